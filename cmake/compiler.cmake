@@ -1,0 +1,31 @@
+# Language level, warnings, optimisation, sanitizers: one place for every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# CHECK() stays on in every build type, so NDEBUG only removes third-party assertions.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Werror -fstack-protector-strong
+                    -ffp-contract=off)  # contraction would let the compiler change result bits per call site
+add_compile_definitions(_GLIBCXX_ASSERTIONS)
+if(PAGODA_SANITIZE)
+  add_compile_options(-fsanitize=${PAGODA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  add_link_options(-fsanitize=${PAGODA_SANITIZE})
+else()
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()

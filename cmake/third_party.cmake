@@ -1,0 +1,11 @@
+# Static libraries where Debian has them, so that the binary depends on libc and libm only.
+function(pagoda_static_library target name)
+  find_library(${target}_PATH NAMES lib${name}.a REQUIRED)
+  add_library(${target} INTERFACE)
+  target_link_libraries(${target} INTERFACE ${${target}_PATH})
+endfunction()
+pagoda_static_library(third_boost_json boost_json)
+pagoda_static_library(third_pcre2 pcre2-8)
+pagoda_static_library(third_utf8proc utf8proc)
+pagoda_static_library(third_crypto crypto)
+target_compile_definitions(third_utf8proc INTERFACE UTF8PROC_STATIC)

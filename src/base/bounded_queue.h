@@ -1,0 +1,81 @@
+#pragma once
+// BoundedQueue: many producers, one consumer; the way into the engine thread. A full queue is a normal
+// answer (try_push returns false), never a wait.
+// Threads: any may push or close; one pops.
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pagoda {
+
+template <class T>
+class BoundedQueue {
+ public:
+  explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {}
+
+  // False when full or closed; then `item` is untouched.
+  [[nodiscard]] bool try_push(T&& item) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_ || items_.size() >= capacity_) return false;
+      items_.push_back(std::move(item));
+    }
+    ready_.notify_one();
+    return true;
+  }
+
+  // Like try_push but ignores the bound: for control messages (abort, stop) whose number is bounded by
+  // what was admitted before. False only when closed.
+  bool push_control(T&& item) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return false;
+      items_.push_back(std::move(item));
+    }
+    ready_.notify_one();
+    return true;
+  }
+
+  // Everything queued, at once; empty when nothing is.
+  std::vector<T> drain() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(items_, {});
+  }
+
+  // Waits until something is queued or the queue is closed, without a deadline: an idle engine has
+  // nothing else to do. False when closed and empty.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [this] { return !items_.empty() || closed_; });
+    return !items_.empty();
+  }
+
+  void close() {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    ready_.notify_all();
+  }
+
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  std::size_t size() const {
+    std::lock_guard lock(mutex_);
+    return items_.size();
+  }
+
+ private:
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  std::condition_variable ready_;
+  std::vector<T> items_;
+  bool closed_ = false;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,17 @@
+#pragma once
+// CHECK(condition): states what must hold in a correct program, in every build. Input never reaches
+// it: bad input is answered with a Status. A failed CHECK prints the place and aborts.
+
+namespace pagoda {
+[[noreturn]] void check_failed(const char* condition, const char* file, int line);
+}  // namespace pagoda
+
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) [[unlikely]]                                        \
+      ::pagoda::check_failed(#condition, __FILE_NAME__, __LINE__);        \
+  } while (false)
+
+#ifndef __FILE_NAME__
+#define __FILE_NAME__ __FILE__
+#endif

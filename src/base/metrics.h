@@ -1,0 +1,73 @@
+#pragma once
+// Counters, gauges and histograms, and their Prometheus text. Names are given without prefix
+// ("num_requests_running"); expose() puts "pagoda:" or "vllm:" before each. A metric's address is
+// stable for the registry's life. Updating is one relaxed atomic operation (histograms: a few).
+// Threads: register before serving starts; update and expose from any thread.
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pagoda {
+
+class Counter {
+ public:
+  void add(double amount = 1.0) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_{0};
+};
+
+class Gauge {
+ public:
+  void set(double value) { value_.store(value, std::memory_order_relaxed); }
+  void add(double amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_{0};
+};
+
+class Histogram {
+ public:
+  explicit Histogram(std::vector<double> upper_bounds);  // ascending, without +Inf
+  void observe(double value, std::int64_t times = 1);
+  std::int64_t count() const;
+  double sum() const;
+  const std::vector<double>& upper_bounds() const { return upper_bounds_; }
+  std::int64_t bucket(std::size_t index) const;  // not cumulative; index == size() is +Inf
+
+ private:
+  std::vector<double> upper_bounds_;
+  std::deque<std::atomic<std::int64_t>> buckets_;
+  std::atomic<double> sum_{0};
+};
+
+class MetricsRegistry {
+ public:
+  // `labels` is the inside of the braces, already escaped: `finished_reason="stop"`; may be empty.
+  // The same (name, labels) gives the same object. Counters are exposed with "_total" appended.
+  Counter& counter(std::string_view name, std::string_view help, std::string_view labels = {});
+  Gauge& gauge(std::string_view name, std::string_view help, std::string_view labels = {});
+  Histogram& histogram(std::string_view name, std::string_view help, std::vector<double> upper_bounds,
+                       std::string_view labels = {});
+
+  // Prometheus text format 0.0.4. `common_labels` (e.g. `model_name="m"`) is added to every sample.
+  // A name that starts with "process_" or "http_" takes no prefix.
+  std::string expose(std::string_view prefix, std::string_view common_labels) const;
+
+ private:
+  struct Entry;
+  struct Family;
+  Entry& find_or_add(int kind, std::string_view name, std::string_view help, std::string_view labels);
+
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Family>> families_;  // shared_ptr: Family is incomplete here
+};
+
+}  // namespace pagoda

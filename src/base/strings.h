@@ -1,0 +1,38 @@
+#pragma once
+// concat(): builds a message from strings and numbers. Not a formatting library.
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace pagoda {
+
+inline void append_piece(std::string& out, std::string_view piece) { out.append(piece); }
+inline void append_piece(std::string& out, char piece) { out.push_back(piece); }
+template <class T>
+  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, char>)
+void append_piece(std::string& out, T number) {
+  if constexpr (std::is_floating_point_v<T>) {
+    char buffer[40];
+    const int length = std::snprintf(buffer, sizeof buffer, "%.6g", static_cast<double>(number));
+    out.append(buffer, static_cast<std::size_t>(length));
+  } else {
+    out.append(std::to_string(number));
+  }
+}
+
+template <class... Pieces>
+std::string concat(const Pieces&... pieces) {
+  std::string out;
+  (append_piece(out, pieces), ...);
+  return out;
+}
+
+// `value` with exactly `digits` digits after the point.
+inline std::string fixed(double value, int digits) {
+  char buffer[64];
+  const int length = std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return std::string(buffer, static_cast<std::size_t>(length));
+}
+
+}  // namespace pagoda

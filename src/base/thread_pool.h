@@ -1,0 +1,38 @@
+#pragma once
+// ThreadPool: the compute threads of one process. parallel_for hands out tiles dynamically, so a
+// thread that loses its core to a neighbour costs one tile, not half the work. Workers spin briefly
+// between calls, then park: an idle server uses no CPU.
+// What a tile computes must not depend on which worker runs it.
+// Threads: parallel_for is called by one thread at a time (the engine thread), never from a tile.
+#include <cstdint>
+#include <memory>
+
+namespace pagoda {
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);  // the caller counts as one; spawns num_threads - 1 workers
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+
+  // Calls body(tile, worker) once for each tile in [0, num_tiles); worker is in [0, num_threads), and
+  // two tiles running at the same time have different workers. Returns when all are done.
+  template <class Body>
+  void parallel_for(std::int64_t num_tiles, const Body& body) {
+    run(num_tiles, &body, [](const void* context, std::int64_t tile, int worker) {
+      (*static_cast<const Body*>(context))(tile, worker);
+    });
+  }
+
+ private:
+  using Function = void (*)(const void* context, std::int64_t tile, int worker);
+  void run(std::int64_t num_tiles, const void* context, Function function);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace pagoda

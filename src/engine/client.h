@@ -1,0 +1,49 @@
+#pragma once
+// EngineClient: how other threads reach the engine. Submitting never waits: a full inbox is refused.
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "request/request.h"
+#include "request/request_output.h"
+
+namespace pagoda {
+
+// Receives a request's outputs, in order, until one has finished == true. Called on the engine thread:
+// must hand over and return at once. The number of calls is bounded by max_tokens + 1.
+class OutputSink {
+ public:
+  virtual ~OutputSink() = default;
+  virtual void on_output(RequestOutput output) = 0;
+};
+
+// What can be asked of this engine; fixed at start.
+struct EngineLimits {
+  std::int32_t max_model_len = 0;      // prompt + output tokens of one sequence
+  std::int64_t kv_cache_tokens = 0;    // token slots of the whole KV cache
+  std::int32_t max_num_seqs = 0;
+  std::int32_t vocab_size = 0;
+};
+
+class EngineClient {
+ public:
+  virtual ~EngineClient() = default;
+  virtual const EngineLimits& limits() const = 0;
+
+  // resource_exhausted: the queue is full (HTTP 429). invalid_argument: it can never fit, naming the
+  // limit. unavailable: draining or dead. On success `sink` gets every output, the last one finished.
+  virtual Status submit(Request request, std::shared_ptr<OutputSink> sink) = 0;
+
+  // Frees what the request holds at the start of the next step. Unknown or finished ids are ignored.
+  // Its sink gets one last output, with finish_reason abort.
+  virtual void abort(RequestId id) = 0;
+
+  // Ends one sequence (choice) of a request, e.g. after a stop string: no more tokens are computed for it.
+  // Its last delta has finish_reason abort, which whoever asked replaces by its own reason.
+  virtual void abort_sequence(RequestId id, std::int32_t index) = 0;
+
+  // False once the engine thread has died; /health turns red.
+  virtual bool healthy() const = 0;
+};
+
+}  // namespace pagoda

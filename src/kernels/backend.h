@@ -1,0 +1,24 @@
+#pragma once
+// Backend: which implementation of the ops runs. `reference` is plain, slow and obviously right; `cpu`
+// chooses AVX-512, AVX2 or portable code at run time. Both obey the same rule: every output element is
+// reduced in an order that depends on its own row alone, never on the batch, the tiles or the threads.
+#include <string_view>
+
+#include "base/thread_pool.h"
+
+namespace pagoda {
+
+enum class Backend { reference, cpu };
+enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
+
+CpuLevel detected_cpu_level();
+std::string_view cpu_level_name(CpuLevel level);
+
+// Handed to every op: where to run and on which threads.
+struct KernelContext {
+  Backend backend = Backend::cpu;
+  CpuLevel level = detected_cpu_level();
+  ThreadPool* pool = nullptr;  // null: the calling thread alone
+};
+
+}  // namespace pagoda

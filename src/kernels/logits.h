@@ -1,0 +1,26 @@
+#pragma once
+// Ops over one row of logits [vocab], for the sampler.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace pagoda {
+
+struct LogitMax {
+  std::int32_t index = -1;  // the first of equal maxima
+  float value = 0;
+};
+LogitMax max_logit(const KernelContext& context, std::span<const float> logits);
+
+// log(sum(exp(logits))), in an order fixed by the row's length.
+float log_sum_exp(const KernelContext& context, std::span<const float> logits);
+
+// The k largest, best first; equal logits in order of index. k is clipped to the row's length.
+std::vector<LogitMax> top_logits(const KernelContext& context, std::span<const float> logits, std::int32_t k);
+
+// 1 + the number of logits strictly greater than `value`.
+std::int32_t logit_rank(const KernelContext& context, std::span<const float> logits, float value);
+
+}  // namespace pagoda

@@ -1,0 +1,63 @@
+#pragma once
+// Writing K/V into the paged cache, and attention of new query tokens over it: prefill, chunked prefill
+// and decode alike (§4.1 eq. 4, §5.1 kernels 1-3).
+//   T query tokens in the batch   Hq query heads, a multiple of Hkv   B block_size, token slots
+//   D head size                   Hkv KV heads on this rank           L layers
+//
+// A physical block is one contiguous piece of memory that holds B token slots of every layer, K and V:
+// [L][K|V][Hkv][...], so a copy-on-write, a swap or a release is one range. Inside, the layout is the
+// kernels' own (cpu/README.md). Contiguous KV (reserved, virtual) is the same with consecutive block ids.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "kernels/backend.h"
+#include "tensor/dtype.h"
+
+namespace pagoda {
+
+struct KvLayout {
+  DType dtype = DType::f32;  // f32, bf16 or f16
+  std::int32_t num_layers = 0, num_kv_heads = 0, head_size = 0, block_size = 16;
+
+  std::size_t layer_bytes() const;  // of one layer in one block, K and V
+  std::size_t block_bytes() const;  // of one block: all layers
+};
+
+// One sequence's part of a batch. Its query rows are rows [query_start, query_start + num_queries) of
+// the batch, at positions context_len - num_queries .. context_len - 1.
+struct AttentionSequence {
+  std::int32_t query_start = 0;
+  std::int32_t num_queries = 0;
+  std::int32_t context_len = 0;               // tokens the last query row attends to, itself included
+  const std::int32_t* block_table = nullptr;  // physical block of each logical block
+};
+
+struct PagedAttentionArgs {
+  KvLayout layout;
+  std::byte* cache = nullptr;  // block i at cache + i * layout.block_bytes()
+  std::int32_t layer = 0;
+  std::span<const AttentionSequence> sequences;
+  // Row r of query/key/value at pointer + r * row_stride floats; heads contiguous inside a row.
+  const float* query = nullptr;  // [T, Hq, D]
+  const float* key = nullptr;    // [T, Hkv, D], rope applied
+  const float* value = nullptr;  // [T, Hkv, D]
+  std::int64_t row_stride = 0;
+  std::int32_t num_query_heads = 0;
+  float scale = 1.0f;             // usually 1 / sqrt(D)
+  std::int32_t sliding_window = 0;  // attend to the last W tokens, itself included; 0: to all
+  float* output = nullptr;        // [T, Hq * D] contiguous; must not alias query
+};
+
+// First writes the rows' K and V into their slots, then attends. Blocks until done.
+void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
+
+// Copies whole blocks (all layers), all pairs in one call; no destination is also a source.
+struct BlockPair {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+};
+void copy_blocks(const KernelContext& context, std::size_t block_bytes, std::span<const BlockPair> pairs);
+
+}  // namespace pagoda

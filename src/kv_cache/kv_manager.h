@@ -1,0 +1,67 @@
+#pragma once
+// KvManager: who owns which KV block. One interface for the scheduler over three managers: paged (the
+// paper, §4.2-4.5), virtual (vAttention) and reserved (Orca/FasterTransformer). Ids and counts only; the
+// bytes live in model_runner/kv_storage.h. "Full" is a normal answer, met by preempting.
+// Threads: none; owned by the engine thread.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "request/block_copy.h"
+#include "request/ids.h"
+
+namespace pagoda {
+
+enum class Fit { now, later, never };
+
+// Where every token slot of the pool is at this moment (paper Fig. 2), and what sharing saves (Fig. 15).
+struct KvUsage {
+  std::int64_t total_slots = 0;
+  std::int64_t token_slots = 0;       // hold K/V of live sequences; a shared slot counts once
+  std::int64_t reserved_slots = 0;    // allocated for tokens still to come that will be used
+  std::int64_t internal_slots = 0;    // allocated and never used
+  std::int64_t external_slots = 0;    // unusable gaps between allocations
+  std::int64_t cached_slots = 0;      // content kept of finished sequences, evictable
+  std::int64_t blocks_in_use = 0;
+  std::int64_t blocks_without_sharing = 0;  // the same if every sequence had its own
+};
+
+struct PrefixCacheStats {
+  std::int64_t queries = 0, hits = 0;  // tokens
+};
+
+class KvManager {
+ public:
+  virtual ~KvManager() = default;
+  virtual std::int32_t block_size() const = 0;
+  virtual std::int64_t num_blocks() const = 0;
+  virtual std::int64_t num_free_blocks() const = 0;
+
+  // Creates the table of a new sequence and maps onto it the longest cached prefix of `tokens` (less the
+  // last token, which must be computed). Returns the number of tokens so taken. `allow_cache` is false
+  // for requests that need logits of every prompt token.
+  virtual std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+                                    bool allow_cache) = 0;
+  // Makes room for tokens up to `num_tokens` (total); false, with nothing changed, when full. Appends to
+  // `copies` the copy-on-write copies that must run before the step.
+  [[nodiscard]] virtual bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) = 0;
+  // After a step: tokens[0, num_computed) now have K/V. Publishes blocks that became full.
+  virtual void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) = 0;
+  virtual void fork(SequenceId parent, SequenceId child) = 0;  // child shares every block of parent
+  virtual void free(SequenceId id) = 0;
+  virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
+
+  // Could `num_tokens` more tokens, over all sequences of a group, be held with the whole pool empty (never),
+  // now, or later?
+  virtual Fit fit(std::int64_t num_tokens) const = 0;
+
+  virtual KvUsage usage() const = 0;
+  virtual PrefixCacheStats prefix_cache_stats() const = 0;
+  virtual void check_invariants() const = 0;  // tests and the simulator call it every step
+};
+
+}  // namespace pagoda

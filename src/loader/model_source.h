@@ -1,0 +1,37 @@
+#pragma once
+// ModelSource: a model on disk behind one face, whatever its format: hyperparameters, tensors by the
+// file's own names, and the texts that describe tokenizer and chat template. Maps names to nothing:
+// that is each architecture's file in models/.
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/gguf.h"
+#include "loader/model_config.h"
+#include "tensor/tensor_view.h"
+
+namespace pagoda {
+
+enum class ModelFormat { gguf, hugging_face };
+
+class ModelSource {
+ public:
+  // MODEL: a folder, a .gguf file, or ORG/NAME[@REV] in the local Hugging Face cache. not_found names
+  // every place tried. .bin/.pt (pickle) weights are refused by name.
+  static Result<std::unique_ptr<ModelSource>> open(const std::string& model);
+  virtual ~ModelSource() = default;
+
+  virtual ModelFormat format() const = 0;
+  virtual const ModelConfig& config() const = 0;
+  virtual const TensorView* find(std::string_view name) const = 0;      // null when there is none
+  virtual std::vector<std::string> tensor_names() const = 0;            // sorted
+  virtual const GgufFile* gguf() const { return nullptr; }
+  // Hugging Face: the text of a file in the folder ("tokenizer.json"); nullopt when there is none.
+  virtual std::optional<std::string> side_file(std::string_view name) const { (void)name; return std::nullopt; }
+  virtual const std::string& path() const = 0;                          // resolved folder or file
+};
+
+}  // namespace pagoda

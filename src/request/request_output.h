@@ -1,0 +1,57 @@
+#pragma once
+// RequestOutput: what one engine step adds to one request. The engine sends it to the request's sink;
+// the last one has finished == true. Sequences that finish in different steps are reported as they do.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "request/ids.h"
+
+namespace pagoda {
+
+enum class FinishReason : std::uint8_t { stop, length, abort, error };
+
+inline std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop: return "stop";
+    case FinishReason::length: return "length";
+    case FinishReason::abort: return "abort";
+    case FinishReason::error: return "error";
+  }
+  return "error";
+}
+
+struct TokenLogprob {
+  TokenId token;
+  float logprob;      // natural, from the raw logits (vLLM's raw_logprobs)
+  std::int32_t rank;  // 1 = most likely; ties share the better rank
+};
+
+// The chosen (or prompt) token first, then the requested number of most likely ones, best first.
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;
+};
+
+struct SequenceDelta {
+  std::int32_t index = 0;                 // choice index, 0 .. n-1
+  std::vector<TokenId> token_ids;         // new ones; a stop token is included as the last
+  std::vector<TokenLogprobs> logprobs;    // one per new token when logprobs were asked for
+  double cumulative_logprob = 0;          // over all output tokens so far
+  std::optional<FinishReason> finish_reason;
+  std::optional<TokenId> stop_token;      // the stop_token_ids entry that ended it; absent for EOS
+};
+
+struct RequestOutput {
+  RequestId id{};
+  std::vector<SequenceDelta> deltas;
+  // In the first output when prompt_logprobs were asked for: one entry per prompt token, the first absent.
+  std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+  std::int32_t num_cached_tokens = 0;     // prompt tokens taken from the prefix cache
+  bool finished = false;
+  Status error;                           // not ok: the request failed; finished is true
+};
+
+}  // namespace pagoda

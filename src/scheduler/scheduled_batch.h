@@ -1,0 +1,47 @@
+#pragma once
+// ScheduledBatch: one step's work as a plain record, the paper's control message (§4.6). It holds all
+// that a model runner, another rank, or the simulator needs, and no pointer to anything that runs.
+// The views stay valid until the scheduler's update() of this batch.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "request/block_copy.h"
+#include "request/ids.h"
+#include "request/sampling_params.h"
+
+namespace pagoda {
+
+// What to draw from the logits of a sequence's last computed token.
+struct SampleSpec {
+  const SamplingParams* params = nullptr;
+  std::uint64_t seed = 0;            // of the request
+  std::uint32_t first_stream = 0;    // stream of the first candidate; candidate i uses first_stream + i
+  std::uint32_t num_candidates = 1;  // independent samples (n > 1 leaving a prompt), or the top 2k of a beam
+  bool beam = false;                 // candidates are the most likely tokens, not samples
+  std::int32_t num_output_tokens = 0;  // position in the random stream; min_tokens; penalties
+};
+
+struct ScheduledSequence {
+  SequenceId id{};
+  std::int32_t num_computed_tokens = 0;     // before this step; the position of tokens[0]
+  std::span<const TokenId> tokens;          // to compute in this step, at least one
+  std::span<const TokenId> all_tokens;      // everything known, for penalties and prompt log-probabilities
+  std::int32_t num_prompt_tokens = 0;
+  std::span<const BlockId> block_table;     // covers num_computed_tokens + tokens.size() token slots
+  bool sample = false;                      // the sequence has caught up: draw as `spec` says
+  SampleSpec spec;
+  std::int32_t prompt_logprobs = -1;        // top-k for the prompt rows computed in this step; -1: none
+};
+
+struct ScheduledBatch {
+  std::vector<SwapCopy> swap_out;            // first: device -> swap space
+  std::vector<SwapCopy> swap_in;             // then: swap space -> device
+  std::vector<BlockCopy> block_copies;       // then: copy-on-write
+  std::vector<ScheduledSequence> sequences;  // running first, then admitted; FCFS inside each
+  std::int32_t num_tokens = 0;               // sum of tokens.size() <= the token budget
+
+  bool empty() const { return sequences.empty(); }
+};
+
+}  // namespace pagoda
