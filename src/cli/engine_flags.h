@@ -1,0 +1,68 @@
+#pragma once
+// EngineFlags: the flags that serve, chat, generate and bench share, parsed and range-checked, with their
+// defaults. Names and defaults are vLLM's where it has the flag. Holds no engine object: assemble.h turns
+// it into one. Only cli/ reads flags and environment; everything below gets plain values.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pagoda {
+
+// What the HTTP front needs. Accepted (and unused) by offline commands, so that one set of flags
+// describes an engine everywhere.
+struct ServerFlags {
+  std::string host = "127.0.0.1";
+  std::int32_t port = 8000;                  // 0: any free port, printed at start
+  std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
+  std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
+  std::string metrics_prefix = "pagoda";     // without the colon; "vllm" for existing dashboards
+  std::int64_t max_body_bytes = std::int64_t{16} << 20;
+  std::int64_t max_header_bytes = std::int64_t{64} << 10;
+  std::int32_t max_connections = 4096;  // more are refused with 503
+  double header_timeout_s = 10.0;       // from accept, or the previous response's end, to whole headers
+  double body_timeout_s = 60.0;         // from headers to whole body
+  double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
+  double keep_alive_timeout_s = 5.0;    // idle connection
+  double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
+  bool access_log = false;              // one line per request (no prompts)
+};
+
+struct EngineFlags {
+  // model
+  std::string model;                            // folder, .gguf file or ORG/NAME; empty: the default model
+  std::string tokenizer;                        // empty: the model's own
+  std::string chat_template;                    // path of a Jinja file; empty: the model's own
+  std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
+  std::string dtype = "auto";                   // auto, float32, bfloat16, int8
+  // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
+  std::optional<std::int32_t> max_model_len;
+  std::uint64_t seed = 0;
+
+  // KV cache
+  std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16
+  std::optional<std::int64_t> kv_cache_memory_bytes;  // absent: kv_cache_memory_fraction decides
+  double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
+  std::int32_t block_size = 16;           // 1..256
+  bool enable_prefix_caching = true;
+
+  // scheduler
+  std::int32_t max_num_seqs = 256;                     // sequences in one step
+  std::optional<std::int32_t> max_num_batched_tokens;  // tokens in one step; absent: chosen by the engine
+  bool enable_chunked_prefill = true;
+  std::string scheduling_policy = "fcfs";  // fcfs, priority
+  std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
+
+  // machine
+  std::int32_t threads = 0;        // 0: every core this process may use
+  std::string backend = "cpu";     // cpu, reference
+  std::string cpu_level = "auto";  // auto, portable, avx2, avx512
+
+  bool disable_log_stats = false;  // no throughput line every 10 s
+
+  ServerFlags server;
+};
+
+inline constexpr std::int32_t kMaxModelLenAuto = -1;
+
+}  // namespace pagoda
