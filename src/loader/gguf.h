@@ -1,11 +1,13 @@
 #pragma once
 // GgufFile: a GGUF v2/v3 file, memory-mapped: metadata and tensor views. Every count, length and offset
 // is checked against the file before use. Knows nothing of architectures.
+// Strings inside arrays (vocabularies) are views into the file: opening copies no token.
 // Source: the GGUF specification (ggml/docs/gguf.md).
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -19,35 +21,61 @@ namespace pagoda {
 
 struct GgufArray;
 // Integers are widened to 64 bits, floats to double.
-using GgufValue = std::variant<std::int64_t, std::uint64_t, double, bool, std::string, std::shared_ptr<GgufArray>>;
-struct GgufArray {  // one of the four is filled, by element kind
+using GgufValue =
+    std::variant<std::int64_t, std::uint64_t, double, bool, std::string, std::shared_ptr<GgufArray>>;
+
+enum class GgufElement { integer, floating, string, boolean };
+struct GgufArray {  // the vector that `element` names is filled, the others are empty
+  GgufElement element = GgufElement::integer;
   std::vector<std::int64_t> integers;
   std::vector<double> floats;
-  std::vector<std::string> strings;
+  std::vector<std::string_view> strings;  // valid as long as a GgufFile of this file, or file(), lives
   std::vector<bool> booleans;
+  std::size_t size() const { return integers.size() + floats.size() + strings.size() + booleans.size(); }
+};
+
+// One tensor as the file lists it, of a type that Pagoda reads or not.
+struct GgufTensor {
+  std::string name;
+  std::string_view type;            // "Q4_1", "IQ2_XS"
+  std::optional<DType> dtype;       // nullopt: Pagoda does not run this type
+  std::vector<std::int64_t> shape;  // outermost first
+  const std::byte* data = nullptr;
+  std::int64_t bytes = 0;
 };
 
 class GgufFile {
  public:
   // not_found, or corrupt_data naming what is wrong. Only metadata is read; tensor bytes stay mapped.
+  // A file whose tensors are of known but unsupported types opens: see check_supported().
   static Result<GgufFile> open(const std::string& path);
   // The same on bytes in memory, which must outlive the result: for fuzzing.
   static Result<GgufFile> parse(std::span<const std::byte> bytes);
 
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  // Null or nullopt when the key is absent or of another kind; number() takes integers too.
   std::optional<std::int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
   const std::string* string(std::string_view key) const;
   const GgufArray* array(std::string_view key) const;
 
+  // The tensors of supported types, by name.
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  // All tensors, in the file's order.
+  const std::vector<GgufTensor>& tensor_list() const { return tensor_list_; }
+  // unimplemented, naming the first tensor that is not of a supported type and what is supported.
+  Status check_supported() const;
+
   std::uint32_t version() const { return version_; }
+  // Keeps views into the mapping valid; null after parse().
+  const std::shared_ptr<MappedFile>& file() const { return file_; }
 
  private:
   std::shared_ptr<MappedFile> file_;  // shared: model weights may keep the mapping alive
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::map<std::string, TensorView, std::less<>> tensors_;
+  std::vector<GgufTensor> tensor_list_;
   std::uint32_t version_ = 0;
 };
 

@@ -1,5 +1,8 @@
 #pragma once
-// MappedFile: a read-only mapping of a regular file.
+// MappedFile: a read-only mapping of a regular file. Pages are read on first touch; asking for them ahead
+// is left to whoever knows the order of use. Not a defence against a file that another program truncates
+// while it is mapped: that raises SIGBUS, which install_sigbus_handler() turns into one line and exit 2.
+// Threads: any may read.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -11,6 +14,7 @@ namespace pagoda {
 
 class MappedFile {
  public:
+  // not_found: no such file. invalid_argument: not a regular file (a folder, a pipe), or not readable.
   static Result<std::shared_ptr<MappedFile>> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -26,7 +30,10 @@ class MappedFile {
   std::string path_;
 };
 
-// A whole small file as a string; corrupt_data when it is over `max_bytes`.
+// A whole small file as a string; corrupt_data when it is over `max_bytes`, else as MappedFile::open.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);
+
+// For the program's start: a mapped file cut short under us ends the process with one line and code 2.
+void install_sigbus_handler();
 
 }  // namespace pagoda

@@ -15,16 +15,16 @@ struct ModelConfig {
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
   std::int32_t intermediate_size = 0;
-  std::int32_t max_positions = 0;      // the longest context the model was made for
-  std::int32_t embedding_size = 0;     // OPT-350m's word_embed_proj_dim; else hidden_size
+  std::int32_t max_positions = 0;   // the longest context the model was made for
+  std::int32_t embedding_size = 0;  // OPT-350m's word_embed_proj_dim; else hidden_size
   float norm_eps = 1e-5f;
-  std::string activation;              // "silu", "relu", "gelu_new", "gelu"
+  std::string activation;  // "silu", "relu", "gelu_new", "gelu"
   bool tie_embeddings = false;
-  bool attention_bias = false;         // informative: a bias is used where the tensor exists
-  bool norm_before = true;             // OPT: do_layer_norm_before
-  bool final_norm = true;              // OPT: not _remove_final_layer_norm
-  std::int32_t sliding_window = 0;     // 0: none; itself included
-  std::int32_t first_window_layer = 0; // Qwen2 max_window_layers: layers before it attend to all
+  bool attention_bias = false;          // informative: a bias is used where the tensor exists
+  bool norm_before = true;              // OPT: do_layer_norm_before
+  bool final_norm = true;               // OPT: not _remove_final_layer_norm
+  std::int32_t sliding_window = 0;      // 0: none; itself included
+  std::int32_t first_window_layer = 0;  // Qwen2 max_window_layers: layers before it attend to all
 
   float rope_theta = 10000.0f;
   std::int32_t rotary_size = 0;        // dimensions rotated; head_size unless partial
@@ -33,8 +33,8 @@ struct ModelConfig {
   float rope_factor = 1, rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   std::int32_t rope_original_positions = 0;
 
-  std::string weight_type;             // for people: "Q4_1", "F32", mixed ones by share of bytes
-  std::int32_t bos_token_id = -1;           // -1: none
+  std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
+  std::int32_t bos_token_id = -1;  // -1: none
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
 };

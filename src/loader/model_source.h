@@ -17,21 +17,30 @@ namespace pagoda {
 
 enum class ModelFormat { gguf, hugging_face };
 
+// Where models named ORG/NAME are looked for. cli/ fills it from the environment (cli/hub_paths.h).
+struct HubPaths {
+  std::vector<std::string> cache_dirs;  // folders of the form ~/.cache/huggingface/hub, searched in order
+};
+
 class ModelSource {
  public:
-  // MODEL: a folder, a .gguf file, or ORG/NAME[@REV] in the local Hugging Face cache. not_found names
-  // every place tried. .bin/.pt (pickle) weights are refused by name.
-  static Result<std::unique_ptr<ModelSource>> open(const std::string& model);
+  // MODEL, the first that fits: a folder (Hugging Face layout, or with exactly one .gguf); a .gguf or
+  // .safetensors file; ORG/NAME[@REV] in the local Hugging Face cache. not_found names every place tried.
+  // .bin/.pt (pickle) weights are refused by name, and so is any tensor of a type that is not run.
+  static Result<std::unique_ptr<ModelSource>> open(const std::string& model, const HubPaths& hub = {});
   virtual ~ModelSource() = default;
 
   virtual ModelFormat format() const = 0;
   virtual const ModelConfig& config() const = 0;
-  virtual const TensorView* find(std::string_view name) const = 0;      // null when there is none
-  virtual std::vector<std::string> tensor_names() const = 0;            // sorted
+  virtual const TensorView* find(std::string_view name) const = 0;  // null when there is none
+  virtual std::vector<std::string> tensor_names() const = 0;        // sorted
   virtual const GgufFile* gguf() const { return nullptr; }
   // Hugging Face: the text of a file in the folder ("tokenizer.json"); nullopt when there is none.
-  virtual std::optional<std::string> side_file(std::string_view name) const { (void)name; return std::nullopt; }
-  virtual const std::string& path() const = 0;                          // resolved folder or file
+  virtual std::optional<std::string> side_file(std::string_view name) const {
+    (void)name;
+    return std::nullopt;
+  }
+  virtual const std::string& path() const = 0;  // resolved folder or file
 };
 
 }  // namespace pagoda
