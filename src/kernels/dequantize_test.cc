@@ -1,0 +1,78 @@
+// Goal: every block format means what GGML means by it. Method: blocks and values made by the gguf
+// package (tests/fixtures/make_dequantize.py), and the half formats over all their bit patterns.
+#include "kernels/dequantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace pagoda {
+namespace {
+
+TEST(Dequantize, AgreesWithGguf) {
+  std::ifstream file(PAGODA_SOURCE_DIR "/tests/fixtures/dequantize.bin", std::ios::binary);
+  ASSERT_TRUE(file) << "tests/fixtures/dequantize.bin is missing";
+  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::size_t at = 0;
+  int types = 0;
+  while (at < all.size()) {
+    const std::string name(all.data() + at);
+    std::uint32_t blocks = 0;
+    std::memcpy(&blocks, all.data() + at + 8, 4);
+    at += 12;
+    const auto dtype = parse_dtype(name);
+    ASSERT_TRUE(dtype.has_value()) << name;
+    const DTypeInfo& info = dtype_info(*dtype);
+    const std::size_t elements = static_cast<std::size_t>(info.block_elements) * blocks;
+    std::vector<float> expected(elements), actual(elements);
+    const auto* raw = reinterpret_cast<const std::byte*>(all.data() + at);
+    at += static_cast<std::size_t>(info.block_bytes) * blocks;
+    std::memcpy(expected.data(), all.data() + at, elements * 4);
+    at += elements * 4;
+    dequantize(*dtype, raw, static_cast<std::int64_t>(elements), actual.data());
+    for (std::size_t i = 0; i < elements; ++i)
+      ASSERT_FLOAT_EQ(actual[i], expected[i]) << name << " element " << i;
+    ++types;
+  }
+  EXPECT_EQ(types, 8);
+}
+
+TEST(Dequantize, HalfFormatsRoundTrip) {
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto b = static_cast<std::uint16_t>(bits);
+    const float half = half_to_float(b), brain = bfloat16_to_float(b);
+    if (std::isnan(half)) {
+      EXPECT_TRUE(std::isnan(half_to_float(float_to_half(half))));
+    } else {
+      ASSERT_EQ(float_to_half(half), b);
+    }
+    if (std::isnan(brain)) {
+      EXPECT_TRUE(std::isnan(bfloat16_to_float(float_to_bfloat16(brain))));
+    } else {
+      ASSERT_EQ(float_to_bfloat16(brain), b);
+    }
+  }
+}
+
+TEST(Dequantize, HalfFormatsRoundToNearestEven) {
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {  // between each two neighbouring finite halves
+    const auto b = static_cast<std::uint16_t>(bits);
+    const double low = half_to_float(b),
+                 high = bits + 1 == 0x7c00 ? 65536.0 : half_to_float(static_cast<std::uint16_t>(b + 1));
+    const auto middle = static_cast<float>((low + high) / 2);
+    const std::uint16_t even = b % 2 == 0 ? b : static_cast<std::uint16_t>(b + 1);
+    ASSERT_EQ(float_to_half(middle), even);
+    ASSERT_EQ(float_to_half(std::nextafterf(middle, 0.0f)), b);
+    ASSERT_EQ(float_to_half(std::nextafterf(middle, 1e9f)), b + 1);
+    ASSERT_EQ(float_to_half(-middle), even | 0x8000);
+  }
+  EXPECT_EQ(float_to_bfloat16(1.00390625f), 0x3f80);  // a tie, to even
+  EXPECT_EQ(float_to_bfloat16(1.01171875f), 0x3f82);
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,72 @@
+// PackedLinear: checks shapes, takes the memory, and hands over to the chosen backend.
+#include "kernels/linear.h"
+
+#include "base/strings.h"
+#include "kernels/linear_storage.h"
+#include "kernels/reference/reference.h"
+
+namespace pagoda {
+
+PackedLinear::PackedLinear() : storage_(std::make_unique<Storage>()) {}
+PackedLinear::~PackedLinear() = default;
+PackedLinear::PackedLinear(PackedLinear&&) noexcept = default;
+PackedLinear& PackedLinear::operator=(PackedLinear&&) noexcept = default;
+
+std::int64_t PackedLinear::n() const { return storage_->n; }
+std::int64_t PackedLinear::k() const { return storage_->k; }
+std::int64_t PackedLinear::packed_bytes() const { return storage_->packed_bytes; }
+LinearType PackedLinear::type() const { return storage_->type; }
+
+Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
+                                        std::span<const TensorView> weights, std::vector<float> bias) {
+  PackedLinear result;
+  Storage& storage = *result.storage_;
+  storage.type = type;
+  for (const TensorView& view : weights) {
+    if (view.shape.size() != 2 || view.rows() <= 0 || view.columns() <= 0) {
+      return invalid_argument("a linear weight must be a matrix");
+    }
+    if (storage.k != 0 && view.columns() != storage.k) {
+      return invalid_argument(
+          concat("linear weights of ", storage.k, " and ", view.columns(), " columns cannot be joined"));
+    }
+    if (view.columns() % dtype_info(view.dtype).block_elements != 0) {
+      return invalid_argument(
+          concat("a row of ", view.columns(), " is not whole blocks of ", dtype_info(view.dtype).name));
+    }
+    storage.k = view.columns();
+    storage.n += view.rows();
+  }
+  if (storage.n == 0) return invalid_argument("a linear layer without weights");
+  if (!bias.empty() && bias.size() != static_cast<std::size_t>(storage.n)) {
+    return invalid_argument(concat("a bias of ", bias.size(), " for ", storage.n, " outputs"));
+  }
+  storage.bias = std::move(bias);
+
+  storage.packed_bytes = storage.n * storage.k * 4;
+  auto memory = Memory::reserve(static_cast<std::size_t>(storage.packed_bytes));
+  if (!memory) return memory.error();
+  storage.packed = std::move(*memory);
+  reference::pack(context, weights, storage);
+  return result;
+}
+
+void linear(const KernelContext& context, const PackedLinear& weight, const float* x, std::int64_t num_rows,
+            float* y, LinearOutput output) {
+  if (num_rows <= 0) return;
+  reference::linear(context, weight.storage(), x, num_rows, y, output);
+}
+
+Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
+  if (dtype == "float32") return LinearType::float32;
+  if (dtype == "bfloat16") return LinearType::bfloat16;
+  if (dtype == "int8") return LinearType::int8;
+  if (dtype != "auto") {
+    return invalid_argument(
+        concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16 or int8"));
+  }
+  if (is_quantized(stored)) return LinearType::grouped;
+  return level == CpuLevel::avx512 ? LinearType::bfloat16 : LinearType::float32;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,42 @@
+#pragma once
+// What a PackedLinear holds; seen by kernels/ only. Layouts: cpu/README.md.
+#include <vector>
+
+#include "kernels/linear.h"
+#include "tensor/memory.h"
+
+namespace pagoda {
+
+// How the elements of one segment are stored in the packed form.
+enum class PackedFormat {
+  plain,    // reference: float32 [N][K]
+  f32,      // float32 [N/16][K][16]
+  bf16,     // bfloat16 [N/16][K/2][16][2]
+  q4,       // groups of 32: w = d * (u - zero) with u in 0..15, two to a byte
+  q4_min,   // groups of 32: w = d * u + m
+  q8,       // groups of 32: w = d * (u - zero) with u in 0..255
+  q8_min,   // groups of 32: w = d * u + m
+  q8_half,  // groups of 16: w = d * (u - zero)
+};
+
+// Consecutive output features of one format: one of the matrices given to pack().
+struct LinearSegment {
+  PackedFormat format = PackedFormat::plain;
+  int zero = 0;                  // the zero point of formats without a minimum
+  std::int64_t n_begin = 0;      // first output feature
+  std::int64_t n = 0;            // output features; the last strip of 16 is padded with zeros
+  std::int64_t strip_bytes = 0;  // of 16 output features (plain: of one)
+  std::int64_t offset = 0;       // of the first strip in `packed`
+};
+
+struct PackedLinear::Storage {
+  Backend backend = Backend::reference;
+  LinearType type = LinearType::float32;
+  std::int64_t n = 0, k = 0;
+  std::vector<LinearSegment> segments;
+  std::vector<float> bias;  // empty or n
+  Memory packed;
+  std::int64_t packed_bytes = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,37 @@
+#include "kernels/paged_attention.h"
+
+#include <cstring>
+
+#include "kernels/kv_layout.h"
+#include "kernels/reference/reference.h"
+#include "kernels/tiles.h"
+
+namespace pagoda {
+
+std::size_t KvLayout::layer_bytes() const { return static_cast<std::size_t>(KvAddress(*this).layer_bytes); }
+std::size_t KvLayout::block_bytes() const { return layer_bytes() * static_cast<std::size_t>(num_layers); }
+
+void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
+  const std::int64_t kv_heads = args.layout.num_kv_heads;
+  const auto sequences = static_cast<std::int64_t>(args.sequences.size());
+  for_tiles(context, sequences * kv_heads, [&](std::int64_t tile, int) {
+    const AttentionSequence& sequence = args.sequences[static_cast<std::size_t>(tile / kv_heads)];
+    const auto kv_head = static_cast<std::int32_t>(tile % kv_heads);
+    const std::int32_t group = args.num_query_heads / args.layout.num_kv_heads;
+    reference::write_kv(args, sequence, kv_head);
+    for (std::int32_t row = 0; row < sequence.num_queries; ++row) {
+      for (std::int32_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+        reference::attend(args, sequence, row, head);
+      }
+    }
+  });
+}
+
+void copy_blocks(const KernelContext& context, std::size_t block_bytes, std::span<const BlockPair> pairs) {
+  for_tiles(context, static_cast<std::int64_t>(pairs.size()), [&](std::int64_t tile, int) {
+    const BlockPair& pair = pairs[static_cast<std::size_t>(tile)];
+    std::memcpy(pair.to, pair.from, block_bytes);
+  });
+}
+
+}  // namespace pagoda

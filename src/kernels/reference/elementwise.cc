@@ -1,0 +1,62 @@
+#include "kernels/elementwise.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "kernels/reference/reference.h"
+
+namespace pagoda::reference {
+
+void rms_norm(const float* x, std::int64_t width, const float* weight, float eps, float* out) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < width; ++i) sum += static_cast<double>(x[i]) * x[i];
+  const double scale = 1.0 / std::sqrt(sum / static_cast<double>(width) + eps);
+  for (std::int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(x[i] * scale * weight[i]);
+}
+
+void layer_norm(const float* x, std::int64_t width, const float* weight, const float* bias, float eps,
+                float* out) {
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < width; ++i) sum += x[i];
+  const double mean = sum / static_cast<double>(width);
+  for (std::int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(width) + eps);
+  for (std::int64_t i = 0; i < width; ++i) {
+    double value = (x[i] - mean) * scale;
+    if (weight != nullptr) value *= weight[i];
+    if (bias != nullptr) value += bias[i];
+    out[i] = static_cast<float>(value);
+  }
+}
+
+float activation(Activation activation, float x) {
+  const double v = x;
+  switch (activation) {
+    case Activation::silu:
+      return static_cast<float>(v / (1.0 + std::exp(-v)));
+    case Activation::gelu_tanh: {
+      const double inner = std::sqrt(2.0 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+      return static_cast<float>(0.5 * v * (1.0 + std::tanh(inner)));
+    }
+    case Activation::gelu_erf:
+      return static_cast<float>(0.5 * v * (1.0 + std::erf(v / std::numbers::sqrt2)));
+    case Activation::relu:
+      return x < 0 ? 0.0f : x;
+  }
+  return x;
+}
+
+void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
+          const float* cos_sin) {
+  const std::int32_t half = rotary_size / 2;
+  for (std::int32_t head = 0; head < num_heads; ++head) {
+    float* v = x + static_cast<std::int64_t>(head) * head_size;
+    for (std::int32_t i = 0; i < half; ++i) {
+      const float a = v[i], b = v[i + half], c = cos_sin[i], s = cos_sin[i + half];
+      v[i] = a * c - b * s;
+      v[i + half] = b * c + a * s;
+    }
+  }
+}
+
+}  // namespace pagoda::reference

@@ -1,0 +1,21 @@
+#pragma once
+// The 8-bit form of activations, and of plain weights under --dtype int8: groups of 32 with one scale.
+// The meaning that every fast path must reproduce exactly.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace pagoda::reference {
+
+constexpr int kQuantGroup = 32;
+
+// q[i] = round(x[i] / scale), half to even, in -127..127; returns scale = max|x| / 127.
+inline float quantize_group(const float* x, int count, std::int8_t* q) {
+  float largest = 0;
+  for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
+  const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+  for (int i = 0; i < count; ++i) q[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
+  return largest / 127.0f;
+}
+
+}  // namespace pagoda::reference

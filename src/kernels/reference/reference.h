@@ -1,0 +1,32 @@
+#pragma once
+// The ops in their plain form: one loop per index of the formula, double accumulators, no tricks. What
+// the fast paths are tested against. Contracts are those of the public headers.
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/logits.h"
+#include "kernels/paged_attention.h"
+
+namespace pagoda::reference {
+
+void rms_norm(const float* x, std::int64_t width, const float* weight, float eps, float* out);  // one row
+void layer_norm(const float* x, std::int64_t width, const float* weight, const float* bias, float eps,
+                float* out);
+float activation(Activation activation, float x);
+void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
+          const float* cos_sin);
+
+// Weights as the arithmetic of storage.type sees them, as float32 rows.
+void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
+void linear(const KernelContext& context, const PackedLinear::Storage& weight, const float* x,
+            std::int64_t num_rows, float* y, LinearOutput output);
+
+void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);
+void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,
+            std::int32_t query_head);
+
+LogitMax max_logit(std::span<const float> logits);
+float log_sum_exp(std::span<const float> logits);
+std::vector<LogitMax> top_logits(std::span<const float> logits, std::int32_t k);
+std::int32_t logit_rank(std::span<const float> logits, float value);
+
+}  // namespace pagoda::reference
