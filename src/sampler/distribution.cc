@@ -1,0 +1,167 @@
+#include "sampler/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "sampler/vector_math.h"
+
+namespace pagoda {
+
+void Distribution::assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params) {
+  const auto vocab = static_cast<std::int64_t>(logits.size());
+  const float temperature = std::max(params.temperature, kMinTemperature);
+  maxima_.resize(static_cast<std::size_t>(num_maxima_blocks(vocab)));
+  block_maxima(level, logits.data(), vocab, maxima_.data());
+  const float maximum = *std::max_element(maxima_.begin(), maxima_.end());
+
+  // min_p and top_k keep what lies at or above a logit, and temperature keeps the order: one threshold.
+  float threshold = -std::numeric_limits<float>::infinity();
+  if (params.min_p > 0) threshold = maximum + temperature * std::log(params.min_p);
+  if (params.top_k > 0 && params.top_k < vocab) {
+    threshold = std::max(threshold, top_k_threshold(logits, params.top_k));
+  }
+  const bool cut = threshold > -std::numeric_limits<float>::infinity();
+
+  plain_ = !cut && params.top_p >= 1.0f;
+  kept_.clear();
+  if (cut) {
+    keep_from(logits, threshold);
+    values_.clear();
+    for (const Entry& entry : kept_) values_.push_back(entry.logit);
+    weights_.resize(std::max(weights_.size(), values_.size()));
+    block_sums_.resize(static_cast<std::size_t>(num_sum_blocks(static_cast<std::int64_t>(values_.size()))));
+    exponentials(level, values_.data(), static_cast<std::int64_t>(values_.size()), maximum,
+                 1.0f / temperature, weights_.data(), block_sums_.data());
+    total_ = 0;
+    for (std::size_t i = 0; i < kept_.size(); ++i) total_ += kept_[i].weight = weights_[i];
+    if (params.top_p < 1.0f) keep_nucleus(static_cast<double>(params.top_p) * total_);
+    return;
+  }
+  weights_.resize(logits.size());
+  block_sums_.resize(static_cast<std::size_t>(num_sum_blocks(vocab)));
+  exponentials(level, logits.data(), vocab, maximum, 1.0f / temperature, weights_.data(), block_sums_.data());
+  total_ = 0;
+  for (const float sum : block_sums_) total_ += sum;
+  if (!plain_) nucleus_of_all(logits, maximum, temperature, static_cast<double>(params.top_p) * total_);
+}
+
+// The k-th largest logit. The k-th largest of the blocks' maxima bounds it from below, which leaves a
+// few times k candidates to select from.
+float Distribution::top_k_threshold(std::span<const float> logits, std::int32_t k) {
+  const auto nth = static_cast<std::ptrdiff_t>(k - 1);
+  float bound = -std::numeric_limits<float>::infinity();
+  if (static_cast<std::size_t>(k) <= maxima_.size()) {
+    values_ = maxima_;
+    std::nth_element(values_.begin(), values_.begin() + nth, values_.end(), std::greater<>());
+    bound = values_[static_cast<std::size_t>(nth)];
+  }
+  values_.clear();
+  for (std::size_t block = 0; block < maxima_.size(); ++block) {
+    if (maxima_[block] < bound) continue;
+    const std::size_t start = block * kMaximaBlock;
+    for (const float logit :
+         logits.subspan(start, std::min<std::size_t>(kMaximaBlock, logits.size() - start))) {
+      if (logit >= bound) values_.push_back(logit);
+    }
+  }
+  if (values_.size() < static_cast<std::size_t>(k)) return bound;  // NaN logits: nothing more to cut
+  std::nth_element(values_.begin(), values_.begin() + nth, values_.end(), std::greater<>());
+  return values_[static_cast<std::size_t>(nth)];
+}
+
+// Appends every token whose logit is at least `threshold`.
+void Distribution::keep_from(std::span<const float> logits, float threshold) {
+  for (std::size_t block = 0; block < maxima_.size(); ++block) {
+    if (!(maxima_[block] >= threshold)) continue;
+    const std::size_t end = std::min((block + 1) * kMaximaBlock, logits.size());
+    for (std::size_t i = block * kMaximaBlock; i < end; ++i) {
+      if (logits[i] >= threshold) kept_.push_back({static_cast<TokenId>(i), logits[i], 0});
+    }
+  }
+}
+
+// Of kept_, the most probable tokens until their weights reach `mass`, at least one; vLLM's "cut the
+// ascending cumulative sum up to 1 - top_p" read from the other end. Among equal weights the smaller token
+// stays.
+void Distribution::keep_nucleus(double mass) {
+  const auto less_probable = [](const Entry& a, const Entry& b) {
+    return a.weight != b.weight ? a.weight < b.weight : a.token > b.token;
+  };
+  std::make_heap(kept_.begin(), kept_.end(), less_probable);
+  double sum = 0;
+  auto end = kept_.end();
+  do {
+    std::pop_heap(kept_.begin(), end--, less_probable);
+    sum += end->weight;
+  } while (end != kept_.begin() && sum < mass);
+  kept_.erase(kept_.begin(), end);
+  total_ = 0;
+  std::sort(kept_.begin(), kept_.end(), [](const Entry& a, const Entry& b) { return a.token < b.token; });
+  for (const Entry& entry : kept_) total_ += entry.weight;
+}
+
+// The nucleus out of the whole vocabulary: candidates above a falling threshold until they hold `mass`, so
+// that usually a few hundred tokens are looked at.
+void Distribution::nucleus_of_all(std::span<const float> logits, float maximum, float temperature,
+                                  double mass) {
+  for (float depth = 4;;
+       depth *= 2) {  // weights are exp((logit - maximum) / temperature), zero from exp(-87) on
+    kept_.clear();
+    keep_from(logits, maximum - depth * temperature);
+    double sum = 0;
+    for (Entry& entry : kept_) sum += entry.weight = weights_[static_cast<std::size_t>(entry.token)];
+    if (sum >= mass || depth > 87) break;
+  }
+  keep_nucleus(mass);
+}
+
+TokenId Distribution::draw(double uniform) const {
+  double target = uniform * total_;
+  TokenId last = -1;  // rounding may leave a crumb of target: it goes to the last token with any weight
+  if (!plain_) {
+    for (const Entry& entry : kept_) {
+      if (entry.weight > 0) last = entry.token;
+      if (target < entry.weight) return entry.token;
+      target -= entry.weight;
+    }
+    return last;
+  }
+  for (std::size_t block = 0; block < block_sums_.size(); ++block) {
+    if (block_sums_[block] == 0) continue;
+    const std::size_t start = block * kSumBlock;
+    if (target >= block_sums_[block]) {
+      target -= block_sums_[block];
+      last = static_cast<TokenId>(start);  // of a block with weight; the token is looked for below
+      continue;
+    }
+    return draw_in_block(start, target);
+  }
+  return draw_in_block(static_cast<std::size_t>(last), std::numeric_limits<double>::infinity());
+}
+
+TokenId Distribution::draw_in_block(std::size_t start, double target) const {
+  TokenId last = static_cast<TokenId>(start);
+  const std::size_t end = std::min(start + kSumBlock, weights_.size());
+  for (std::size_t i = start; i < end; ++i) {
+    if (weights_[i] > 0) last = static_cast<TokenId>(i);
+    if (target < weights_[i]) break;
+    target -= weights_[i];
+  }
+  return last;
+}
+
+std::vector<std::pair<TokenId, double>> Distribution::probabilities() const {
+  std::vector<std::pair<TokenId, double>> result;
+  if (plain_) {
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i] > 0) result.emplace_back(static_cast<TokenId>(i), weights_[i] / total_);
+    }
+  } else {
+    for (const Entry& entry : kept_) result.emplace_back(entry.token, entry.weight / total_);
+  }
+  return result;
+}
+
+}  // namespace pagoda

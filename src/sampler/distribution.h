@@ -1,0 +1,54 @@
+#pragma once
+// Distribution: what is left of one row of logits after temperature, min_p, top_k and top_p, and draws
+// from it by inverse CDF over tokens in ascending order. What a draw gives depends on the logits, the
+// parameters and the random number alone.
+//   plain   nothing was cut: one weight per token of the vocabulary, with sums of blocks
+//   cut     only the surviving tokens, ascending, with their weights
+// Source of meaning and order: vLLM's v1 sampler. Logits equal to the k-th largest all survive top_k.
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "request/sampling_params.h"
+
+namespace pagoda {
+
+// Below it a temperature means greedy; between it and kMinTemperature it is raised (vLLM).
+inline constexpr float kGreedyTemperature = 1e-5f;
+inline constexpr float kMinTemperature = 1e-2f;
+
+class Distribution {
+ public:
+  // Replaces what this held; the buffers are kept. Needs temperature >= kGreedyTemperature and at least one
+  // logit above -infinity.
+  void assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params);
+
+  // The token at `uniform` in [0, 1).
+  TokenId draw(double uniform) const;
+
+  // Every surviving token with its probability, ascending by token.
+  std::vector<std::pair<TokenId, double>> probabilities() const;
+
+ private:
+  struct Entry {
+    TokenId token;
+    float logit;
+    float weight;
+  };
+  float top_k_threshold(std::span<const float> logits, std::int32_t k);
+  void keep_from(std::span<const float> logits, float threshold);
+  void keep_nucleus(double mass);
+  void nucleus_of_all(std::span<const float> logits, float maximum, float temperature, double mass);
+  TokenId draw_in_block(std::size_t start, double target) const;
+
+  bool plain_ = true;
+  double total_ = 0;
+  std::vector<float> weights_, block_sums_;  // of the whole vocabulary
+  std::vector<float> maxima_;                // of blocks of logits
+  std::vector<Entry> kept_;
+  std::vector<float> values_;
+};
+
+}  // namespace pagoda

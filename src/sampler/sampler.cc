@@ -1,0 +1,117 @@
+#include "sampler/sampler.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+#include "kernels/logits.h"
+
+namespace pagoda {
+namespace {
+
+// The `count` most likely tokens; equal ones share the better rank.
+std::vector<TokenLogprob> top_logprobs(const KernelContext& context, std::span<const float> logits,
+                                       std::int32_t count, float normalizer) {
+  std::vector<TokenLogprob> top;
+  if (count < 0) count = static_cast<std::int32_t>(logits.size());
+  if (count == 0) return top;
+  top.reserve(static_cast<std::size_t>(count));
+  float previous = 0;
+  for (const LogitMax& entry : top_logits(context, logits, count)) {
+    const auto place = static_cast<std::int32_t>(top.size()) + 1;
+    const bool tied = !top.empty() && entry.value == previous;
+    top.push_back({entry.index, entry.value - normalizer, tied ? top.back().rank : place});
+    previous = entry.value;
+  }
+  return top;
+}
+
+bool needs_logprob(const SampleRow& row) {
+  return row.beam || row.params->logprobs.has_value() || row.params->best_of > row.params->n;
+}
+
+}  // namespace
+
+Sampler::Sampler(const KernelContext& context)
+    : context_(context),
+      row_context_(context),
+      scratch_(static_cast<std::size_t>(context.pool != nullptr ? context.pool->num_threads() : 1)) {
+  row_context_.pool = nullptr;
+}
+
+void Sampler::sample(std::span<const SampleRow> rows) {
+  const auto body = [&](std::int64_t tile, int worker) {
+    sample_row(rows[static_cast<std::size_t>(tile)], scratch_[static_cast<std::size_t>(worker)]);
+  };
+  const auto count = static_cast<std::int64_t>(rows.size());
+  if (context_.pool != nullptr && count > 1) return context_.pool->parallel_for(count, body);
+  for (std::int64_t tile = 0; tile < count; ++tile) body(tile, 0);
+}
+
+void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
+  const SamplingParams& params = *row.params;
+  SequenceResult& result = *row.result;
+  const auto vocab = static_cast<std::int32_t>(row.logits.size());
+  result.candidates.clear();
+
+  const bool with_logprob = needs_logprob(row);
+  const float normalizer = with_logprob ? log_sum_exp(row_context_, row.logits) : 0;
+  if (params.logprobs) result.top = top_logprobs(row_context_, row.logits, *params.logprobs, normalizer);
+
+  if (row.beam) {
+    const auto width =
+        static_cast<std::int32_t>(std::min<std::uint32_t>(row.num_candidates, row.logits.size()));
+    for (const TokenLogprob& entry : top_logprobs(row_context_, row.logits, width, normalizer)) {
+      result.candidates.push_back({entry.token, entry.logprob, entry.rank});
+    }
+    return;
+  }
+
+  std::span<const float> logits = row.logits;
+  if (needs_processing(params, static_cast<std::int32_t>(row.output.size()))) {
+    scratch.logits.assign(row.logits.begin(), row.logits.end());
+    scratch.processor.process(params, row.prompt, row.output, scratch.logits);
+    logits = scratch.logits;
+  }
+  LogitMax best = {};
+  const bool greedy = params.temperature < kGreedyTemperature;
+  // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
+  const bool all_masked =
+      logits.data() != row.logits.data() &&
+      (best = max_logit(row_context_, logits)).value == -std::numeric_limits<float>::infinity();
+  if (greedy || all_masked) {
+    if (all_masked || logits.data() == row.logits.data()) best = max_logit(row_context_, row.logits);
+  } else {
+    scratch.distribution.assign(context_.level, logits, params);
+  }
+  for (std::uint32_t i = 0; i < row.num_candidates; ++i) {
+    Candidate candidate;
+    candidate.token = best.index;
+    if (!greedy && !all_masked) {
+      candidate.token = scratch.distribution.draw(random_uniform(
+          row.seed, std::uint64_t{row.first_stream} + i, static_cast<std::uint64_t>(row.position)));
+    }
+    if (candidate.token < 0 || candidate.token >= vocab) candidate.token = 0;  // only from NaN logits
+    if (with_logprob) {
+      const float logit = row.logits[static_cast<std::size_t>(candidate.token)];
+      candidate.logprob = logit - normalizer;
+      if (params.logprobs) candidate.rank = logit_rank(row_context_, row.logits, logit);
+    }
+    result.candidates.push_back(candidate);
+  }
+}
+
+void Sampler::score_prompt(std::span<const PromptRow> rows) {
+  const auto body = [&](std::int64_t tile, int) {
+    const PromptRow& row = rows[static_cast<std::size_t>(tile)];
+    const float normalizer = log_sum_exp(row_context_, row.logits);
+    const float logit = row.logits[static_cast<std::size_t>(row.token)];
+    row.result->chosen = {row.token, logit - normalizer, logit_rank(row_context_, row.logits, logit)};
+    row.result->top = top_logprobs(row_context_, row.logits, row.num_top, normalizer);
+  };
+  const auto count = static_cast<std::int64_t>(rows.size());
+  if (context_.pool != nullptr && count > 1) return context_.pool->parallel_for(count, body);
+  for (std::int64_t tile = 0; tile < count; ++tile) body(tile, 0);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,60 @@
+#pragma once
+// Sampler: rows of logits -> candidates with log-probabilities. Log-probabilities are of the raw logits,
+// before any parameter touches them (vLLM's raw_logprobs). Not the strategy: what a candidate becomes is
+// decoding/'s.
+// Invariant: a row's candidates depend on its logits, parameters and (seed, stream, position) alone.
+// Threads: one caller; rows are spread over the context's pool, one row a tile.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "request/sampling_params.h"
+#include "request/step_result.h"
+#include "sampler/distribution.h"
+#include "sampler/logits_processor.h"
+
+namespace pagoda {
+
+struct SampleRow {
+  std::span<const float> logits;
+  const SamplingParams* params = nullptr;
+  std::uint64_t seed = 0;
+  std::uint32_t first_stream = 0;  // candidate i draws from stream first_stream + i
+  std::uint32_t num_candidates = 1;
+  bool beam = false;                // candidates are the most likely tokens by raw log-probability
+  std::int32_t position = 0;        // in the random stream: output tokens before this one
+  std::span<const TokenId> prompt;  // both for penalties and bad_words
+  std::span<const TokenId> output;
+  SequenceResult* result = nullptr;  // candidates and top are filled in
+};
+
+// One row of prompt logits: the log-probability of the token that follows.
+struct PromptRow {
+  std::span<const float> logits;
+  TokenId token = 0;
+  std::int32_t num_top = 0;  // -1: the whole vocabulary
+  TokenLogprobs* result = nullptr;
+};
+
+class Sampler {
+ public:
+  explicit Sampler(const KernelContext& context);
+
+  void sample(std::span<const SampleRow> rows);
+  void score_prompt(std::span<const PromptRow> rows);
+
+ private:
+  struct Scratch {  // one per worker
+    LogitsProcessor processor;
+    Distribution distribution;
+    std::vector<float> logits;
+  };
+  void sample_row(const SampleRow& row, Scratch& scratch) const;
+
+  KernelContext context_;
+  KernelContext row_context_;  // the same on the calling thread alone, for use inside a tile
+  std::vector<Scratch> scratch_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,368 @@
+// Goal: the sampler's distributions equal vLLM's definitions, written here in the plainest way (double
+// precision, full sorts), and its draws follow them; no result depends on the company of a row.
+#include "sampler/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "base/random.h"
+#include "kernels/logits.h"
+#include "sampler/vector_math.h"
+
+namespace pagoda {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<float> random_logits(std::size_t count, std::mt19937_64& rng, double spread = 4) {
+  std::vector<float> logits(count);
+  for (float& logit : logits) {  // sum of uniforms: near enough to normal
+    double sum = 0;
+    for (int i = 0; i < 4; ++i) sum += static_cast<double>(rng() >> 11) * 0x1.0p-53 - 0.5;
+    logit = static_cast<float>(sum * spread);
+  }
+  return logits;
+}
+
+std::vector<double> softmax(const std::vector<double>& x) {
+  const double maximum = *std::max_element(x.begin(), x.end());
+  std::vector<double> p(x.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += p[i] = std::exp(x[i] - maximum);
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+// vLLM's order, after the penalties.
+std::vector<double> plain_distribution(const std::vector<float>& logits, const SamplingParams& params) {
+  std::vector<double> x(logits.begin(), logits.end());
+  for (double& value : x) value /= params.temperature;
+  if (params.min_p > 0) {
+    const std::vector<double> p = softmax(x);
+    const double limit = params.min_p * *std::max_element(p.begin(), p.end());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (p[i] < limit) x[i] = -kInfinity;
+    }
+  }
+  if (params.top_k > 0 && params.top_k < static_cast<int>(x.size())) {
+    std::vector<double> sorted = x;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    const double limit = sorted[static_cast<std::size_t>(params.top_k) - 1];
+    for (double& value : x) {
+      if (value < limit) value = -kInfinity;
+    }
+  }
+  if (params.top_p < 1) {
+    const std::vector<double> p = softmax(x);
+    std::vector<std::size_t> order(x.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
+    double sum = 0;
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+      sum += p[order[i]];
+      if (sum <= 1 - static_cast<double>(params.top_p)) x[order[i]] = -kInfinity;
+    }
+  }
+  return softmax(x);
+}
+
+TEST(Distribution, EqualsThePlainDefinition) {
+  std::mt19937_64 rng(1);
+  Distribution distribution;  // reused: nothing may leak from one row to the next
+  for (int round = 0; round < 400; ++round) {
+    SCOPED_TRACE(round);
+    const std::vector<float> logits =
+        random_logits(1 + rng() % 3000, rng, 2.0 + static_cast<double>(rng() % 12));
+    SamplingParams params;
+    const float temperatures[] = {0.3f, 0.7f, 1.0f, 1.9f};
+    params.temperature = temperatures[rng() % 4];
+    if (rng() % 2) params.top_k = static_cast<std::int32_t>(1 + rng() % (rng() % 2 ? 20 : 2000));
+    const float masses[] = {0.05f, 0.5f, 0.9f, 0.997f};
+    if (rng() % 2) params.top_p = masses[rng() % 4];
+    const float floors[] = {0.01f, 0.2f, 0.9f};
+    if (rng() % 3 == 0) params.min_p = floors[rng() % 3];
+    distribution.assign(detected_cpu_level(), logits, params);
+
+    const std::vector<double> expected = plain_distribution(logits, params);
+    std::vector<double> got(logits.size());
+    double sum = 0;
+    for (const auto& [token, p] : distribution.probabilities())
+      sum += got[static_cast<std::size_t>(token)] = p;
+    EXPECT_NEAR(sum, 1, 1e-6);
+    // A token on the very edge of a cut may fall to either side by rounding; it must then be a small one.
+    int differ = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) differ += (got[i] > 0) != (expected[i] > 1e-37);
+    ASSERT_LE(differ, 1);
+    if (differ == 0) {
+      for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5) << i;
+    }
+  }
+}
+
+TEST(Distribution, EqualLogitsAtTheEdgeOfTopKAllSurvive) {
+  const std::vector<float> logits = {1, 3, 2, 2, 2, 0};
+  SamplingParams params;
+  params.top_k = 2;
+  Distribution distribution;
+  distribution.assign(CpuLevel::portable, logits, params);
+  EXPECT_EQ(distribution.probabilities().size(), 4u);
+}
+
+TEST(Distribution, DrawsFollowTheProbabilities) {
+  std::mt19937_64 rng(3);
+  const std::vector<float> logits = random_logits(2500, rng, 14);
+  for (const float top_p : {1.0f, 0.9f}) {
+    SamplingParams params;
+    params.top_p = top_p;
+    Distribution distribution;
+    distribution.assign(detected_cpu_level(), logits, params);
+    std::map<TokenId, double> expected;
+    for (const auto& [token, p] : distribution.probabilities()) expected[token] = p;
+    constexpr int kDraws = 60'000;
+    std::map<TokenId, int> seen;
+    for (int i = 0; i < kDraws; ++i) {
+      const TokenId token = distribution.draw(random_uniform(7, 0, static_cast<std::uint64_t>(i)));
+      ASSERT_TRUE(expected.contains(token));
+      ++seen[token];
+    }
+    // Chi-square over cells of at least 20 expected draws, the rest in one cell; 6 sigma above the mean.
+    double chi = 0, rest_expected = 0, rest_seen = 0;
+    int cells = 0;
+    for (const auto& [token, p] : expected) {
+      const double want = p * kDraws;
+      if (want < 20) {
+        rest_expected += want;
+        rest_seen += seen[token];
+        continue;
+      }
+      chi += (seen[token] - want) * (seen[token] - want) / want;
+      ++cells;
+    }
+    if (rest_expected > 0)
+      chi += (rest_seen - rest_expected) * (rest_seen - rest_expected) / rest_expected, ++cells;
+    EXPECT_GT(cells, 20);
+    EXPECT_LT(chi, cells + 6 * std::sqrt(2.0 * cells));
+  }
+}
+
+TEST(Distribution, TheEndsOfTheUnitIntervalGiveTokensWithWeight) {
+  const std::vector<float> logits = {-kInfinity, 0, -kInfinity, 1, -kInfinity};
+  SamplingParams params;
+  Distribution distribution;
+  distribution.assign(CpuLevel::portable, logits, params);
+  EXPECT_EQ(distribution.draw(0.0), 1);
+  EXPECT_EQ(distribution.draw(1.0), 3);
+  std::vector<float> wide(5000, -kInfinity);
+  wide[1500] = 0;
+  distribution.assign(CpuLevel::portable, wide, params);
+  EXPECT_EQ(distribution.draw(0.0), 1500);
+  EXPECT_EQ(distribution.draw(1.0), 1500);
+}
+
+TEST(VectorMath, LevelsAgreeToTheBitAndWithTheLibrary) {
+  std::mt19937_64 rng(5);
+  for (const std::int64_t count : {1, 15, 16, 17, 1024, 1025, 5000}) {
+    std::vector<float> x = random_logits(static_cast<std::size_t>(count), rng, 300);
+    const float shift = *std::max_element(x.begin(), x.end());
+    std::vector<float> first, first_sums;
+    for (int level = 0; level <= static_cast<int>(detected_cpu_level()); ++level) {
+      std::vector<float> weights(x.size()), sums(static_cast<std::size_t>(num_sum_blocks(count)));
+      exponentials(static_cast<CpuLevel>(level), x.data(), count, shift, 0.5f, weights.data(), sums.data());
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double exact = std::exp((static_cast<double>(x[i]) - shift) * 0.5);
+        ASSERT_NEAR(weights[i], exact, exact * 2e-5 + 1e-37);
+      }
+      if (level == 0) first = weights, first_sums = sums;
+      EXPECT_EQ(weights, first);
+      EXPECT_EQ(sums, first_sums);
+    }
+  }
+}
+
+TEST(LogitsProcessor, AppliesEachParameterAsVllmDoes) {
+  LogitsProcessor processor;
+  const std::vector<TokenId> prompt = {1, 2, 2}, output = {3, 4, 4};
+  const auto run = [&](const SamplingParams& params, std::span<const TokenId> generated) {
+    std::vector<float> logits = {1, 2, -2, 3, 4, -5};
+    EXPECT_TRUE(needs_processing(params, static_cast<std::int32_t>(generated.size())));
+    processor.process(params, prompt, generated, logits);
+    return logits;
+  };
+  SamplingParams params;
+  EXPECT_FALSE(needs_processing(params, 0));
+  params.repetition_penalty = 2;
+  EXPECT_EQ(run(params, output), (std::vector<float>{1, 1, -4, 1.5f, 2, -5}));
+  params.frequency_penalty = 0.5f;
+  params.presence_penalty = 0.25f;
+  EXPECT_EQ(run(params, output), (std::vector<float>{1, 1, -4, 0.75f, 0.75f, -5}));
+  EXPECT_EQ(run(params, {}), (std::vector<float>{1, 1, -4, 3, 4, -5}));  // and no mark was left behind
+
+  params = {};
+  params.allowed_token_ids = {2, 5, 99};
+  params.logit_bias = {{5, 10.0f}, {1, 10.0f}, {-1, 1.0f}};
+  EXPECT_EQ(run(params, output), (std::vector<float>{-kInfinity, -kInfinity, -2, -kInfinity, -kInfinity, 5}));
+
+  params = {};
+  params.bad_words = {{0}, {4, 1}, {3, 1, 5}, {3, 4, 4, 2}, {4, 4, 4, 4, 3}};
+  EXPECT_EQ(run(params, output), (std::vector<float>{-kInfinity, -kInfinity, -kInfinity, 3, 4, -5}));
+
+  params = {};
+  params.min_tokens = 4;
+  params.eos_token_ids = {0};
+  params.stop_token_ids = {3};
+  EXPECT_EQ(run(params, output), (std::vector<float>{-kInfinity, 2, -2, -kInfinity, 4, -5}));
+  EXPECT_FALSE(needs_processing(params, 4));
+}
+
+TEST(Sampler, GreedyTakesTheFirstMaximumAndReportsRawLogprobs) {
+  const std::vector<float> logits = {0, 5, 5, 1};
+  SamplingParams params;
+  params.temperature = 0;
+  params.logit_bias = {{3, 100.0f}};
+  params.logprobs = 3;
+  SequenceResult result;
+  Sampler sampler(KernelContext{});
+  const SampleRow row{.logits = logits, .params = &params, .result = &result};
+  sampler.sample(std::span(&row, 1));
+  ASSERT_EQ(result.candidates.size(), 1u);
+  EXPECT_EQ(result.candidates[0].token, 3);
+  EXPECT_EQ(result.candidates[0].rank, 3);
+  const double normalizer = std::log(std::exp(0.0) + 2 * std::exp(5.0) + std::exp(1.0));
+  EXPECT_NEAR(result.candidates[0].logprob, 1 - normalizer, 1e-5);
+  ASSERT_EQ(result.top.size(), 3u);
+  EXPECT_EQ(result.top[0].token, 1);
+  EXPECT_EQ(result.top[0].rank, 1);
+  EXPECT_EQ(result.top[1].token, 2);
+  EXPECT_EQ(result.top[1].rank, 1);  // ties share the better rank
+  EXPECT_EQ(result.top[2].rank, 3);
+
+  params = {};
+  params.temperature = 0;
+  sampler.sample(std::span(&row, 1));
+  EXPECT_EQ(result.candidates[0].token, 1);
+}
+
+TEST(Sampler, EverythingMaskedFallsBackToTheRawMaximum) {
+  const std::vector<float> logits = {0, 2, 1};
+  SamplingParams params;
+  params.allowed_token_ids = {1};
+  params.bad_words = {{1}};
+  SequenceResult result;
+  Sampler sampler(KernelContext{});
+  const SampleRow row{.logits = logits, .params = &params, .result = &result};
+  sampler.sample(std::span(&row, 1));
+  EXPECT_EQ(result.candidates[0].token, 1);
+}
+
+TEST(Sampler, BeamGivesTheMostLikelyTokens) {
+  std::mt19937_64 rng(9);
+  const std::vector<float> logits = random_logits(700, rng);
+  SamplingParams params;
+  SequenceResult result;
+  Sampler sampler(KernelContext{});
+  const SampleRow row{
+      .logits = logits, .params = &params, .num_candidates = 8, .beam = true, .result = &result};
+  sampler.sample(std::span(&row, 1));
+  ASSERT_EQ(result.candidates.size(), 8u);
+  const std::vector<double> p = plain_distribution(logits, SamplingParams{});
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(result.candidates[i].logprob,
+                std::log(p[static_cast<std::size_t>(result.candidates[i].token)]), 1e-4);
+    EXPECT_EQ(result.candidates[i].rank, static_cast<std::int32_t>(i) + 1);
+  }
+}
+
+TEST(Sampler, ARowDoesNotDependOnItsCompanyOrTheThreads) {
+  std::mt19937_64 rng(11);
+  constexpr std::size_t kRows = 40;
+  std::vector<std::vector<float>> logits;
+  std::vector<SamplingParams> params(kRows);
+  const std::vector<TokenId> prompt = {3, 1, 4, 1, 5}, output = {9, 2, 6};
+  for (std::size_t i = 0; i < kRows; ++i) {
+    logits.push_back(random_logits(1500, rng, 10));
+    params[i].temperature = static_cast<float>(rng() % 4) * 0.5f;
+    if (rng() % 2) params[i].top_k = 50;
+    if (rng() % 2) params[i].top_p = 0.9f;
+    if (rng() % 2) params[i].repetition_penalty = 1.3f;
+    if (rng() % 2) params[i].logprobs = 2;
+  }
+  const auto sample_rows = [&](std::size_t first, std::size_t count, Sampler& sampler) {
+    std::vector<SequenceResult> results(count);
+    std::vector<SampleRow> rows;
+    for (std::size_t i = 0; i < count; ++i) {
+      rows.push_back({.logits = logits[first + i],
+                      .params = &params[first + i],
+                      .seed = first + i,
+                      .first_stream = 2,
+                      .num_candidates = 3,
+                      .position = 3,
+                      .prompt = prompt,
+                      .output = output,
+                      .result = &results[i]});
+    }
+    sampler.sample(rows);
+    return results;
+  };
+  ThreadPool pool(2);
+  KernelContext threaded;
+  threaded.pool = &pool;
+  Sampler together(threaded), alone(KernelContext{});
+  const std::vector<SequenceResult> all = sample_rows(0, kRows, together);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    const SequenceResult one = sample_rows(i, 1, alone).front();
+    ASSERT_EQ(one.candidates.size(), 3u);
+    for (std::size_t c = 0; c < 3; ++c) {
+      EXPECT_EQ(one.candidates[c].token, all[i].candidates[c].token);
+      EXPECT_EQ(one.candidates[c].logprob, all[i].candidates[c].logprob);
+    }
+    EXPECT_EQ(one.top.size(), all[i].top.size());
+  }
+}
+
+TEST(Sampler, CandidateStreamsAreThoseOfSingleDraws) {
+  std::mt19937_64 rng(13);
+  const std::vector<float> logits = random_logits(900, rng);
+  SamplingParams params;
+  Sampler sampler(KernelContext{});
+  SequenceResult three, single;
+  const SampleRow row{.logits = logits,
+                      .params = &params,
+                      .seed = 5,
+                      .first_stream = 1,
+                      .num_candidates = 3,
+                      .position = 17,
+                      .result = &three};
+  sampler.sample(std::span(&row, 1));
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const SampleRow one{.logits = logits,
+                        .params = &params,
+                        .seed = 5,
+                        .first_stream = 1 + i,
+                        .position = 17,
+                        .result = &single};
+    sampler.sample(std::span(&one, 1));
+    EXPECT_EQ(single.candidates[0].token, three.candidates[i].token);
+  }
+}
+
+TEST(Sampler, PromptRowsAreScored) {
+  const std::vector<float> logits = {0, 1, 2};
+  TokenLogprobs result;
+  Sampler sampler(KernelContext{});
+  const PromptRow row{.logits = logits, .token = 1, .num_top = -1, .result = &result};
+  sampler.score_prompt(std::span(&row, 1));
+  const double normalizer = std::log(1 + std::exp(1.0) + std::exp(2.0));
+  EXPECT_NEAR(result.chosen.logprob, 1 - normalizer, 1e-6);
+  EXPECT_EQ(result.chosen.rank, 2);
+  ASSERT_EQ(result.top.size(), 3u);
+  EXPECT_EQ(result.top[0].token, 2);
+}
+
+}  // namespace
+}  // namespace pagoda
