@@ -1,5 +1,6 @@
 #include "sampler/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -17,21 +17,21 @@
 namespace pagoda {
 
 struct SampleRow {
-  std::span<const float> logits;
+  std::span<const float> logits = {};
   const SamplingParams* params = nullptr;
   std::uint64_t seed = 0;
   std::uint32_t first_stream = 0;  // candidate i draws from stream first_stream + i
   std::uint32_t num_candidates = 1;
-  bool beam = false;                // candidates are the most likely tokens by raw log-probability
-  std::int32_t position = 0;        // in the random stream: output tokens before this one
-  std::span<const TokenId> prompt;  // both for penalties and bad_words
-  std::span<const TokenId> output;
+  bool beam = false;                     // candidates are the most likely tokens by raw log-probability
+  std::int32_t position = 0;             // in the random stream: output tokens before this one
+  std::span<const TokenId> prompt = {};  // both for penalties and bad_words
+  std::span<const TokenId> output = {};
   SequenceResult* result = nullptr;  // candidates and top are filled in
 };
 
 // One row of prompt logits: the log-probability of the token that follows.
 struct PromptRow {
-  std::span<const float> logits;
+  std::span<const float> logits = {};
   TokenId token = 0;
   std::int32_t num_top = 0;  // -1: the whole vocabulary
   TokenLogprobs* result = nullptr;

@@ -62,7 +62,8 @@ std::vector<double> plain_distribution(const std::vector<float>& logits, const S
     const std::vector<double> p = softmax(x);
     std::vector<std::size_t> order(x.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return p[a] != p[b] ? p[a] < p[b] : a > b; });
     double sum = 0;
     for (std::size_t i = 0; i + 1 < order.size(); ++i) {
       sum += p[order[i]];
