@@ -98,7 +98,7 @@ TEST(Distribution, EqualsThePlainDefinition) {
     EXPECT_NEAR(sum, 1, 1e-6);
     // A token on the very edge of a cut may fall to either side by rounding; it must then be a small one.
     int differ = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) differ += (got[i] > 0) != (expected[i] > 1e-37);
+    for (std::size_t i = 0; i < got.size(); ++i) differ += (got[i] > 1e-30) != (expected[i] > 1e-30);
     ASSERT_LE(differ, 1);
     if (differ == 0) {
       for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5) << i;
@@ -117,7 +117,7 @@ TEST(Distribution, EqualLogitsAtTheEdgeOfTopKAllSurvive) {
 
 TEST(Distribution, DrawsFollowTheProbabilities) {
   std::mt19937_64 rng(3);
-  const std::vector<float> logits = random_logits(2500, rng, 14);
+  const std::vector<float> logits = random_logits(2500, rng, 7);
   for (const float top_p : {1.0f, 0.9f}) {
     SamplingParams params;
     params.top_p = top_p;
