@@ -23,6 +23,9 @@ endif()
 add_compile_options(-Wall -Wextra -Wpedantic -Werror -fstack-protector-strong
                     -ffp-contract=off)  # contraction would let the compiler change result bits per call site
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
+if(PAGODA_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage in the libraries; the driver is linked per target
+endif()
 if(PAGODA_SANITIZE)
   add_compile_options(-fsanitize=${PAGODA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${PAGODA_SANITIZE})

@@ -25,3 +25,18 @@ function(pagoda_library name)
     set_property(GLOBAL APPEND PROPERTY PAGODA_TEST_PROGRAMS ${name}_test)
   endif()
 endfunction()
+
+# pagoda_fuzz_target(NAME DEPS a b): tests/fuzz/NAME.cc as a libFuzzer program. All of them are built by the
+# target fuzz_targets.
+function(pagoda_fuzz_target name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND pagoda_)
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  if(NOT TARGET fuzz_targets)
+    add_custom_target(fuzz_targets)
+  endif()
+  add_dependencies(fuzz_targets ${name})
+endfunction()

@@ -1,0 +1,13 @@
+# Sourced by the other scripts: where things lie, and how they speak. Runs nothing by itself.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cache=${PAGODA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pagoda}
+python=/usr/bin/python3
+
+say() { printf '==> %s\n' "$*" >&2; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# What `file` was when it was last looked at: changes whenever its content may have.
+fingerprint() { stat -c '%n %s %Y' "$@" 2>/dev/null || true; }
+
+test_venv() { printf '%s/venv-%.12s\n' "$cache" "$(sha256sum < "$root/tests/requirements.txt")"; }

@@ -1,0 +1,52 @@
+"""tools/check finds each thing it is there to find, and nothing in a clean tree."""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+CHECK = pathlib.Path(__file__).with_name("check")
+TABLE = """# x
+| src/… | what | may include |
+|---|---|---|
+| `cli/` | flags | all |
+| `server/` | http | text, `engine/client.h` |
+| `text/` | tokens | – |
+"""
+CLEAN = {
+    "docs/ARCHITECTURE.md": TABLE,
+    "src/text/tokenizer.h": '#pragma once\n#include "base/status.h"\n#include "text/other.h"\n',
+    "src/server/server.cc": '#include <vector>\n#include "engine/client.h"\n#include "text/tokenizer.h"\n',
+    "src/cli/cli.cc": '#include "server/server.h"\n#include "engine/engine.h"\n',
+    "src/text/tokenizer_test.cc": '#include "server/server.h"\n',
+    "README.md": "Puts it into ~/.cache/pagoda, or /usr/lib; see https://host/home/page/x.\n",
+}
+
+
+def run(root, changes):
+    for name, text in {**CLEAN, **changes}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    done = subprocess.run([sys.executable, CHECK], env={"PAGODA_CHECK_ROOT": str(root), "PATH": "/nowhere"},
+                          stdout=subprocess.PIPE, text=True)
+    return done.returncode, done.stdout
+
+
+def test_clean_tree(tmp_path):
+    assert run(tmp_path, {}) == (0, "")
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("src/text/a.cc", '#include "server/server.h"\n', "src/text/a.cc:1: text/ may not include"),
+    ("src/server/a.cc", '\n #  include "engine/engine.h"\n', "src/server/a.cc:2: server/ may not include"),
+    ("src/text/a.cc", '#include "../cli/cli.h"\n', "name the header from src/"),
+    ("src/new/a.cc", '#include "text/tokenizer.h"\n', "folder new/ is not in the include table"),
+    ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
+    ("docs/a.md", "see /ho" + "me/someone/notes\n", "docs/a.md:1: a path of one machine"),
+    ("docs/ARCHITECTURE.md", "nothing\n", "no table"),
+])
+def test_finds(tmp_path, name, text, message):
+    code, output = run(tmp_path, {name: text})
+    assert code == 1
+    assert message in output
+    assert len(output.splitlines()) == 1

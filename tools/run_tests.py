@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Builds and runs the tests; called by script/test, which prepares the machine.
+
+Every test program reports in JUnit's XML (GoogleTest and pytest both write it), so the counts are the
+frameworks' own. A program that dies before it can report counts as one failure beside the tests that its
+output shows as passed.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PARTS = ("check", "cpp", "e2e", "fuzz")
+BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
+FUZZ_SECONDS = 5  # each target, in the ordinary run
+TIMEOUT_S = 900   # one test program; sanitizers make a test 5 to 15 times as slow
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def add(self, other_passed, failed=(), skipped=()):
+        self.passed += other_passed
+        self.failed += failed
+        self.skipped += skipped
+
+
+def say(text):
+    print(f"==> {text}", flush=True)
+
+
+def junit(path, prefix=""):
+    """(passed, names failed, [(name, reason)] skipped) of a JUnit file."""
+    passed, failed, skipped = 0, [], []
+    for case in ET.parse(path).getroot().iter("testcase"):
+        name = prefix + case.get("classname", "") + "." + case.get("name", "")
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(name)
+        elif skip is not None or case.get("result") == "skipped" or case.get("status") == "notrun":
+            reason = skip.get("message", "") if skip is not None else "disabled"
+            # GoogleTest puts "file:line" on a line before the reason.
+            skipped.append((name, reason.strip().splitlines()[-1] if reason.strip() else "no reason given"))
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def run_program(command, report, env, prefix=""):
+    """Runs one test program, shows its output if it fails, and returns what its report says."""
+    started = time.monotonic()
+    report.unlink(missing_ok=True)
+    try:
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=TIMEOUT_S, text=True, errors="replace", cwd=ROOT)
+        output, code = done.stdout, done.returncode
+    except subprocess.TimeoutExpired as expired:
+        output, code = (expired.stdout or b"").decode(errors="replace"), f"no end after {TIMEOUT_S} s"
+    name = pathlib.Path(command[0]).name if not prefix else prefix.rstrip(":")
+    try:
+        passed, failed, skipped = junit(report, prefix)
+    except (FileNotFoundError, ET.ParseError):
+        passed, failed, skipped = len(re.findall(r"^\[       OK \]", output, re.M)), [], []
+        begun = re.findall(r"^\[ RUN      \] (\S+)", output, re.M)
+        failed.append(f"{name}: died ({code})" + (f" in {begun[-1]}" if begun else ""))
+    else:
+        if code not in (0, 5) and not failed:  # pytest says 5 when there was nothing to run
+            failed.append(f"{name}: exit code {code} though every test passed")
+    if failed:
+        print(output[-20000:], flush=True)
+    print(f"    {name}: {passed} passed, {len(failed)} failed, {len(skipped)} skipped"
+          f" ({time.monotonic() - started:.1f} s)", flush=True)
+    return passed, failed, skipped
+
+
+def build(directory, targets, *options):
+    if not (directory / "build.ninja").exists():
+        say(f"configuring {directory.name}")
+        subprocess.run(["cmake", "-S", ROOT, "-B", directory, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
+                        "-DCMAKE_CXX_COMPILER=clang++-19", *options], check=True, stdout=subprocess.DEVNULL)
+    say(f"building {directory.name}")
+    # --keep-going: one broken test program leaves the others to be run.
+    return subprocess.run(["ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
+
+
+def cpp_tests(tally, directory, env, names):
+    listing = directory / "test_programs.txt"
+    for program in listing.read_text().split():
+        if names and pathlib.Path(program).name not in names:
+            continue
+        report = directory / (pathlib.Path(program).name + ".xml")
+        tally.add(*run_program([program, f"--gtest_output=xml:{report}", "--gtest_brief=0"], report, env))
+
+
+def e2e_tests(tally, directory, env, names):
+    files = [ROOT / "tests/e2e" / n for n in names] if names else [ROOT / "tests/e2e"]
+    if not (ROOT / "tests/e2e").is_dir():
+        return
+    report = directory / "e2e.xml"
+    tally.add(*run_program([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
+                            f"--junitxml={report}", *map(str, files)], report, env, prefix="e2e:"))
+
+
+def fuzz_tests(tally, env):
+    script = ROOT / "tests/fuzz/run"
+    if not script.exists():
+        return
+    directory = ROOT / "build-fuzz"
+    if not build(directory, ["fuzz_targets"], "-DPAGODA_FUZZ=ON", "-DPAGODA_TESTS=OFF",
+                 "-DPAGODA_SANITIZE=address,undefined"):
+        tally.add(0, ["fuzz targets: build"])
+        return
+    say(f"fuzzing, {FUZZ_SECONDS} s a target")
+    done = subprocess.run([script, directory, str(FUZZ_SECONDS)], env=env, text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    passed = re.findall(r"^PASS (\S+)", done.stdout, re.M)
+    failed = ["fuzz:" + name for name in re.findall(r"^FAIL (\S+)", done.stdout, re.M)]
+    if done.returncode and not failed or not passed and not failed:
+        failed = [f"fuzz: {script.name} exited with {done.returncode}, {len(passed)} targets passed"]
+    if failed:
+        print(done.stdout[-20000:])
+    print(f"    fuzz: {len(passed)} passed, {len(failed)} failed", flush=True)
+    tally.add(len(passed), failed)
+
+
+def checks(tally, env):
+    report = ROOT / "build" / "check.xml"
+    report.parent.mkdir(exist_ok=True)
+    done = subprocess.run([ROOT / "tools/check"])
+    tally.add(done.returncode == 0, [] if done.returncode == 0 else ["tools/check"])
+    tally.add(*run_program([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                            f"--junitxml={report}", str(ROOT / "tools")], report, env, prefix="tools:"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sanitize", choices=[s for s in BUILD_DIRS if s], default="")
+    parser.add_argument("--only", action="append", choices=PARTS, help="repeatable")
+    parser.add_argument("names", nargs="*", help="test programs (kv_cache_test) or files of tests/e2e")
+    options = parser.parse_args()
+    parts = options.only or (["cpp", "e2e"] if options.sanitize else list(PARTS))
+
+    directory = ROOT / BUILD_DIRS[options.sanitize]
+    env = dict(os.environ, PAGODA_BINARY=str(directory / "pagoda"), PYTHONDONTWRITEBYTECODE="1",
+               ASAN_OPTIONS="detect_leaks=1", TSAN_OPTIONS="halt_on_error=1")
+    shared = ROOT.parent / "shared" / "data"
+    if "PAGODA_SHARED_DATA" not in env and shared.is_dir():
+        env["PAGODA_SHARED_DATA"] = str(shared)
+    tally = Tally()
+    started = time.monotonic()
+    if "check" in parts:
+        checks(tally, env)
+    if "cpp" in parts or "e2e" in parts:
+        if not build(directory, options.names if options.only == ["cpp"] else [],
+                     f"-DPAGODA_SANITIZE={options.sanitize}"):
+            tally.add(0, ["build"])
+    if "e2e" in parts or "cpp" in parts:
+        model = subprocess.run([ROOT / "script/model"], stdout=subprocess.PIPE, text=True)
+        if model.returncode == 0:
+            env["PAGODA_MODEL"] = model.stdout.strip()
+    if "cpp" in parts:
+        say("C++ tests")
+        cpp_tests(tally, directory, env, options.names)
+    if "e2e" in parts:
+        say("end-to-end tests")
+        e2e_tests(tally, directory, env, options.names if options.only == ["e2e"] else [])
+    if "fuzz" in parts:
+        fuzz_tests(tally, env)
+
+    for name, reason in tally.skipped:
+        print(f"skipped: {name}: {reason}")
+    for name in tally.failed:
+        print(f"FAILED: {name}")
+    say(f"{time.monotonic() - started:.0f} s")
+    print(f"{tally.passed} passed, {len(tally.failed)} failed" +
+          (f", {len(tally.skipped)} skipped" if tally.skipped else ""), flush=True)
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
