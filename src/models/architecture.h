@@ -1,0 +1,45 @@
+#pragma once
+// Architecture: what one family of models calls its parts: how its hyperparameters read as a
+// DecoderConfig, and under which names its weights lie in a file. The registry is the list of all.
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "loader/model_source.h"
+#include "models/decoder_config.h"
+
+namespace pagoda {
+
+// Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
+// `layer` is the layer's number, and `layer` stands before each of the names below it.
+struct WeightNames {
+  std::string optional_prefix;  // may be missing in front of all names: "transformer."
+  std::string token_embedding, position_embedding, project_in, project_out, final_norm, head;
+  std::string rope_factors;  // whole name: divisors of the rotation frequencies
+  std::string layer;
+  std::string attention_norm, query, key, value, attention_output, query_norm, key_norm;
+  std::string fused_qkv;  // instead of query, key, value
+  std::string mlp_norm, gate, up, down;
+  bool transposed = false;  // linear weights are stored [in, out]
+};
+
+struct Architecture {
+  std::string_view name;  // as in ModelConfig::architecture
+  Result<DecoderConfig> (*describe)(const ModelConfig& config);
+  WeightNames (*names)(ModelFormat format);
+};
+
+std::span<const Architecture> architectures();
+
+// unimplemented: names the architecture and all that are supported.
+Result<const Architecture*> find_architecture(std::string_view name);
+
+// What the families' files share: sizes, rotation and windows as ModelConfig has them.
+DecoderConfig common_description(const ModelConfig& config);
+Result<Activation> parse_activation(std::string_view name);
+WeightNames llama_names(ModelFormat format);
+
+extern const Architecture kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;
+
+}  // namespace pagoda

@@ -1,0 +1,85 @@
+#pragma once
+// Decoder: a generic decoder-only transformer with its weights and activation buffers. Runs one batch of new
+// tokens over a paged KV cache that the caller owns; gives logits for the rows that were asked for.
+// Not here: which rows those are, sampling, the KV bytes.
+// Invariant: every row's result depends on its own sequence alone, never on the batch or its chunking.
+// Threads: one caller; the work runs on the context's pool.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "kernels/paged_attention.h"
+#include "loader/model_source.h"
+#include "models/decoder_config.h"
+#include "models/decoder_weights.h"
+#include "models/rope_table.h"
+#include "tensor/memory.h"
+
+namespace pagoda {
+
+// Flat inputs: row r of the batch has token token_ids[r] at positions[r]; sequences say which rows are whose.
+struct DecoderBatch {
+  std::span<const std::int32_t> token_ids;
+  std::span<const std::int32_t> positions;
+  std::span<const AttentionSequence> sequences;
+  std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
+  KvLayout layout;
+  std::byte* cache = nullptr;
+};
+
+class Decoder {
+ public:
+  // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
+  // or misshapen. `source` must outlive the decoder. max_batched_tokens bounds every batch.
+  static Result<std::unique_ptr<Decoder>> load(const KernelContext& context, const ModelSource& source,
+                                               std::string_view dtype, std::int32_t max_batched_tokens);
+
+  const DecoderConfig& config() const { return config_; }
+  const DecoderWeights& weights() const { return weights_; }
+  static std::int64_t activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens);
+
+  // Needs 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below max_positions.
+  void forward(const DecoderBatch& batch);
+
+  // Logits of output rows [first, first + count) of the last forward into out [count, vocab_size].
+  void logits(std::int64_t first, std::int64_t count, float* out);
+
+ private:
+  Decoder() = default;
+  struct Rows {
+    std::int64_t first = 0, count = 0;
+  };
+  void embed(const DecoderBatch& batch);
+  void attention(const DecoderBatch& batch, std::int32_t layer);
+  void gather_output_rows(std::span<const std::int32_t> rows);
+  void mlp(const LayerWeights& layer, Rows rows);
+  void attention_output(const LayerWeights& layer, Rows rows);
+  void normalize(const NormWeights& norm, const float* x, std::int64_t count, float* out);
+  void normalize_in_place(const NormWeights& norm, float* x, std::int64_t count);
+  void normalize_heads(const LayerWeights& layer, std::int64_t count);
+
+  KernelContext context_;
+  DecoderConfig config_;
+  DecoderWeights weights_;
+  std::optional<RopeTable> rope_;
+  std::int32_t max_batched_tokens_ = 0;
+
+  Memory memory_;                // all of the buffers below
+  float* residual_ = nullptr;    // [tokens, hidden]
+  float* qkv_ = nullptr;         // [tokens, qkv]
+  float* attended_ = nullptr;    // [tokens, query]
+  float* normed_ = nullptr;      // [chunk, max(hidden, embedding)]
+  float* mlp_in_ = nullptr;      // [chunk, gate|up]
+  float* mlp_hidden_ = nullptr;  // [chunk, intermediate]; gated only
+  std::vector<std::int32_t> shifted_positions_;
+};
+
+// The DecoderConfig of a model, checked for sense: what can be known before any weight is read.
+Result<DecoderConfig> describe_decoder(const ModelConfig& config);
+
+}  // namespace pagoda

@@ -1,0 +1,8 @@
+// Mistral: Llama whose layers attend to a sliding window.
+#include "models/architecture.h"
+
+namespace pagoda {
+
+const Architecture kMistral = {"mistral", kLlama.describe, llama_names};
+
+}  // namespace pagoda

@@ -1,0 +1,17 @@
+// Qwen3: Llama with an RMS norm of every query and key head before rotation.
+#include "models/architecture.h"
+
+namespace pagoda {
+namespace {
+
+Result<DecoderConfig> describe(const ModelConfig& config) {
+  auto decoder = kLlama.describe(config);
+  if (decoder) decoder->query_key_norm = true;
+  return decoder;
+}
+
+}  // namespace
+
+const Architecture kQwen3 = {"qwen3", describe, llama_names};
+
+}  // namespace pagoda

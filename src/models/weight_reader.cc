@@ -1,0 +1,89 @@
+#include "models/weight_reader.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/strings.h"
+#include "kernels/dequantize.h"
+
+namespace pagoda {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) text += concat(text.size() > 1 ? ", " : "", extent);
+  return text + "]";
+}
+
+}  // namespace
+
+WeightReader::WeightReader(const ModelSource& source, std::string optional_prefix)
+    : source_(source), optional_prefix_(std::move(optional_prefix)) {}
+
+void WeightReader::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+const TensorView* WeightReader::find(const std::string& name) const {
+  if (const TensorView* tensor = source_.find(name)) return tensor;
+  if (optional_prefix_.empty() || !name.starts_with(optional_prefix_)) return nullptr;
+  return source_.find(std::string_view(name).substr(optional_prefix_.size()));
+}
+
+const TensorView* WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape) {
+  if (!status_.ok()) return nullptr;
+  const TensorView* tensor = find(name);
+  if (tensor == nullptr) {
+    fail(corrupt_data(concat("tensor '", name, "' is missing")));
+    return nullptr;
+  }
+  if (tensor->shape != shape) {
+    fail(corrupt_data(concat("tensor '", name, "' has shape ", shape_text(tensor->shape),
+                             " where the model needs ", shape_text(shape))));
+    return nullptr;
+  }
+  if (tensor->dtype == DType::i32 || tensor->dtype == DType::i8 || tensor->dtype == DType::u8) {
+    fail(unimplemented(concat("tensor '", name, "' has type ", dtype_info(tensor->dtype).name,
+                              ", which is not supported for weights")));
+    return nullptr;
+  }
+  if (shape.back() % dtype_info(tensor->dtype).block_elements != 0) {
+    fail(corrupt_data(concat("tensor '", name, "' has rows of ", shape.back(),
+                             " elements, which are not whole blocks of ", dtype_info(tensor->dtype).name)));
+    return nullptr;
+  }
+  taken_.insert(name);
+  return tensor;
+}
+
+TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  const TensorView* tensor = take(name, {rows, columns});
+  return tensor != nullptr ? *tensor : TensorView{};
+}
+
+std::vector<float> WeightReader::vector(const std::string& name, std::int64_t size) {
+  const TensorView* tensor = take(name, {size});
+  if (tensor == nullptr) return {};
+  std::vector<float> values(static_cast<std::size_t>(size));
+  dequantize(tensor->dtype, tensor->data, size, values.data());
+  return values;
+}
+
+std::vector<float> WeightReader::optional_vector(const std::string& name, std::int64_t size) {
+  if (!has(name)) return {};
+  return vector(name, size);
+}
+
+std::vector<std::string> WeightReader::unused() const {
+  constexpr std::array<std::string_view, 4> kBuffers = {".rotary_emb.inv_freq", ".attn.bias",
+                                                        ".attn.masked_bias", ".position_ids"};
+  std::vector<std::string> names;
+  for (const std::string& name : source_.tensor_names()) {
+    const bool buffer = std::any_of(kBuffers.begin(), kBuffers.end(),
+                                    [&](std::string_view suffix) { return name.ends_with(suffix); });
+    if (!buffer && !taken_.contains(name) && !taken_.contains(optional_prefix_ + name)) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace pagoda

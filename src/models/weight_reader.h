@@ -1,0 +1,45 @@
+#pragma once
+// WeightReader: takes tensors out of a ModelSource by name, checking each shape, and remembers which were
+// taken. The first failure is kept and every later call gives empty results, so that a loader reads as a
+// list and asks status() where it matters.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/model_source.h"
+#include "tensor/tensor_view.h"
+
+namespace pagoda {
+
+class WeightReader {
+ public:
+  // Names that begin with `optional_prefix` are also looked for without it.
+  WeightReader(const ModelSource& source, std::string optional_prefix);
+
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
+  std::vector<float> vector(const std::string& name, std::int64_t size);
+  std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
+  void ignore(const std::string& name) { taken_.insert(name); }
+  void fail(Status status);
+
+  const Status& status() const { return status_; }
+  // Tensors of the file that nobody took, less those known to hold nothing of the model's (masks, rotation
+  // tables).
+  std::vector<std::string> unused() const;
+
+ private:
+  const TensorView* find(const std::string& name) const;
+  const TensorView* take(const std::string& name, const std::vector<std::int64_t>& shape);
+
+  const ModelSource& source_;
+  std::string optional_prefix_;
+  std::set<std::string, std::less<>> taken_;
+  Status status_;
+};
+
+}  // namespace pagoda
