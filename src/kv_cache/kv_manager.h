@@ -21,17 +21,18 @@ enum class Fit { now, later, never };
 // Where every token slot of the pool is at this moment (paper Fig. 2), and what sharing saves (Fig. 15).
 struct KvUsage {
   std::int64_t total_slots = 0;
-  std::int64_t token_slots = 0;       // hold K/V of live sequences; a shared slot counts once
-  std::int64_t reserved_slots = 0;    // allocated for tokens still to come that will be used
-  std::int64_t internal_slots = 0;    // allocated and never used
-  std::int64_t external_slots = 0;    // unusable gaps between allocations
-  std::int64_t cached_slots = 0;      // content kept of finished sequences, evictable
+  std::int64_t token_slots = 0;     // hold K/V of live sequences; a shared slot counts once
+  std::int64_t reserved_slots = 0;  // allocated for tokens still to come that will be used
+  std::int64_t internal_slots = 0;  // allocated and never used
+  std::int64_t external_slots = 0;  // unusable gaps between allocations
+  std::int64_t cached_slots = 0;    // content kept of finished sequences, evictable
   std::int64_t blocks_in_use = 0;
   std::int64_t blocks_without_sharing = 0;  // the same if every sequence had its own
 };
 
+// In tokens; a sequence counts when it first gets room, not while it waits for it.
 struct PrefixCacheStats {
-  std::int64_t queries = 0, hits = 0;  // tokens
+  std::int64_t queries = 0, hits = 0;
 };
 
 class KvManager {
@@ -52,8 +53,16 @@ class KvManager {
   // After a step: tokens[0, num_computed) now have K/V. Publishes blocks that became full.
   virtual void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) = 0;
   virtual void fork(SequenceId parent, SequenceId child) = 0;  // child shares every block of parent
+  // Creates `child` sharing the full blocks among the first `num_tokens` tokens of `parent`, which must be
+  // computed; returns how many tokens that is. How a gang gets its sharing back after recomputation.
+  virtual std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) = 0;
   virtual void free(SequenceId id) = 0;
   virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
+
+  // Blocks that grow(id, num_tokens) would take from the free ones.
+  virtual std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const = 0;
+  // Blocks that freeing all of `ids` would give back.
+  virtual std::int64_t blocks_owned_by(std::span<const SequenceId> ids) const = 0;
 
   // Could `num_tokens` more tokens, over all sequences of a group, be held with the whole pool empty (never),
   // now, or later?
@@ -61,6 +70,7 @@ class KvManager {
 
   virtual KvUsage usage() const = 0;
   virtual PrefixCacheStats prefix_cache_stats() const = 0;
+  virtual void clear_prefix_cache() = 0;      // what no sequence uses becomes free
   virtual void check_invariants() const = 0;  // tests and the simulator call it every step
 };
 

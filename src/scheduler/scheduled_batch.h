@@ -24,14 +24,14 @@ struct SampleSpec {
 
 struct ScheduledSequence {
   SequenceId id{};
-  std::int32_t num_computed_tokens = 0;     // before this step; the position of tokens[0]
-  std::span<const TokenId> tokens;          // to compute in this step, at least one
-  std::span<const TokenId> all_tokens;      // everything known, for penalties and prompt log-probabilities
+  std::int32_t num_computed_tokens = 0;  // before this step; the position of tokens[0]
+  std::span<const TokenId> tokens;       // to compute in this step, at least one
+  std::span<const TokenId> all_tokens;   // everything known, for penalties and prompt log-probabilities
   std::int32_t num_prompt_tokens = 0;
-  std::span<const BlockId> block_table;     // covers num_computed_tokens + tokens.size() token slots
-  bool sample = false;                      // the sequence has caught up: draw as `spec` says
+  std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
+  bool sample = false;                   // the sequence has caught up: draw as `spec` says
   SampleSpec spec;
-  std::int32_t prompt_logprobs = -1;        // top-k for the prompt rows computed in this step; -1: none
+  std::int32_t prompt_logprobs = -1;  // top-k for the prompt rows computed in this step; -1: none
 };
 
 struct ScheduledBatch {

@@ -1,0 +1,79 @@
+#pragma once
+// BlockPool decides which physical KV block is used by whom. It deals in block ids only; the bytes live
+// in model_runner/kv_storage.h. A block holds block_size token slots of every layer.
+//
+//     FREE --allocate--> IN USE (ref_count >= 1) --last release--> FREE, or CACHED if published
+//     CACHED (ref_count 0, content kept) --acquire_cached--> IN USE; --allocate--> evicted, IN USE
+//
+// FREE blocks are handed out before CACHED ones and last-released first, so that the memory touched
+// grows only with the K/V really used. CACHED blocks are evicted least recently released first.
+// Invariant: every block is in exactly one of these three states; num_free() counts FREE + CACHED.
+// Source: PagedAttention (SOSP'23) §4.2 block tables, §4.4 sharing by reference count; CACHED state:
+// vLLM's design note on automatic prefix caching.
+// Threads: none; owned by the engine thread.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kv_cache/block_hash.h"
+#include "request/ids.h"
+
+namespace pagoda {
+
+class BlockPool {
+ public:
+  explicit BlockPool(std::int32_t num_blocks);  // CHECKs num_blocks > 0; block 0 is handed out first
+
+  // Gives `count` blocks, each with ref_count 1. All or nothing: nullopt when num_free() < count. "Full"
+  // is a normal answer, which the scheduler meets by preempting; it is not an error.
+  [[nodiscard]] std::optional<std::vector<BlockId>> allocate(std::int32_t count);
+  [[nodiscard]] std::optional<BlockId> allocate_one();
+
+  // The block holding `hash`, with its ref_count raised; nullopt on a miss.
+  [[nodiscard]] std::optional<BlockId> acquire_cached(const BlockHash& hash);
+  // The same without taking it.
+  std::optional<BlockId> find_cached(const BlockHash& hash) const;
+
+  // One more reference to a block IN USE.
+  void share(BlockId block);
+
+  // Marks an IN USE, completely filled block as reusable under `hash`. The first block published under a
+  // hash keeps it, so block tables only ever grow at the end. True when this block was taken.
+  bool publish(BlockId block, const BlockHash& hash);
+
+  // Drops one reference from each block. Pass a sequence's blocks last-to-first, so that the end of a
+  // prefix is evicted before its beginning. CHECKs ref_count > 0 (a double release is a bug here).
+  void release(std::span<const BlockId> blocks);
+  void release_one(BlockId block);
+
+  // Forgets every published block; those CACHED become FREE.
+  void clear_cache();
+
+  std::int32_t ref_count(BlockId block) const { return blocks_[at(block)].ref_count; }
+  std::int32_t num_blocks() const { return static_cast<std::int32_t>(blocks_.size()); }
+  std::int32_t num_free() const { return static_cast<std::int32_t>(free_.size()) + num_cached_; }
+  std::int32_t num_cached() const { return num_cached_; }
+  void check_invariants() const;  // O(num_blocks); tests and the simulator call it every step
+
+ private:
+  static constexpr std::int32_t kNone = -1;
+  struct Block {
+    std::int32_t ref_count = 0;
+    bool published = false;
+    std::int32_t older = kNone, newer = kNone;  // neighbours among the CACHED
+    BlockHash hash;                             // when published
+  };
+  static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
+  void push_newest(std::int32_t block);
+  void unlink(std::int32_t block);
+  void evict_oldest();
+
+  std::vector<Block> blocks_;
+  std::vector<BlockId> free_;  // a stack
+  std::unordered_map<BlockHash, BlockId, BlockHashHasher> published_;
+  std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
+};
+
+}  // namespace pagoda

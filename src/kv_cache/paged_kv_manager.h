@@ -1,0 +1,85 @@
+#pragma once
+// PagedKvManager: the paper's memory manager. A sequence's K/V lies in blocks of block_size token slots,
+// anywhere in the pool, found through its block table. Tables only grow at the end, and by a block only
+// when the one before is full. Forks share blocks by reference count; whoever first writes into a shared
+// last block gets a copy of it. Full blocks are published under a hash chain and found again by later
+// requests with the same salt and prefix.
+// Invariants: a block's ref_count is the number of tables it stands in; a block that a sequence may
+// write into (at or after its num_computed tokens, once grown) stands in no other table.
+// Source: PagedAttention (SOSP'23) §4.2-4.4; prefix cache: vLLM's automatic prefix caching.
+// Threads: none; owned by the engine thread.
+#include <string>
+#include <unordered_map>
+
+#include "kv_cache/block_hash.h"
+#include "kv_cache/block_pool.h"
+#include "kv_cache/kv_manager.h"
+
+namespace pagoda {
+
+struct PagedKvConfig {
+  std::int32_t block_size = 16;  // 1..256
+  std::int32_t num_blocks = 0;   // > 0
+  bool enable_prefix_caching = true;
+  std::string model_id;  // part of every hash
+#ifdef NDEBUG
+  bool verify_hits = false;  // compare the tokens of a block with those asked for, on every hit
+#else
+  bool verify_hits = true;
+#endif
+  std::int32_t hash_bits = 256;  // tests force collisions with fewer
+};
+
+class PagedKvManager final : public KvManager {
+ public:
+  explicit PagedKvManager(PagedKvConfig config);
+
+  std::int32_t block_size() const override { return config_.block_size; }
+  std::int64_t num_blocks() const override { return pool_.num_blocks(); }
+  std::int64_t num_free_blocks() const override { return pool_.num_free(); }
+  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+                            bool allow_cache) override;
+  [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
+  void fork(SequenceId parent, SequenceId child) override;
+  std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
+  void free(SequenceId id) override;
+  std::span<const BlockId> block_table(SequenceId id) const override;
+  std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const override;
+  std::int64_t blocks_owned_by(std::span<const SequenceId> ids) const override;
+  Fit fit(std::int64_t num_tokens) const override;
+  KvUsage usage() const override;
+  PrefixCacheStats prefix_cache_stats() const override { return stats_; }
+  void clear_prefix_cache() override;
+  void check_invariants() const override;
+
+  const BlockPool& pool() const { return pool_; }
+
+ private:
+  struct Table {
+    std::vector<BlockId> blocks;
+    std::int32_t num_tokens = 0;        // there is room for so many
+    std::int32_t num_computed = 0;      // so many have K/V
+    std::int32_t num_hashed = 0;        // full blocks whose hashes are in the chain
+    BlockHash root;                     // of the chain: model and salt
+    BlockHash chain;                    // hash of the last of them; the root when there is none
+    std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
+  };
+  Table& at(SequenceId id);
+  const Table& at(SequenceId id) const;
+  Table& insert(SequenceId id);
+  std::int32_t blocks_for(std::int64_t num_tokens) const;
+  // The block that the next token is written into, if it exists and others share it.
+  bool must_copy(const Table& table, std::int32_t num_tokens) const;
+  BlockHash hash_block(const BlockHash& parent, std::span<const TokenId> tokens);
+  bool content_matches(BlockId block, std::span<const TokenId> tokens) const;
+
+  const PagedKvConfig config_;
+  BlockPool pool_;
+  BlockHasher hasher_;
+  std::unordered_map<SequenceId, Table> tables_;
+  std::vector<TokenId> content_;  // with verify_hits: the tokens of each published block
+  PrefixCacheStats stats_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,306 @@
+#include "kv_cache/paged_kv_manager.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+namespace pagoda {
+namespace {
+
+std::vector<TokenId> iota(std::size_t count, TokenId first = 0) {
+  std::vector<TokenId> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+std::vector<BlockId> ids(std::initializer_list<std::int32_t> values) {
+  std::vector<BlockId> out;
+  for (const std::int32_t value : values) out.push_back(BlockId{value});
+  return out;
+}
+std::vector<BlockId> table(const PagedKvManager& kv, SequenceId id) {
+  const auto span = kv.block_table(id);
+  return {span.begin(), span.end()};
+}
+
+class Paper : public testing::Test {
+ protected:
+  // The pool hands out what was released last first: releasing in reverse gives the figures' ids.
+  void hand_out_in_order(std::initializer_list<std::int32_t> order) {
+    std::vector<BlockCopy> none;
+    for (std::uint64_t i = 0; i < 9; ++i) {
+      kv.add_sequence(SequenceId{1000 + i}, {}, "", false);
+      ASSERT_TRUE(kv.grow(SequenceId{1000 + i}, 1, none));
+    }
+    std::vector<std::uint64_t> reversed(order.begin(), order.end());
+    for (std::uint64_t i = 0; i < 9; ++i) {
+      if (std::ranges::find(reversed, i) == reversed.end()) kv.free(SequenceId{1000 + i});
+    }
+    for (auto it = reversed.rbegin(); it != reversed.rend(); ++it) kv.free(SequenceId{1000 + *it});
+  }
+  PagedKvManager kv{{.block_size = 4, .num_blocks = 9, .enable_prefix_caching = false, .model_id = {}}};
+  std::vector<BlockCopy> copies;
+  const SequenceId a{1}, b{2};
+};
+
+// "Four score and seven years ago our" + "fathers" + "brought": blocks 7, 1, then 3.
+TEST_F(Paper, Figure6) {
+  hand_out_in_order({7, 1, 3});
+  const auto tokens = iota(9);
+  kv.add_sequence(a, std::span(tokens).first(7), "", true);
+  ASSERT_TRUE(kv.grow(a, 7, copies));
+  kv.computed(a, tokens, 7);
+  EXPECT_EQ(table(kv, a), ids({7, 1}));
+  EXPECT_EQ(kv.usage().token_slots, 7);  // #filled 4 and 3
+  EXPECT_EQ(kv.usage().internal_slots, 1);
+  ASSERT_TRUE(kv.grow(a, 8, copies));  // first decode fills block 1
+  kv.computed(a, tokens, 8);
+  EXPECT_EQ(table(kv, a), ids({7, 1}));
+  EXPECT_EQ(kv.usage().internal_slots, 0);
+  ASSERT_TRUE(kv.grow(a, 9, copies));  // second decode needs a new block
+  EXPECT_EQ(table(kv, a), ids({7, 1, 3}));
+  EXPECT_TRUE(copies.empty());
+}
+
+// Two requests side by side: A in 7, 1, 3 and B in 5, 2.
+TEST_F(Paper, Figure7) {
+  hand_out_in_order({7, 1, 5, 2, 3});
+  const auto tokens = iota(10);
+  kv.add_sequence(a, tokens, "", true);
+  ASSERT_TRUE(kv.grow(a, 7, copies));
+  kv.add_sequence(b, tokens, "", true);
+  ASSERT_TRUE(kv.grow(b, 5, copies));
+  kv.computed(a, tokens, 7);
+  kv.computed(b, tokens, 5);
+  ASSERT_TRUE(kv.grow(a, 9, copies));
+  ASSERT_TRUE(kv.grow(b, 6, copies));
+  EXPECT_EQ(table(kv, a), ids({7, 1, 3}));
+  EXPECT_EQ(table(kv, b), ids({5, 2}));
+  kv.free(a);
+  kv.free(b);
+  EXPECT_EQ(kv.num_free_blocks(), 9);
+}
+
+// Parallel sampling: A1 and A2 share the prompt's blocks 7 and 1; A1 writes first and gets a copy of
+// block 1 in block 3; A2 then writes in place.
+TEST_F(Paper, Figure8) {
+  hand_out_in_order({7, 1, 3});
+  auto tokens = iota(7);
+  kv.add_sequence(a, tokens, "", true);
+  ASSERT_TRUE(kv.grow(a, 7, copies));
+  kv.computed(a, tokens, 7);
+  kv.fork(a, b);
+  EXPECT_EQ(kv.pool().ref_count(BlockId{7}), 2);
+  EXPECT_EQ(kv.pool().ref_count(BlockId{1}), 2);
+  EXPECT_EQ(kv.usage().blocks_in_use, 2);
+  EXPECT_EQ(kv.usage().blocks_without_sharing, 4);
+  EXPECT_EQ(kv.blocks_to_grow(a, 8), 1);
+  ASSERT_TRUE(kv.grow(a, 8, copies));
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].from, BlockId{1});
+  EXPECT_EQ(copies[0].to, BlockId{3});
+  EXPECT_EQ(kv.pool().ref_count(BlockId{1}), 1);
+  EXPECT_EQ(kv.blocks_to_grow(b, 8), 0);
+  ASSERT_TRUE(kv.grow(b, 8, copies));
+  EXPECT_EQ(copies.size(), 1u) << "the second writer writes in place";
+  EXPECT_EQ(table(kv, a), ids({7, 3}));
+  EXPECT_EQ(table(kv, b), ids({7, 1}));
+  kv.check_invariants();
+}
+
+TEST(PagedKvManager, PrefixHitsNeedEqualSaltAndLeaveTheLastToken) {
+  PagedKvManager kv({.block_size = 4, .num_blocks = 16, .enable_prefix_caching = true, .model_id = "m"});
+  std::vector<BlockCopy> copies;
+  const auto tokens = iota(12);
+  EXPECT_EQ(kv.add_sequence(SequenceId{1}, tokens, "s", true), 0);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 12, copies));
+  kv.computed(SequenceId{1}, tokens, 12);
+  const auto first = table(kv, SequenceId{1});
+  EXPECT_EQ(kv.add_sequence(SequenceId{2}, tokens, "s", true), 8)
+      << "shared while in use; the last block not";
+  EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "other", true), 0);
+  EXPECT_EQ(kv.add_sequence(SequenceId{4}, tokens, "s", false), 0);
+  kv.free(SequenceId{1});
+  EXPECT_EQ(kv.add_sequence(SequenceId{5}, iota(13), "s", true), 12);
+  EXPECT_EQ(table(kv, SequenceId{5}), first);
+  EXPECT_EQ(kv.prefix_cache_stats().hits, 0) << "nobody got room yet";
+  ASSERT_TRUE(kv.grow(SequenceId{5}, 13, copies));
+  EXPECT_EQ(kv.prefix_cache_stats().hits, 12);
+  EXPECT_EQ(kv.prefix_cache_stats().queries, 12 + 13);
+  kv.check_invariants();
+}
+
+TEST(PagedKvManager, ACollidingHashIsAMissWhenHitsAreVerified) {
+  PagedKvManager kv({.block_size = 4,
+                     .num_blocks = 16,
+                     .enable_prefix_caching = true,
+                     .model_id = "m",
+                     .verify_hits = true,
+                     .hash_bits = 0});
+  std::vector<BlockCopy> copies;
+  kv.add_sequence(SequenceId{1}, iota(9), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 9, copies));
+  kv.computed(SequenceId{1}, iota(9), 9);
+  EXPECT_EQ(kv.add_sequence(SequenceId{2}, iota(9, 100), "", true), 0);
+}
+
+TEST(PagedKvManager, ForkPrefixSharesOnlyFullBlocksAndPublishesUnderTheRightChain) {
+  PagedKvManager kv({.block_size = 4, .num_blocks = 16, .enable_prefix_caching = true, .model_id = "m"});
+  std::vector<BlockCopy> copies;
+  auto tokens = iota(16);
+  kv.add_sequence(SequenceId{1}, tokens, "s", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 16, copies));
+  kv.computed(SequenceId{1}, tokens, 10);
+  EXPECT_EQ(kv.fork_prefix(SequenceId{1}, SequenceId{2}, 10), 8);
+  for (std::size_t i = 8; i < 16; ++i) tokens[i] += 100;
+  ASSERT_TRUE(kv.grow(SequenceId{2}, 16, copies));
+  EXPECT_TRUE(copies.empty());
+  kv.computed(SequenceId{2}, tokens, 16);
+  tokens.push_back(5);
+  EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "s", true), 16);
+  EXPECT_EQ(table(kv, SequenceId{3}), table(kv, SequenceId{2}));
+  kv.check_invariants();
+}
+
+TEST(PagedKvManager, FullIsAnAnswerThatChangesNothing) {
+  PagedKvManager kv({.block_size = 4, .num_blocks = 2, .enable_prefix_caching = true, .model_id = {}});
+  std::vector<BlockCopy> copies;
+  kv.add_sequence(SequenceId{1}, iota(4), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 4, copies));
+  EXPECT_FALSE(kv.grow(SequenceId{1}, 9, copies));
+  EXPECT_EQ(kv.num_free_blocks(), 1);
+  EXPECT_EQ(kv.block_table(SequenceId{1}).size(), 1u);
+  EXPECT_EQ(kv.fit(9), Fit::never);
+  EXPECT_EQ(kv.fit(8), Fit::later);
+  EXPECT_EQ(kv.fit(4), Fit::now);
+  kv.check_invariants();
+}
+
+// Goal: whatever the order of adding, growing, forking and freeing, every sequence finds its own tokens
+// in its blocks. Method: a naive store keeps the tokens that a runner would have written in each slot;
+// copies are carried out; each sequence's slots are compared with its tokens after every operation.
+void run(std::uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 rng(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
+  const std::size_t size = 1 + below(5);
+  const std::int32_t num_blocks = 6 + static_cast<std::int32_t>(below(12));
+  PagedKvManager kv({.block_size = static_cast<std::int32_t>(size),
+                     .num_blocks = num_blocks,
+                     .enable_prefix_caching = below(4) != 0,
+                     .model_id = "m",
+                     .verify_hits = true});
+  std::vector<TokenId> store(static_cast<std::size_t>(num_blocks) * size, -1);
+  struct Model {
+    std::vector<TokenId> tokens;
+    std::size_t computed = 0;
+    std::string salt;
+  };
+  std::map<std::uint64_t, Model> model;
+  std::uint64_t next_id = 1;
+  const auto slot = [&](std::uint64_t id, std::size_t position) -> TokenId& {
+    return store[static_cast<std::size_t>(index(kv.block_table(SequenceId{id})[position / size])) * size +
+                 position % size];
+  };
+  const auto any = [&] { return std::next(model.begin(), static_cast<long>(below(model.size()))); };
+  for (int step = 0; step < 300; ++step) {
+    switch (below(6)) {
+      case 0: {  // a new sequence over a two-letter alphabet, so that prefixes meet
+        Model fresh;
+        for (std::size_t i = 0, n = 1 + below(14); i < n; ++i)
+          fresh.tokens.push_back(static_cast<TokenId>(below(2)));
+        fresh.salt = below(2) == 0 ? "x" : "y";
+        fresh.computed = static_cast<std::size_t>(
+            kv.add_sequence(SequenceId{next_id}, fresh.tokens, fresh.salt, below(5) != 0));
+        model.emplace(next_id++, std::move(fresh));
+        break;
+      }
+      case 1:
+      case 2: {  // a step: grow to some number of tokens, carry out the copies, write, report
+        if (model.empty()) break;
+        auto& [id, seq] = *any();
+        if (seq.computed == seq.tokens.size()) seq.tokens.push_back(static_cast<TokenId>(below(2)));
+        const std::size_t target = seq.computed + 1 + below(seq.tokens.size() - seq.computed);
+        std::vector<BlockCopy> copies;
+        const std::int64_t needed = kv.blocks_to_grow(SequenceId{id}, static_cast<std::int32_t>(target));
+        const std::int64_t before = kv.num_free_blocks();
+        const bool ok = kv.grow(SequenceId{id}, static_cast<std::int32_t>(target), copies);
+        ASSERT_EQ(ok, needed <= before);
+        ASSERT_EQ(kv.num_free_blocks(), ok ? before - needed : before);
+        if (!ok) break;
+        ASSERT_LE(copies.size(), 1u);
+        for (const BlockCopy& copy : copies) {
+          for (std::size_t i = 0; i < size; ++i) {
+            store[static_cast<std::size_t>(index(copy.to)) * size + i] =
+                store[static_cast<std::size_t>(index(copy.from)) * size + i];
+          }
+        }
+        for (; seq.computed < target; ++seq.computed) slot(id, seq.computed) = seq.tokens[seq.computed];
+        kv.computed(SequenceId{id}, seq.tokens, static_cast<std::int32_t>(target));
+        break;
+      }
+      case 3: {  // fork whole, or a prefix
+        if (model.empty() || model.size() > 12) break;
+        const auto parent = any();
+        Model child = parent->second;
+        if (below(2) == 0) {
+          kv.fork(SequenceId{parent->first}, SequenceId{next_id});
+        } else {
+          child.computed = static_cast<std::size_t>(
+              kv.fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
+                             static_cast<std::int32_t>(below(parent->second.computed + 1))));
+        }
+        model.emplace(next_id++, std::move(child));
+        break;
+      }
+      case 4: {
+        if (model.empty()) break;
+        const auto it = any();
+        kv.free(SequenceId{it->first});
+        model.erase(it);
+        break;
+      }
+      case 5: {  // what a group gives back is what it alone holds
+        std::vector<SequenceId> group;
+        for (const auto& [id, seq] : model) {
+          if (below(3) == 0) group.push_back(SequenceId{id});
+        }
+        const std::int64_t owned = kv.blocks_owned_by(group);
+        const std::int64_t before = kv.num_free_blocks();
+        if (below(4) != 0) break;
+        for (const SequenceId id : group) {
+          kv.free(id);
+          model.erase(static_cast<std::uint64_t>(id));
+        }
+        ASSERT_EQ(kv.num_free_blocks(), before + owned);
+        break;
+      }
+    }
+    kv.check_invariants();
+    std::int64_t without_sharing = 0;
+    for (const auto& [id, seq] : model) {
+      without_sharing += static_cast<std::int64_t>(kv.block_table(SequenceId{id}).size());
+      for (std::size_t i = 0; i < seq.computed; ++i)
+        ASSERT_EQ(slot(id, i), seq.tokens[i]) << "sequence " << id;
+    }
+    const KvUsage usage = kv.usage();
+    ASSERT_EQ(usage.blocks_without_sharing, without_sharing);
+    ASSERT_EQ(usage.token_slots + usage.reserved_slots + usage.internal_slots,
+              usage.blocks_in_use * static_cast<std::int64_t>(size));
+    ASSERT_LE(usage.blocks_in_use, usage.blocks_without_sharing);
+  }
+  for (const auto& [id, seq] : model) kv.free(SequenceId{id});
+  ASSERT_EQ(kv.num_free_blocks(), num_blocks);
+}
+
+TEST(PagedKvManagerProperty, EverySequenceFindsItsOwnTokens) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    run(seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,46 @@
+#pragma once
+// Change: one of the three verbs that all decoding is made of (PagedAttention §5.2): fork, append, free.
+// decoding/ decides them from a step's candidates; the scheduler carries them out, in order.
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "request/sequence.h"
+
+namespace pagoda {
+
+enum class Verb : std::uint8_t {
+  fork,    // `child` becomes a copy of `sequence` and shares its K/V
+  append,  // `token` is added to `sequence`; its K/V is not computed yet
+  free,    // `sequence` ends for `reason` and gives its K/V back
+};
+
+struct Change {
+  Verb verb = Verb::append;
+  SequenceGroup* group = nullptr;
+  Sequence* sequence = nullptr;
+
+  // fork: holds only the child's id and index; the rest is copied. Moved into the group.
+  std::unique_ptr<Sequence> child = nullptr;
+
+  // append
+  TokenId token = -1;
+  float logprob = 0;
+  std::optional<TokenLogprobs> logprobs = std::nullopt;  // when asked for
+
+  // free
+  FinishReason reason = FinishReason::stop;
+  std::optional<TokenId> stop_token = std::nullopt;
+  bool discard = false;  // a dropped beam: forgotten, and no choice of the answer
+};
+
+// Gives out the ids of one engine.
+class SequenceIds {
+ public:
+  SequenceId next() { return SequenceId{++last_}; }
+
+ private:
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,84 @@
+#pragma once
+// Sequence and SequenceGroup: the state of one request inside the engine. A group holds the sequences
+// that one request runs (one; best_of samples; the beams); they are admitted, preempted and resumed
+// together (PagedAttention §4.5). Plain data: decoding/ says what happens to it, scheduler/ does it.
+//
+//     sequence:  parked (no K/V) --admit or resume--> resident --preempt--> parked
+//                resident --swap out--> swapped --swap in--> resident;   any --> finished
+//
+// Threads: the engine thread only.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "request/request.h"
+#include "request/request_output.h"
+
+namespace pagoda {
+
+enum class SequenceState : std::uint8_t { parked, resident, swapped, finished };
+
+struct Sequence {
+  SequenceId id{};
+  std::int32_t index = 0;  // choice index and random stream
+  SequenceState state = SequenceState::parked;
+  std::vector<TokenId> tokens;  // prompt, then output
+  std::int32_t num_prompt_tokens = 0;
+  std::int32_t num_computed_tokens = 0;  // have K/V; a step lets this catch up with num_tokens()
+
+  // What to draw once it has caught up; kept by decoding/.
+  std::uint32_t num_candidates = 1;
+  bool beam = false;
+
+  double cumulative_logprob = 0;
+  std::vector<TokenLogprobs> output_logprobs;  // kept only where outputs are held back to the end
+  std::optional<FinishReason> finish_reason;
+  std::optional<TokenId> stop_token;
+
+  std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
+  std::int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens; }
+  std::int32_t num_missing() const { return num_tokens() - num_computed_tokens; }
+  bool finished() const { return state == SequenceState::finished; }
+};
+
+enum class GroupState : std::uint8_t { waiting, running, swapped, finished };
+
+struct SequenceGroup {
+  Request request;
+  std::uint64_t seed = 0;                            // the request's, or drawn by the engine
+  std::vector<std::unique_ptr<Sequence>> sequences;  // stable addresses: batches point at them
+  GroupState state = GroupState::waiting;
+
+  // Kept by decoding/.
+  std::int32_t max_live_sequences = 1;  // how many will run at once: best_of, or the beam width
+  bool forked = false;         // all of them exist; from here on their number only falls (but for beams)
+  bool lockstep = false;       // no sequence may sample before all have caught up (beams)
+  bool keep_logprobs = false;  // outputs are held back: sequences remember their output_logprobs
+
+  // Kept by scheduler/.
+  std::uint64_t order = 0;  // of arrival
+  std::int32_t num_preemptions = 0;
+  std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted
+  std::int64_t resume_blocks = 0;       // blocks it held when it was preempted
+  std::int64_t retry_free_blocks = 0;   // admission failed with fewer free blocks than this
+
+  // One entry per prompt token once its log-probability is known; the first is absent.
+  std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+
+  const SamplingParams& sampling() const { return request.sampling; }
+  bool wants_prompt_logprobs() const { return sampling().prompt_logprobs.has_value(); }
+  bool prompt_logprobs_complete() const {
+    return !wants_prompt_logprobs() || prompt_logprobs.size() == request.prompt_token_ids.size();
+  }
+  std::int32_t num_live() const {
+    return static_cast<std::int32_t>(
+        std::count_if(sequences.begin(), sequences.end(), [](const auto& s) { return !s->finished(); }));
+  }
+  // Sequences it counts for under max_num_seqs.
+  std::int32_t num_reserved() const { return forked && !lockstep ? num_live() : max_live_sequences; }
+  bool finished() const { return state == GroupState::finished; }
+};
+
+}  // namespace pagoda

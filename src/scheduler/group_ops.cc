@@ -1,0 +1,88 @@
+#include "scheduler/group_ops.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace pagoda {
+
+void release_kv(Sequence& sequence, KvManager& kv) {
+  if (sequence.state != SequenceState::resident) return;
+  kv.free(sequence.id);
+  sequence.state = SequenceState::parked;
+  sequence.num_computed_tokens = 0;
+}
+
+void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv) {
+  release_kv(sequence, kv);
+  sequence.state = SequenceState::finished;
+  sequence.finish_reason = reason;
+}
+
+void apply_change(Change& change, KvManager& kv) {
+  Sequence& sequence = *change.sequence;
+  switch (change.verb) {
+    case Verb::fork: {
+      CHECK(sequence.state == SequenceState::resident);
+      Sequence& child = *change.child;
+      const SequenceId id = child.id;
+      const std::int32_t index = child.index;
+      child = sequence;
+      child.id = id;
+      child.index = index;
+      kv.fork(sequence.id, id);
+      change.group->sequences.push_back(std::move(change.child));
+      break;
+    }
+    case Verb::append:
+      sequence.tokens.push_back(change.token);
+      sequence.cumulative_logprob += static_cast<double>(change.logprob);
+      if (change.group->keep_logprobs && change.logprobs)
+        sequence.output_logprobs.push_back(*change.logprobs);
+      break;
+    case Verb::free:
+      sequence.stop_token = change.stop_token;
+      finish_sequence(sequence, change.reason, kv);
+      if (change.discard) {
+        std::erase_if(change.group->sequences, [&](const auto& entry) { return entry.get() == &sequence; });
+      }
+      break;
+  }
+}
+
+std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt_token_ids.size());
+  return static_cast<std::int32_t>(
+      std::min<std::int64_t>(prompt + std::max(0, request.sampling.max_tokens), max_model_len));
+}
+
+ScheduledSequence describe(const SequenceGroup& group, const Sequence& sequence, std::int32_t count,
+                           std::span<const BlockId> block_table) {
+  CHECK(count >= 1 && count <= sequence.num_missing());
+  ScheduledSequence out;
+  out.id = sequence.id;
+  out.num_computed_tokens = sequence.num_computed_tokens;
+  out.all_tokens = sequence.tokens;
+  out.tokens = out.all_tokens.subspan(static_cast<std::size_t>(sequence.num_computed_tokens),
+                                      static_cast<std::size_t>(count));
+  out.num_prompt_tokens = sequence.num_prompt_tokens;
+  out.block_table = block_table;
+  out.sample = count == sequence.num_missing();
+  out.spec = {.params = &group.sampling(),
+              .seed = group.seed,
+              .first_stream = static_cast<std::uint32_t>(sequence.index),
+              .num_candidates = sequence.num_candidates,
+              .beam = sequence.beam,
+              .num_output_tokens = sequence.num_output_tokens()};
+  if (!group.prompt_logprobs_complete() && sequence.num_computed_tokens < sequence.num_prompt_tokens - 1) {
+    out.prompt_logprobs = *group.sampling().prompt_logprobs;
+  }
+  return out;
+}
+
+std::int32_t common_prefix(const Sequence& a, const Sequence& b) {
+  const auto [end, other] = std::ranges::mismatch(a.tokens, b.tokens);
+  return static_cast<std::int32_t>(end - a.tokens.begin());
+}
+
+}  // namespace pagoda

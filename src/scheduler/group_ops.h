@@ -1,0 +1,30 @@
+#pragma once
+// What every scheduler does alike with the sequences of a group: carry out the three verbs on the plain
+// data and on the KV manager, and the checks that depend on the request alone.
+#include <span>
+
+#include "kv_cache/kv_manager.h"
+#include "request/changes.h"
+#include "scheduler/scheduled_batch.h"
+
+namespace pagoda {
+
+// Carries out one change; `kv` follows.
+void apply_change(Change& change, KvManager& kv);
+
+// Gives back the K/V of `sequence`, if it has any. Its tokens stay: it can be computed again.
+void release_kv(Sequence& sequence, KvManager& kv);
+
+void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv);
+
+// Tokens a sequence of this request can reach.
+std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len);
+
+// The record of one sequence's part in the step: `count` tokens from num_computed_tokens on.
+ScheduledSequence describe(const SequenceGroup& group, const Sequence& sequence, std::int32_t count,
+                           std::span<const BlockId> block_table);
+
+// How many leading tokens two sequences have in common.
+std::int32_t common_prefix(const Sequence& a, const Sequence& b);
+
+}  // namespace pagoda

@@ -1,0 +1,81 @@
+#pragma once
+// Decides, once per step, which sequences run and how many tokens each may compute. There is no prefill
+// phase or decode phase: every sequence has num_computed_tokens (K/V already in the cache) and
+// num_tokens (known so far), and a step lets the first catch up with the second. Runs nothing, reads no
+// clock and no random numbers.
+//
+//     validate -> add -> [ schedule -> (the batch is run) -> computed -> update ]* -> group finished
+//                           abort, abort_sequence: between update and schedule
+//
+// Groups are borrowed from add() until they are finished (by update or abort); the KV manager is borrowed
+// for the scheduler's life.
+// Invariants: engine.progress: a non-empty scheduler schedules a non-empty batch, and the oldest group is
+// never preempted for a younger one. engine.gang: the sequences of a group are admitted and preempted
+// together.
+// Source: Orca (OSDI'22) iteration-level scheduling; PagedAttention (SOSP'23) §4.5.
+// Threads: none; owned by the engine thread. validate() alone is safe from any thread.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "request/changes.h"
+#include "request/sequence.h"
+#include "scheduler/scheduled_batch.h"
+
+namespace pagoda {
+
+enum class SchedulingPolicy { fcfs, priority };
+
+struct SchedulerConfig {
+  std::int32_t max_num_seqs = 256;             // sequences in one step
+  std::int32_t max_num_batched_tokens = 2048;  // tokens in one step: the token budget
+  std::int32_t max_model_len = 0;              // tokens of one sequence, prompt + output
+  bool enable_chunked_prefill = true;          // off: a prompt runs whole in one step
+  SchedulingPolicy policy = SchedulingPolicy::fcfs;
+};
+
+// One entry of the batch, with the objects behind its ids: for decoding/ and update().
+struct ScheduledRef {
+  SequenceGroup* group = nullptr;
+  Sequence* sequence = nullptr;
+};
+
+struct SchedulerCounts {
+  std::int64_t waiting_groups = 0;  // not admitted, or preempted
+  std::int64_t running_groups = 0;
+  std::int64_t running_sequences = 0;
+  std::int64_t swapped_groups = 0;
+  std::int64_t preemptions = 0;  // since the start
+};
+
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+
+  // invalid_argument, naming the limit: the request could not run even with everything to itself.
+  virtual Status validate(const Request& request) const = 0;
+
+  // Takes a validated group, with one parked sequence that holds the prompt, into the waiting queue.
+  virtual void add(SequenceGroup& group) = 0;
+
+  // Never fails. An empty batch means that nothing is waiting or running. Valid until update().
+  virtual const ScheduledBatch& schedule() = 0;
+  virtual std::span<const ScheduledRef> scheduled() const = 0;    // in batch order
+  virtual std::span<SequenceGroup* const> preempted() const = 0;  // by the latest schedule()
+
+  // The batch has run: its tokens are computed.
+  virtual void computed() = 0;
+  // Carries out what decoding/ decided, in order (children are moved out of `changes`), and ends the step.
+  // A group whose sequences have all finished is finished and no longer referred to.
+  virtual void update(std::span<Change> changes) = 0;
+
+  // Frees what the group or the sequence holds and marks it finished.
+  virtual void abort(SequenceGroup& group) = 0;
+  virtual void abort_sequence(SequenceGroup& group, Sequence& sequence) = 0;
+
+  virtual SchedulerCounts counts() const = 0;
+  virtual void check_invariants() const = 0;
+};
+
+}  // namespace pagoda
