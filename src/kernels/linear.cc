@@ -2,6 +2,7 @@
 #include "kernels/linear.h"
 
 #include "base/strings.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
 
@@ -43,18 +44,29 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
   }
   storage.bias = std::move(bias);
 
-  storage.packed_bytes = storage.n * storage.k * 4;
+  storage.backend = context.backend;
+  storage.packed_bytes =
+      context.backend == Backend::cpu ? cpu::plan_packing(weights, storage) : storage.n * storage.k * 4;
   auto memory = Memory::reserve(static_cast<std::size_t>(storage.packed_bytes));
   if (!memory) return memory.error();
   storage.packed = std::move(*memory);
-  reference::pack(context, weights, storage);
+  if (context.backend == Backend::cpu) {
+    cpu::pack(context, weights, storage);
+  } else {
+    reference::pack(context, weights, storage);
+  }
   return result;
 }
 
 void linear(const KernelContext& context, const PackedLinear& weight, const float* x, std::int64_t num_rows,
             float* y, LinearOutput output) {
   if (num_rows <= 0) return;
-  reference::linear(context, weight.storage(), x, num_rows, y, output);
+  // The packed form decides: weights are packed for one backend.
+  if (weight.storage().backend == Backend::cpu) {
+    cpu::linear(context, weight.storage(), x, num_rows, y, output);
+  } else {
+    reference::linear(context, weight.storage(), x, num_rows, y, output);
+  }
 }
 
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {

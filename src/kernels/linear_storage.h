@@ -12,17 +12,16 @@ enum class PackedFormat {
   plain,    // reference: float32 [N][K]
   f32,      // float32 [N/16][K][16]
   bf16,     // bfloat16 [N/16][K/2][16][2]
-  q4,       // groups of 32: w = d * (u - zero) with u in 0..15, two to a byte
-  q4_min,   // groups of 32: w = d * u + m
-  q8,       // groups of 32: w = d * (u - zero) with u in 0..255
-  q8_min,   // groups of 32: w = d * u + m
-  q8_half,  // groups of 16: w = d * (u - zero)
+  q4,       // groups of 32: w = d * (u - 8), u in 0..15, two to a byte
+  q4_min,   // groups of 32: w = d * u + m, u in 0..15
+  q8,       // groups of 32: w = d * (u - 128), u in 0..255
+  q8_min,   // groups of 32: w = d * u + m, u in 0..63
+  q8_half,  // groups of 16: w = d * (u - 32), u in 0..63
 };
 
 // Consecutive output features of one format: one of the matrices given to pack().
 struct LinearSegment {
   PackedFormat format = PackedFormat::plain;
-  int zero = 0;                  // the zero point of formats without a minimum
   std::int64_t n_begin = 0;      // first output feature
   std::int64_t n = 0;            // output features; the last strip of 16 is padded with zeros
   std::int64_t strip_bytes = 0;  // of 16 output features (plain: of one)

@@ -11,15 +11,18 @@
 namespace pagoda::reference {
 namespace {
 
+enum class Operand { weight, activation };
+
 // A row as bf16 or 8-bit arithmetic sees it, as floats again.
-void round_row(LinearType type, float* row, std::int64_t k) {
+void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
   if (type == LinearType::bfloat16) {
     for (std::int64_t i = 0; i < k; ++i) row[i] = bfloat16_to_float(float_to_bfloat16(row[i]));
   } else if (type == LinearType::int8 || type == LinearType::grouped) {
     for (std::int64_t begin = 0; begin < k; begin += kQuantGroup) {
       const int count = static_cast<int>(std::min<std::int64_t>(kQuantGroup, k - begin));
       std::int8_t q[kQuantGroup];
-      const float scale = quantize_group(row + begin, count, q);
+      const float scale = operand == Operand::weight ? quantize_weight_group(row + begin, count, q)
+                                                     : quantize_group(row + begin, count, q);
       for (int i = 0; i < count; ++i) row[begin + i] = scale * static_cast<float>(q[i]);
     }
   }
@@ -37,7 +40,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
       for (std::int64_t row = first; row < last; ++row) {
         float* target = out + (n_begin + row) * storage.k;
         dequantize_row(view, row, target);
-        if (!keep) round_row(storage.type, target, storage.k);
+        if (!keep) round_row(storage.type, Operand::weight, target, storage.k);
       }
     });
     n_begin += view.rows();
@@ -48,7 +51,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
             std::int64_t num_rows, float* y, LinearOutput output) {
   const std::int64_t n = weight.n, k = weight.k;
   std::vector<float> rounded(x, x + num_rows * k);
-  for (std::int64_t row = 0; row < num_rows; ++row) round_row(weight.type, rounded.data() + row * k, k);
+  for (std::int64_t row = 0; row < num_rows; ++row)
+    round_row(weight.type, Operand::activation, rounded.data() + row * k, k);
   const auto* w = weight.packed.as<float>();
   for_ranges(context, n, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; row < num_rows; ++row) {

@@ -5,17 +5,31 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/dequantize.h"
+
 namespace pagoda::reference {
 
 constexpr int kQuantGroup = 32;
 
-// q[i] = round(x[i] / scale), half to even, in -127..127; returns scale = max|x| / 127.
+// Activations: q[i] = round(x[i] / scale), half to even, in -127..127; returns scale = max|x| / 127.
 inline float quantize_group(const float* x, int count, std::int8_t* q) {
   float largest = 0;
   for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
   const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
   for (int i = 0; i < count; ++i) q[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
   return largest / 127.0f;
+}
+
+// Weights: the same, with the scale rounded to f16, which is what the packed form holds.
+inline float quantize_weight_group(const float* x, int count, std::int8_t* q) {
+  float largest = 0;
+  for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
+  const float scale = half_to_float(float_to_half(largest / 127.0f));
+  const float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+  for (int i = 0; i < count; ++i) {
+    q[i] = static_cast<std::int8_t>(std::clamp(std::nearbyint(x[i] * inverse), -127.0f, 127.0f));
+  }
+  return scale;
 }
 
 }  // namespace pagoda::reference

@@ -1,0 +1,13 @@
+#pragma once
+// The fast backend's ops. Contracts are those of the public headers.
+#include "kernels/linear.h"
+
+namespace pagoda::cpu {
+
+// Lays out storage.segments and returns the bytes they need.
+std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Storage& storage);
+void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
+void linear(const KernelContext& context, const PackedLinear::Storage& weight, const float* x,
+            std::int64_t num_rows, float* y, LinearOutput output);
+
+}  // namespace pagoda::cpu

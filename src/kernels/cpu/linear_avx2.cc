@@ -1,0 +1,10 @@
+// linear for CpuLevel::avx2.
+#if defined(__x86_64__)
+#include "kernels/cpu/simd_avx2.h"
+// The lanes come first: the loops are written in their terms.
+#include "kernels/cpu/linear_inl.h"
+
+namespace pagoda::cpu {
+const LinearKernels& linear_kernels_avx2() { return kLinearKernels; }
+}  // namespace pagoda::cpu
+#endif

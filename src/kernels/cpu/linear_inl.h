@@ -1,0 +1,242 @@
+// The inner loops of linear, written once over the sixteen lanes of simd_*.h and compiled once per
+// instruction set. Each output element is one chain of additions over k in ascending order, whatever the
+// shape of the register tile around it.
+#include "kernels/cpu/linear_tile.h"
+
+namespace pagoda::cpu {
+namespace {
+
+using namespace simd;  // NOLINT: this file is the body of one translation unit
+
+template <int kRows, int kCols>
+PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t strip, F (&acc)[kRows][kCols]) {
+  for (int c = 0; c < kCols; ++c) {
+    const std::int64_t column = (strip + c) * kStrip;
+    const std::int64_t n = strip + c + 1 == t.num_strips ? t.last_columns : kStrip;
+    for (int r = 0; r < kRows; ++r) {
+      float* y = t.y + (row + r) * t.y_stride + column;
+      F value = acc[r][c];
+      if (n == kStrip) {
+        if (t.bias != nullptr) value = add(value, load(t.bias + column));
+        if (t.accumulate) value = add(load(y), value);
+        store(y, value);
+      } else {
+        if (t.bias != nullptr) value = add(value, load_n(t.bias + column, n));
+        if (t.accumulate) value = add(load_n(y, n), value);
+        store_n(y, value, n);
+      }
+    }
+  }
+}
+
+struct F32Kernel {
+  static constexpr int kMaxRows = kF32Rows;
+  template <int kRows, int kCols>
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+    const float* x = static_cast<const float*>(t.x) + row * t.x_stride;
+    const std::byte* w = t.weights + strip * t.strip_bytes;
+    F acc[kRows][kCols];
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    for (std::int64_t k = 0; k < t.k; ++k) {
+      F weights[kCols];
+      for (int c = 0; c < kCols; ++c) {
+        const std::byte* p = w + c * t.strip_bytes + k * 64;
+        prefetch(p + 2048);
+        weights[c] = load(reinterpret_cast<const float*>(p));
+      }
+      for (int r = 0; r < kRows; ++r) {
+        const F value = set1(x[r * t.x_stride + k]);
+        for (int c = 0; c < kCols; ++c) acc[r][c] = fma(value, weights[c], acc[r][c]);
+      }
+    }
+    finish(t, row, strip, acc);
+  }
+};
+
+struct Bf16Kernel {
+  static constexpr int kMaxRows = kBf16Rows;
+  template <int kRows, int kCols>
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+    const std::byte* w = t.weights + strip * t.strip_bytes;
+    F acc[kRows][kCols];
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    const std::int64_t pairs = (t.k + 1) / 2;
+    const auto* x = static_cast<const PairInput*>(t.x) + row * t.x_stride;
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      Pairs weights[kCols];
+      for (int c = 0; c < kCols; ++c) {
+        const std::byte* p = w + c * t.strip_bytes + pair * 64;
+        prefetch(p + 2048);
+        weights[c] = load_pairs(p);
+      }
+      for (int r = 0; r < kRows; ++r) {
+        for (int c = 0; c < kCols; ++c)
+          acc[r][c] = dot2(acc[r][c], weights[c], x + r * t.x_stride + 2 * pair);
+      }
+    }
+    finish(t, row, strip, acc);
+  }
+};
+
+PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
+  std::int32_t value;
+  std::memcpy(&value, p, 4);
+  return value;
+}
+
+// y = sum over groups of d * s * sum(u * q), with the zero point folded in as the integer sum's start
+// (exact), or with the minimum's term m * (s * sum(q)) added after it.
+template <PackedFormat kFormat>
+struct GroupedKernel {
+  static constexpr int kMaxRows = kGroupedRows;
+  static constexpr bool kNibbles = kFormat == PackedFormat::q4 || kFormat == PackedFormat::q4_min;
+  static constexpr bool kMin = kFormat == PackedFormat::q4_min || kFormat == PackedFormat::q8_min;
+  static constexpr bool kHasTerm = !kMin && !(kFormat == PackedFormat::q8 && kWideIsSigned);
+  static constexpr int kParts = kFormat == PackedFormat::q8_half ? 2 : 1;  // scales per 32 inputs
+  static constexpr std::int64_t kBlockBytes = packed_block_bytes(kFormat);
+  static constexpr std::int64_t kHeader = kMin || kParts == 2 ? 128 : 64;  // scales and minima of 64 inputs
+
+  template <int kRows, int kCols>
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+    const auto* x = static_cast<const std::int8_t*>(t.x) + row * t.x_stride;
+    const float* scale = t.scale + row * t.scale_stride;
+    const std::int32_t* term = t.term + row * t.term_stride;
+    const std::byte* w = t.weights + strip * t.strip_bytes;
+    F acc[kRows][kCols];
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+
+    const std::int64_t groups = (t.k + 31) / 32;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::byte* header = w + group / 2 * kBlockBytes;
+      const std::byte* data = header + kHeader + (group % 2) * (kBlockBytes - kHeader) / 2;
+      const std::int8_t* q = x + group * 32;
+      for (int part = 0; part < kParts; ++part) {
+        I sum[kRows][kCols];
+        for (int r = 0; r < kRows; ++r) {
+          const I start = kHasTerm ? iset1(term[r * t.term_stride + group * kParts + part]) : izero();
+          for (int c = 0; c < kCols; ++c) sum[r][c] = start;
+        }
+        if constexpr (kNibbles) {
+          for (int v = 0; v < 4; ++v) {
+            W low[kCols], high[kCols];
+            for (int c = 0; c < kCols; ++c) {
+              const std::byte* p = data + c * t.strip_bytes + v * 64;
+              prefetch(p + 2048);
+              const W both = load_weights(p);
+              low[c] = low_nibbles(both);
+              high[c] = high_nibbles(both);
+            }
+            for (int r = 0; r < kRows; ++r) {
+              const std::int32_t a = quad(q + r * t.x_stride + 4 * v),
+                                 b = quad(q + r * t.x_stride + 16 + 4 * v);
+              for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], low[c], a);
+              for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], high[c], b);
+            }
+          }
+        } else {
+          for (int v = part * (8 / kParts); v < (part + 1) * (8 / kParts); ++v) {
+            W weights[kCols];
+            for (int c = 0; c < kCols; ++c) {
+              const std::byte* p = data + c * t.strip_bytes + v * 64;
+              prefetch(p + 2048);
+              weights[c] = load_weights(p);
+            }
+            for (int r = 0; r < kRows; ++r) {
+              const std::int32_t a = quad(q + r * t.x_stride + 4 * v);
+              for (int c = 0; c < kCols; ++c) {
+                // Only this format has full 8-bit weights, which AVX2's pairwise products would saturate.
+                sum[r][c] = kFormat == PackedFormat::q8 ? dot4_wide(sum[r][c], weights[c], a)
+                                                        : dot4(sum[r][c], weights[c], a);
+              }
+            }
+          }
+        }
+        F d[kCols], m[kCols];
+        for (int c = 0; c < kCols; ++c) {
+          d[c] = load_half(header + c * t.strip_bytes + ((group % 2) * kParts + part) * 32);
+          if constexpr (kMin) m[c] = load_half(header + c * t.strip_bytes + 64 + (group % 2) * 32);
+        }
+        for (int r = 0; r < kRows; ++r) {
+          const F s = set1(scale[r * t.scale_stride + group]);
+          for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), mul(d[c], s), acc[r][c]);
+          if constexpr (kMin) {
+            float value;
+            std::memcpy(&value, term + r * t.term_stride + group, 4);
+            for (int c = 0; c < kCols; ++c) acc[r][c] = fma(m[c], set1(value), acc[r][c]);
+          }
+        }
+      }
+    }
+    finish(t, row, strip, acc);
+  }
+};
+
+template <class Kernel, int kCols, int kRows>
+void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, strip, rows);
+  }
+  Kernel::template run<kRows, kCols>(t, row, strip);
+}
+
+// Rows are cut into register tiles of nearly equal height; a pair of strips stays in the cache for all
+// of them.
+template <class Kernel>
+void run_tile(const LinearTile& t) {
+  const std::int64_t blocks = (t.num_rows + Kernel::kMaxRows - 1) / Kernel::kMaxRows;
+  for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
+    const bool full = strip + kStrips <= t.num_strips;
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t row = t.num_rows * block / blocks, end = t.num_rows * (block + 1) / blocks;
+      if (full) {
+        run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, end - row);
+      } else {
+        for (std::int64_t s = strip; s < t.num_strips; ++s) {
+          run_rows<Kernel, 1, Kernel::kMaxRows>(t, row, s, end - row);
+        }
+      }
+    }
+  }
+}
+
+void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
+  for (std::int64_t begin = 0; begin < k; begin += 32) {
+    const std::int64_t n = k - begin;
+    const F a = n >= 16 ? load(x + begin) : load_n(x + begin, n);
+    const F b = n >= 32 ? load(x + begin + 16) : n > 16 ? load_n(x + begin + 16, n - 16) : zero();
+    const float largest = reduce_max(max(abs(a), abs(b)));
+    const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
+    const I qa = to_int(mul(a, inverse)), qb = to_int(mul(b, inverse));
+    store_int8(out.q + begin, qa);
+    store_int8(out.q + begin + 16, qb);
+    out.scale[begin / 32] = largest / 127.0f;
+    out.half_sums[begin / 16] = reduce_add(qa);
+    out.half_sums[begin / 16 + 1] = reduce_add(qb);
+  }
+}
+
+void round_row(const float* x, std::int64_t k, void* out) {
+  for (std::int64_t i = 0; i < k; i += 16) {
+    const F value = k - i >= 16 ? load(x + i) : load_n(x + i, k - i);
+    store_pair_input(static_cast<PairInput*>(out) + i, value);
+  }
+}
+
+constexpr LinearKernels kLinearKernels = {
+    .f32 = run_tile<F32Kernel>,
+    .bf16 = run_tile<Bf16Kernel>,
+    .q4 = run_tile<GroupedKernel<PackedFormat::q4>>,
+    .q4_min = run_tile<GroupedKernel<PackedFormat::q4_min>>,
+    .q8 = run_tile<GroupedKernel<PackedFormat::q8>>,
+    .q8_min = run_tile<GroupedKernel<PackedFormat::q8_min>>,
+    .q8_half = run_tile<GroupedKernel<PackedFormat::q8_half>>,
+    .quantize_row = quantize_row,
+    .round_row = round_row,
+    .bf16_bytes = sizeof(PairInput),
+};
+
+}  // namespace
+}  // namespace pagoda::cpu

@@ -1,0 +1,142 @@
+#pragma once
+// Sixteen lanes in two AVX2 registers. Included only by files compiled for AVX2, FMA and F16C.
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define PAGODA_INLINE static inline __attribute__((always_inline))
+
+namespace pagoda::cpu::simd {
+namespace {
+
+constexpr bool kWideIsSigned = true;  // dot4_wide takes w as w - 128
+constexpr int kF32Rows = 6, kBf16Rows = 4, kGroupedRows = 3, kStrips = 1;
+
+struct F {
+  __m256 lo, hi;
+};
+struct I {
+  __m256i lo, hi;
+};
+using W = I;
+
+PAGODA_INLINE F zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+PAGODA_INLINE F set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+PAGODA_INLINE F load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+PAGODA_INLINE void store(float* p, F x) {
+  _mm256_storeu_ps(p, x.lo);
+  _mm256_storeu_ps(p + 8, x.hi);
+}
+PAGODA_INLINE F load_n(const float* p, std::int64_t n) {
+  alignas(32) float all[16] = {};
+  for (std::int64_t i = 0; i < n && i < 16; ++i) all[i] = p[i];
+  return load(all);
+}
+PAGODA_INLINE void store_n(float* p, F x, std::int64_t n) {
+  alignas(32) float all[16];
+  store(all, x);
+  for (std::int64_t i = 0; i < n && i < 16; ++i) p[i] = all[i];
+}
+PAGODA_INLINE F add(F a, F b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+PAGODA_INLINE F sub(F a, F b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+PAGODA_INLINE F mul(F a, F b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+PAGODA_INLINE F div(F a, F b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+PAGODA_INLINE F fma(F a, F b, F c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+PAGODA_INLINE F max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+PAGODA_INLINE F min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+PAGODA_INLINE F load_half(const void* p) {
+  const auto* half = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
+}
+
+PAGODA_INLINE I izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+PAGODA_INLINE I iset1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+PAGODA_INLINE F to_float(I x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
+PAGODA_INLINE I to_int(F x) { return {_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi)}; }
+
+PAGODA_INLINE W load_weights(const std::byte* p) {
+  const auto* w = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
+}
+PAGODA_INLINE W low_nibbles(W w) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(w.lo, mask), _mm256_and_si256(w.hi, mask)};
+}
+PAGODA_INLINE W high_nibbles(W w) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(_mm256_srli_epi16(w.lo, 4), mask),
+          _mm256_and_si256(_mm256_srli_epi16(w.hi, 4), mask)};
+}
+
+// maddubs saturates at 32767: safe for weights up to 127.
+PAGODA_INLINE __m256i dot4_half(__m256i acc, __m256i w, __m256i x) {
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
+}
+PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) {
+  const __m256i value = _mm256_set1_epi32(x);
+  return {dot4_half(acc.lo, w.lo, value), dot4_half(acc.hi, w.hi, value)};
+}
+// |w - 128| * (sign(w - 128) x): at most 2 * 128 * 127 = 32512, so never saturated.
+PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) {
+  const __m256i value = _mm256_set1_epi32(x), flip = _mm256_set1_epi8(-128);
+  const __m256i lo = _mm256_xor_si256(w.lo, flip), hi = _mm256_xor_si256(w.hi, flip);
+  return {dot4_half(acc.lo, _mm256_abs_epi8(lo), _mm256_sign_epi8(value, lo)),
+          dot4_half(acc.hi, _mm256_abs_epi8(hi), _mm256_sign_epi8(value, hi))};
+}
+// bf16 pairs are widened; the other operand is float, rounded to bf16.
+struct Pairs {
+  F even, odd;
+};
+using PairInput = float;
+PAGODA_INLINE Pairs load_pairs(const std::byte* p) {
+  const W w = load_weights(p);
+  const __m256i mask = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+  return {
+      {_mm256_castsi256_ps(_mm256_slli_epi32(w.lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(w.hi, 16))},
+      {_mm256_castsi256_ps(_mm256_and_si256(w.lo, mask)), _mm256_castsi256_ps(_mm256_and_si256(w.hi, mask))}};
+}
+PAGODA_INLINE F dot2(F acc, const Pairs& w, const PairInput* x) {
+  return fma(set1(x[1]), w.odd, fma(set1(x[0]), w.even, acc));
+}
+PAGODA_INLINE void prefetch(const std::byte* p) {
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+}
+
+PAGODA_INLINE F abs(F x) {
+  const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  return {_mm256_and_ps(x.lo, mask), _mm256_and_ps(x.hi, mask)};
+}
+PAGODA_INLINE float reduce_max(F x) {
+  const __m256 m = _mm256_max_ps(x.lo, x.hi);
+  __m128 h = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+  h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+  return _mm_cvtss_f32(_mm_max_ss(h, _mm_shuffle_ps(h, h, 1)));
+}
+PAGODA_INLINE std::int32_t reduce_add(I x) {
+  const __m256i m = _mm256_add_epi32(x.lo, x.hi);
+  __m128i h = _mm_add_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+  h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
+}
+PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.lo, x.hi), 0xd8);
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+
+PAGODA_INLINE __m256 round_half_to_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i value = _mm256_and_si256(rounded, _mm256_set1_epi32(static_cast<int>(0xffff0000u)));
+  return _mm256_blendv_ps(_mm256_castsi256_ps(value), x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));  // NaN stays
+}
+PAGODA_INLINE F round_to_bf16(F x) { return {round_half_to_bf16(x.lo), round_half_to_bf16(x.hi)}; }
+PAGODA_INLINE void store_pair_input(PairInput* p, F x) { store(p, round_to_bf16(x)); }
+
+}  // namespace
+}  // namespace pagoda::cpu::simd

@@ -1,0 +1,80 @@
+#pragma once
+// Sixteen lanes in one AVX-512 register. Included only by files compiled for AVX-512 F, BW, VL, DQ, VNNI
+// and BF16; everything is static, so that no such code leaks into other files through the linker.
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define PAGODA_INLINE static inline __attribute__((always_inline))
+
+namespace pagoda::cpu::simd {
+namespace {
+
+constexpr bool kWideIsSigned = false;  // dot4_wide takes w as uint8, not as w - 128
+constexpr int kF32Rows = 12, kBf16Rows = 12, kGroupedRows = 6, kStrips = 2;  // register tiles
+
+using F = __m512;   // 16 floats
+using I = __m512i;  // 16 int32
+using W = __m512i;  // 64 bytes of weights: 16 columns x 4 uint8
+
+PAGODA_INLINE F zero() { return _mm512_setzero_ps(); }
+PAGODA_INLINE F set1(float x) { return _mm512_set1_ps(x); }
+PAGODA_INLINE F load(const float* p) { return _mm512_loadu_ps(p); }
+PAGODA_INLINE void store(float* p, F x) { _mm512_storeu_ps(p, x); }
+PAGODA_INLINE __mmask16 first(std::int64_t n) {
+  return n >= 16 ? 0xffff : static_cast<__mmask16>((1u << n) - 1u);
+}
+PAGODA_INLINE F load_n(const float* p, std::int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
+PAGODA_INLINE void store_n(float* p, F x, std::int64_t n) { _mm512_mask_storeu_ps(p, first(n), x); }
+PAGODA_INLINE F add(F a, F b) { return _mm512_add_ps(a, b); }
+PAGODA_INLINE F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+PAGODA_INLINE F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+PAGODA_INLINE F div(F a, F b) { return _mm512_div_ps(a, b); }
+PAGODA_INLINE F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+PAGODA_INLINE F max(F a, F b) { return _mm512_max_ps(a, b); }
+PAGODA_INLINE F min(F a, F b) { return _mm512_min_ps(a, b); }
+PAGODA_INLINE F load_half(const void* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+}
+
+PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
+PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
+PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }
+PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest even
+
+PAGODA_INLINE W load_weights(const std::byte* p) { return _mm512_loadu_si512(p); }
+PAGODA_INLINE W low_nibbles(W w) { return _mm512_and_si512(w, _mm512_set1_epi8(15)); }
+PAGODA_INLINE W high_nibbles(W w) { return _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15)); }
+
+// acc[lane] += sum of the lane's 4 unsigned weights times the 4 signed bytes in `x`.
+PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) { return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)); }
+PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) { return dot4(acc, w, x); }
+// bf16 pairs: 16 columns x 2 inputs of weights, and what the other operand is stored as.
+using Pairs = __m512bh;
+using PairInput = std::uint16_t;
+PAGODA_INLINE Pairs load_pairs(const std::byte* p) { return (__m512bh)_mm512_loadu_si512(p); }
+// acc[lane] += w[lane][0] * x[0] + w[lane][1] * x[1]
+PAGODA_INLINE F dot2(F acc, Pairs w, const PairInput* x) {
+  std::int32_t pair;
+  std::memcpy(&pair, x, 4);
+  return _mm512_dpbf16_ps(acc, w, (__m512bh)_mm512_set1_epi32(pair));
+}
+PAGODA_INLINE void store_pair_input(PairInput* p, F x) {  // round to nearest even
+  const __m256bh y = _mm512_cvtneps_pbh(x);
+  std::memcpy(p, &y, 32);
+}
+PAGODA_INLINE void prefetch(const std::byte* p) {
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+}
+
+PAGODA_INLINE F abs(F x) { return _mm512_abs_ps(x); }
+PAGODA_INLINE float reduce_max(F x) { return _mm512_reduce_max_ps(x); }
+PAGODA_INLINE std::int32_t reduce_add(I x) { return _mm512_reduce_add_epi32(x); }
+PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x));
+}
+
+}  // namespace
+}  // namespace pagoda::cpu::simd

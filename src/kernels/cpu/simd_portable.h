@@ -1,0 +1,154 @@
+#pragma once
+// Sixteen lanes in plain arrays, for any CPU: loops that a compiler vectorises with what it has.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/dequantize.h"
+
+#define PAGODA_INLINE static inline
+
+namespace pagoda::cpu::simd {
+namespace {
+
+constexpr bool kWideIsSigned = false;
+constexpr int kF32Rows = 2, kBf16Rows = 2, kGroupedRows = 2, kStrips = 1;
+
+struct F {
+  float v[16];
+};
+struct I {
+  std::int32_t v[16];
+};
+struct W {
+  std::uint8_t v[64];
+};
+
+template <class Op>
+inline F map(const Op& op) {
+  F out;
+  for (int i = 0; i < 16; ++i) out.v[i] = op(i);
+  return out;
+}
+
+PAGODA_INLINE F zero() { return {}; }
+PAGODA_INLINE F set1(float x) {
+  return map([&](int) { return x; });
+}
+PAGODA_INLINE F load_n(const float* p, std::int64_t n) {
+  return map([&](int i) { return i < n ? p[i] : 0.0f; });
+}
+PAGODA_INLINE F load(const float* p) {
+  return map([&](int i) { return p[i]; });
+}
+PAGODA_INLINE void store_n(float* p, const F& x, std::int64_t n) {
+  for (int i = 0; i < 16 && i < n; ++i) p[i] = x.v[i];
+}
+PAGODA_INLINE void store(float* p, const F& x) { std::memcpy(p, x.v, sizeof x.v); }
+PAGODA_INLINE F add(const F& a, const F& b) {
+  return map([&](int i) { return a.v[i] + b.v[i]; });
+}
+PAGODA_INLINE F sub(const F& a, const F& b) {
+  return map([&](int i) { return a.v[i] - b.v[i]; });
+}
+PAGODA_INLINE F mul(const F& a, const F& b) {
+  return map([&](int i) { return a.v[i] * b.v[i]; });
+}
+PAGODA_INLINE F div(const F& a, const F& b) {
+  return map([&](int i) { return a.v[i] / b.v[i]; });
+}
+PAGODA_INLINE F fma(const F& a, const F& b, const F& c) {
+  return map([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+}
+PAGODA_INLINE F max(const F& a, const F& b) {
+  return map([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+PAGODA_INLINE F min(const F& a, const F& b) {
+  return map([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+PAGODA_INLINE F abs(const F& x) {
+  return map([&](int i) { return std::fabs(x.v[i]); });
+}
+PAGODA_INLINE F load_half(const void* p) {
+  std::uint16_t bits[16];
+  std::memcpy(bits, p, sizeof bits);
+  return map([&](int i) { return half_to_float(bits[i]); });
+}
+
+PAGODA_INLINE I izero() { return {}; }
+PAGODA_INLINE I iset1(std::int32_t x) {
+  I out;
+  for (std::int32_t& lane : out.v) lane = x;
+  return out;
+}
+PAGODA_INLINE F to_float(const I& x) {
+  return map([&](int i) { return static_cast<float>(x.v[i]); });
+}
+PAGODA_INLINE I to_int(const F& x) {
+  I out;
+  for (int i = 0; i < 16; ++i) out.v[i] = static_cast<std::int32_t>(std::nearbyint(x.v[i]));
+  return out;
+}
+
+PAGODA_INLINE W load_weights(const std::byte* p) {
+  W out;
+  std::memcpy(out.v, p, sizeof out.v);
+  return out;
+}
+PAGODA_INLINE W low_nibbles(const W& w) {
+  W out;
+  for (int i = 0; i < 64; ++i) out.v[i] = w.v[i] & 15;
+  return out;
+}
+PAGODA_INLINE W high_nibbles(const W& w) {
+  W out;
+  for (int i = 0; i < 64; ++i) out.v[i] = w.v[i] >> 4;
+  return out;
+}
+PAGODA_INLINE I dot4(const I& acc, const W& w, std::int32_t x) {
+  std::int8_t q[4];
+  std::memcpy(q, &x, 4);
+  I out;
+  for (int i = 0; i < 16; ++i) {
+    out.v[i] =
+        acc.v[i] + w.v[4 * i] * q[0] + w.v[4 * i + 1] * q[1] + w.v[4 * i + 2] * q[2] + w.v[4 * i + 3] * q[3];
+  }
+  return out;
+}
+PAGODA_INLINE I dot4_wide(const I& acc, const W& w, std::int32_t x) { return dot4(acc, w, x); }
+struct Pairs {
+  F even, odd;
+};
+using PairInput = float;
+PAGODA_INLINE Pairs load_pairs(const std::byte* p) {
+  std::uint16_t bits[32];
+  std::memcpy(bits, p, sizeof bits);
+  return {map([&](int i) { return bfloat16_to_float(bits[2 * i]); }),
+          map([&](int i) { return bfloat16_to_float(bits[2 * i + 1]); })};
+}
+PAGODA_INLINE F dot2(const F& acc, const Pairs& w, const PairInput* x) {
+  return fma(set1(x[1]), w.odd, fma(set1(x[0]), w.even, acc));
+}
+PAGODA_INLINE void prefetch(const std::byte*) {}
+
+PAGODA_INLINE float reduce_max(const F& x) {
+  float out = x.v[0];
+  for (const float lane : x.v) out = lane > out ? lane : out;
+  return out;
+}
+PAGODA_INLINE std::int32_t reduce_add(const I& x) {
+  std::int32_t out = 0;
+  for (const std::int32_t lane : x.v) out += lane;
+  return out;
+}
+PAGODA_INLINE void store_int8(std::int8_t* p, const I& x) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(x.v[i]);
+}
+PAGODA_INLINE F round_to_bf16(const F& x) {
+  return map([&](int i) { return bfloat16_to_float(float_to_bfloat16(x.v[i])); });
+}
+PAGODA_INLINE void store_pair_input(PairInput* p, const F& x) { store(p, round_to_bf16(x)); }
+
+}  // namespace
+}  // namespace pagoda::cpu::simd

@@ -1,0 +1,152 @@
+// Goal: every instruction set's linear agrees with the reference over ragged shapes, all stored types and
+// all arithmetics, and a row's bits depend on nothing but the row.
+#include "kernels/linear.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+constexpr DType kStored[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1,
+                             DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::int8,
+                                 LinearType::grouped};
+
+struct Weights {
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorView> views;
+  void add(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k) {
+    bytes.push_back(random_weights(seed, dtype, n * k));
+    views.push_back({dtype, {n, k}, bytes.back().data()});
+  }
+};
+
+PackedLinear pack(const KernelContext& context, LinearType type, const Weights& weights,
+                  std::vector<float> bias) {
+  auto packed = PackedLinear::pack(context, type, weights.views, std::move(bias));
+  CHECK(packed.has_value());
+  return std::move(*packed);
+}
+
+std::vector<float> run(const KernelContext& context, const PackedLinear& packed, const float* x,
+                       std::int64_t rows) {
+  std::vector<float> y(static_cast<std::size_t>(rows * packed.n()), 7.0f);
+  linear(context, packed, x, rows, y.data());
+  return y;
+}
+
+void expect_close(const std::vector<float>& actual, const std::vector<float>& expected, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double largest = 0;
+  for (const float value : expected) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], tolerance * (largest + 1e-3)) << "element " << i;
+  }
+}
+
+TEST(Linear, EveryLevelAgreesWithReference) {
+  std::uint64_t seed = 1;
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      for (const DType stored : kStored) {
+        const std::int64_t block = dtype_info(stored).block_elements;
+        for (int shape = 0; shape < 3; ++shape, ++seed) {
+          const auto pick = [&](std::uint64_t what, std::int64_t n) {
+            return static_cast<std::int64_t>(random_bits(seed, what, 0) % static_cast<std::uint64_t>(n));
+          };
+          const std::int64_t k = block * (1 + pick(0, block == 1 ? 130 : block == 32 ? 6 : 2));
+          const std::int64_t n = 1 + pick(1, 70), m = shape == 0 ? 1 + pick(2, 14) : 1 + pick(2, 60);
+          SCOPED_TRACE(testing::Message()
+                       << cpu_level_name(level) << " type " << static_cast<int>(type) << " stored "
+                       << dtype_info(stored).name << " " << m << "x" << n << "x" << k);
+          Weights weights;
+          weights.add(seed, stored, n, k);
+          const std::vector<float> x = random_floats(seed, static_cast<std::size_t>(m * k));
+          std::vector<float> bias;
+          if (shape == 1) bias = random_floats(seed + 1, static_cast<std::size_t>(n));
+          const KernelContext cpu{.backend = Backend::cpu, .level = level},
+              plain{.backend = Backend::reference};
+          // K types: products of scales are held in f16.
+          const double tolerance = type == LinearType::grouped && block == 256 ? 1e-3 : 1e-5;
+          expect_close(run(cpu, pack(cpu, type, weights, bias), x.data(), m),
+                       run(plain, pack(plain, type, weights, bias), x.data(), m), tolerance);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, RowBitsDependOnTheRowAlone) {
+  ThreadPool two(2), three(3);
+  constexpr std::int64_t kRows = 257, kK = 288;
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      Weights weights;  // two formats joined, with an odd number of strips and a ragged end
+      weights.add(3, type == LinearType::grouped ? DType::q4_1 : DType::f32, 80, kK);
+      weights.add(4, DType::q8_0, 23, kK);
+      const KernelContext alone{.backend = Backend::cpu, .level = level};
+      const PackedLinear packed = pack(alone, type, weights, random_floats(5, 103));
+      const std::vector<float> x = random_floats(6, kRows * kK);
+      const std::vector<float> all = run(alone, packed, x.data(), kRows);
+      for (ThreadPool* pool : {&two, &three}) {
+        KernelContext threaded = alone;
+        threaded.pool = pool;
+        EXPECT_TRUE(same_bits(run(threaded, packed, x.data(), kRows), all));
+      }
+      for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
+        const std::int64_t start = (m * 37) % (kRows - m);
+        const std::vector<float> some = run(alone, packed, x.data() + start * kK, m);
+        const auto begin = all.begin() + start * packed.n();
+        EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n())))
+            << cpu_level_name(level) << " type " << static_cast<int>(type) << " m " << m;
+      }
+    }
+  }
+}
+
+TEST(Linear, AccumulatesAndJoinsMatrices) {
+  for (const CpuLevel level : levels_here()) {
+    Weights weights;
+    weights.add(1, DType::f16, 20, 33);
+    weights.add(2, DType::bf16, 5, 33);
+    const KernelContext cpu{.backend = Backend::cpu, .level = level};
+    const PackedLinear packed = pack(cpu, LinearType::float32, weights, random_floats(3, 25));
+    const std::vector<float> x = random_floats(4, 33 * 2), start = random_floats(5, 50);
+    const std::vector<float> y = run(cpu, packed, x.data(), 2);
+    std::vector<float> sum = start;
+    linear(cpu, packed, x.data(), 2, sum.data(), LinearOutput::accumulate);
+    for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(sum[i], start[i] + y[i]);
+    Weights second;
+    second.add(2, DType::bf16, 5, 33);
+    const std::vector<float> alone = run(cpu, pack(cpu, LinearType::float32, second, {}), x.data(), 2);
+    const std::vector<float> bias = random_floats(3, 25);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(y[20 + i], alone[i] + bias[20 + i]);
+  }
+}
+
+TEST(Linear, RefusesShapesThatDoNotFit) {
+  const KernelContext context;
+  Weights weights;
+  weights.add(1, DType::f32, 4, 32);
+  weights.add(2, DType::f32, 4, 16);
+  EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, weights.views).has_value());
+  weights.views.pop_back();
+  EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, weights.views, {1, 2, 3}).has_value());
+  EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, {}).has_value());
+  weights.views[0].shape = {128};
+  EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, weights.views).has_value());
+}
+
+TEST(Linear, ChoosesTheArithmetic) {
+  EXPECT_EQ(*choose_linear_type("auto", DType::q4_1, CpuLevel::avx512), LinearType::grouped);
+  EXPECT_EQ(*choose_linear_type("auto", DType::f16, CpuLevel::avx512), LinearType::bfloat16);
+  EXPECT_EQ(*choose_linear_type("auto", DType::f16, CpuLevel::avx2), LinearType::float32);
+  EXPECT_EQ(*choose_linear_type("int8", DType::f32, CpuLevel::avx2), LinearType::int8);
+  EXPECT_FALSE(choose_linear_type("float8", DType::f32, CpuLevel::avx2).has_value());
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,67 @@
+#pragma once
+// Helpers for the kernels' tests: the levels this machine has, and data from a seed.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "kernels/dequantize.h"
+
+namespace pagoda {
+
+inline std::vector<CpuLevel> levels_here() {
+  std::vector<CpuLevel> levels = {CpuLevel::portable};
+  if (detected_cpu_level() >= CpuLevel::avx2) levels.push_back(CpuLevel::avx2);
+  if (detected_cpu_level() >= CpuLevel::avx512) levels.push_back(CpuLevel::avx512);
+  return levels;
+}
+
+// Close to normal: the sum of four uniforms, centred, variance 1/3.
+inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, float scale = 1.0f) {
+  std::vector<float> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    double sum = -2;
+    for (std::uint64_t j = 0; j < 4; ++j) sum += random_uniform(seed, j, i);
+    out[i] = static_cast<float>(sum) * scale;
+  }
+  return out;
+}
+
+// Random bytes of `elements` weights stored as `dtype`, with scales of a sane size.
+inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, std::int64_t elements) {
+  const DTypeInfo& info = dtype_info(dtype);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(dtype_bytes(dtype, elements)));
+  const auto put16 = [&](std::size_t at, std::uint16_t bits) { std::memcpy(bytes.data() + at, &bits, 2); };
+  if (!is_quantized(dtype)) {
+    const std::vector<float> values = random_floats(seed, static_cast<std::size_t>(elements), 0.1f);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (dtype == DType::f32) std::memcpy(bytes.data() + 4 * i, &values[i], 4);
+      if (dtype == DType::f16) put16(2 * i, float_to_half(values[i]));
+      if (dtype == DType::bf16) put16(2 * i, float_to_bfloat16(values[i]));
+    }
+    return bytes;
+  }
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(random_bits(seed, 9, i) & 255);
+  const auto block = static_cast<std::size_t>(info.block_bytes);
+  const bool two =
+      dtype == DType::q4_1 || dtype == DType::q5_1 || dtype == DType::q4_k || dtype == DType::q5_k;
+  const bool super = info.block_elements == 256;
+  for (std::size_t at = 0; at < bytes.size(); at += block) {
+    const auto d = static_cast<float>(random_uniform(seed, 1, at) * 0.02 / (super ? 16 : 1));
+    const auto m = static_cast<float>((random_uniform(seed, 2, at) - 0.5) * 0.1 / (super ? 16 : 1));
+    put16(at + (dtype == DType::q6_k ? 208 : 0), float_to_half(d));
+    if (two) put16(at + 2, float_to_half(m));
+  }
+  return bytes;
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+}  // namespace pagoda
