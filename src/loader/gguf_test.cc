@@ -179,7 +179,7 @@ TEST(Gguf, EveryTruncationIsRefused) {
 
 TEST(Gguf, MessagesAreOneLine) {
   const std::string message = error_of(GgufBuilder().u32("a\nb\x1b'\xFF", 1).u32("a\nb\x1b'\xFF", 1).build());
-  EXPECT_EQ(message, "GGUF metadata 'a\\x0Ab\\x1B\\x27\\xFF' appears twice");
+  EXPECT_EQ(message, "GGUF metadata 'a\\x0Ab\\x1B'\\xFF' appears twice");
 }
 
 }  // namespace

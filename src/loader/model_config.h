@@ -2,8 +2,12 @@
 // ModelConfig: the hyperparameters of a decoder-only model, filled alike from config.json and from GGUF
 // metadata. An option that is not understood is refused by name where the file is read, never ignored.
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/status.h"
 
 namespace pagoda {
 
@@ -38,5 +42,19 @@ struct ModelConfig {
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
 };
+
+// Bounds that every real model keeps and that later arithmetic relies on: positive sizes below 2^24,
+// num_heads a multiple of num_kv_heads, an even rotary_size of at most head_size, positive finite
+// floats. Drops special token ids outside the vocabulary. corrupt_data names the first field that is off.
+Status finish_config(ModelConfig& config);
+
+// "silu" and so on for a name as transformers writes it; unimplemented names it and what is supported.
+Result<std::string> parse_activation(std::string_view name);
+
+// "Q4_1", or by share "Q4_1 (71 %), Q8_0 (28 %)"; types under 1 % are left out.
+std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type);
+
+// "architecture 'X' is not supported; supported: ..."
+Status unsupported_architecture(std::string_view name, std::string_view supported);
 
 }  // namespace pagoda

@@ -29,7 +29,7 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
     const std::size_t length = utf8_length(text);
     const auto lead = static_cast<unsigned char>(text.front());
     // U+0080..U+009F are control characters too.
-    const bool control = lead < 0x20 || lead == 0x7F || lead == '\'' ||
+    const bool control = lead < 0x20 || lead == 0x7F ||
                          (length == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
     if (length > 0 && !control) {
       out.append(text.substr(0, length));

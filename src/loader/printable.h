@@ -1,6 +1,6 @@
 #pragma once
-// printable(): a name taken from an untrusted file, fit for a one-line message: control characters,
-// quotes and bytes that are not UTF-8 escaped as \xNN, and long names cut.
+// printable(): a name taken from an untrusted file, fit for a one-line message: control characters
+// and bytes that are not UTF-8 escaped as \xNN, and long names cut.
 #include <cstddef>
 #include <string>
 #include <string_view>

@@ -1,0 +1,142 @@
+#include "loader/config_json.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "loader/test_files.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+// The window of each layer, 0 for none, as ModelConfig describes it.
+std::vector<std::int64_t> windows(const ModelConfig& config) {
+  std::vector<std::int64_t> out;
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+    out.push_back(layer >= config.first_window_layer ? config.sliding_window : 0);
+  }
+  return out;
+}
+
+// Goal: absent and null fields get the values that transformers gives them. Method: each case's
+// expectation was written by transformers itself (tests/fixtures/make_models.py).
+TEST(ConfigJson, AgreesWithTransformers) {
+  const std::string text = testing::read_binary(testing::fixture("config_cases.json"));
+  ASSERT_FALSE(text.empty());
+  const json::value cases = json::parse(text);
+  EXPECT_GT(cases.as_array().size(), 30u);
+  for (const json::value& each : cases.as_array()) {
+    const std::string config_text = json::serialize(each.at("config"));
+    SCOPED_TRACE(config_text);
+    const Result<ModelConfig> config = parse_config_json(config_text);
+    ASSERT_TRUE(config) << config.error().message();
+    const json::object& expected = each.at("expected").as_object();
+    const auto integer = [&](const char* name) { return expected.at(name).to_number<std::int64_t>(); };
+    EXPECT_EQ(config->vocab_size, integer("vocab_size"));
+    EXPECT_EQ(config->hidden_size, integer("hidden_size"));
+    EXPECT_EQ(config->num_layers, integer("num_layers"));
+    EXPECT_EQ(config->num_heads, integer("num_heads"));
+    EXPECT_EQ(config->num_kv_heads, integer("num_kv_heads"));
+    EXPECT_EQ(config->head_size, integer("head_size"));
+    EXPECT_EQ(config->intermediate_size, integer("intermediate_size"));
+    EXPECT_EQ(config->max_positions, integer("max_positions"));
+    EXPECT_EQ(config->tie_embeddings, expected.at("tie_embeddings").as_bool());
+    EXPECT_FLOAT_EQ(config->norm_eps, static_cast<float>(expected.at("norm_eps").to_number<double>()));
+    EXPECT_EQ(config->activation, *parse_activation(std::string(expected.at("activation").as_string())));
+    EXPECT_EQ(windows(*config), json::value_to<std::vector<std::int64_t>>(expected.at("windows")));
+    std::vector<std::int32_t> eos = json::value_to<std::vector<std::int32_t>>(expected.at("eos"));
+    std::erase_if(eos, [&](std::int32_t id) { return id >= config->vocab_size; });
+    EXPECT_EQ(config->eos_token_ids, eos);
+    EXPECT_EQ(config->bos_token_id, integer("bos") < config->vocab_size ? integer("bos") : -1);
+    if (expected.contains("rope_type")) {
+      const json::string& type = expected.at("rope_type").as_string();
+      EXPECT_EQ(config->rope_scaling, type == "llama3"   ? RopeScaling::llama3
+                                      : type == "linear" ? RopeScaling::linear
+                                                         : RopeScaling::none);
+      EXPECT_FLOAT_EQ(config->rope_theta, static_cast<float>(expected.at("rope_theta").to_number<double>()));
+      EXPECT_FLOAT_EQ(config->rope_factor,
+                      static_cast<float>(expected.at("rope_factor").to_number<double>()));
+      EXPECT_EQ(config->rope_original_positions, integer("rope_original_positions"));
+      EXPECT_EQ(config->rotary_size, config->head_size);
+    }
+    if (expected.contains("embedding_size")) {
+      EXPECT_EQ(config->embedding_size, integer("embedding_size"));
+      EXPECT_EQ(config->norm_before, expected.at("norm_before").as_bool());
+      EXPECT_EQ(config->final_norm, expected.at("final_norm").as_bool());
+    } else {
+      EXPECT_EQ(config->embedding_size, config->hidden_size);
+    }
+  }
+}
+
+TEST(ConfigJson, MergesGenerationConfig) {
+  const Result<ModelConfig> config =
+      parse_config_json(R"({"model_type":"llama","eos_token_id":2})", R"({"eos_token_id":[5,2,7]})");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{2, 5, 7}));
+}
+
+TEST(ConfigJson, RefusesByName) {
+  const auto refused = [](std::string_view fields, std::string_view why) {
+    const std::string text = R"({"model_type":"llama")" + std::string(fields) + "}";
+    const Result<ModelConfig> config = parse_config_json(text);
+    ASSERT_FALSE(config) << text;
+    EXPECT_NE(config.error().message().find(why), std::string::npos)
+        << text << " gives: " << config.error().message();
+  };
+  refused(R"(,"architectures":["MixtralForCausalLM"])",
+          "architecture 'MixtralForCausalLM' is not supported; supported: LlamaForCausalLM, ");
+  refused(R"(,"architectures":["Qwen2ForCausalLM"])", "'model_type' says 'llama'");
+  refused(R"(,"rope_scaling":{"rope_type":"yarn","factor":4})",
+          "type 'yarn' is not supported; supported: default, linear");
+  refused(R"(,"rope_scaling":{"rope_type":"linear"})", "'rope_scaling.factor' must be given");
+  refused(R"(,"rope_scaling":"linear")", "'rope_scaling' must be an object");
+  refused(R"(,"rope_parameters":{"full_attention":{"rope_theta":1}})", "for 'full_attention' layers");
+  refused(R"(,"partial_rotary_factor":0.5)", "'partial_rotary_factor' = 0.5 is not supported");
+  refused(R"(,"hidden_act":"quick_gelu")", "activation 'quick_gelu' is not supported; supported: silu");
+  refused(R"(,"quantization_config":{"quant_method":"gptq"})", "'quantization_config' is not supported");
+  refused(R"(,"final_logit_softcapping":30.0)", "'final_logit_softcapping'");
+  refused(R"(,"num_attention_heads":0)", "number of attention heads is 0");
+  refused(R"(,"num_attention_heads":12,"num_key_value_heads":5)", "not a multiple");
+  refused(R"(,"hidden_size":"big")", "'hidden_size' must be an integer");
+  refused(R"(,"hidden_size":4096.5)", "'hidden_size' must be an integer");
+  refused(R"(,"hidden_size":1e30)", "'hidden_size' must be an integer");
+  refused(R"(,"hidden_size":-5)", "hidden size is -5");
+  refused(R"(,"vocab_size":2000000000)", "vocabulary size is 2000000000");
+  refused(R"(,"head_dim":7)", "rotary dimension 7");
+  refused(R"(,"rms_norm_eps":1e400)", "norm epsilon");
+  refused(R"(,"tie_word_embeddings":1)", "'tie_word_embeddings' must be true or false");
+  refused(R"(,"eos_token_id":["a"])", "'eos_token_id'");
+  refused(R"(,"architectures":[1])", "'architectures'");
+  for (const char* text : {"", "{", "[]", "null", "{\"a\":1}{", "{\"model_type\":\"\xFF\"}", "{}"}) {
+    EXPECT_FALSE(parse_config_json(text)) << text;
+  }
+  EXPECT_FALSE(parse_config_json(R"({"model_type":"gpt2","scale_attn_weights":false})"));
+  EXPECT_FALSE(parse_config_json(R"({"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true})"));
+  EXPECT_FALSE(parse_config_json(R"({"model_type":"opt","layer_norm_elementwise_affine":false})"));
+  EXPECT_FALSE(parse_config_json(
+      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["sliding_attention","full_attention"]})"));
+  EXPECT_FALSE(parse_config_json(std::string(100'000, '[')));
+}
+
+TEST(ConfigJson, ReadsTheSharedModels) {
+  const std::string models = testing::shared_data("models");
+  if (models.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
+  for (const char* name : {"stories260K", "tiny_gpt2", "tiny_gpt2_random", "tiny_llama", "tiny_mistral",
+                           "tiny_opt", "tiny_qwen2", "tiny_qwen3"}) {
+    const Result<ModelConfig> config =
+        parse_config_json(testing::read_binary(models + "/" + name + "/config.json"));
+    EXPECT_TRUE(config) << name << ": " << config.error().message();
+  }
+  for (const char* name : {"tiny_gemma3", "tiny_mixtral"}) {
+    const Result<ModelConfig> config =
+        parse_config_json(testing::read_binary(models + "/" + name + "/config.json"));
+    ASSERT_FALSE(config) << name;
+    EXPECT_NE(config.error().message().find("ForCausalLM' is not supported; supported: "), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace pagoda

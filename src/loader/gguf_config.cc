@@ -1,0 +1,245 @@
+#include "loader/gguf_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::string_view kSupported = "llama, qwen2, qwen3, gpt2";
+
+// What follows "ARCHITECTURE." in keys that are read below, or that change nothing.
+constexpr std::array kKnownKeys = {
+    "vocab_size",
+    "context_length",
+    "embedding_length",
+    "block_count",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.layer_norm_epsilon",
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.causal",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.attn_factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.finetuned",
+    "tensor_data_layout",
+    "use_parallel_residual",
+    "expert_count",
+    "expert_used_count",
+    "pooling_type",
+};
+
+// Reads keys of one architecture; the first failure is kept, as in config_json.cc.
+class Keys {
+ public:
+  Keys(const GgufFile& file, std::string_view architecture)
+      : file_(file), prefix_(concat(architecture, ".")) {}
+
+  bool has(std::string_view name) const { return file_.metadata().contains(key(name)); }
+
+  // A scalar, or an array of which all elements are equal (llama.cpp writes per-layer values so).
+  std::int32_t integer(std::string_view name, std::optional<std::int32_t> otherwise = std::nullopt) {
+    const std::string full = key(name);
+    if (!file_.metadata().contains(full)) {
+      if (!otherwise) fail(corrupt_data(concat("GGUF metadata '", full, "' is missing")));
+      return otherwise.value_or(0);
+    }
+    std::optional<std::int64_t> value = file_.integer(full);
+    if (const GgufArray* array = file_.array(full); array != nullptr && !array->integers.empty()) {
+      value = array->integers.front();
+      if (std::any_of(array->integers.begin(), array->integers.end(),
+                      [&](auto each) { return each != *value; })) {
+        fail(unimplemented(
+            concat("GGUF metadata '", full, "' differs between layers, which is not supported")));
+      }
+    }
+    if (!value || *value < std::numeric_limits<std::int32_t>::min() ||
+        *value > std::numeric_limits<std::int32_t>::max()) {
+      fail(corrupt_data(concat("GGUF metadata '", full, "' is not a 32-bit integer")));
+      return 0;
+    }
+    return static_cast<std::int32_t>(*value);
+  }
+
+  float number(std::string_view name, std::optional<float> otherwise = std::nullopt) {
+    const std::string full = key(name);
+    const std::optional<double> value = file_.number(full);
+    if (value) return static_cast<float>(*value);
+    if (file_.metadata().contains(full)) {
+      fail(corrupt_data(concat("GGUF metadata '", full, "' is not a number")));
+    } else if (!otherwise) {
+      fail(corrupt_data(concat("GGUF metadata '", full, "' is missing")));
+    }
+    return otherwise.value_or(1.0f);
+  }
+
+  std::string string(std::string_view name, std::string_view otherwise) {
+    const std::string full = key(name);
+    if (const std::string* value = file_.string(full)) return *value;
+    if (file_.metadata().contains(full))
+      fail(corrupt_data(concat("GGUF metadata '", full, "' is not a string")));
+    return std::string(otherwise);
+  }
+
+  void refuse_unknown() {
+    for (const auto& [full, value] : file_.metadata()) {
+      if (!full.starts_with(prefix_)) continue;
+      const std::string_view name = std::string_view(full).substr(prefix_.size());
+      if (std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end() || is_zero(value))
+        continue;
+      fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
+    }
+  }
+
+  void fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  std::string key(std::string_view name) const { return concat(prefix_, name); }
+  static bool is_zero(const GgufValue& value) {
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return *number == 0;
+    if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number == 0;
+    if (const auto* number = std::get_if<double>(&value)) return *number == 0;
+    if (const auto* boolean = std::get_if<bool>(&value)) return !*boolean;
+    return false;
+  }
+
+  const GgufFile& file_;
+  std::string prefix_;
+  Status status_;
+};
+
+void read_rope(Keys& keys, ModelConfig& config) {
+  config.rotary_size = keys.integer("rope.dimension_count", config.head_size);
+  config.rope_theta = keys.number("rope.freq_base", 10000.0f);
+  const std::string type = keys.string("rope.scaling.type", "");
+  const float factor = keys.has("rope.scaling.factor") ? keys.number("rope.scaling.factor")
+                                                       : keys.number("rope.scale_linear", 1.0f);
+  if (type == "linear" || (type.empty() && factor != 1.0f && factor != 0.0f)) {
+    config.rope_scaling = RopeScaling::linear;
+    config.rope_factor = factor;
+  } else if (!type.empty() && type != "none") {
+    keys.fail(unimplemented(
+        concat("rope scaling type '", printable(type),
+               "' is not supported; supported: none, linear, and llama3 by rope_freqs.weight")));
+  }
+  if (keys.number("rope.scaling.attn_factor", 1.0f) != 1.0f) {
+    keys.fail(unimplemented("GGUF option 'rope.scaling.attn_factor' is not supported"));
+  }
+}
+
+void read_special_tokens(const GgufFile& file, ModelConfig& config) {
+  const auto token = [&](std::string_view name) -> std::int32_t {
+    const std::optional<std::int64_t> id = file.integer(concat("tokenizer.ggml.", name, "_token_id"));
+    // UINT32_MAX stands for "none" in some files; anything outside the vocabulary is dropped later.
+    return id && *id >= 0 && *id <= std::numeric_limits<std::int32_t>::max() ? static_cast<std::int32_t>(*id)
+                                                                             : -1;
+  };
+  config.bos_token_id = token("bos");
+  config.pad_token_id = token("padding");
+  // End of text, of turn and of message: each ends generation.
+  for (const std::string_view name : {"eos", "eot", "eom"}) {
+    const std::int32_t id = token(name);
+    if (id >= 0 && std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), id) ==
+                       config.eos_token_ids.end()) {
+      config.eos_token_ids.push_back(id);
+    }
+  }
+}
+
+}  // namespace
+
+Result<ModelConfig> gguf_config(const GgufFile& file) {
+  const std::string* architecture = file.string("general.architecture");
+  if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
+  const bool gpt2 = *architecture == "gpt2";
+  if (*architecture != "llama" && *architecture != "qwen2" && *architecture != "qwen3" && !gpt2) {
+    return unsupported_architecture(*architecture, kSupported);
+  }
+  if (file.integer("split.count").value_or(0) > 1) {
+    return unimplemented(
+        "a GGUF model split over several files is not supported; merge them with llama-gguf-split");
+  }
+
+  ModelConfig config;
+  config.architecture = *architecture;
+  if (const std::string* name = file.string("general.name")) config.name = *name;
+  Keys keys(file, *architecture);
+  if (keys.integer("expert_count", 0) > 0) {
+    return unsupported_architecture(concat(*architecture, " with experts"), kSupported);
+  }
+  keys.refuse_unknown();
+
+  const auto embedding =
+      std::find_if(file.tensor_list().begin(), file.tensor_list().end(),
+                   [](const GgufTensor& tensor) { return tensor.name == "token_embd.weight"; });
+  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
+  if (embedding != file.tensor_list().end()) {  // the one that decides: logits have its rows
+    config.vocab_size = static_cast<std::int32_t>(
+        std::min<std::int64_t>(embedding->shape.front(), std::numeric_limits<std::int32_t>::max()));
+  } else {
+    config.vocab_size =
+        keys.integer("vocab_size", tokens != nullptr ? static_cast<std::int32_t>(tokens->size()) : 0);
+  }
+  config.hidden_size = config.embedding_size = keys.integer("embedding_length");
+  config.num_layers = keys.integer("block_count");
+  config.num_heads = keys.integer("attention.head_count");
+  config.num_kv_heads = keys.integer("attention.head_count_kv", config.num_heads);
+  config.head_size =
+      keys.integer("attention.key_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
+  if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
+    keys.fail(unimplemented("value heads of another size than key heads are not supported"));
+  }
+  config.intermediate_size = keys.integer("feed_forward_length");
+  config.max_positions = keys.integer("context_length");
+  config.sliding_window = keys.integer("attention.sliding_window", 0);
+  const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));
+  if (causal != file.metadata().end() && causal->second == GgufValue(false)) {
+    keys.fail(unimplemented("a model without causal attention is not supported"));
+  }
+  if (file.boolean(concat(*architecture, ".use_parallel_residual")).value_or(false)) {
+    keys.fail(
+        unimplemented(concat("GGUF option '", *architecture, ".use_parallel_residual' is not supported")));
+  }
+  if (gpt2) {
+    config.norm_eps = keys.number("attention.layer_norm_epsilon");
+    config.activation = "gelu_new";
+    config.attention_bias = true;
+  } else {
+    config.norm_eps = keys.number("attention.layer_norm_rms_epsilon");
+    config.activation = "silu";
+    config.attention_bias = *architecture == "qwen2";
+    config.rope_interleaved_rows = *architecture == "llama";
+    read_rope(keys, config);
+  }
+  if (!keys.status().ok()) return keys.status();
+
+  std::map<std::string, std::int64_t> bytes_by_type;
+  config.tie_embeddings = true;
+  for (const GgufTensor& tensor : file.tensor_list()) {
+    bytes_by_type[std::string(tensor.type)] += tensor.bytes;
+    if (tensor.name == "output.weight") config.tie_embeddings = false;
+  }
+  config.weight_type = describe_types(bytes_by_type);
+  read_special_tokens(file, config);
+  PAGODA_RETURN_IF_ERROR(finish_config(config));
+  return config;
+}
+
+}  // namespace pagoda

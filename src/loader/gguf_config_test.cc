@@ -1,0 +1,135 @@
+#include "loader/gguf_config.h"
+
+#include <gtest/gtest.h>
+
+#include "loader/test_files.h"
+#include "loader/test_gguf.h"
+
+namespace pagoda {
+namespace {
+
+using testing::as_bytes;
+using testing::GgufBuilder;
+
+GgufBuilder llama(std::string_view architecture = "llama") {
+  const std::string arch(architecture);
+  GgufBuilder builder;
+  builder.string("general.architecture", arch)
+      .u32(arch + ".context_length", 512)
+      .u32(arch + ".embedding_length", 64)
+      .u32(arch + ".block_count", 2)
+      .u32(arch + ".feed_forward_length", 128)
+      .u32(arch + ".attention.head_count", 4)
+      .strings("tokenizer.ggml.tokens", {"a", "b", "c", "d"});
+  return arch == "gpt2" ? builder.f32("gpt2.attention.layer_norm_epsilon", 1e-5f)
+                        : builder.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-6f);
+}
+
+Result<ModelConfig> config_of(const GgufBuilder& builder) {
+  const std::string bytes = builder.build();
+  const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
+  if (!file) return file.error();
+  return gguf_config(*file);
+}
+
+void expect_refused(const GgufBuilder& builder, std::string_view why) {
+  const Result<ModelConfig> config = config_of(builder);
+  ASSERT_FALSE(config) << why;
+  EXPECT_NE(config.error().message().find(why), std::string::npos) << config.error().message();
+}
+
+TEST(GgufConfig, Defaults) {
+  const Result<ModelConfig> config = config_of(llama());
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->vocab_size, 4);
+  EXPECT_EQ(config->num_kv_heads, 4);
+  EXPECT_EQ(config->head_size, 16);
+  EXPECT_EQ(config->rotary_size, 16);
+  EXPECT_EQ(config->embedding_size, 64);
+  EXPECT_FLOAT_EQ(config->rope_theta, 10000.0f);
+  EXPECT_EQ(config->rope_scaling, RopeScaling::none);
+  EXPECT_TRUE(config->rope_interleaved_rows);
+  EXPECT_TRUE(config->tie_embeddings);
+  EXPECT_EQ(config->bos_token_id, -1);
+  EXPECT_TRUE(config->eos_token_ids.empty());
+  EXPECT_EQ(config->activation, "silu");
+}
+
+TEST(GgufConfig, ReadsWhatIsWritten) {
+  GgufBuilder builder = llama("qwen3");
+  builder.array<std::uint32_t>("qwen3.attention.head_count_kv", 4, {2, 2})
+      .u32("qwen3.attention.key_length", 32)
+      .u32("qwen3.attention.value_length", 32)
+      .f32("qwen3.rope.freq_base", 1e6f)
+      .string("qwen3.rope.scaling.type", "linear")
+      .f32("qwen3.rope.scaling.factor", 4.0f)
+      .u32("qwen3.attention.sliding_window", 16)
+      .u32("tokenizer.ggml.bos_token_id", 0)
+      .u32("tokenizer.ggml.eos_token_id", 1)
+      .u32("tokenizer.ggml.eot_token_id", 2)
+      .u32("tokenizer.ggml.padding_token_id", 4'294'967'295u)
+      .tensor("token_embd.weight", {1, 6}, 0, std::string(24, 'x'))
+      .tensor("output.weight", {1, 1}, 1, "xx");
+  const Result<ModelConfig> config = config_of(builder);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->num_kv_heads, 2);
+  EXPECT_EQ(config->head_size, 32);
+  EXPECT_FLOAT_EQ(config->rope_theta, 1e6f);
+  EXPECT_EQ(config->rope_scaling, RopeScaling::linear);
+  EXPECT_FLOAT_EQ(config->rope_factor, 4.0f);
+  EXPECT_EQ(config->sliding_window, 16);
+  EXPECT_FALSE(config->rope_interleaved_rows);
+  EXPECT_FALSE(config->tie_embeddings);
+  EXPECT_EQ(config->vocab_size, 6) << "the embedding's rows decide";
+  EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(config->pad_token_id, -1);
+  EXPECT_EQ(config->weight_type, "F32 (92 %), F16 (8 %)");
+}
+
+TEST(GgufConfig, Gpt2) {
+  const Result<ModelConfig> config = config_of(llama("gpt2"));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->activation, "gelu_new");
+  EXPECT_FLOAT_EQ(config->norm_eps, 1e-5f);
+}
+
+TEST(GgufConfig, RefusesByName) {
+  expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
+  expect_refused(llama("falcon"),
+                 "architecture 'falcon' is not supported; supported: llama, qwen2, qwen3, gpt2");
+  expect_refused(llama().u32("llama.expert_count", 8), "'llama with experts' is not supported");
+  expect_refused(llama().string("llama.rope.scaling.type", "yarn"),
+                 "rope scaling type 'yarn' is not supported");
+  expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
+  expect_refused(llama().f32("llama.rope.scaling.attn_factor", 2.0f), "attn_factor");
+  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4}),
+                 "differs between layers");
+  expect_refused(llama().u32("llama.attention.head_count_kv", 3), "not a multiple");
+  expect_refused(llama().u32("llama.attention.value_length", 8), "value heads");
+  expect_refused(llama().string("llama.attention.head_count_kv", "x"), "not a 32-bit integer");
+  expect_refused(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
+  expect_refused(llama().u32("split.count", 3), "split over several files");
+  expect_refused(GgufBuilder().string("general.architecture", "llama"), "is missing");
+  EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
+}
+
+TEST(GgufConfig, ReadsTheFixtureAndTheSharedModel) {
+  const Result<GgufFile> fixture = GgufFile::open(testing::fixture("all_types.gguf"));
+  ASSERT_TRUE(fixture) << fixture.error().message();
+  const Result<ModelConfig> config = gguf_config(*fixture);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->name, "every type");
+  EXPECT_EQ(config->num_kv_heads, 2);
+
+  const std::string path = testing::shared_data("models/stories260K/stories260K.gguf");
+  if (path.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
+  const Result<GgufFile> stories = GgufFile::open(path);
+  ASSERT_TRUE(stories) << stories.error().message();
+  const Result<ModelConfig> shared = gguf_config(*stories);
+  ASSERT_TRUE(shared) << shared.error().message();
+  EXPECT_EQ(shared->num_layers, 5);
+  EXPECT_EQ(shared->vocab_size, 512);
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,151 @@
+#include "loader/hf_source.h"
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <utility>
+
+#include "base/strings.h"
+#include "loader/config_json.h"
+#include "loader/printable.h"
+#include "loader/safetensors.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
+
+std::string in_folder(const std::string& folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+class HuggingFaceSource final : public ModelSource {
+ public:
+  HuggingFaceSource(std::string path, ModelConfig config, std::vector<SafetensorsFile> files,
+                    std::map<std::string, TensorView, std::less<>> tensors)
+      : path_(std::move(path)),
+        config_(std::move(config)),
+        files_(std::move(files)),
+        tensors_(std::move(tensors)) {}
+
+  ModelFormat format() const override { return ModelFormat::hugging_face; }
+  const ModelConfig& config() const override { return config_; }
+  const TensorView* find(std::string_view name) const override {
+    const auto tensor = tensors_.find(name);
+    return tensor == tensors_.end() ? nullptr : &tensor->second;
+  }
+  std::vector<std::string> tensor_names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    return names;
+  }
+  std::optional<std::string> side_file(std::string_view name) const override {
+    if (!plain_file_name(name)) return std::nullopt;
+    Result<std::string> text = read_text_file(in_folder(path_, name));
+    if (!text) return std::nullopt;
+    return std::move(*text);
+  }
+  const std::string& path() const override { return path_; }
+
+ private:
+  std::string path_;
+  ModelConfig config_;
+  std::vector<SafetensorsFile> files_;  // keep the mappings alive
+  std::map<std::string, TensorView, std::less<>> tensors_;
+};
+
+struct Weights {
+  std::vector<SafetensorsFile> files;
+  std::map<std::string, TensorView, std::less<>> tensors;
+  std::map<std::string, std::int64_t> bytes_by_type;
+};
+
+Status add_file(const std::string& path, Weights& weights) {
+  Result<SafetensorsFile> file = SafetensorsFile::open(path);
+  if (!file) return file.error();
+  if (const Status status = file->check_supported(); !status.ok()) return status.annotate(printable(path));
+  weights.files.push_back(std::move(*file));
+  return ok_status();
+}
+
+void take_tensor(const std::string& name, const TensorView& tensor, Weights& weights) {
+  weights.bytes_by_type[std::string(dtype_info(tensor.dtype).name)] += tensor.bytes();
+  weights.tensors.emplace(name, tensor);
+}
+
+Status open_shards(const ModelFiles& files, Weights& weights) {
+  const Result<std::string> text = read_text_file(files.index, kMaxIndexBytes);
+  if (!text) return text.error();
+  const Result<std::map<std::string, std::string>> index = parse_safetensors_index(*text);
+  if (!index) return index.error().annotate(printable(files.index));
+  std::map<std::string_view, std::size_t> opened;  // shard -> its place in weights.files
+  for (const auto& [name, shard] : *index) {
+    const auto [entry, is_new] = opened.emplace(shard, weights.files.size());
+    if (is_new) PAGODA_RETURN_IF_ERROR(add_file(in_folder(files.path, shard), weights));
+    const SafetensorsFile& file = weights.files[entry->second];
+    const auto tensor = file.tensors().find(name);
+    if (tensor != file.tensors().end()) {
+      take_tensor(name, tensor->second, weights);
+      continue;
+    }
+    bool ignored = false;  // a mask or position buffer: listed, but not of a type that is run
+    for (const SafetensorsTensor& each : file.tensor_list()) ignored = ignored || each.name == name;
+    if (!ignored) {
+      return corrupt_data(concat("tensor '", printable(name), "' is not in ", printable(shard),
+                                 ", where the index says it is"));
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text) {
+  namespace json = boost::json;
+  boost::system::error_code error;
+  const json::value document = json::parse(json::string_view(text.data(), text.size()), error);
+  if (error) return corrupt_data(concat("not well-formed JSON: ", error.message()));
+  const json::object* object = document.if_object();
+  const json::value* map = object == nullptr ? nullptr : object->if_contains("weight_map");
+  if (map == nullptr || !map->is_object()) return corrupt_data("has no 'weight_map' object");
+  std::map<std::string, std::string> index;
+  for (const auto& [name, shard] : map->get_object()) {
+    if (!shard.is_string() || !plain_file_name(std::string_view(shard.get_string()))) {
+      return corrupt_data(concat("weight_map['", printable(name), "'] is not a plain file name"));
+    }
+    index.emplace(name, shard.get_string());
+  }
+  if (index.empty()) return corrupt_data("'weight_map' is empty");
+  return index;
+}
+
+Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files) {
+  const std::string config_path = in_folder(files.path, "config.json");
+  const Result<std::string> config_text = read_text_file(config_path, kMaxConfigBytes);
+  if (!config_text) return config_text.error();
+  std::optional<std::string> generation_text;
+  if (Result<std::string> text =
+          read_text_file(in_folder(files.path, "generation_config.json"), kMaxConfigBytes)) {
+    generation_text = std::move(*text);
+  } else if (text.error().code() != StatusCode::not_found) {
+    return text.error();
+  }
+  Result<ModelConfig> config = parse_config_json(*config_text, generation_text);
+  if (!config) return config.error().annotate(printable(files.path));
+
+  Weights weights;
+  if (!files.index.empty()) {
+    PAGODA_RETURN_IF_ERROR(open_shards(files, weights));
+  } else {
+    for (const std::string& path : files.weights) PAGODA_RETURN_IF_ERROR(add_file(path, weights));
+    for (const SafetensorsFile& file : weights.files) {
+      for (const auto& [name, tensor] : file.tensors()) take_tensor(name, tensor, weights);
+    }
+  }
+  config->name = files.name;
+  config->weight_type = describe_types(weights.bytes_by_type);
+  return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
+      files.path, std::move(*config), std::move(weights.files), std::move(weights.tensors)));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,28 @@
+#pragma once
+// Finds a model named ORG/NAME[@REV] in a local Hugging Face cache:
+//     CACHE/models--ORG--NAME/refs/REV        holds a commit; REV is "main" unless given
+//     CACHE/models--ORG--NAME/snapshots/COMMIT/   the folder
+// Reads folders only: no network, no environment.
+// Source: the cache layout of huggingface_hub ("Understand caching").
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loader/model_source.h"
+
+namespace pagoda {
+
+struct HubName {
+  std::string repository;  // "ORG/NAME", or "NAME" of an old model without an owner
+  std::string revision = "main";
+};
+
+// nullopt when `text` cannot be a name on the hub; anything accepted is safe to build a path from.
+std::optional<HubName> parse_hub_name(std::string_view text);
+
+// The snapshot's folder; nullopt when it is in no cache. Every place looked at is appended to `tried`.
+std::optional<std::string> find_in_hub_cache(const HubName& name, const HubPaths& hub,
+                                             std::vector<std::string>& tried);
+
+}  // namespace pagoda

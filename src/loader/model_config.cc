@@ -1,0 +1,118 @@
+#include "loader/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+
+Status finish_config(ModelConfig& config) {
+  struct Bound {
+    const char* name;
+    std::int64_t value;
+    std::int64_t limit;
+  };
+  constexpr std::int64_t kLarge = std::int64_t{1} << 24;
+  const Bound bounds[] = {
+      {"vocabulary size", config.vocab_size, kLarge},
+      {"hidden size", config.hidden_size, std::int64_t{1} << 20},
+      {"number of layers", config.num_layers, 4096},
+      {"number of attention heads", config.num_heads, 1 << 16},
+      {"number of key/value heads", config.num_kv_heads, 1 << 16},
+      {"head size", config.head_size, 1 << 16},
+      {"feed-forward size", config.intermediate_size, kLarge},
+      {"context length", config.max_positions, std::int64_t{1} << 30},
+      {"embedding size", config.embedding_size, std::int64_t{1} << 20},
+  };
+  for (const Bound& bound : bounds) {
+    if (bound.value < 1 || bound.value > bound.limit) {
+      return corrupt_data(
+          concat("the model's ", bound.name, " is ", bound.value, ", not between 1 and ", bound.limit));
+    }
+  }
+  if (std::int64_t{config.num_heads} * config.head_size > kLarge) {
+    return corrupt_data(concat(config.num_heads, " heads of size ", config.head_size, " are not plausible"));
+  }
+  if (config.num_heads % config.num_kv_heads != 0) {
+    return corrupt_data(concat("the number of attention heads, ", config.num_heads,
+                               ", is not a multiple of the number of key/value heads, ",
+                               config.num_kv_heads));
+  }
+  const bool rotary = config.architecture != "opt" && config.architecture != "gpt2";
+  if (rotary &&
+      (config.rotary_size < 1 || config.rotary_size > config.head_size || config.rotary_size % 2 != 0)) {
+    return corrupt_data(concat("the rotary dimension ", config.rotary_size, " does not fit a head size of ",
+                               config.head_size));
+  }
+  const struct {
+    const char* name;
+    float value;
+  } positives[] = {
+      {"norm epsilon", config.norm_eps},
+      {"rope theta", config.rope_theta},
+      {"rope scaling factor", config.rope_factor},
+      {"rope low_freq_factor", config.rope_low_freq_factor},
+      {"rope high_freq_factor", config.rope_high_freq_factor},
+  };
+  for (const auto& positive : positives) {
+    if (!std::isfinite(positive.value) || positive.value <= 0) {
+      return corrupt_data(
+          concat("the model's ", positive.name, " is ", positive.value, ", not a positive number"));
+    }
+  }
+  if (config.rope_scaling == RopeScaling::llama3 &&
+      (config.rope_original_positions < 1 || config.rope_high_freq_factor <= config.rope_low_freq_factor)) {
+    return corrupt_data(
+        "llama3 rope scaling needs original_max_position_embeddings and high_freq_factor > low_freq_factor");
+  }
+  if (config.sliding_window < 0 || config.first_window_layer < 0) {
+    return corrupt_data("the sliding window is negative");
+  }
+
+  const auto outside = [&](std::int32_t id) { return id < 0 || id >= config.vocab_size; };
+  if (outside(config.bos_token_id)) config.bos_token_id = -1;
+  if (outside(config.pad_token_id)) config.pad_token_id = -1;
+  std::erase_if(config.eos_token_ids, outside);
+  return ok_status();
+}
+
+Result<std::string> parse_activation(std::string_view name) {
+  if (name == "silu" || name == "swish") return std::string("silu");
+  if (name == "relu") return std::string("relu");
+  if (name == "gelu" || name == "gelu_python") return std::string("gelu");
+  // The tanh approximation, under the names of its implementations.
+  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh" ||
+      name == "gelu_python_tanh" || name == "gelu_accurate") {
+    return std::string("gelu_new");
+  }
+  return unimplemented(
+      concat("activation '", printable(name),
+             "' is not supported; supported: silu, relu, gelu, gelu_new, gelu_pytorch_tanh"));
+}
+
+std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type) {
+  std::int64_t total = 0;
+  std::vector<std::pair<std::int64_t, std::string>> shares;
+  for (const auto& [type, bytes] : bytes_by_type) {
+    total += bytes;
+    shares.emplace_back(bytes, type);
+  }
+  std::erase_if(shares, [&](const auto& share) { return share.first < total / 100 || share.first == 0; });
+  std::sort(shares.rbegin(), shares.rend());
+  if (shares.size() == 1) return shares.front().second;
+  std::string out;
+  for (const auto& [bytes, type] : shares) {
+    const double percent = 100.0 * static_cast<double>(bytes) / static_cast<double>(total);
+    out += concat(out.empty() ? "" : ", ", type, " (", fixed(percent, 0), " %)");
+  }
+  return out;
+}
+
+Status unsupported_architecture(std::string_view name, std::string_view supported) {
+  return unimplemented(
+      concat("architecture '", printable(name), "' is not supported; supported: ", supported));
+}
+
+}  // namespace pagoda

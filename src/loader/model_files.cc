@@ -1,0 +1,169 @@
+#include "loader/model_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/strings.h"
+#include "loader/hub_cache.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr std::size_t kMaxFolderEntries = 10'000;
+
+// Formats that run code when read (pickle) or that other engines keep to themselves.
+bool foreign_weights(std::string_view extension) {
+  for (const std::string_view each :
+       {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".onnx"}) {
+    if (extension == each) return true;
+  }
+  return false;
+}
+
+Status refuse_foreign(const std::string& path) {
+  return unimplemented(
+      concat("'", printable(path),
+             "' is not a supported weight format; supported: .safetensors and .gguf (convert "
+             "pickled weights with transformers' save_pretrained)"));
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string join(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& each : list) out += (out.empty() ? "" : ", ") + printable(each);
+  return out;
+}
+
+std::string base_name(const std::string& path) {
+  fs::path clean = fs::path(path).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  std::error_code error;
+  if (clean == "." || clean == "..") clean = fs::absolute(clean, error).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  return clean.filename().string();
+}
+
+Result<ModelFiles> from_file(const std::string& path) {
+  const std::string extension = fs::path(path).extension().string();
+  ModelFiles files;
+  if (extension == ".gguf") {
+    files.format = ModelFormat::gguf;
+    files.path = path;
+    files.name = fs::path(path).stem().string();
+    return files;
+  }
+  if (extension == ".safetensors") {
+    const std::string folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".";
+    Result<ModelFiles> whole = model_files_in_folder(folder);
+    // A shard stands for its folder; any other file is the weights, with the folder's config.json.
+    if (whole && !whole->index.empty() &&
+        fs::path(path).filename().string().find("-of-") != std::string::npos) {
+      return whole;
+    }
+    files.path = folder;
+    files.name = base_name(folder);
+    files.weights = {path};
+    return files;
+  }
+  if (foreign_weights(extension)) return refuse_foreign(path);
+  return invalid_argument(
+      concat("'", printable(path), "' is not a model; expected a folder, a .gguf or a .safetensors file"));
+}
+
+}  // namespace
+
+bool plain_file_name(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.find('\\') == name.npos && name.find('\0') == name.npos;
+}
+
+Result<ModelFiles> model_files_in_folder(const std::string& folder) {
+  std::vector<std::string> gguf, safetensors, foreign;
+  std::error_code error;
+  std::size_t count = 0;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (++count > kMaxFolderEntries)
+      return invalid_argument(concat("folder '", printable(folder), "' has too many entries"));
+    const std::string extension = entry->path().extension().string();
+    std::string name = entry->path().filename().string();
+    if (extension == ".gguf")
+      gguf.push_back(std::move(name));
+    else if (extension == ".safetensors")
+      safetensors.push_back(std::move(name));
+    else if (foreign_weights(extension))
+      foreign.push_back(std::move(name));
+  }
+  if (error)
+    return invalid_argument(concat("cannot read folder '", printable(folder), "': ", error.message()));
+  std::sort(gguf.begin(), gguf.end());
+  std::sort(safetensors.begin(), safetensors.end());
+
+  ModelFiles files;
+  files.path = folder;
+  files.name = base_name(folder);
+  const auto full = [&](const std::string& name) { return (fs::path(folder) / name).string(); };
+  if (exists(full("config.json"))) {
+    if (exists(full("model.safetensors"))) {
+      files.weights = {full("model.safetensors")};
+      return files;
+    }
+    if (exists(full(kIndexName))) {
+      files.index = full(kIndexName);
+      return files;
+    }
+    if (safetensors.size() == 1) {
+      files.weights = {full(safetensors.front())};
+      return files;
+    }
+    if (safetensors.size() > 1) {
+      return invalid_argument(concat("folder '", printable(folder),
+                                     "' has several .safetensors files and no ", kIndexName,
+                                     "; name one of: ", join(safetensors)));
+    }
+  }
+  if (gguf.size() == 1) return from_file(full(gguf.front()));
+  if (gguf.size() > 1) {
+    return invalid_argument(
+        concat("folder '", printable(folder), "' has several .gguf files; name one of: ", join(gguf)));
+  }
+  if (!safetensors.empty()) return not_found(concat("folder '", printable(folder), "' has no config.json"));
+  if (!foreign.empty()) {
+    std::sort(foreign.begin(), foreign.end());
+    return refuse_foreign(full(foreign.front()));
+  }
+  return not_found(concat("folder '", printable(folder),
+                          "' holds no model; expected config.json with "
+                          "model.safetensors, or one .gguf file"));
+}
+
+Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hub) {
+  if (model.empty()) return invalid_argument("no model given");
+  std::error_code error;
+  if (fs::is_directory(model, error)) return model_files_in_folder(model);
+  if (exists(model)) return from_file(model);
+
+  std::vector<std::string> tried = {model};
+  if (const std::optional<HubName> name = parse_hub_name(model)) {
+    if (const std::optional<std::string> folder = find_in_hub_cache(*name, hub, tried)) {
+      Result<ModelFiles> files = model_files_in_folder(*folder);
+      if (files) files->name = name->repository;
+      return files;
+    }
+  } else if (foreign_weights(fs::path(model).extension().string())) {
+    return refuse_foreign(model);
+  }
+  return not_found(concat("model '", printable(model),
+                          "' is neither a folder, nor a file, nor in the local Hugging "
+                          "Face cache; tried: ",
+                          join(tried)));
+}
+
+}  // namespace pagoda

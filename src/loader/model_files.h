@@ -1,0 +1,29 @@
+#pragma once
+// Which files a MODEL argument means. Looks at names and folders only; opens no weights.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/model_source.h"
+
+namespace pagoda {
+
+struct ModelFiles {
+  ModelFormat format = ModelFormat::hugging_face;
+  std::string path;                  // the .gguf file, or the folder
+  std::string name;                  // for people: ORG/NAME, or the folder's or file's name
+  std::vector<std::string> weights;  // Hugging Face: .safetensors files inside the folder, full paths
+  std::string index;                 // model.safetensors.index.json, when the weights are sharded
+};
+
+// Resolution order: existing folder, existing file, hub cache. Errors as ModelSource::open.
+Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hub);
+
+// A folder's; not_found when it holds no weights. invalid_argument: several .gguf, pickles only.
+Result<ModelFiles> model_files_in_folder(const std::string& folder);
+
+// True for a name that is one path component: no separator, not "." or "..".
+bool plain_file_name(std::string_view name);
+
+}  // namespace pagoda

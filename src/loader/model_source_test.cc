@@ -1,0 +1,190 @@
+#include "loader/model_source.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <boost/json.hpp>
+
+#include "loader/hf_source.h"
+#include "loader/hub_cache.h"
+#include "loader/model_files.h"
+#include "loader/test_files.h"
+
+namespace pagoda {
+namespace {
+
+using testing::fixture;
+using testing::read_binary;
+using testing::ScratchFolder;
+
+void expect_refused(const std::string& model, std::string_view why, const HubPaths& hub = {}) {
+  const Result<std::unique_ptr<ModelSource>> source = ModelSource::open(model, hub);
+  ASSERT_FALSE(source) << model;
+  EXPECT_NE(source.error().message().find(why), std::string::npos) << source.error().message();
+  EXPECT_EQ(source.error().message().find('\n'), std::string::npos);
+}
+
+std::string hex(const std::byte* data, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    out += kDigits[std::to_integer<int>(data[i]) >> 4];
+    out += kDigits[std::to_integer<int>(data[i]) & 15];
+  }
+  return out;
+}
+
+// The file and its manifest were written by the gguf package.
+TEST(ModelSource, OpensGgufWithEveryType) {
+  const auto source = ModelSource::open(fixture("all_types.gguf"));
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->format(), ModelFormat::gguf);
+  EXPECT_EQ((*source)->config().vocab_size, 5);
+  EXPECT_NE((*source)->gguf(), nullptr);
+  EXPECT_EQ((*source)->gguf()->array("tokenizer.ggml.tokens")->strings.back(), "日本");
+  const boost::json::value manifest = boost::json::parse(read_binary(fixture("all_types.json")));
+  EXPECT_EQ(manifest.as_array().size(), (*source)->tensor_names().size());
+  for (const boost::json::value& each : manifest.as_array()) {
+    const std::string name(each.at("name").as_string());
+    const TensorView* tensor = (*source)->find(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(dtype_info(tensor->dtype).name, std::string_view(each.at("type").as_string()));
+    EXPECT_EQ(tensor->shape, boost::json::value_to<std::vector<std::int64_t>>(each.at("shape")));
+    EXPECT_EQ(tensor->bytes(), each.at("bytes").as_int64());
+    EXPECT_EQ(hex(tensor->data, 8), std::string_view(each.at("first").as_string()));
+    EXPECT_EQ(hex(tensor->data + tensor->bytes() - 8, 8), std::string_view(each.at("last").as_string()));
+  }
+}
+
+TEST(ModelSource, OpensShardsWrittenBySafetensors) {
+  for (const std::string& model :
+       {fixture("sharded"), fixture("sharded/"), fixture("sharded/model-00002-of-00002.safetensors")}) {
+    const auto source = ModelSource::open(model);
+    ASSERT_TRUE(source) << source.error().message();
+    EXPECT_EQ((*source)->config().name, "sharded");
+    EXPECT_EQ((*source)->config().weight_type, "F32 (97 %), F16 (3 %)");
+    EXPECT_EQ((*source)->config().eos_token_ids, (std::vector<std::int32_t>{2, 5}));
+    EXPECT_EQ((*source)->tensor_names(),
+              (std::vector<std::string>{"model.embed_tokens.weight", "model.norm.weight"}))
+        << "the BOOL mask is left out";
+    EXPECT_EQ((*source)->find("model.norm.weight")->dtype, DType::f16);
+    EXPECT_TRUE((*source)->side_file("generation_config.json").has_value());
+    EXPECT_FALSE((*source)->side_file("tokenizer.json").has_value());
+    EXPECT_FALSE((*source)->side_file("../sharded/config.json").has_value());
+  }
+}
+
+TEST(ModelSource, ResolvesFolders) {
+  const ScratchFolder scratch;
+  scratch.write("one/model.gguf", read_binary(fixture("all_types.gguf")));
+  EXPECT_TRUE(ModelSource::open(scratch.path() + "/one"));
+  scratch.write("one/other.gguf", "");
+  expect_refused(scratch.path() + "/one", "several .gguf files; name one of: model.gguf, other.gguf");
+  scratch.write("pickle/config.json", "{}");
+  scratch.write("pickle/pytorch_model.bin", "");
+  expect_refused(scratch.path() + "/pickle", "pytorch_model.bin' is not a supported weight format");
+  expect_refused(scratch.path() + "/pickle/pytorch_model.bin", "supported: .safetensors and .gguf");
+  scratch.write("nothing/readme.txt", "");
+  expect_refused(scratch.path() + "/nothing", "holds no model");
+  expect_refused(scratch.path() + "/nothing/readme.txt", "is not a model");
+  ASSERT_EQ(::mkfifo((scratch.path() + "/pipe.gguf").c_str(), 0600), 0);
+  expect_refused(scratch.path() + "/pipe.gguf", "not a regular file");
+  expect_refused("", "no model given");
+}
+
+TEST(ModelSource, ResolvesTheHubCache) {
+  const ScratchFolder scratch;
+  const HubPaths hub{{scratch.path() + "/absent", scratch.path() + "/hub"}};
+  const std::string model = "hub/models--org--tiny/";
+  for (const char* file : {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors",
+                           "model-00002-of-00002.safetensors"}) {
+    scratch.write(model + "snapshots/abc123/" + file, read_binary(fixture("sharded/") + file));
+  }
+  scratch.write(model + "refs/main", "abc123\n");
+  for (const char* name : {"org/tiny", "org/tiny@main", "org/tiny@abc123"}) {
+    const auto source = ModelSource::open(name, hub);
+    ASSERT_TRUE(source) << source.error().message();
+    EXPECT_EQ((*source)->config().name, "org/tiny");
+    EXPECT_EQ((*source)->path(), scratch.path() + "/hub/models--org--tiny/snapshots/abc123");
+  }
+  expect_refused("org/tiny@v2", "has no snapshot 'v2'", hub);
+  expect_refused("org/none",
+                 "tried: org/none, " + scratch.path() + "/absent/models--org--none, " + scratch.path() +
+                     "/hub/models--org--none",
+                 hub);
+  // A ref that leads out of the cache is no snapshot.
+  scratch.write(model + "refs/evil", "../../../../one");
+  expect_refused("org/tiny@evil", "has no snapshot 'evil'", hub);
+}
+
+TEST(HubName, AcceptsOnlyPlainNames) {
+  EXPECT_EQ(parse_hub_name("org/name@refs/pr/1")->revision, "refs/pr/1");
+  EXPECT_EQ(parse_hub_name("gpt2")->repository, "gpt2");
+  for (const char* bad :
+       {"", "/", "a/b/c", "../x", "a/..", "a/b@", "a/b@../c", "a--b/c", ".a/b", "a b/c", "a/b\n"}) {
+    EXPECT_FALSE(parse_hub_name(bad)) << bad;
+  }
+}
+
+TEST(SafetensorsIndex, RefusesShardsElsewhere) {
+  EXPECT_EQ(parse_safetensors_index(R"({"weight_map":{"a":"x.safetensors"}})")->at("a"), "x.safetensors");
+  for (const char* bad :
+       {"", "{}", "[]", R"({"weight_map":[]})", R"({"weight_map":{}})", R"({"weight_map":{"a":1}})",
+        R"({"weight_map":{"a":"../x"}})", R"({"weight_map":{"a":"/etc/passwd"}})",
+        R"({"weight_map":{"a":".."}})", R"({"weight_map":{"a":""}})", R"({"weight_map":{"a":"x\u0000y"}})"}) {
+    EXPECT_FALSE(parse_safetensors_index(bad)) << bad;
+  }
+}
+
+TEST(ModelSource, RefusesAnIndexThatLies) {
+  const ScratchFolder scratch;
+  for (const char* file :
+       {"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    scratch.write(file, read_binary(fixture("sharded/") + file));
+  }
+  scratch.write("model.safetensors.index.json",
+                R"({"weight_map":{"nowhere":"model-00001-of-00002.safetensors"}})");
+  expect_refused(scratch.path(), "tensor 'nowhere' is not in model-00001-of-00002.safetensors");
+  scratch.write("model.safetensors.index.json", R"({"weight_map":{"nowhere":"absent.safetensors"}})");
+  expect_refused(scratch.path(), "No such file");
+}
+
+TEST(ModelSource, OpensTheSharedModels) {
+  const std::string models = testing::shared_data("models");
+  if (models.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
+  for (const char* name :
+       {"stories260K/stories260K.gguf", "stories260K/model.safetensors", "tiny_gpt2", "tiny_gpt2_random",
+        "tiny_llama", "tiny_mistral", "tiny_opt", "tiny_qwen2", "tiny_qwen3"}) {
+    const auto source = ModelSource::open(models + "/" + name);
+    EXPECT_TRUE(source) << name << ": " << source.error().message();
+  }
+}
+
+TEST(MappedFile, RefusesWhatIsNotAFile) {
+  EXPECT_EQ(MappedFile::open("/nonexistent/x").error().code(), StatusCode::not_found);
+  EXPECT_EQ(MappedFile::open("/").error().code(), StatusCode::invalid_argument);
+  EXPECT_FALSE(MappedFile::open("/dev/zero"));
+  const ScratchFolder scratch;
+  const std::string path = scratch.write("f", "12345");
+  EXPECT_EQ((*MappedFile::open(path))->bytes().size(), 5u);
+  EXPECT_EQ(*read_text_file(path), "12345");
+  EXPECT_EQ(read_text_file(path, 4).error().code(), StatusCode::corrupt_data);
+  EXPECT_TRUE((*MappedFile::open(scratch.write("empty", "")))->bytes().empty());
+}
+
+TEST(MappedFileDeathTest, TruncationUnderUsExitsWithOneLine) {
+  const ScratchFolder scratch;
+  const std::string path = scratch.write("f", std::string(8192, 'x'));
+  EXPECT_EXIT(
+      {
+        install_sigbus_handler();
+        const auto file = *MappedFile::open(path);
+        std::filesystem::resize_file(path, 0);
+        volatile std::byte last = file->bytes()[8191];
+        (void)last;
+      },
+      ::testing::ExitedWithCode(2), "^pagoda: a model file was cut short");
+}
+
+}  // namespace
+}  // namespace pagoda
