@@ -1,0 +1,251 @@
+#include "model_runner/local_model_runner.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+// Rows of logits that exist at the same time: prompts whose every row is asked for stay bounded in memory.
+constexpr std::int64_t kMaxLogitRows = 64;
+
+std::int64_t logit_buffer_rows(const RunnerOptions& options) {
+  return std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
+}
+
+Result<DType> kv_dtype(std::string_view dtype, std::string_view kv_cache_dtype) {
+  if (kv_cache_dtype == "auto") return dtype == "float32" ? DType::f32 : DType::bf16;
+  if (kv_cache_dtype == "float32") return DType::f32;
+  if (kv_cache_dtype == "bfloat16") return DType::bf16;
+  if (kv_cache_dtype == "float16") return DType::f16;
+  return invalid_argument(concat("kv-cache-dtype '", kv_cache_dtype,
+                                 "' is not supported; use auto, float32, bfloat16 or float16"));
+}
+
+// Per worker: a copy of the logits, weights, marks and values of one row (sampler/).
+std::int64_t sampler_bytes(std::int32_t vocab_size, std::int32_t threads) {
+  return std::int64_t{threads} * vocab_size * 4 * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options) {
+  return logit_buffer_rows(options) * vocab_size * static_cast<std::int64_t>(sizeof(float)) +
+         sampler_bytes(vocab_size, options.threads);
+}
+
+}  // namespace
+
+Result<KvLayout> plan_kv_layout(const ModelConfig& config, std::string_view dtype,
+                                std::string_view kv_cache_dtype, std::int32_t block_size) {
+  if (block_size < 1 || block_size > 256)
+    return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
+  auto decoder = describe_decoder(config);
+  if (!decoder) return decoder.error();
+  auto stored = kv_dtype(dtype, kv_cache_dtype);
+  if (!stored) return stored.error();
+  return KvLayout{.dtype = *stored,
+                  .num_layers = decoder->num_layers,
+                  .num_kv_heads = decoder->num_kv_heads,
+                  .head_size = decoder->head_size,
+                  .block_size = block_size};
+}
+
+Result<MemoryPlan> plan_memory(const ModelConfig& config, const RunnerOptions& options) {
+  auto layout = plan_kv_layout(config, options.dtype, options.kv_cache_dtype, options.block_size);
+  if (!layout) return layout.error();
+  auto decoder = describe_decoder(config);
+  if (!decoder) return decoder.error();
+  MemoryPlan plan;
+  plan.kv_bytes = options.num_blocks * static_cast<std::int64_t>(layout->block_bytes());
+  plan.swap_bytes = options.num_swap_blocks * static_cast<std::int64_t>(layout->block_bytes());
+  plan.activation_bytes = Decoder::activation_bytes(*decoder, options.max_num_batched_tokens);
+  plan.buffer_bytes = buffer_bytes(decoder->vocab_size, options);
+  return plan;
+}
+
+Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_ptr<const ModelSource> source,
+                                                                   const RunnerOptions& options) {
+  if (options.threads < 1) return invalid_argument("threads must be at least 1");
+  if (options.max_num_batched_tokens < 1)
+    return invalid_argument("max-num-batched-tokens must be at least 1");
+  auto layout = plan_kv_layout(source->config(), options.dtype, options.kv_cache_dtype, options.block_size);
+  if (!layout) return layout.error();
+
+  std::unique_ptr<LocalModelRunner> runner(new LocalModelRunner);
+  runner->source_ = std::move(source);
+  runner->options_ = options;
+  runner->layout_ = *layout;
+  runner->pool_ = std::make_unique<ThreadPool>(options.threads);
+  runner->context_.backend = options.backend;
+  if (options.cpu_level) runner->context_.level = *options.cpu_level;
+  runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
+
+  auto decoder =
+      Decoder::load(runner->context_, *runner->source_, options.dtype, options.max_num_batched_tokens);
+  if (!decoder) return decoder.error();
+  runner->decoder_ = *std::move(decoder);
+  runner->sampler_.emplace(runner->context_);
+  auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
+                                static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
+  if (!logits) return logits.error();
+  runner->logits_ = *std::move(logits);
+  if (options.num_blocks > 0) {
+    PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
+  }
+  return runner;
+}
+
+Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  kv_ = {};  // the old one goes first: both may not fit
+  auto storage = KvStorage::create(layout_, num_blocks, num_swap_blocks);
+  if (!storage) return storage.error();
+  kv_ = *std::move(storage);
+  return ok_status();
+}
+
+MemoryPlan LocalModelRunner::memory_plan() const {
+  MemoryPlan plan;
+  plan.weight_bytes = decoder_->weights().packed_bytes;
+  plan.kv_bytes = kv_.pool_bytes();
+  plan.swap_bytes = kv_.swap_bytes();
+  plan.activation_bytes = Decoder::activation_bytes(config(), options_.max_num_batched_tokens);
+  plan.buffer_bytes = buffer_bytes(config().vocab_size, options_);
+  return plan;
+}
+
+// What the engine and the scheduler guarantee. A batch that breaks it would read outside of tables, so it
+// ends the engine with a message instead.
+Status LocalModelRunner::check(const ScheduledBatch& batch) const {
+  std::int64_t num_tokens = 0;
+  for (const ScheduledSequence& sequence : batch.sequences) {
+    const std::int64_t end = sequence.num_computed_tokens + static_cast<std::int64_t>(sequence.tokens.size());
+    num_tokens += static_cast<std::int64_t>(sequence.tokens.size());
+    if (sequence.tokens.empty() || sequence.num_computed_tokens < 0)
+      return internal_error("a sequence without work");
+    if (end > config().max_positions)
+      return internal_error(concat("position ", end - 1, " is beyond the model's"));
+    if (static_cast<std::int64_t>(sequence.block_table.size()) * layout_.block_size < end) {
+      return internal_error("a block table does not cover its sequence");
+    }
+    for (const TokenId token : sequence.tokens) {
+      if (token < 0 || token >= config().vocab_size) {
+        return internal_error(concat("token id ", token, " is outside of the vocabulary"));
+      }
+    }
+    for (const BlockId block : sequence.block_table) {
+      if (index(block) < 0 || index(block) >= kv_.num_blocks())
+        return internal_error("a block id is out of range");
+    }
+    if (sequence.sample && sequence.spec.params == nullptr)
+      return internal_error("sampling without parameters");
+  }
+  if (num_tokens > options_.max_num_batched_tokens) {
+    return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
+  }
+  return ok_status();
+}
+
+StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
+  StepResult result;
+  result.sequences.resize(batch.sequences.size());
+  result.status = check(batch);
+  if (!result.status.ok()) return result;
+  kv_.swap_out(context_, batch.swap_out);
+  kv_.swap_in(context_, batch.swap_in);
+  kv_.copy(context_, batch.block_copies);
+  if (batch.empty()) return result;
+
+  flatten(batch, result);
+  decoder_->forward({.token_ids = token_ids_,
+                     .positions = positions_,
+                     .sequences = sequences_,
+                     .output_rows = output_row_ids_,
+                     .layout = layout_,
+                     .cache = kv_.data()});
+  sample(batch, result);
+  return result;
+}
+
+void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) {
+  token_ids_.clear();
+  positions_.clear();
+  block_tables_.clear();
+  sequences_.clear();
+  output_row_ids_.clear();
+  output_rows_.clear();
+  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+    const ScheduledSequence& sequence = batch.sequences[i];
+    const auto start = static_cast<std::int32_t>(token_ids_.size());
+    const auto count = static_cast<std::int32_t>(sequence.tokens.size());
+    const std::int32_t computed = sequence.num_computed_tokens;
+    token_ids_.insert(token_ids_.end(), sequence.tokens.begin(), sequence.tokens.end());
+    for (std::int32_t row = 0; row < count; ++row) positions_.push_back(computed + row);
+    sequences_.push_back({.query_start = start, .num_queries = count, .context_len = computed + count});
+    for (const BlockId block : sequence.block_table) block_tables_.push_back(index(block));
+
+    if (sequence.prompt_logprobs >= 0) {
+      // Row r, at position computed + r, scores the prompt token after it.
+      const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
+      result.sequences[i].prompt_logprobs.resize(static_cast<std::size_t>(scored));
+      for (std::int32_t row = 0; row < scored; ++row) {
+        output_row_ids_.push_back(start + row);
+        output_rows_.push_back(
+            {.sequence = i,
+             .prompt_row = row,
+             .prompt_token = sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)]});
+      }
+    }
+    if (sequence.sample) {
+      output_row_ids_.push_back(start + count - 1);
+      output_rows_.push_back({.sequence = i});
+    }
+  }
+  // Only now does the vector of tables stay in place.
+  std::size_t table = 0;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    sequences_[i].block_table = block_tables_.data() + table;
+    table += batch.sequences[i].block_table.size();
+  }
+}
+
+void LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+  const auto vocab = static_cast<std::size_t>(config().vocab_size);
+  const std::size_t chunk = static_cast<std::size_t>(logit_buffer_rows(options_));
+  for (std::size_t first = 0; first < output_rows_.size(); first += chunk) {
+    const std::size_t count = std::min(chunk, output_rows_.size() - first);
+    decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), logits_.as<float>());
+    sample_rows_.clear();
+    prompt_rows_.clear();
+    for (std::size_t row = 0; row < count; ++row) {
+      const OutputRow& output = output_rows_[first + row];
+      const ScheduledSequence& sequence = batch.sequences[output.sequence];
+      const std::span<const float> logits(logits_.as<float>() + row * vocab, vocab);
+      SequenceResult& target = result.sequences[output.sequence];
+      if (output.prompt_row >= 0) {
+        prompt_rows_.push_back(
+            {.logits = logits,
+             .token = output.prompt_token,
+             .num_top = sequence.prompt_logprobs,
+             .result = &target.prompt_logprobs[static_cast<std::size_t>(output.prompt_row)]});
+        continue;
+      }
+      const SampleSpec& spec = sequence.spec;
+      const auto num_prompt =
+          std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), sequence.all_tokens.size());
+      sample_rows_.push_back({.logits = logits,
+                              .params = spec.params,
+                              .seed = spec.seed,
+                              .first_stream = spec.first_stream,
+                              .num_candidates = spec.num_candidates,
+                              .beam = spec.beam,
+                              .position = spec.num_output_tokens,
+                              .prompt = sequence.all_tokens.first(num_prompt),
+                              .output = sequence.all_tokens.subspan(num_prompt),
+                              .result = &target});
+    }
+    sampler_->sample(sample_rows_);
+    sampler_->score_prompt(prompt_rows_);
+  }
+}
+
+}  // namespace pagoda

@@ -1,0 +1,108 @@
+#pragma once
+// LocalModelRunner: carries out ScheduledBatches in this process, on one thread pool: block copies, the
+// decoder's forward pass, sampling. Owns the weights, the KV bytes, the swap space and the threads.
+// Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit.
+// Threads: one caller, the engine thread.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "kernels/backend.h"
+#include "loader/model_source.h"
+#include "model_runner/kv_storage.h"
+#include "model_runner/model_runner.h"
+#include "models/decoder.h"
+#include "sampler/sampler.h"
+
+namespace pagoda {
+
+struct RunnerOptions {
+  std::string dtype = "auto";           // auto, float32, bfloat16, int8
+  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16
+  std::int32_t threads = 1;
+  std::int32_t block_size = 16;
+  std::int32_t max_num_batched_tokens = 512;
+  std::int32_t max_num_seqs = 256;
+  std::int64_t num_blocks = 0;  // 0: allocate_kv_cache follows
+  std::int64_t num_swap_blocks = 0;
+  Backend backend = Backend::cpu;
+  std::optional<CpuLevel> cpu_level;  // absent: the best this CPU has
+};
+
+// Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
+// resident as they are used.
+struct MemoryPlan {
+  std::int64_t weight_bytes = 0;  // packed; the token embedding stays in the file's mapping
+  std::int64_t kv_bytes = 0;
+  std::int64_t swap_bytes = 0;
+  std::int64_t activation_bytes = 0;  // of a full batch
+  std::int64_t buffer_bytes = 0;      // logits and sampling
+  std::int64_t total() const {
+    return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes;
+  }
+};
+
+// Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes.
+Result<KvLayout> plan_kv_layout(const ModelConfig& config, std::string_view dtype,
+                                std::string_view kv_cache_dtype, std::int32_t block_size);
+
+// What is known before any weight is read: activations, buffers, and the KV of options.num_blocks.
+Result<MemoryPlan> plan_memory(const ModelConfig& config, const RunnerOptions& options);
+
+class LocalModelRunner final : public ModelRunner {
+ public:
+  // Errors name the option, the architecture or the tensor.
+  static Result<std::unique_ptr<LocalModelRunner>> create(std::shared_ptr<const ModelSource> source,
+                                                          const RunnerOptions& options);
+
+  // Replaces the KV cache by one of this many blocks, all empty.
+  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
+
+  StepResult run(const ScheduledBatch& batch) override;
+
+  const ModelSource& source() const { return *source_; }
+  const DecoderConfig& config() const { return decoder_->config(); }
+  const KvLayout& kv_layout() const { return layout_; }
+  std::int64_t num_blocks() const { return kv_.num_blocks(); }
+  MemoryPlan memory_plan() const;
+  // Tensors of the file that the architecture has no use for; worth a warning when there are any.
+  const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
+
+ private:
+  LocalModelRunner() = default;
+
+  // A row of logits and what it is for.
+  struct OutputRow {
+    std::size_t sequence = 0;      // index in the batch
+    std::int32_t prompt_row = -1;  // index in its prompt_logprobs; -1: sampled from
+    TokenId prompt_token = 0;
+  };
+  Status check(const ScheduledBatch& batch) const;
+  void flatten(const ScheduledBatch& batch, StepResult& result);
+  void sample(const ScheduledBatch& batch, StepResult& result);
+
+  std::shared_ptr<const ModelSource> source_;
+  RunnerOptions options_;
+  std::unique_ptr<ThreadPool> pool_;
+  KernelContext context_;
+  std::unique_ptr<Decoder> decoder_;
+  std::optional<Sampler> sampler_;
+  KvLayout layout_;
+  KvStorage kv_;
+  Memory logits_;
+
+  // Flat inputs of the step; kept for their capacity.
+  std::vector<std::int32_t> token_ids_, positions_, block_tables_, output_row_ids_;
+  std::vector<AttentionSequence> sequences_;
+  std::vector<OutputRow> output_rows_;
+  std::vector<SampleRow> sample_rows_;
+  std::vector<PromptRow> prompt_rows_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,51 @@
+#include "model_runner/reference_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model_runner/perplexity.h"
+
+namespace pagoda {
+namespace {
+
+Result<std::vector<float>> score(const std::shared_ptr<const ModelSource>& source,
+                                 const RunnerOptions& options, std::span<const TokenId> tokens) {
+  auto runner = LocalModelRunner::create(source, options);
+  if (!runner) return runner.error();
+  return score_window(**runner, tokens,
+                      {.context = static_cast<std::int32_t>(tokens.size()),
+                       .block_size = options.block_size,
+                       .max_num_batched_tokens = options.max_num_batched_tokens});
+}
+
+}  // namespace
+
+Result<ReferenceComparison> compare_with_reference(const std::shared_ptr<const ModelSource>& source,
+                                                   RunnerOptions options, std::span<const TokenId> tokens) {
+  if (tokens.size() < 2) return invalid_argument("at least 2 tokens are needed for a comparison");
+  const auto count = static_cast<std::int32_t>(tokens.size());
+  options.max_num_batched_tokens = count;
+  options.num_blocks = (count + options.block_size - 1) / options.block_size;
+  options.num_swap_blocks = 0;
+  options.backend = Backend::cpu;
+  const auto engine = score(source, options, tokens);
+  if (!engine) return engine.error();
+  options.backend = Backend::reference;
+  options.dtype = "float32";
+  options.kv_cache_dtype = "float32";
+  const auto reference = score(source, options, tokens);
+  if (!reference) return reference.error();
+
+  ReferenceComparison comparison;
+  comparison.num_scored = static_cast<std::int32_t>(engine->size());
+  for (std::size_t i = 0; i < engine->size(); ++i) {
+    const double difference = std::abs(static_cast<double>((*engine)[i]) - (*reference)[i]);
+    // Written so that a NaN counts as the largest difference.
+    if (!(difference <= comparison.max_logprob_difference)) comparison.max_logprob_difference = difference;
+    comparison.engine_mean_nll -= (*engine)[i] / static_cast<double>(engine->size());
+    comparison.reference_mean_nll -= (*reference)[i] / static_cast<double>(engine->size());
+  }
+  return comparison;
+}
+
+}  // namespace pagoda
