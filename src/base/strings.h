@@ -30,9 +30,11 @@ std::string concat(const Pieces&... pieces) {
 
 // `value` with exactly `digits` digits after the point.
 inline std::string fixed(double value, int digits) {
-  char buffer[64];
-  const int length = std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return std::string(buffer, static_cast<std::size_t>(length));
+  // Measured first: the largest double has 309 digits before its point.
+  const int length = std::snprintf(nullptr, 0, "%.*f", digits, value);
+  std::string out(static_cast<std::size_t>(length), '\0');
+  std::snprintf(out.data(), out.size() + 1, "%.*f", digits, value);
+  return out;
 }
 
 }  // namespace pagoda

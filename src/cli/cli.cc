@@ -1,10 +1,235 @@
-#include "cli/commands.h"
-
+// The command line: one function per subcommand declares its flags and says what runs.
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "cli/add_engine_flags.h"
+#include "cli/bench_command.h"
+#include "cli/chat_command.h"
+#include "cli/commands.h"
+#include "cli/doctor_command.h"
+#include "cli/flags.h"
+#include "cli/generate_command.h"
+#include "cli/help.h"
+#include "cli/serve_command.h"
+#include "cli/suggest.h"
+#include "cli/vllm_flags.h"
 
 namespace pagoda {
-int run_cli(int, char**) {
-  std::fputs("pagoda: no subcommand yet\n", stderr);
-  return 2;
+namespace {
+
+constexpr int kExitUsage = 2;
+
+// What the chosen subcommand does once everything is parsed.
+using Action = std::function<Status()>;
+
+int fail(std::string_view message) {
+  // One line, whatever a path or a library put into the message.
+  std::string line = concat("pagoda: ", message);
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  line.push_back('\n');
+  std::fputs(line.c_str(), stderr);
+  return kExitUsage;
 }
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+Status configure_logging() {
+  std::string name = environment("PAGODA_LOGGING_LEVEL");
+  if (name.empty()) name = environment("VLLM_LOGGING_LEVEL");
+  if (name.empty()) return ok_status();
+  for (char& c : name)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  if (name == "DEBUG")
+    set_log_level(LogLevel::debug);
+  else if (name == "INFO")
+    set_log_level(LogLevel::info);
+  else if (name == "WARNING" || name == "WARN")
+    set_log_level(LogLevel::warning);
+  else if (name == "ERROR" || name == "CRITICAL")
+    set_log_level(LogLevel::error);
+  else
+    return invalid_argument(
+        concat("PAGODA_LOGGING_LEVEL: '", name, "' is not DEBUG, INFO, WARNING or ERROR"));
+  return ok_status();
+}
+
+// A subcommand that takes the engine's flags. `Args` has a member `engine`; `declare` adds the command's own
+// flags, which --help lists first.
+template <class Args>
+CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name, const char* help,
+                             Status (*run)(const Args&), void (*declare)(CLI::App&, Args&)) {
+  CLI::App* command = parent.add_subcommand(name, help);
+  const auto args = std::make_shared<Args>();
+  const auto warnings = std::make_shared<std::vector<std::string>>();
+  if (declare != nullptr) declare(*command, *args);
+  add_engine_flags(*command, args->engine);
+  add_vllm_flags(*command, *warnings);
+  command->final_callback([args, warnings, run, &action] {
+    action = [args, warnings, run] {
+      PAGODA_RETURN_IF_ERROR(apply_environment(environment, args->engine));
+      for (const std::string& warning : *warnings) log_warning("cli", warning);
+      return run(*args);
+    };
+  });
+  return command;
+}
+
+[[maybe_unused]] void declare_generate(CLI::App& command, GenerateArgs& args) {
+  flags::text(command, "-i,--input", args.input, "FILE",
+              "bodies of /v1/completions, one JSON a line; -: stdin")
+      ->required();
+  flags::text(command, "-o,--output", args.output, "FILE", "responses in the same order; -: stdout")
+      ->required();
+}
+
+[[maybe_unused]] void declare_chat(CLI::App& command, ChatArgs& args) {
+  flags::text(command, "--system-prompt", args.system_prompt, "TEXT", "what the model is told first");
+  flags::text(command, "-q,--quick", args.prompt, "TEXT", "answer this and leave");
+  flags::int32(command, "--max-tokens", args.max_tokens, 1, "of one answer");
+  flags::number(command, "--temperature", args.temperature, 0, 2, "0: always the likeliest token");
+  flags::number(command, "--top-p", args.top_p, 0, 1, "share of the probability to choose from");
+}
+
+[[maybe_unused]] void declare_latency(CLI::App& command, BenchLatencyArgs& args) {
+  flags::int32(command, "--input-len", args.input_len, 1, "prompt tokens");
+  flags::int32(command, "--output-len", args.output_len, 1, "generated tokens");
+  flags::int32(command, "--batch-size", args.batch_size, 1, "sequences at once");
+  flags::int32(command, "--num-iters-warmup", args.num_iters_warmup, 0, "runs before the measured ones");
+  flags::int32(command, "--num-iters", args.num_iters, 1, "measured runs");
+  flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
+}
+
+[[maybe_unused]] void declare_throughput(CLI::App& command, BenchThroughputArgs& args) {
+  flags::int32(command, "--input-len", args.input_len, 1, "prompt tokens of each request");
+  flags::int32(command, "--output-len", args.output_len, 1, "generated tokens of each request");
+  flags::int32(command, "--num-prompts", args.num_prompts, 1, "requests, all there from the start");
+  flags::int32(command, "--num-iters", args.num_iters, 1, "measured runs");
+  flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
+}
+
+void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& action) {
+#if __has_include("cli/serve_command.cc")
+  add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
+#endif
+#if __has_include("cli/chat_command.cc")
+  add_engine_command<ChatArgs>(app, action, "chat", "talk to a model in the terminal", run_chat,
+                               declare_chat);
+#endif
+#if __has_include("cli/generate_command.cc")
+  add_engine_command<GenerateArgs>(app, action, "generate", "completions for a file of requests",
+                                   run_generate, declare_generate);
+#endif
+#if __has_include("cli/bench_command.cc")
+  CLI::App* bench = app.add_subcommand("bench", "how fast the engine is, without HTTP");
+  bench->require_subcommand(0, 1);
+  add_engine_command<BenchLatencyArgs>(*bench, action, "latency", "one batch at a time", run_bench_latency,
+                                       declare_latency);
+  add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
+                                          run_bench_throughput, declare_throughput);
+#endif
+#if __has_include("cli/doctor_command.cc")
+  add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,
+                                 nullptr);
+#endif
+}
+
+// vLLM's short forms have two letters, which the parser would read as two flags.
+std::string without_two_letters(const std::string& argument) {
+  if (argument == "-tp" || argument == "-pp" || argument == "-dp") return "-" + argument;
+  return argument;
+}
+
+// "--max_num_seqs" -> "--max-num-seqs": vLLM takes both. Values after '=' are left alone.
+std::string with_dashes(std::string argument) {
+  if (argument.starts_with("--")) {
+    const std::size_t end = std::min(argument.find('='), argument.size());
+    std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+  }
+  return argument;
+}
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+// The innermost subcommand that was named.
+const CLI::App& chosen_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  for (auto parsed = command->get_subcommands(); !parsed.empty(); parsed = command->get_subcommands())
+    command = parsed.front();
+  return *command;
+}
+
+std::string describe_unexpected(const CLI::App& app) {
+  const CLI::App& command = chosen_command(app);
+  const std::vector<std::string> left = app.remaining(true);
+  const auto flag =
+      std::find_if(left.begin(), left.end(), [](const std::string& s) { return s.starts_with("-"); });
+  if (flag != left.end()) {
+    const std::string name = flag->substr(0, flag->find('='));
+    return concat("unknown flag ", name, suggestion(name, flag_names(command)));
+  }
+  const std::string word = left.empty() ? std::string() : left.front();
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : command.get_subcommands(nullptr)) commands.push_back(sub->get_name());
+  if (!commands.empty()) return concat("unknown command '", word, "'", suggestion(word, commands));
+  return concat("unexpected argument '", word, "'");
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv) {
+  Action action;
+  CLI::App app(
+      "Serves large language models from a paged KV cache. Flags of a command: pagoda COMMAND --help",
+      "pagoda");
+  app.set_help_flag("-h,--help", "this text");
+  app.set_version_flag("--version", concat("pagoda ", version()), "version");
+  app.require_subcommand(0, 1);
+  std::vector<std::string> arguments;
+  try {
+    add_commands(app, action);
+    for (int i = argc - 1; i > 0; --i)
+      arguments.push_back(with_dashes(without_two_letters(argv[i])));  // CLI11 wants them reversed
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(help_text(chosen_command(app)).c_str(), stdout);
+    return 0;
+  } catch (const CLI::CallForVersion& text) {
+    std::printf("%s\n", text.what());
+    return 0;
+  } catch (const CLI::ExtrasError&) {
+    return fail(describe_unexpected(app));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string message = error.what();  // "--port: 1 required N missing"
+    return fail(concat(message.substr(0, message.find(':')), " needs a value"));
+  } catch (const CLI::Error& error) {
+    return fail(error.what());
+  }
+  if (!action) {
+    std::fputs(help_text(chosen_command(app)).c_str(), stderr);
+    return kExitUsage;
+  }
+  Status status = configure_logging();
+  if (status.ok()) status = action();
+  return status.ok() ? 0 : fail(status.message());
+}
+
 }  // namespace pagoda

@@ -1,0 +1,9 @@
+#pragma once
+// The program's version, as `pagoda --version` and GET /version give it.
+#include <string_view>
+
+namespace pagoda {
+
+std::string_view version();  // "0.1.0"; stated once, in the top CMakeLists.txt
+
+}  // namespace pagoda

@@ -1,0 +1,190 @@
+#include "cli/add_engine_flags.h"
+
+#include <charconv>
+#include <limits>
+
+#include "base/strings.h"
+#include "cli/flags.h"
+#include "cli/parse_size.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+constexpr double kMaxSeconds = 86'400;
+constexpr std::int32_t kMaxThreads = 1024;
+
+void add_model_flags(CLI::App& app, EngineFlags& flags) {
+  const char* group = "Model";
+  flags::text(app, "MODEL,--model", flags.model, "PATH",
+              "folder, .gguf file, or ORG/NAME in the local Hugging Face cache")
+      ->default_str("the default model")
+      ->group(group);
+  flags::text(app, "--tokenizer", flags.tokenizer, "PATH",
+              "folder, tokenizer.json or .gguf; else the model's own")
+      ->group(group);
+  flags::text(app, "--chat-template", flags.chat_template, "FILE",
+              "Jinja chat template; else the model's own")
+      ->group(group);
+  flags::texts(app, "--served-model-name", flags.served_model_names, "NAME",
+               "name in the API; repeatable, the first is reported")
+      ->group(group);
+  flags::choice(app, "--dtype", flags.dtype, {"auto", "float32", "bfloat16", "int8"}, "weights in memory")
+      ->group(group);
+  const auto store_length = [name = "--max-model-len", &flags](const std::string& value) {
+    if (value == "auto" || value == "-1") {
+      flags.max_model_len = kMaxModelLenAuto;
+      return;
+    }
+    const auto size = parse_size(value);
+    if (!size || *size < 1 || *size > kMaxInt32)
+      throw CLI::ValidationError(name, concat("'", value, "' is neither a number of tokens nor auto"));
+    flags.max_model_len = static_cast<std::int32_t>(*size);
+  };
+  app.add_option_function<std::string>(
+         "--max-model-len", store_length,
+         "prompt + output tokens of a sequence (8k; auto: what fits); else the model's")
+      ->type_name("N")
+      ->group(group);
+  const auto store_seed = [&flags](std::int64_t seed) { flags.seed = static_cast<std::uint64_t>(seed); };
+  flags::integer(app, "--seed", 0, kMaxInt64, store_seed, "for requests without their own")
+      ->default_str("0")
+      ->group(group);
+}
+
+void add_cache_flags(CLI::App& app, EngineFlags& flags) {
+  const char* group = "KV cache";
+  const auto store_bytes = [&flags](std::int64_t bytes) { flags.kv_cache_memory_bytes = bytes; };
+  flags::integer(app, "--kv-cache-memory-bytes", 1, kMaxInt64, store_bytes,
+                 "size (4GiB, 512M); else --kv-cache-memory-fraction decides")
+      ->group(group);
+  flags::number(app, "--kv-cache-memory-fraction", flags.kv_cache_memory_fraction, 0.001, 1.0,
+                "share of the memory available after loading the weights")
+      ->group(group);
+  flags::choice(app, "--kv-cache-dtype", flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16"},
+                "keys and values")
+      ->group(group);
+  flags::int32(app, "--block-size", flags.block_size, 1, "tokens in a block, 1 to 256", 256)->group(group);
+  flags::on_off(app, "enable-prefix-caching", flags.enable_prefix_caching,
+                "keep and reuse the blocks of equal prefixes")
+      ->default_str("on")
+      ->group(group);
+}
+
+void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
+  const char* group = "Scheduler";
+  flags::int32(app, "--max-num-seqs", flags.max_num_seqs, 1, "sequences in one step")->group(group);
+  const auto store_tokens = [&flags](std::int64_t tokens) {
+    flags.max_num_batched_tokens = static_cast<std::int32_t>(tokens);
+  };
+  flags::integer(app, "--max-num-batched-tokens", 1, kMaxInt32, store_tokens,
+                 "tokens in one step; else chosen by the engine")
+      ->group(group);
+  flags::on_off(app, "enable-chunked-prefill", flags.enable_chunked_prefill, "split long prompts over steps")
+      ->default_str("on")
+      ->group(group);
+  flags::choice(app, "--scheduling-policy", flags.scheduling_policy, {"fcfs", "priority"},
+                "who is admitted first")
+      ->group(group);
+  flags::int32(app, "--max-queue", flags.max_queue, 1, "requests that may wait; more get 429")->group(group);
+}
+
+void add_machine_flags(CLI::App& app, EngineFlags& flags) {
+  const char* group = "Machine";
+  flags::int32(app, "--threads", flags.threads, 0, "compute threads; 0: every core this process may use",
+               kMaxThreads)
+      ->group(group);
+  flags::choice(app, "--backend", flags.backend, {"cpu", "reference"}, "kernels; reference is plain and slow")
+      ->group(group);
+  flags::choice(app, "--cpu-level", flags.cpu_level, {"auto", "portable", "avx2", "avx512"},
+                "instructions used")
+      ->group(group);
+  app.add_flag("--disable-log-stats", flags.disable_log_stats, "no throughput line every 10 s")->group(group);
+}
+
+// vLLM takes a JSON list, people write commas: both give the same.
+std::vector<std::string> split_origins(const std::string& value) {
+  std::vector<std::string> origins(1);
+  for (const char c : value) {
+    if (c == ',')
+      origins.emplace_back();
+    else if (c != '[' && c != ']' && c != '"' && c != ' ')
+      origins.back().push_back(c);
+  }
+  std::erase(origins, std::string());
+  return origins;
+}
+
+void add_server_flags(CLI::App& app, ServerFlags& flags) {
+  const char* group = "Server";
+  flags::text(app, "--host", flags.host, "ADDRESS", "address to listen on; 0.0.0.0: all")
+      ->default_str(flags.host)
+      ->group(group);
+  flags::int32(app, "--port", flags.port, 0, "port; 0: any free one", 65535)->group(group);
+  flags::texts(app, "--api-key", flags.api_keys, "KEY",
+               "required of clients; repeatable [env PAGODA_API_KEY]")
+      ->group(group);
+  const auto store_origins = [&flags](const std::string& value) {
+    for (std::string& origin : split_origins(value)) flags.allowed_origins.push_back(std::move(origin));
+  };
+  app.add_option_function<std::string>("--allowed-origins", store_origins, "CORS: origins, or *")
+      ->type_name("LIST")
+      ->group(group);
+  flags::choice(app, "--metrics-prefix", flags.metrics_prefix, {"pagoda", "vllm"}, "of the names in /metrics")
+      ->group(group);
+  const auto bytes = [&](const char* name, std::int64_t& variable, const char* help) {
+    const auto store = [&variable](std::int64_t value) { variable = value; };
+    flags::integer(app, name, 1024, std::int64_t{1} << 40, store, help)
+        ->default_str(std::to_string(variable))
+        ->group(group);
+  };
+  bytes("--max-body-bytes", flags.max_body_bytes, "larger request bodies get 413");
+  bytes("--max-header-bytes", flags.max_header_bytes, "larger request headers get 431");
+  flags::int32(app, "--max-connections", flags.max_connections, 1, "open connections; more get 503")
+      ->group(group);
+  const auto seconds = [&](const char* name, double& variable, double low, const char* help) {
+    flags::number(app, name, variable, low, kMaxSeconds, help)->type_name("S")->group(group);
+  };
+  seconds("--header-timeout", flags.header_timeout_s, 0.1, "for a request's headers to arrive");
+  seconds("--body-timeout", flags.body_timeout_s, 0.1, "for a request's body to arrive");
+  seconds("--write-timeout", flags.write_timeout_s, 0.1, "for a client to take anything at all");
+  seconds("--keep-alive-timeout", flags.keep_alive_timeout_s, 0.1, "idle connections");
+  seconds("--shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests");
+  app.add_flag("--access-log,--enable-log-requests", flags.access_log,
+               "one line per request, without its text")
+      ->group(group);
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& app, EngineFlags& flags) {
+  add_model_flags(app, flags);
+  add_server_flags(app, flags.server);
+  add_cache_flags(app, flags);
+  add_scheduler_flags(app, flags);
+  add_machine_flags(app, flags);
+}
+
+Status apply_environment(const Environment& environment, EngineFlags& flags) {
+  for (const char* name : {"PAGODA_API_KEY", "VLLM_API_KEY"}) {
+    if (!flags.server.api_keys.empty()) break;
+    if (std::string key = environment(name); !key.empty()) flags.server.api_keys.push_back(std::move(key));
+  }
+  if (const std::string gib = environment("VLLM_CPU_KVCACHE_SPACE");
+      !gib.empty() && !flags.kv_cache_memory_bytes) {
+    const auto bytes = parse_size(gib + "GiB");
+    if (!bytes) return invalid_argument(concat("VLLM_CPU_KVCACHE_SPACE: '", gib, "' is not a number of GiB"));
+    if (*bytes > 0) flags.kv_cache_memory_bytes = *bytes;
+  }
+  if (const std::string threads = environment("OMP_NUM_THREADS"); !threads.empty() && flags.threads == 0) {
+    std::int32_t parsed = 0;
+    const auto [end, error] = std::from_chars(threads.data(), threads.data() + threads.size(), parsed);
+    if (error != std::errc() || parsed < 1 || parsed > kMaxThreads)
+      return invalid_argument(concat("OMP_NUM_THREADS: '", threads, "' is not between 1 and ", kMaxThreads));
+    flags.threads = parsed;
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda
