@@ -35,6 +35,11 @@ Status finish_config(ModelConfig& config) {
   if (std::int64_t{config.num_heads} * config.head_size > kLarge) {
     return corrupt_data(concat(config.num_heads, " heads of size ", config.head_size, " are not plausible"));
   }
+  // Keeps layers * heads * head size * positions * 8 bytes (a full KV cache) inside 64 bits.
+  if (std::int64_t{config.num_layers} * config.num_heads * config.head_size > (std::int64_t{1} << 28)) {
+    return corrupt_data(concat(config.num_layers, " layers of ", config.num_heads, " heads of size ",
+                               config.head_size, " are not plausible"));
+  }
   if (config.num_heads % config.num_kv_heads != 0) {
     return corrupt_data(concat("the number of attention heads, ", config.num_heads,
                                ", is not a multiple of the number of key/value heads, ",

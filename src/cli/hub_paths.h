@@ -1,0 +1,11 @@
+#pragma once
+// Where the local Hugging Face cache is, by the environment, in huggingface_hub's order: HF_HUB_CACHE,
+// HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. The first
+// that is set is the one.
+#include "loader/model_source.h"
+
+namespace pagoda {
+
+HubPaths hub_paths_from_environment();
+
+}  // namespace pagoda

@@ -1,0 +1,147 @@
+// Goal: no damage to a file does more than a clean error. Method: seeded byte flips, overwritten
+// integers and truncations of valid files; what still opens must be readable to the last byte. Run under
+// ASan and UBSan in the sanitizer builds; tests/fuzz goes on from here.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "loader/config_json.h"
+#include "loader/describe.h"
+#include "loader/gguf.h"
+#include "loader/gguf_config.h"
+#include "loader/safetensors.h"
+#include "loader/test_files.h"
+#include "loader/test_gguf.h"
+
+namespace pagoda {
+namespace {
+
+using testing::as_bytes;
+
+std::string mutate(std::string bytes, std::size_t header, std::mt19937_64& rng) {
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
+  for (std::size_t count = 1 + below(3); count > 0; --count) {
+    if (bytes.empty()) break;
+    const std::size_t at = below(std::min(header, bytes.size()));
+    switch (below(4)) {
+      case 0:
+        bytes[at] = static_cast<char>(rng());
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+        break;
+      case 2: {  // a count, length or offset at the edge of its range
+        const std::uint64_t edges[] = {0,
+                                       1,
+                                       0x7FFFFFFF,
+                                       0xFFFFFFFF,
+                                       ~std::uint64_t{0},
+                                       ~std::uint64_t{0} >> 1,
+                                       bytes.size(),
+                                       std::uint64_t{1} << 61};
+        const std::uint64_t edge = edges[below(std::size(edges))];
+        std::memcpy(bytes.data() + at, &edge,
+                    std::min<std::size_t>(below(2) == 0 ? 4 : 8, bytes.size() - at));
+        break;
+      }
+      default:
+        bytes.resize(below(2) == 0 ? at : bytes.size() - below(bytes.size()));
+        break;
+    }
+  }
+  return bytes;
+}
+
+template <class Tensors>
+unsigned touch(const Tensors& tensors) {
+  unsigned sum = 0;
+  for (const auto& [name, tensor] : tensors) {
+    for (std::int64_t i = 0; i < tensor.bytes(); ++i) sum += std::to_integer<unsigned>(tensor.data[i]);
+  }
+  return sum;
+}
+
+TEST(Mutation, Gguf) {
+  const std::string whole = testing::read_binary(testing::fixture("all_types.gguf"));
+  ASSERT_TRUE(GgufFile::parse(as_bytes(whole)));
+  std::mt19937_64 rng(1);
+  int opened = 0;
+  unsigned sum = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    // A heap copy of exactly this size, so that ASan sees the first byte too far.
+    const std::string mutated = mutate(whole, 1600, rng);
+    const std::vector<std::byte> bytes(as_bytes(mutated).begin(), as_bytes(mutated).end());
+    const Result<GgufFile> file = GgufFile::parse(bytes);
+    if (!file) {
+      ASSERT_FALSE(file.error().message().empty());
+      continue;
+    }
+    ++opened;
+    sum += touch(file->tensors());
+    const Result<ModelConfig> config = gguf_config(*file);
+    sum += config ? static_cast<unsigned>(config->num_layers) : 0u;
+  }
+  EXPECT_GT(opened, 500) << "mutations must not all die at the door";
+  EXPECT_LT(opened, 9'500);
+  EXPECT_NE(sum, 0u);
+}
+
+TEST(Mutation, Safetensors) {
+  const std::string whole =
+      testing::read_binary(testing::fixture("sharded/model-00002-of-00002.safetensors"));
+  ASSERT_TRUE(SafetensorsFile::parse(as_bytes(whole)));
+  std::mt19937_64 rng(2);
+  int opened = 0;
+  unsigned sum = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string mutated = mutate(whole, whole.size(), rng);
+    const std::vector<std::byte> bytes(as_bytes(mutated).begin(), as_bytes(mutated).end());
+    const Result<SafetensorsFile> file = SafetensorsFile::parse(bytes);
+    if (!file) continue;
+    ++opened;
+    sum += touch(file->tensors());
+  }
+  EXPECT_GT(opened, 50);
+  EXPECT_LT(opened, 9'500);
+  EXPECT_NE(sum, 0u);
+}
+
+TEST(Mutation, ConfigJson) {
+  const std::string whole =
+      R"({"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2","hidden_size":64,"num_attention_heads":4,)"
+      R"("num_key_value_heads":2,"num_hidden_layers":2,"rope_theta":1e6,"rope_scaling":{"type":"linear","factor":2.0},)"
+      R"("use_sliding_window":true,"sliding_window":16,"max_window_layers":1,"eos_token_id":[1,2],"vocab_size":512})";
+  ASSERT_TRUE(parse_config_json(whole));
+  std::mt19937_64 rng(3);
+  int opened = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string mutated = mutate(whole, whole.size(), rng);
+    if (parse_config_json(mutated, mutated)) ++opened;
+  }
+  EXPECT_GT(opened, 50);
+  EXPECT_LT(opened, 9'500);
+}
+
+// Whole files through the door that `pagoda inspect` uses.
+TEST(Mutation, Describe) {
+  const testing::ScratchFolder scratch;
+  const std::string gguf = testing::read_binary(testing::fixture("all_types.gguf"));
+  const std::string safetensors =
+      testing::read_binary(testing::fixture("sharded/model-00002-of-00002.safetensors"));
+  std::mt19937_64 rng(4);
+  for (int i = 0; i < 500; ++i) {
+    for (const std::string& path : {scratch.write("m.gguf", mutate(gguf, 1600, rng)),
+                                    scratch.write("m.safetensors", mutate(safetensors, 200, rng))}) {
+      const Result<Description> description = describe(path);
+      if (description) {
+        EXPECT_FALSE(describe_json(*description).empty());
+        EXPECT_FALSE(describe_table(*description).empty());
+      } else {
+        EXPECT_EQ(description.error().message().find('\n'), std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagoda
