@@ -32,7 +32,7 @@ struct RunnerOptions {
   std::int64_t num_blocks = 0;  // 0: allocate_kv_cache follows
   std::int64_t num_swap_blocks = 0;
   Backend backend = Backend::cpu;
-  std::optional<CpuLevel> cpu_level;  // absent: the best this CPU has
+  std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become

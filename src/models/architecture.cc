@@ -48,7 +48,7 @@ DecoderConfig common_description(const ModelConfig& config) {
   return decoder;
 }
 
-Result<Activation> parse_activation(std::string_view name) {
+Result<Activation> activation_named(std::string_view name) {
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
   if (name == "gelu") return Activation::gelu_erf;

@@ -37,7 +37,7 @@ Result<const Architecture*> find_architecture(std::string_view name);
 
 // What the families' files share: sizes, rotation and windows as ModelConfig has them.
 DecoderConfig common_description(const ModelConfig& config);
-Result<Activation> parse_activation(std::string_view name);
+Result<Activation> activation_named(std::string_view name);
 WeightNames llama_names(ModelFormat format);
 
 extern const Architecture kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;

@@ -7,7 +7,7 @@ namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
   DecoderConfig decoder = common_description(config);
-  auto activation = parse_activation(config.activation);
+  auto activation = activation_named(config.activation);
   if (!activation) return activation.error();
   decoder.activation = *activation;
   decoder.norm = NormKind::layer;

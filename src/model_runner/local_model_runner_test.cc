@@ -1,0 +1,352 @@
+// Goal: what a sequence gets, to the bit, does not depend on its company, the chunks of its prefill, which
+// blocks it has, whether they are shared, swapped or copied, or the number of threads; and bad input is
+// answered by name.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "model_runner/perplexity.h"
+#include "model_runner/reference_check.h"
+#include "model_runner/test_sequences.h"
+
+namespace pagoda::testing {
+namespace {
+
+std::vector<TokenId> random_prompt(std::size_t length, std::uint64_t seed, std::int32_t vocab) {
+  std::mt19937_64 rng(seed);
+  std::vector<TokenId> ids(length);
+  for (TokenId& id : ids) id = static_cast<TokenId>(rng() % static_cast<std::uint64_t>(vocab));
+  return ids;
+}
+
+struct Case {
+  const char* model;
+  const char* dtype;
+};
+
+class BitIdentity : public ::testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<LocalModelRunner> runner(std::int32_t threads, std::int32_t block_size = 16) {
+    RunnerOptions options;
+    options.dtype = GetParam().dtype;
+    options.threads = threads;
+    options.block_size = block_size;
+    options.num_blocks = 400;
+    options.num_swap_blocks = 100;
+    options.max_num_batched_tokens = 512;
+    std::string path;
+    if (std::string(GetParam().model) == "default") {
+      const auto file = default_model_file();
+      if (!file) return nullptr;
+      path = *file;
+    } else {
+      path = fixture(GetParam().model);
+      if (std::filesystem::exists(path + "/model.gguf")) path += "/model.gguf";
+    }
+    auto source = ModelSource::open(path);
+    if (!source) ADD_FAILURE() << source.error().message();
+    auto result = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+    if (!result) ADD_FAILURE() << result.error().message();
+    return *std::move(result);
+  }
+
+  // Three sequences of different kinds: greedy, sampled, penalised.
+  static std::vector<TestSequence> sequences(std::int32_t vocab) {
+    std::vector<TestSequence> all;
+    const std::size_t lengths[] = {19, 33, 7};
+    for (std::size_t i = 0; i < 3; ++i) {
+      all.push_back(greedy(random_prompt(lengths[i], i, vocab)));
+      all.back().seed = 40 + i;
+    }
+    all[1].params.temperature = 1;
+    all[1].params.top_p = 0.95f;
+    all[2].params.temperature = 0.8f;
+    all[2].params.top_k = 12;
+    all[2].params.repetition_penalty = 1.2f;
+    return all;
+  }
+  static constexpr std::size_t kSteps = 8;
+
+  static void expect_same(const TestSequence& got, const TestSequence& want) {
+    ASSERT_EQ(got.sampled.size(), want.sampled.size());
+    for (std::size_t i = 0; i < want.sampled.size(); ++i) {
+      ASSERT_EQ(got.sampled[i].token, want.sampled[i].token) << "step " << i;
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(got.sampled[i].logprob),
+                std::bit_cast<std::uint32_t>(want.sampled[i].logprob));
+      ASSERT_EQ(got.top[i].size(), want.top[i].size());
+      for (std::size_t k = 0; k < want.top[i].size(); ++k) {
+        EXPECT_EQ(got.top[i][k].token, want.top[i][k].token);
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(got.top[i][k].logprob),
+                  std::bit_cast<std::uint32_t>(want.top[i][k].logprob));
+      }
+    }
+  }
+
+  // Each alone, in one chunk, on one thread.
+  std::vector<TestSequence> expected(LocalModelRunner& one) {
+    std::vector<TestSequence> alone = sequences(one.config().vocab_size);
+    for (TestSequence& sequence : alone) {
+      Driver driver(one);
+      EXPECT_TRUE(driver.generate({&sequence}, kSteps).ok());
+    }
+    return alone;
+  }
+};
+
+TEST_P(BitIdentity, AloneInABatchChunkedAndOnTwoThreads) {
+  const auto one = runner(1);
+  if (one == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+  const std::vector<TestSequence> alone = expected(*one);
+  const auto two = runner(2);
+  for (LocalModelRunner* run : {one.get(), two.get()}) {
+    for (const std::int32_t chunk : {1 << 20, 16, 5}) {
+      SCOPED_TRACE(::testing::Message()
+                   << "chunk " << chunk << (run == one.get() ? ", 1 thread" : ", 2 threads"));
+      std::vector<TestSequence> together = sequences(one->config().vocab_size);
+      std::vector<TestSequence> company;
+      for (std::uint64_t i = 0; i < 6; ++i) {
+        company.push_back(greedy(random_prompt(3 + 4 * i, 100 + i, one->config().vocab_size)));
+        company.back().params.logprobs.reset();
+      }
+      std::vector<TestSequence*> all;
+      for (TestSequence& sequence : company) all.push_back(&sequence);
+      for (TestSequence& sequence : together)
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), &sequence);
+      Driver driver(*run);
+      ASSERT_TRUE(driver.generate(all, kSteps, chunk).ok());
+      for (std::size_t i = 0; i < together.size(); ++i) expect_same(together[i], alone[i]);
+    }
+  }
+}
+
+TEST_P(BitIdentity, RecomputedAfterPreemption) {
+  const auto run = runner(1);
+  if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+  const std::vector<TestSequence> alone = expected(*run);
+  std::vector<TestSequence> again = sequences(run->config().vocab_size);
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    Driver driver(*run);
+    ASSERT_TRUE(driver.generate({&again[i]}, 3).ok());
+    again[i].num_computed = 0;  // all blocks lost: everything is computed again, outputs included
+    again[i].blocks.clear();
+    ASSERT_TRUE(driver.generate({&again[i]}, kSteps, 11).ok());
+    expect_same(again[i], alone[i]);
+  }
+}
+
+TEST_P(BitIdentity, ForkedCopiedAndSwappedBlocks) {
+  const auto run = runner(2);
+  if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+  const auto one = runner(1);
+  const std::vector<TestSequence> alone = expected(*one);
+  std::vector<TestSequence> parents = sequences(run->config().vocab_size);
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    Driver driver(*run);
+    ASSERT_TRUE(driver.generate({&parents[i]}, 2).ok());
+    // The child shares all blocks but the last, which it gets a copy of; the parent goes on and spoils its
+    // own.
+    TestSequence child = parents[i];
+    const BlockId copied = static_cast<BlockId>(300 + static_cast<std::int32_t>(i));
+    const BlockCopy copy = {child.blocks.back(), copied};
+    child.blocks.back() = copied;
+    TestSequence& parent = parents[i];
+    parent.tokens.back() = (parent.tokens.back() + 1) % run->config().vocab_size;
+    ASSERT_TRUE(driver.step({&parent}, 1, {copy}).ok());
+
+    // Then the child's blocks go to the swap space and come back elsewhere.
+    ScheduledBatch out, in;
+    for (std::size_t b = 0; b < child.blocks.size(); ++b) {
+      const auto place = static_cast<SwapBlockId>(b);
+      out.swap_out.push_back({child.blocks[b], place});
+      child.blocks[b] = static_cast<BlockId>(350 + static_cast<std::int32_t>(b));
+      in.swap_in.push_back({child.blocks[b], place});
+    }
+    ASSERT_TRUE(run->run(out).status.ok());
+    ASSERT_TRUE(run->run(in).status.ok());
+    ASSERT_TRUE(driver.generate({&child}, kSteps).ok());
+    expect_same(child, alone[i]);
+  }
+}
+
+TEST_P(BitIdentity, PromptScoresInAnyChunks) {
+  const auto run = runner(2);
+  if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+  std::vector<std::vector<TokenLogprobs>> scores;
+  for (const std::int32_t chunk : {1 << 20, 13, 1}) {
+    TestSequence sequence = greedy(random_prompt(40, 5, run->config().vocab_size));
+    sequence.prompt_logprobs = 3;
+    Driver driver(*run);
+    while (!sequence.caught_up()) ASSERT_TRUE(driver.step({&sequence}, chunk).ok());
+    ASSERT_EQ(sequence.prompt_scores.size(), 39u);
+    scores.push_back(sequence.prompt_scores);
+    for (std::size_t i = 0; i < scores.back().size(); ++i) {
+      ASSERT_EQ(scores.back()[i].chosen.token, sequence.tokens[i + 1]);
+      ASSERT_EQ(scores.back()[i].top.size(), 3u);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(scores.back()[i].chosen.logprob),
+                std::bit_cast<std::uint32_t>(scores.front()[i].chosen.logprob));
+      EXPECT_EQ(scores.back()[i].chosen.rank, scores.front()[i].chosen.rank);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
+                         ::testing::Values(Case{"llama", "float32"}, Case{"llama", "auto"},
+                                           Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"},
+                                           Case{"mistral", "bfloat16"}, Case{"llama_gguf_quantized", "auto"},
+                                           Case{"default", "auto"}),
+                         [](const auto& info) {
+                           return std::string(info.param.model) + "_" + info.param.dtype;
+                         });
+
+std::shared_ptr<const ModelSource> open(const std::string& path) {
+  auto source = ModelSource::open(path);
+  EXPECT_TRUE(source) << path;
+  return std::shared_ptr<const ModelSource>(*std::move(source));
+}
+
+TEST(LocalModelRunner, ABlockOfAnySizeGivesTheSameUpToRounding) {
+  std::vector<TestSequence> results;
+  for (const std::int32_t block_size : {16, 1, 7, 64}) {
+    RunnerOptions options;
+    options.dtype = "float32";
+    options.block_size = block_size;
+    options.num_blocks = 64;
+    auto runner = LocalModelRunner::create(open(fixture("llama")), options);
+    ASSERT_TRUE(runner);
+    TestSequence sequence = greedy(random_prompt(23, 1, 64));
+    Driver driver(**runner);
+    ASSERT_TRUE(driver.generate({&sequence}, 6, 9).ok());
+    results.push_back(sequence);
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_NEAR(results.back().sampled[i].logprob, results.front().sampled[i].logprob, 1e-4) << block_size;
+    }
+  }
+}
+
+TEST(LocalModelRunner, BadOptionsAreRefusedByName) {
+  const auto source = open(fixture("opt"));
+  const auto message = [&](RunnerOptions options) {
+    auto runner = LocalModelRunner::create(source, options);
+    return runner ? std::string() : runner.error().message();
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_NE(message({.dtype = "float64"}).find("'float64'"), std::string::npos);
+  EXPECT_NE(message({.kv_cache_dtype = "fp8"}).find("'fp8'"), std::string::npos);
+  EXPECT_NE(message({.block_size = 0}).find("block-size 0"), std::string::npos);
+  EXPECT_NE(message({.block_size = 257}).find("block-size 257"), std::string::npos);
+  EXPECT_NE(message({.threads = 0}), "");
+  EXPECT_NE(message({.max_num_batched_tokens = 0}), "");
+  EXPECT_NE(message({.num_blocks = 1, .num_swap_blocks = 2}), "");
+}
+
+TEST(LocalModelRunner, ThePlanIsWhatIsTaken) {
+  RunnerOptions options;
+  options.num_blocks = 10;
+  options.num_swap_blocks = 4;
+  auto runner = LocalModelRunner::create(open(fixture("opt")), options);
+  ASSERT_TRUE(runner);
+  const auto planned = plan_memory((*runner)->source().config(), options);
+  ASSERT_TRUE(planned);
+  const MemoryPlan taken = (*runner)->memory_plan();
+  EXPECT_EQ(planned->kv_bytes, 10 * static_cast<std::int64_t>((*runner)->kv_layout().block_bytes()));
+  EXPECT_EQ(planned->activation_bytes, taken.activation_bytes);
+  EXPECT_EQ(planned->buffer_bytes, taken.buffer_bytes);
+  EXPECT_GE(taken.kv_bytes, planned->kv_bytes);  // rounded up to pages
+  EXPECT_GE(taken.swap_bytes, planned->swap_bytes);
+  EXPECT_GT(taken.weight_bytes, 0);
+  EXPECT_TRUE((*runner)->ignored_tensors().empty());
+}
+
+TEST(LocalModelRunner, ABatchThatBreaksThePromiseEndsWithAMessage) {
+  RunnerOptions options;
+  options.num_blocks = 4;
+  options.max_num_batched_tokens = 20;
+  auto runner = LocalModelRunner::create(open(fixture("opt")), options);
+  ASSERT_TRUE(runner);
+  const std::vector<TokenId> tokens = {1, 2, 64};
+  const std::vector<BlockId> blocks = {BlockId{0}};
+  const auto status = [&](std::int32_t computed, std::span<const TokenId> span,
+                          std::span<const BlockId> table) {
+    ScheduledBatch batch;
+    ScheduledSequence sequence;
+    sequence.num_computed_tokens = computed;
+    sequence.tokens = sequence.all_tokens = span;
+    sequence.block_table = table;
+    batch.sequences.push_back(sequence);
+    return (*runner)->run(batch).status;
+  };
+  EXPECT_TRUE(status(0, std::span(tokens).first(2), blocks).ok());
+  EXPECT_FALSE(status(0, tokens, blocks).ok());                       // token 64 of 64
+  EXPECT_FALSE(status(15, std::span(tokens).first(2), blocks).ok());  // second block missing
+  EXPECT_FALSE(status(0, {}, blocks).ok());
+  const std::vector<BlockId> outside = {BlockId{4}};
+  EXPECT_FALSE(status(0, std::span(tokens).first(2), outside).ok());
+  const std::vector<BlockId> many = {BlockId{0}, BlockId{1}, BlockId{2}, BlockId{3}};
+  EXPECT_FALSE(status(47, std::span(tokens).first(2), many).ok());  // position 48 of 48
+}
+
+TEST(KvStorage, ChainedCopiesRunInOrder) {
+  const KvLayout layout = {
+      .dtype = DType::f32, .num_layers = 1, .num_kv_heads = 1, .head_size = 4, .block_size = 2};
+  auto storage = KvStorage::create(layout, 4, 0);
+  ASSERT_TRUE(storage);
+  const std::size_t bytes = layout.block_bytes();
+  for (int block = 0; block < 4; ++block) {
+    std::memset(storage->data() + static_cast<std::size_t>(block) * bytes, block + 1, bytes);
+  }
+  const std::vector<BlockCopy> copies = {
+      {BlockId{0}, BlockId{1}}, {BlockId{1}, BlockId{2}}, {BlockId{3}, BlockId{0}}};
+  storage->copy(KernelContext{}, copies);
+  const auto value = [&](int block) {
+    return static_cast<int>(storage->data()[static_cast<std::size_t>(block) * bytes]);
+  };
+  EXPECT_EQ(value(0), 4);
+  EXPECT_EQ(value(1), 1);
+  EXPECT_EQ(value(2), 1);
+  EXPECT_EQ(value(3), 4);
+}
+
+TEST(Perplexity, IsTheMeanOverWindows) {
+  RunnerOptions options;
+  options.dtype = "float32";
+  options.num_blocks = 10;
+  auto runner = LocalModelRunner::create(open(fixture("gpt2")), options);
+  ASSERT_TRUE(runner);
+  const std::vector<TokenId> tokens = random_prompt(45, 3, 64);
+  const auto result = measure_perplexity(**runner, tokens, {.context = 20, .max_num_batched_tokens = 6});
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->window_mean_nll.size(), 3u);
+  EXPECT_EQ(result->num_scored, 19 + 19 + 4);
+  EXPECT_NEAR(
+      result->mean_nll,
+      (19 * result->window_mean_nll[0] + 19 * result->window_mean_nll[1] + 4 * result->window_mean_nll[2]) /
+          42,
+      1e-9);
+  EXPECT_NEAR(result->perplexity, std::exp(result->mean_nll), 1e-9);
+  // One token over a window's end is not scored; a text of one token cannot be.
+  EXPECT_EQ(measure_perplexity(**runner, std::span(tokens).first(41), {.context = 20})->num_scored, 38);
+  EXPECT_FALSE(measure_perplexity(**runner, std::span(tokens).first(1), {}));
+  EXPECT_FALSE(measure_perplexity(**runner, tokens, {.context = 1}));
+}
+
+TEST(ReferenceCheck, TheEngineIsNearTheReference) {
+  const std::vector<TokenId> tokens = random_prompt(30, 3, 64);
+  RunnerOptions options;
+  options.dtype = "float32";
+  const auto exact = compare_with_reference(open(fixture("llama")), options, tokens);
+  ASSERT_TRUE(exact) << exact.error().message();
+  EXPECT_EQ(exact->num_scored, 29);
+  EXPECT_LT(exact->max_logprob_difference, 1e-3);
+  options.dtype = "bfloat16";
+  const auto rounded = compare_with_reference(open(fixture("llama")), options, tokens);
+  ASSERT_TRUE(rounded);
+  EXPECT_GT(rounded->max_logprob_difference, 0);
+  EXPECT_LT(std::abs(rounded->nll_difference()), 0.1);
+  EXPECT_FALSE(compare_with_reference(open(fixture("llama")), options, std::span(tokens).first(1)));
+}
+
+}  // namespace
+}  // namespace pagoda::testing

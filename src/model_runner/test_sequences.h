@@ -1,0 +1,171 @@
+#pragma once
+// For tests: sequences driven through a ModelRunner by hand, with blocks from a counter, and the files of
+// goldens.
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loader/model_source.h"
+#include "model_runner/local_model_runner.h"
+
+namespace pagoda::testing {
+
+struct TestSequence {
+  std::vector<TokenId> tokens;
+  std::int32_t num_prompt = 0, num_computed = 0;
+  std::vector<BlockId> blocks;
+  SamplingParams params;
+  std::uint64_t seed = 0;
+  std::int32_t prompt_logprobs = -1;
+  std::vector<Candidate> sampled;  // one per step that caught up
+  std::vector<std::vector<TokenLogprob>> top;
+  std::vector<TokenLogprobs> prompt_scores;
+
+  bool caught_up() const { return num_computed == static_cast<std::int32_t>(tokens.size()); }
+};
+
+inline TestSequence greedy(std::vector<TokenId> prompt) {
+  TestSequence sequence;
+  sequence.num_prompt = static_cast<std::int32_t>(prompt.size());
+  sequence.tokens = std::move(prompt);
+  sequence.params.temperature = 0;
+  sequence.params.logprobs = 5;
+  return sequence;
+}
+
+class Driver {
+ public:
+  explicit Driver(LocalModelRunner& runner) : runner_(runner) {}
+
+  void cover(TestSequence& sequence, std::int32_t num_tokens) {
+    const std::int32_t size = runner_.kv_layout().block_size;
+    while (static_cast<std::int32_t>(sequence.blocks.size()) * size < num_tokens) {
+      sequence.blocks.push_back(static_cast<BlockId>(next_block_++));
+    }
+  }
+
+  // One step: each sequence computes up to `chunk` tokens of those it has not; what is sampled is recorded
+  // only.
+  Status step(const std::vector<TestSequence*>& sequences, std::int32_t chunk,
+              std::vector<BlockCopy> copies = {}) {
+    ScheduledBatch batch;
+    batch.block_copies = std::move(copies);
+    for (TestSequence* sequence : sequences) {
+      const auto known = static_cast<std::int32_t>(sequence->tokens.size());
+      const std::int32_t count = std::min(chunk, known - sequence->num_computed);
+      cover(*sequence, sequence->num_computed + count);
+      ScheduledSequence scheduled;
+      scheduled.num_computed_tokens = sequence->num_computed;
+      scheduled.tokens =
+          std::span<const TokenId>(sequence->tokens)
+              .subspan(static_cast<std::size_t>(sequence->num_computed), static_cast<std::size_t>(count));
+      scheduled.all_tokens = sequence->tokens;
+      scheduled.num_prompt_tokens = sequence->num_prompt;
+      scheduled.block_table = sequence->blocks;
+      scheduled.sample = sequence->num_computed + count == known;
+      scheduled.spec.params = &sequence->params;
+      scheduled.spec.seed = sequence->seed;
+      scheduled.spec.num_output_tokens = known - sequence->num_prompt;
+      scheduled.prompt_logprobs = sequence->prompt_logprobs;
+      batch.num_tokens += count;
+      batch.sequences.push_back(scheduled);
+    }
+    const StepResult result = runner_.run(batch);
+    if (!result.status.ok()) return result.status;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      TestSequence& sequence = *sequences[i];
+      const SequenceResult& got = result.sequences[i];
+      sequence.num_computed += static_cast<std::int32_t>(batch.sequences[i].tokens.size());
+      sequence.prompt_scores.insert(sequence.prompt_scores.end(), got.prompt_logprobs.begin(),
+                                    got.prompt_logprobs.end());
+      if (got.candidates.empty()) continue;
+      sequence.sampled.push_back(got.candidates.front());
+      sequence.top.push_back(got.top);
+    }
+    return ok_status();
+  }
+
+  // Until each has `count` sampled tokens, all of them appended.
+  Status generate(const std::vector<TestSequence*>& sequences, std::size_t count,
+                  std::int32_t chunk = 1 << 20) {
+    for (;;) {
+      std::vector<TestSequence*> active;
+      for (TestSequence* sequence : sequences) {
+        if (sequence->sampled.size() < count) active.push_back(sequence);
+      }
+      if (active.empty()) return ok_status();
+      const std::vector<std::size_t> before = sampled_counts(active);
+      PAGODA_RETURN_IF_ERROR(step(active, chunk));
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        if (active[i]->sampled.size() > before[i])
+          active[i]->tokens.push_back(active[i]->sampled.back().token);
+      }
+    }
+  }
+
+ private:
+  static std::vector<std::size_t> sampled_counts(const std::vector<TestSequence*>& sequences) {
+    std::vector<std::size_t> counts;
+    for (const TestSequence* sequence : sequences) counts.push_back(sequence->sampled.size());
+    return counts;
+  }
+
+  LocalModelRunner& runner_;
+  std::int32_t next_block_ = 0;
+};
+
+inline std::string fixture(const std::string& name) {
+  return std::string(PAGODA_SOURCE_DIR) + "/tests/fixtures/tiny_models/" + name;
+}
+
+// A path under the shared test data; nullopt when it is not there.
+inline std::optional<std::string> shared_data(const std::string& name) {
+  std::vector<std::string> roots = {PAGODA_SOURCE_DIR "/../shared/data",
+                                    PAGODA_SOURCE_DIR "/../../shared/data"};
+  if (const char* root = std::getenv("PAGODA_SHARED_DATA")) roots.insert(roots.begin(), root);
+  for (const std::string& root : roots) {
+    if (std::filesystem::exists(root + "/" + name)) return root + "/" + name;
+  }
+  return std::nullopt;
+}
+
+// The default model's file; nullopt when it has not been fetched.
+inline std::optional<std::string> default_model_file() {
+  std::vector<std::string> places;
+  if (const char* model = std::getenv("PAGODA_MODEL")) places.emplace_back(model);
+  if (const char* home = std::getenv("HOME")) {
+    places.push_back(std::string(home) + "/.cache/pagoda/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+  }
+  for (const std::string& place : places) {
+    if (std::filesystem::exists(place)) return place;
+  }
+  return std::nullopt;
+}
+
+inline std::vector<boost::json::object> read_json_lines(const std::string& path) {
+  std::vector<boost::json::object> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) lines.push_back(boost::json::parse(line).as_object());
+  }
+  return lines;
+}
+
+inline std::vector<TokenId> ids_of(const boost::json::value& value) {
+  std::vector<TokenId> ids;
+  for (const boost::json::value& id : value.as_array()) ids.push_back(id.to_number<TokenId>());
+  return ids;
+}
+
+inline std::vector<double> numbers_of(const boost::json::value& value) {
+  std::vector<double> numbers;
+  for (const boost::json::value& number : value.as_array()) numbers.push_back(number.to_number<double>());
+  return numbers;
+}
+
+}  // namespace pagoda::testing
