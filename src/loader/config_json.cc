@@ -391,7 +391,7 @@ Result<ModelConfig> parse_config_json(std::string_view text,
     }
   }
   if (!status.ok()) return status;
-  Result<std::string> activation = parse_activation(config.activation);
+  Result<std::string> activation = normalize_activation(config.activation);
   if (!activation) return activation.error();
   config.activation = *activation;
   PAGODA_RETURN_IF_ERROR(finish_config(config));

@@ -44,7 +44,7 @@ TEST(ConfigJson, AgreesWithTransformers) {
     EXPECT_EQ(config->max_positions, integer("max_positions"));
     EXPECT_EQ(config->tie_embeddings, expected.at("tie_embeddings").as_bool());
     EXPECT_FLOAT_EQ(config->norm_eps, static_cast<float>(expected.at("norm_eps").to_number<double>()));
-    EXPECT_EQ(config->activation, *parse_activation(std::string(expected.at("activation").as_string())));
+    EXPECT_EQ(config->activation, *normalize_activation(std::string(expected.at("activation").as_string())));
     EXPECT_EQ(windows(*config), json::value_to<std::vector<std::int64_t>>(expected.at("windows")));
     std::vector<std::int32_t> eos = json::value_to<std::vector<std::int32_t>>(expected.at("eos"));
     std::erase_if(eos, [&](std::int32_t id) { return id >= config->vocab_size; });

@@ -83,7 +83,7 @@ Status finish_config(ModelConfig& config) {
   return ok_status();
 }
 
-Result<std::string> parse_activation(std::string_view name) {
+Result<std::string> normalize_activation(std::string_view name) {
   if (name == "silu" || name == "swish") return std::string("silu");
   if (name == "relu") return std::string("relu");
   if (name == "gelu" || name == "gelu_python") return std::string("gelu");

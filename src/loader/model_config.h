@@ -49,7 +49,7 @@ struct ModelConfig {
 Status finish_config(ModelConfig& config);
 
 // "silu" and so on for a name as transformers writes it; unimplemented names it and what is supported.
-Result<std::string> parse_activation(std::string_view name);
+Result<std::string> normalize_activation(std::string_view name);
 
 // "Q4_1", or by share "Q4_1 (71 %), Q8_0 (28 %)"; types under 1 % are left out.
 std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type);
