@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/kv_layout.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
@@ -12,6 +13,10 @@ std::size_t KvLayout::layer_bytes() const { return static_cast<std::size_t>(KvAd
 std::size_t KvLayout::block_bytes() const { return layer_bytes() * static_cast<std::size_t>(num_layers); }
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
+  if (context.backend == Backend::cpu) {
+    cpu::paged_attention(context, args);
+    return;
+  }
   const std::int64_t kv_heads = args.layout.num_kv_heads;
   const auto sequences = static_cast<std::int64_t>(args.sequences.size());
   for_tiles(context, sequences * kv_heads, [&](std::int64_t tile, int) {

@@ -1,6 +1,7 @@
 #pragma once
 // The fast backend's ops. Contracts are those of the public headers.
 #include "kernels/linear.h"
+#include "kernels/paged_attention.h"
 
 namespace pagoda::cpu {
 
@@ -9,5 +10,7 @@ std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Sto
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const float* x,
             std::int64_t num_rows, float* y, LinearOutput output);
+
+void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 
 }  // namespace pagoda::cpu

@@ -11,6 +11,10 @@
 namespace pagoda::cpu::simd {
 namespace {
 
+constexpr int kRowHeads = 4;
+constexpr int score_groups(int row_heads) { return row_heads <= 2 ? 2 : 1; }
+constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
+
 constexpr bool kWideIsSigned = true;  // dot4_wide takes w as w - 128
 constexpr int kF32Rows = 6, kBf16Rows = 4, kGroupedRows = 3, kStrips = 1;
 
@@ -53,6 +57,16 @@ PAGODA_INLINE F load_half(const void* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
 
+// Lanes first <= i < last of x, the others from `other`.
+PAGODA_INLINE F keep_range(F x, int first, int last, F other) {
+  alignas(32) float a[16], b[16];
+  store(a, x);
+  store(b, other);
+  for (int i = 0; i < 16; ++i) a[i] = i >= first && i < last ? a[i] : b[i];
+  return load(a);
+}
+PAGODA_INLINE F sqrt(F x) { return {_mm256_sqrt_ps(x.lo), _mm256_sqrt_ps(x.hi)}; }
+
 PAGODA_INLINE I izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 PAGODA_INLINE I iset1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 PAGODA_INLINE F to_float(I x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
@@ -71,6 +85,11 @@ PAGODA_INLINE W high_nibbles(W w) {
   return {_mm256_and_si256(_mm256_srli_epi16(w.lo, 4), mask),
           _mm256_and_si256(_mm256_srli_epi16(w.hi, 4), mask)};
 }
+
+PAGODA_INLINE __m256 pow2_half(__m256i n) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+PAGODA_INLINE F pow2(I n) { return {pow2_half(n.lo), pow2_half(n.hi)}; }  // n in -126..127
 
 // maddubs saturates at 32767: safe for weights up to 127.
 PAGODA_INLINE __m256i dot4_half(__m256i acc, __m256i w, __m256i x) {
@@ -109,6 +128,12 @@ PAGODA_INLINE void prefetch(const std::byte* p) {
 PAGODA_INLINE F abs(F x) {
   const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
   return {_mm256_and_ps(x.lo, mask), _mm256_and_ps(x.hi, mask)};
+}
+PAGODA_INLINE float reduce_add(F x) {
+  const __m256 m = _mm256_add_ps(x.lo, x.hi);
+  __m128 h = _mm_add_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+  h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+  return _mm_cvtss_f32(_mm_add_ss(h, _mm_shuffle_ps(h, h, 1)));
 }
 PAGODA_INLINE float reduce_max(F x) {
   const __m256 m = _mm256_max_ps(x.lo, x.hi);

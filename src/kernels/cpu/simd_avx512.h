@@ -12,6 +12,10 @@
 namespace pagoda::cpu::simd {
 namespace {
 
+constexpr int kRowHeads = 12;  // attention's register tiles
+constexpr int score_groups(int row_heads) { return row_heads <= 3 ? 4 : 2; }
+constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
+
 constexpr bool kWideIsSigned = false;  // dot4_wide takes w as uint8, not as w - 128
 constexpr int kF32Rows = 12, kBf16Rows = 12, kGroupedRows = 6, kStrips = 2;  // register tiles
 
@@ -39,6 +43,13 @@ PAGODA_INLINE F load_half(const void* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
 
+// Lanes first <= i < last of x, the others from `other`.
+PAGODA_INLINE F keep_range(F x, int first, int last, F other) {
+  const auto below = [](int n) { return n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u; };
+  return _mm512_mask_mov_ps(other, static_cast<__mmask16>(below(last) & ~below(first)), x);
+}
+PAGODA_INLINE F sqrt(F x) { return _mm512_sqrt_ps(x); }
+
 PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
 PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
 PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }
@@ -51,6 +62,10 @@ PAGODA_INLINE W high_nibbles(W w) { return _mm512_and_si512(_mm512_srli_epi16(w,
 // acc[lane] += sum of the lane's 4 unsigned weights times the 4 signed bytes in `x`.
 PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) { return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)); }
 PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) { return dot4(acc, w, x); }
+PAGODA_INLINE F pow2(I n) {  // n in -126..127
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
+}
+
 // bf16 pairs: 16 columns x 2 inputs of weights, and what the other operand is stored as.
 using Pairs = __m512bh;
 using PairInput = std::uint16_t;
@@ -65,11 +80,15 @@ PAGODA_INLINE void store_pair_input(PairInput* p, F x) {  // round to nearest ev
   const __m256bh y = _mm512_cvtneps_pbh(x);
   std::memcpy(p, &y, 32);
 }
+PAGODA_INLINE F round_to_bf16(F x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16));
+}
 PAGODA_INLINE void prefetch(const std::byte* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
 
 PAGODA_INLINE F abs(F x) { return _mm512_abs_ps(x); }
+PAGODA_INLINE float reduce_add(F x) { return _mm512_reduce_add_ps(x); }
 PAGODA_INLINE float reduce_max(F x) { return _mm512_reduce_max_ps(x); }
 PAGODA_INLINE std::int32_t reduce_add(I x) { return _mm512_reduce_add_epi32(x); }
 PAGODA_INLINE void store_int8(std::int8_t* p, I x) {

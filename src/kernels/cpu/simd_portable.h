@@ -1,5 +1,6 @@
 #pragma once
 // Sixteen lanes in plain arrays, for any CPU: loops that a compiler vectorises with what it has.
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,10 @@
 
 namespace pagoda::cpu::simd {
 namespace {
+
+constexpr int kRowHeads = 2;
+constexpr int score_groups(int) { return 1; }
+constexpr int value_vectors(int) { return 1; }
 
 constexpr bool kWideIsSigned = false;
 constexpr int kF32Rows = 2, kBf16Rows = 2, kGroupedRows = 2, kStrips = 1;
@@ -76,6 +81,14 @@ PAGODA_INLINE F load_half(const void* p) {
   return map([&](int i) { return half_to_float(bits[i]); });
 }
 
+// Lanes first <= i < last of x, the others from `other`.
+PAGODA_INLINE F keep_range(const F& x, int first, int last, const F& other) {
+  return map([&](int i) { return i >= first && i < last ? x.v[i] : other.v[i]; });
+}
+PAGODA_INLINE F sqrt(const F& x) {
+  return map([&](int i) { return std::sqrt(x.v[i]); });
+}
+
 PAGODA_INLINE I izero() { return {}; }
 PAGODA_INLINE I iset1(std::int32_t x) {
   I out;
@@ -89,6 +102,10 @@ PAGODA_INLINE I to_int(const F& x) {
   I out;
   for (int i = 0; i < 16; ++i) out.v[i] = static_cast<std::int32_t>(std::nearbyint(x.v[i]));
   return out;
+}
+
+PAGODA_INLINE F pow2(const I& n) {  // n in -126..127
+  return map([&](int i) { return std::bit_cast<float>(static_cast<std::uint32_t>(n.v[i] + 127) << 23); });
 }
 
 PAGODA_INLINE W load_weights(const std::byte* p) {
@@ -132,6 +149,11 @@ PAGODA_INLINE F dot2(const F& acc, const Pairs& w, const PairInput* x) {
 }
 PAGODA_INLINE void prefetch(const std::byte*) {}
 
+PAGODA_INLINE float reduce_add(const F& x) {
+  float out = 0;
+  for (const float lane : x.v) out += lane;
+  return out;
+}
 PAGODA_INLINE float reduce_max(const F& x) {
   float out = x.v[0];
   for (const float lane : x.v) out = lane > out ? lane : out;

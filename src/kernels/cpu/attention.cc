@@ -1,0 +1,331 @@
+// Paged attention on the CPU: writes the new K and V, finds the groups of 16 tokens behind the block
+// table, and hands out (sequence, KV head, query rows) tiles, longest first.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/dequantize.h"
+#include "kernels/kv_layout.h"
+#include "kernels/tiles.h"
+
+namespace pagoda::cpu {
+
+#if !defined(__x86_64__)
+const AttentionKernels& attention_kernels_avx512() { return attention_kernels_portable(); }
+const AttentionKernels& attention_kernels_avx2() { return attention_kernels_portable(); }
+#endif
+
+namespace {
+
+const AttentionKernels& attention_kernels(CpuLevel level) {
+  switch (level) {
+    case CpuLevel::avx512:
+      return attention_kernels_avx512();
+    case CpuLevel::avx2:
+      return attention_kernels_avx2();
+    case CpuLevel::portable:
+      break;
+  }
+  return attention_kernels_portable();
+}
+
+// A run of query rows of one sequence.
+struct Unit {
+  std::int32_t sequence, first_row, num_rows;
+  std::int64_t cost;
+};
+
+// What one paged_attention call knows from the start.
+struct Call {
+  const PagedAttentionArgs& args;
+  const AttentionKernels& kernels;
+  const AttentionKernelsOfType& of_type;
+  KvAddress address;
+  std::int32_t group;  // query heads per KV head
+  std::int32_t width;  // head size padded to 16
+  bool direct;         // the cache already holds whole groups of padded width
+
+  std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {
+    return args.cache + sequence.block_table[position / args.layout.block_size] *
+                            (address.layer_bytes * args.layout.num_layers);
+  }
+};
+
+template <class Store>
+void write_elements(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head,
+                    const Store& put) {
+  const PagedAttentionArgs& args = call.args;
+  const KvAddress& address = call.address;
+  const std::int32_t d_count = args.layout.head_size;
+  const std::int64_t key_step = address.key(0, 2) - address.key(0, 0), value_step = address.value(0, 1);
+  for (std::int32_t row = 0; row < sequence.num_queries; ++row) {
+    const std::int32_t position = sequence.context_len - sequence.num_queries + row;
+    const std::int32_t slot = position % args.layout.block_size;
+    std::byte* block = call.block(sequence, position);
+    std::byte* keys = block + address.key_piece(args.layer, kv_head);
+    std::byte* values = block + address.value_piece(args.layer, kv_head);
+    const std::int64_t source =
+        (sequence.query_start + row) * args.row_stride + static_cast<std::int64_t>(kv_head) * d_count;
+    const float* key = args.key + source;
+    const float* value = args.value + source;
+    if (address.grouped && slot % kTokenGroup == 0) {
+      // The slots behind may hold anything from before: a masked token has weight 0, but 0 * NaN is NaN.
+      std::memset(values + address.value(slot, 0) * address.element, 0,
+                  static_cast<std::size_t>(kTokenGroup * address.width * address.element));
+    }
+    const std::int64_t key0 = address.key(slot, 0), key1 = d_count > 1 ? address.key(slot, 1) : 0;
+    for (std::int32_t d = 0; d + 1 < d_count; d += 2) {
+      put(keys, key0 + d / 2 * key_step, key[d]);
+      put(keys, key1 + d / 2 * key_step, key[d + 1]);
+    }
+    if (d_count % 2 != 0) put(keys, address.key(slot, d_count - 1), key[d_count - 1]);
+    const std::int64_t value0 = address.value(slot, 0);
+    for (std::int32_t d = 0; d < d_count; ++d) put(values, value0 + d * value_step, value[d]);
+  }
+}
+
+void write_kv(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head) {
+  switch (call.args.layout.dtype) {
+    case DType::f32:
+      write_elements(call, sequence, kv_head,
+                     [](std::byte* piece, std::int64_t i, float x) { std::memcpy(piece + 4 * i, &x, 4); });
+      return;
+    case DType::f16:
+      write_elements(call, sequence, kv_head, [](std::byte* piece, std::int64_t i, float x) {
+        // Out of f16's range the largest finite value: infinity would turn into NaN later.
+        const std::uint16_t bits = float_to_half(std::clamp(x, -65504.0f, 65504.0f));
+        std::memcpy(piece + 2 * i, &bits, 2);
+      });
+      return;
+    default:
+      write_elements(call, sequence, kv_head, [](std::byte* piece, std::int64_t i, float x) {
+        const std::uint16_t bits = float_to_bfloat16(x);
+        std::memcpy(piece + 2 * i, &bits, 2);
+      });
+  }
+}
+
+// Copies tokens [first, last) of group `group` into group form of padded width; the rest is zero.
+void gather_group(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head,
+                  std::int32_t group, std::int32_t first, std::int32_t last, std::byte* keys,
+                  std::byte* values) {
+  const KvAddress& address = call.address;
+  const std::int64_t bytes = kTokenGroup * call.width * address.element;
+  std::memset(keys, 0, static_cast<std::size_t>(bytes));
+  std::memset(values, 0, static_cast<std::size_t>(bytes));
+  const std::int32_t size = call.args.layout.block_size;
+  const auto element = static_cast<std::size_t>(address.element);
+  for (std::int32_t t = 0; t < kTokenGroup; ++t) {
+    const std::int32_t position = group * kTokenGroup + t, slot = position % size;
+    if (position < first || position >= last) continue;
+    const std::byte* block = call.block(sequence, position);
+    const std::byte* key = block + address.key_piece(call.args.layer, kv_head);
+    const std::byte* value = block + address.value_piece(call.args.layer, kv_head);
+    for (std::int32_t d = 0; d < call.args.layout.head_size; ++d) {
+      const std::int64_t k = address.pairs ? d / 2 * 32 + t * 2 + d % 2 : d * kTokenGroup + t;
+      const std::int64_t v = address.pairs ? (t / 2 * call.width + d) * 2 + t % 2 : t * call.width + d;
+      std::memcpy(keys + k * address.element, key + address.key(slot, d) * address.element, element);
+      std::memcpy(values + v * address.element, value + address.value(slot, d) * address.element, element);
+    }
+  }
+}
+
+PartitionKv find_partition(const Call& call, const AttentionSequence& sequence, const AttentionTile& tile,
+                           std::int32_t kv_head, std::int32_t partition) {
+  static thread_local Scratch scratch;
+  PartitionKv kv = {};
+  const std::int64_t group_bytes = kTokenGroup * call.width * call.address.element;
+  std::byte* gathered =
+      call.direct ? nullptr : scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
+  const std::int32_t first = tile.first_token(0, partition);
+  const std::int32_t last = tile.last_token(tile.num_row_heads() - 1, partition);
+  for (std::int32_t g = first / kTokenGroup; g * kTokenGroup < last; ++g) {
+    const std::int32_t start = partition * kPartition, group = start / kTokenGroup + g;
+    if (call.direct) {
+      const std::int32_t position = group * kTokenGroup;
+      const std::byte* block = call.block(sequence, position);
+      const std::int64_t inside = position % call.args.layout.block_size / kTokenGroup * group_bytes;
+      kv.keys[g] = block + call.address.key_piece(call.args.layer, kv_head) + inside;
+      kv.values[g] = block + call.address.value_piece(call.args.layer, kv_head) + inside;
+    } else {
+      std::byte* keys = gathered + 2 * g * group_bytes;
+      gather_group(call, sequence, kv_head, group, start + first, start + last, keys, keys + group_bytes);
+      kv.keys[g] = keys;
+      kv.values[g] = keys + group_bytes;
+    }
+  }
+  return kv;
+}
+
+AttentionTile make_tile(const Call& call, const Unit& unit, std::int32_t kv_head) {
+  const PagedAttentionArgs& args = call.args;
+  const AttentionSequence& sequence = args.sequences[static_cast<std::size_t>(unit.sequence)];
+  const std::int64_t row = sequence.query_start + unit.first_row;
+  const std::int64_t head = static_cast<std::int64_t>(kv_head) * call.group * args.layout.head_size;
+  const std::int64_t output_stride = static_cast<std::int64_t>(args.num_query_heads) * args.layout.head_size;
+  return {.query = args.query + row * args.row_stride + head,
+          .query_stride = args.row_stride,
+          .output = args.output + row * output_stride + head,
+          .output_stride = output_stride,
+          .num_rows = unit.num_rows,
+          .group = call.group,
+          .head_size = args.layout.head_size,
+          .width = call.width,
+          .first_position = sequence.context_len - sequence.num_queries + unit.first_row,
+          .window = args.sliding_window,
+          .scale = args.scale};
+}
+
+std::int32_t first_partition(const AttentionTile& tile) {
+  return tile.window > 0 ? std::max(0, tile.first_position - tile.window + 1) / kPartition : 0;
+}
+std::int32_t last_partition(const AttentionTile& tile) {
+  return (tile.first_position + tile.num_rows - 1) / kPartition;
+}
+
+constexpr std::size_t state_floats(std::size_t row_heads, std::size_t width) {
+  return row_heads * (width + 2);
+}
+AttentionState state_at(float* memory, std::size_t row_heads) {
+  return {.max = memory, .sum = memory + row_heads, .values = memory + 2 * row_heads};
+}
+
+// All partitions of one tile on one thread.
+void attend(const Call& call, const Unit& unit, std::int32_t kv_head) {
+  static thread_local Scratch scratch;
+  const AttentionSequence& sequence = call.args.sequences[static_cast<std::size_t>(unit.sequence)];
+  const AttentionTile tile = make_tile(call, unit, kv_head);
+  const auto row_heads = static_cast<std::size_t>(tile.num_row_heads()),
+             width = static_cast<std::size_t>(tile.width);
+  const std::size_t one = round_up(static_cast<std::int64_t>(state_floats(row_heads, width)), 16);
+  auto* memory = reinterpret_cast<float*>(scratch.take(4 * (2 * one + row_heads * width)));
+  const AttentionState total = state_at(memory, row_heads), part = state_at(memory + one, row_heads);
+  void* const query = memory + 2 * one;
+  call.of_type.prepare(tile, query);
+  std::fill(total.sum, total.sum + row_heads, 0.0f);
+  for (std::int32_t p = first_partition(tile); p <= last_partition(tile); ++p) {
+    const PartitionKv kv = find_partition(call, sequence, tile, kv_head, p);
+    call.of_type.partition(tile, query, p, kv, part);
+    call.kernels.merge(tile, total, part);
+  }
+  call.kernels.finish(tile, total);
+}
+
+// Few tiles with long contexts: partitions are computed apart and merged afterwards in the same order.
+void attend_split(const KernelContext& context, const Call& call, std::span<const Unit> units) {
+  static thread_local Scratch scratch;
+  struct Piece {
+    std::int32_t unit, kv_head, partition;
+    float* state;
+  };
+  const std::int32_t kv_heads = call.args.layout.num_kv_heads;
+  std::vector<Piece> pieces;
+  std::size_t floats = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const AttentionTile tile = make_tile(call, units[u], 0);
+    for (std::int32_t head = 0; head < kv_heads; ++head) {
+      for (std::int32_t p = first_partition(tile); p <= last_partition(tile); ++p) {
+        pieces.push_back({static_cast<std::int32_t>(u), head, p, nullptr});
+        floats += state_floats(static_cast<std::size_t>(tile.num_row_heads()),
+                               static_cast<std::size_t>(tile.width));
+      }
+    }
+  }
+  auto* memory = reinterpret_cast<float*>(scratch.take(4 * floats));
+  for (Piece& piece : pieces) {
+    piece.state = memory;
+    const Unit& unit = units[static_cast<std::size_t>(piece.unit)];
+    memory += state_floats(static_cast<std::size_t>(unit.num_rows * call.group),
+                           static_cast<std::size_t>(call.width));
+  }
+  for_tiles(context, static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i, int) {
+    static thread_local Scratch query_scratch;
+    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    const Unit& unit = units[static_cast<std::size_t>(piece.unit)];
+    const AttentionTile tile = make_tile(call, unit, piece.kv_head);
+    const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
+    std::byte* query = query_scratch.take(4 * row_heads * static_cast<std::size_t>(tile.width));
+    call.of_type.prepare(tile, query);
+    const AttentionSequence& sequence = call.args.sequences[static_cast<std::size_t>(unit.sequence)];
+    const PartitionKv kv = find_partition(call, sequence, tile, piece.kv_head, piece.partition);
+    call.of_type.partition(tile, query, piece.partition, kv, state_at(piece.state, row_heads));
+  });
+  for (std::size_t i = 0; i < pieces.size();) {
+    const Piece& head = pieces[i];
+    const AttentionTile tile = make_tile(call, units[static_cast<std::size_t>(head.unit)], head.kv_head);
+    const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
+    const AttentionState total = state_at(head.state, row_heads);  // the first partition's place
+    std::size_t next = i + 1;
+    for (; next < pieces.size() && pieces[next].unit == head.unit && pieces[next].kv_head == head.kv_head;
+         ++next) {
+      call.kernels.merge(tile, total, state_at(pieces[next].state, row_heads));
+    }
+    call.kernels.finish(tile, total);
+    i = next;
+  }
+}
+
+}  // namespace
+
+void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
+  static thread_local std::vector<Unit> units;
+  const AttentionKernels& kernels = attention_kernels(context.level);
+  const KvLayout& layout = args.layout;
+  const Call call{.args = args,
+                  .kernels = kernels,
+                  .of_type = layout.dtype == DType::f32   ? kernels.f32
+                             : layout.dtype == DType::f16 ? kernels.f16
+                                                          : kernels.bf16,
+                  .address = KvAddress(layout),
+                  .group = args.num_query_heads / layout.num_kv_heads,
+                  .width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
+                  .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
+
+  // 32 query rows share each reading of K and V; more would leave threads idle at the end.
+  constexpr std::int32_t kRows = 32;
+  bool write_first = false;
+  std::int32_t longest = 0;
+  units.clear();
+  for (std::size_t s = 0; s < args.sequences.size(); ++s) {
+    const AttentionSequence& sequence = args.sequences[s];
+    write_first = write_first || sequence.num_queries > kRows;
+    longest = std::max(longest, sequence.context_len);
+    for (std::int32_t row = 0; row < sequence.num_queries; row += kRows) {
+      const std::int32_t rows = std::min(kRows, sequence.num_queries - row);
+      const std::int64_t context_len = sequence.context_len - sequence.num_queries + row + rows;
+      units.push_back({static_cast<std::int32_t>(s), row, rows, context_len * rows});
+    }
+  }
+  const auto longer = [](const Unit& a, const Unit& b) { return a.cost > b.cost; };
+  if (!std::is_sorted(units.begin(), units.end(), longer)) std::sort(units.begin(), units.end(), longer);
+
+  const std::int64_t kv_heads = layout.num_kv_heads;
+  const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
+  const auto tiles = static_cast<std::int64_t>(units.size()) * kv_heads;
+  const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition;
+  write_first = write_first || split;
+  const auto sequences = static_cast<std::int64_t>(args.sequences.size());
+  if (write_first) {
+    for_tiles(context, sequences * kv_heads, [&](std::int64_t tile, int) {
+      write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
+               static_cast<std::int32_t>(tile % kv_heads));
+    });
+  }
+  if (split) {
+    attend_split(context, call, units);
+    return;
+  }
+  // The lambda must see the calling thread's list.
+  const std::vector<Unit>& all = units;
+  for_tiles(context, tiles, [&](std::int64_t tile, int) {
+    const Unit& unit = all[static_cast<std::size_t>(tile / kv_heads)];
+    const auto kv_head = static_cast<std::int32_t>(tile % kv_heads);
+    if (!write_first) write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
+    attend(call, unit, kv_head);
+  });
+}
+
+}  // namespace pagoda::cpu

@@ -1,0 +1,10 @@
+// attention for CpuLevel::avx512.
+#if defined(__x86_64__)
+#include "kernels/cpu/simd_avx512.h"
+// The lanes come first: the loops are written in their terms.
+#include "kernels/cpu/attention_inl.h"
+
+namespace pagoda::cpu {
+const AttentionKernels& attention_kernels_avx512() { return kAttentionKernels; }
+}  // namespace pagoda::cpu
+#endif

@@ -1,0 +1,223 @@
+// The inner loops of attention, written once over the sixteen lanes of simd_*.h. K is read as 16 tokens a
+// vector and V as 16 dimensions a vector, so both products are the same skinny matrix product: vectors
+// times broadcast elements, each output one chain over the head size (scores) or the tokens (values).
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/exp_inl.h"
+
+namespace pagoda::cpu {
+namespace {
+
+using namespace simd;  // NOLINT: this file is the body of one translation unit
+
+struct FloatKv {
+  using Input = float;                          // of queries and probabilities
+  static constexpr int kStep = 1, kBytes = 64;  // elements of Input in one step, bytes of one vector
+  using Vector = F;
+  PAGODA_INLINE Vector load_vector(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }
+  PAGODA_INLINE F madd(F acc, Vector v, const Input* x) { return fma(set1(*x), v, acc); }
+  PAGODA_INLINE F put(Input* p, F x) {
+    store(p, x);
+    return x;
+  }
+};
+struct HalfKv : FloatKv {
+  static constexpr int kBytes = 32;
+  PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_half(p); }
+};
+struct Bf16Kv {
+  using Input = PairInput;
+  static constexpr int kStep = 2, kBytes = 64;
+  using Vector = Pairs;
+  PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_pairs(p); }
+  PAGODA_INLINE F madd(F acc, const Vector& v, const Input* x) { return dot2(acc, v, x); }
+  PAGODA_INLINE F put(Input* p, F x) {  // returns what was stored, so that the sum is over the same numbers
+    store_pair_input(p, x);
+    return round_to_bf16(x);
+  }
+};
+
+template <class Kv>
+void prepare(const AttentionTile& t, void* query) {
+  auto* out = static_cast<typename Kv::Input*>(query);
+  for (std::int32_t i = 0; i < t.num_row_heads(); ++i, out += t.width) {
+    const float* q =
+        t.query + i / t.group * t.query_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
+    for (std::int32_t d = 0; d < t.width; d += 16) {
+      const std::int32_t n = t.head_size - d;
+      Kv::put(out + d, n >= 16 ? load(q + d) : load_n(q + d, n));
+    }
+  }
+}
+
+// scores[r][16 * g ...] for kRows row-heads and kGroups groups of tokens.
+template <class Kv, int kRows, int kGroups>
+void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* const* keys, float* out) {
+  F acc[kRows][kGroups];
+  for (int r = 0; r < kRows; ++r)
+    for (int g = 0; g < kGroups; ++g) acc[r][g] = zero();
+  const std::byte* k[kGroups];
+  for (int g = 0; g < kGroups; ++g) k[g] = keys[g];
+  for (std::int64_t step = 0; step < width / Kv::kStep; ++step) {
+    typename Kv::Vector v[kGroups];
+    for (int g = 0; g < kGroups; ++g) v[g] = Kv::load_vector(k[g] + step * Kv::kBytes);
+    for (int r = 0; r < kRows; ++r)
+      for (int g = 0; g < kGroups; ++g)
+        acc[r][g] = Kv::madd(acc[r][g], v[g], q + r * width + step * Kv::kStep);
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int g = 0; g < kGroups; ++g) store(out + r * kPartition + g * 16, acc[r][g]);
+}
+
+// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last).
+template <class Kv, int kRows, int kVectors>
+void weighted_values(const typename Kv::Input* p, const std::byte* const* values, std::int32_t first,
+                     std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
+  F acc[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = zero();
+  const std::int64_t row_bytes = width / 16 * Kv::kBytes;
+  for (std::int32_t g = first; g < last; ++g) {
+    const std::byte* group = values[g] + d0 / 16 * Kv::kBytes;
+    for (int step = 0; step < 16 / Kv::kStep; ++step) {
+      typename Kv::Vector vectors[kVectors];
+      for (int v = 0; v < kVectors; ++v)
+        vectors[v] = Kv::load_vector(group + step * row_bytes + v * Kv::kBytes);
+      for (int r = 0; r < kRows; ++r)
+        for (int v = 0; v < kVectors; ++v)
+          acc[r][v] = Kv::madd(acc[r][v], vectors[v], p + r * kPartition + g * 16 + step * Kv::kStep);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
+}
+
+// kRows row-heads, from `begin` on, against one partition.
+template <class Kv, int kRows>
+void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int32_t partition,
+               const PartitionKv& kv, std::int32_t begin, const AttentionState& out) {
+  alignas(64) float score[kRows * kPartition];
+  alignas(64) typename Kv::Input probability[kRows * kPartition];
+  // Positions ascend with the row-head, so the ends of the range are those of the first and the last.
+  const std::int32_t first_group = t.first_token(begin, partition) / 16;
+  const std::int32_t last_group = (t.last_token(begin + kRows - 1, partition) + 15) / 16;
+  const std::int64_t width = t.width;
+  const auto* q = query + begin * width;
+
+  constexpr int kGroups = score_groups(kRows);
+  std::int32_t group = first_group;
+  for (; group + kGroups <= last_group; group += kGroups) {
+    scores<Kv, kRows, kGroups>(q, width, kv.keys + group, score + group * 16);
+  }
+  for (; group < last_group; ++group) scores<Kv, kRows, 1>(q, width, kv.keys + group, score + group * 16);
+
+  const F scale = set1(t.scale), lowest = set1(-3.0e38f);
+  for (int r = 0; r < kRows; ++r) {
+    const std::int32_t first = t.first_token(begin + r, partition), last = t.last_token(begin + r, partition);
+    float* s = score + r * kPartition;
+    auto* p = probability + r * kPartition;
+    F largest = lowest;
+    for (std::int32_t g = first / 16; g * 16 < last; ++g) {
+      F v = mul(load(s + g * 16), scale);
+      v = keep_range(v, first - g * 16, last - g * 16, lowest);
+      store(s + g * 16, v);
+      largest = max(largest, v);
+    }
+    const float top = reduce_max(largest);
+    const F shift = set1(top);
+    F sum = zero();
+    for (std::int32_t g = first_group; g < last_group; ++g) {
+      F e = zero();
+      if (g * 16 < last && g * 16 + 16 > first) {
+        e = keep_range(exp(sub(load(s + g * 16), shift)), first - g * 16, last - g * 16, zero());
+        sum = add(sum, Kv::put(p + g * 16, e));
+      } else {
+        Kv::put(p + g * 16, e);
+      }
+    }
+    out.max[begin + r] = top;
+    out.sum[begin + r] = reduce_add(sum);
+  }
+
+  constexpr int kVectors = value_vectors(kRows);
+  float* values = out.values + begin * width;
+  std::int64_t d = 0;
+  for (; d + 16 * kVectors <= width; d += 16 * kVectors) {
+    weighted_values<Kv, kRows, kVectors>(probability, kv.values, first_group, last_group, width, d, values);
+  }
+  for (; d < width; d += 16) {
+    weighted_values<Kv, kRows, 1>(probability, kv.values, first_group, last_group, width, d, values);
+  }
+}
+
+template <class Kv>
+void run_partition(const AttentionTile& t, const void* query, std::int32_t partition, const PartitionKv& kv,
+                   const AttentionState& out) {
+  const auto* q = static_cast<const typename Kv::Input*>(query);
+  const std::int32_t count = t.num_row_heads();
+  std::int32_t begin = 0;
+  // As many as fit, in the largest register tiles first.
+  const auto run = [&]<int kRows>() {
+    if constexpr (kRows <= kRowHeads) {
+      for (; begin + kRows <= count; begin += kRows) row_heads<Kv, kRows>(t, q, partition, kv, begin, out);
+    }
+  };
+  run.template operator()<12>();
+  run.template operator()<8>();
+  run.template operator()<6>();
+  run.template operator()<4>();
+  run.template operator()<3>();
+  run.template operator()<2>();
+  run.template operator()<1>();
+}
+
+void merge(const AttentionTile& t, const AttentionState& total, const AttentionState& part) {
+  for (std::int32_t i = 0; i < t.num_row_heads(); ++i) {
+    if (part.sum[i] == 0.0f) continue;  // no token of this partition
+    float* into = total.values + static_cast<std::int64_t>(i) * t.width;
+    const float* from = part.values + static_cast<std::int64_t>(i) * t.width;
+    if (total.sum[i] == 0.0f) {
+      for (std::int32_t d = 0; d < t.width; d += 16) store(into + d, load(from + d));
+      total.max[i] = part.max[i];
+      total.sum[i] = part.sum[i];
+      continue;
+    }
+    const float top = total.max[i] > part.max[i] ? total.max[i] : part.max[i];
+    const F a = exp(set1(total.max[i] - top)), b = exp(set1(part.max[i] - top));
+    for (std::int32_t d = 0; d < t.width; d += 16)
+      store(into + d, fma(load(from + d), b, mul(load(into + d), a)));
+    alignas(64) float sum[16];
+    store(sum, fma(set1(part.sum[i]), b, mul(set1(total.sum[i]), a)));
+    total.sum[i] = sum[0];
+    total.max[i] = top;
+  }
+}
+
+void finish(const AttentionTile& t, const AttentionState& total) {
+  for (std::int32_t i = 0; i < t.num_row_heads(); ++i) {
+    float* out =
+        t.output + i / t.group * t.output_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
+    const float* values = total.values + static_cast<std::int64_t>(i) * t.width;
+    const F sum = set1(total.sum[i]);
+    for (std::int32_t d = 0; d < t.head_size; d += 16) {
+      const F value = div(load(values + d), sum);
+      if (t.head_size - d >= 16) {
+        store(out + d, value);
+      } else {
+        store_n(out + d, value, t.head_size - d);
+      }
+    }
+  }
+}
+
+template <class Kv>
+constexpr AttentionKernelsOfType of_type() {
+  return {.prepare = prepare<Kv>, .query_bytes = sizeof(typename Kv::Input), .partition = run_partition<Kv>};
+}
+constexpr AttentionKernels kAttentionKernels = {.f32 = of_type<FloatKv>(),
+                                                .f16 = of_type<HalfKv>(),
+                                                .bf16 = of_type<Bf16Kv>(),
+                                                .merge = merge,
+                                                .finish = finish};
+
+}  // namespace
+}  // namespace pagoda::cpu

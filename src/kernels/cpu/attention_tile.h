@@ -1,0 +1,81 @@
+#pragma once
+// The contract between attention's dispatch (baseline code: which rows, which blocks, which thread) and
+// its inner loops (one file per instruction set). Plain pointers only.
+//
+// A row-head is one query head of one query row. Its softmax runs over partitions of 256 tokens, fixed by
+// position: each gives (max, sum, weighted values), and these are merged in ascending order. One thread or
+// several, the operations on a row-head are the same.
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "tensor/dtype.h"
+
+namespace pagoda::cpu {
+
+constexpr std::int32_t kPartition = 256;  // tokens
+constexpr std::int32_t kPartitionGroups = 256 / 16;
+
+// Consecutive query rows of one sequence, all query heads of one KV head: row-head i is row i / group,
+// head i % group.
+struct AttentionTile {
+  const float* query = nullptr;  // of the first row and head
+  std::int64_t query_stride = 0;
+  float* output = nullptr;  // of the first row and head
+  std::int64_t output_stride = 0;
+  std::int32_t num_rows = 0, group = 0;
+  std::int32_t head_size = 0;
+  std::int32_t width = 0;           // head_size rounded up to 16
+  std::int32_t first_position = 0;  // of the first row
+  std::int32_t window = 0;
+  float scale = 1;
+
+  std::int32_t num_row_heads() const { return num_rows * group; }
+  std::int32_t position(std::int32_t row_head) const { return first_position + row_head / group; }
+  // The tokens that row-head attends to in a partition: [first, last), both relative to its start.
+  std::int32_t first_token(std::int32_t row_head, std::int32_t partition) const {
+    const std::int32_t first = window > 0 ? position(row_head) - window + 1 : 0;
+    return clip(first - partition * kPartition);
+  }
+  std::int32_t last_token(std::int32_t row_head, std::int32_t partition) const {
+    return clip(position(row_head) + 1 - partition * kPartition);
+  }
+  static std::int32_t clip(std::int32_t token) {
+    return token < 0 ? 0 : token > kPartition ? kPartition : token;
+  }
+};
+
+// The K and V of one partition in groups of 16 tokens (kv_layout.h), head size padded to `width`; null
+// where no row of the tile attends to the group.
+struct PartitionKv {
+  const std::byte* keys[kPartitionGroups];
+  const std::byte* values[kPartitionGroups];
+};
+
+// Softmax state of each row-head: max and sum [row_heads], values [row_heads][width], not yet divided.
+struct AttentionState {
+  float* max;
+  float* sum;
+  float* values;
+};
+
+struct AttentionKernelsOfType {
+  // The queries as the kernel multiplies them, [row_heads][width]; query_bytes of an element.
+  void (*prepare)(const AttentionTile& tile, void* query);
+  std::int64_t query_bytes;
+  // One partition. Row-heads with no token in it get sum 0 and are left out by merge.
+  void (*partition)(const AttentionTile& tile, const void* query, std::int32_t partition,
+                    const PartitionKv& kv, const AttentionState& out);
+};
+
+struct AttentionKernels {
+  AttentionKernelsOfType f32, f16, bf16;
+  void (*merge)(const AttentionTile& tile, const AttentionState& total, const AttentionState& part);
+  void (*finish)(const AttentionTile& tile, const AttentionState& total);
+};
+
+const AttentionKernels& attention_kernels_avx512();
+const AttentionKernels& attention_kernels_avx2();
+const AttentionKernels& attention_kernels_portable();
+
+}  // namespace pagoda::cpu

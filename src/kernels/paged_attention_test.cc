@@ -1,0 +1,230 @@
+// Goal: attention over the paged cache agrees with the reference for every instruction set, dtype, head
+// size, group, block size and window; and a row's bits depend on its own sequence alone: not on the chunk
+// it came in, the block table, the block size, the company, or the threads.
+#include "kernels/paged_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+struct Shape {
+  DType dtype = DType::bf16;
+  std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, window = 0;
+};
+
+// Sequences whose tokens' q, k and v depend on (seed, position) alone, run in chunks through one cache.
+class World {
+ public:
+  World(const Shape& shape, std::vector<std::int32_t> lengths, std::uint64_t table_seed)
+      : shape_(shape), lengths_(std::move(lengths)) {
+    layout_ = {shape.dtype, 2, shape.kv_heads, shape.head_size, shape.block_size};
+    std::int32_t blocks = 0;
+    for (const std::int32_t length : lengths_) blocks += (length + shape.block_size - 1) / shape.block_size;
+    std::vector<std::int32_t> order(static_cast<std::size_t>(blocks) + 3);
+    std::iota(order.begin(), order.end(), 0);
+    for (std::size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[random_bits(table_seed, 1, i) % i]);
+    std::size_t next = 0;
+    for (const std::int32_t length : lengths_) {
+      const auto count = static_cast<std::size_t>((length + shape.block_size - 1) / shape.block_size);
+      tables_.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(next),
+                           order.begin() + static_cast<std::ptrdiff_t>(next + count));
+      next += count;
+      computed_.push_back(0);
+      outputs_.emplace_back(static_cast<std::size_t>(length) * heads() * size(), 0.0f);
+    }
+    // What an unused slot holds must not matter: NaN.
+    cache_.assign(layout_.block_bytes() * order.size() + 64, std::byte{0xff});
+  }
+
+  // Computes the next counts[s] tokens of each sequence in one call.
+  void step(const KernelContext& context, std::vector<std::int32_t> counts) {
+    std::vector<AttentionSequence> sequences;
+    std::vector<std::size_t> who;
+    const std::size_t stride = (heads() + 2 * kv_heads()) * size() + 5;
+    std::vector<float> rows;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      const std::int32_t count = std::min(counts[s], lengths_[s] - computed_[s]);
+      if (count == 0) continue;
+      sequences.push_back(
+          {static_cast<std::int32_t>(rows.size() / stride), count, computed_[s] + count, tables_[s].data()});
+      who.push_back(s);
+      for (std::int32_t i = 0; i < count; ++i) {
+        const auto position = static_cast<std::uint64_t>(computed_[s] + i);
+        const std::vector<float> row = random_floats(100000 * s + position, stride, 1.5f);
+        rows.insert(rows.end(), row.begin(), row.end());
+      }
+    }
+    if (sequences.empty()) return;
+    std::vector<float> output(rows.size() / stride * heads() * size(), -1.0f);
+    PagedAttentionArgs args;
+    args.layout = layout_;
+    args.cache = cache_.data();
+    args.layer = 1;
+    args.sequences = sequences;
+    args.query = rows.data();
+    args.key = rows.data() + heads() * size();
+    args.value = args.key + kv_heads() * size();
+    args.row_stride = static_cast<std::int64_t>(stride);
+    args.num_query_heads = shape_.kv_heads * shape_.group;
+    args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
+    args.sliding_window = shape_.window;
+    args.output = output.data();
+    paged_attention(context, args);
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      const std::size_t width = heads() * size(), s = who[i];
+      const auto from = output.begin() + static_cast<std::ptrdiff_t>(
+                                             static_cast<std::size_t>(sequences[i].query_start) * width);
+      std::copy(
+          from,
+          from + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(sequences[i].num_queries) * width),
+          outputs_[s].begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(computed_[s]) * width));
+      computed_[s] += sequences[i].num_queries;
+    }
+  }
+
+  bool done() const { return computed_ == lengths_; }
+  const std::vector<float>& output(std::size_t s) const { return outputs_[s]; }
+  std::size_t count() const { return lengths_.size(); }
+
+ private:
+  std::size_t heads() const { return static_cast<std::size_t>(shape_.kv_heads * shape_.group); }
+  std::size_t kv_heads() const { return static_cast<std::size_t>(shape_.kv_heads); }
+  std::size_t size() const { return static_cast<std::size_t>(shape_.head_size); }
+
+  Shape shape_;
+  std::vector<std::int32_t> lengths_, computed_;
+  KvLayout layout_;
+  std::vector<std::vector<std::int32_t>> tables_;
+  std::vector<std::byte> cache_;
+  std::vector<std::vector<float>> outputs_;
+};
+
+World run(const KernelContext& context, const Shape& shape, const std::vector<std::int32_t>& lengths,
+          std::uint64_t table_seed, std::int32_t chunk) {
+  World world(shape, lengths, table_seed);
+  for (std::int32_t i = 0; !world.done(); ++i) {
+    std::vector<std::int32_t> counts;
+    // chunk 0: everything at once; negative: chunks of changing size.
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      counts.push_back(
+          chunk == 0  ? 1 << 20
+          : chunk > 0 ? chunk
+                      : static_cast<std::int32_t>(random_bits(5, s, static_cast<std::uint64_t>(i)) % 50));
+    }
+    world.step(context, counts);
+  }
+  return world;
+}
+
+void expect_close(const World& actual, const World& expected, double tolerance) {
+  for (std::size_t s = 0; s < actual.count(); ++s) {
+    const std::vector<float>&a = actual.output(s), &b = expected.output(s);
+    for (std::size_t i = 0; i < a.size(); ++i)
+      ASSERT_NEAR(a[i], b[i], tolerance) << "sequence " << s << " element " << i;
+  }
+}
+void expect_same(const World& a, const World& b) {
+  for (std::size_t s = 0; s < a.count(); ++s)
+    EXPECT_TRUE(same_bits(a.output(s), b.output(s))) << "sequence " << s;
+}
+
+double tolerance(DType dtype) { return dtype == DType::bf16 ? 4e-2 : 1e-5; }
+
+TEST(PagedAttention, EveryLevelAgreesWithReference) {
+  constexpr std::int32_t kHeadSizes[] = {8, 10, 16, 32, 48, 64, 80, 128, 256};
+  constexpr std::int32_t kBlockSizes[] = {1, 2, 3, 8, 16, 17, 32, 48, 100, 256};
+  constexpr std::int32_t kGroups[] = {1, 2, 3, 4, 5, 7, 8, 13};
+  std::uint64_t seed = 0;
+  for (const CpuLevel level : levels_here()) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      for (int i = 0; i < 14; ++i, ++seed) {
+        const auto pick = [&](std::uint64_t what, const auto& list) {
+          return list[random_bits(seed, what, 1) % std::size(list)];
+        };
+        const Shape shape{dtype,
+                          1 + static_cast<std::int32_t>(seed % 3),
+                          pick(2, kGroups),
+                          pick(3, kHeadSizes),
+                          pick(4, kBlockSizes),
+                          seed % 3 == 0 ? 1 + static_cast<std::int32_t>(random_bits(seed, 5, 1) % 90) : 0};
+        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " heads "
+                                        << shape.kv_heads << "x" << shape.group << " size " << shape.head_size
+                                        << " block " << shape.block_size << " window " << shape.window);
+        const std::vector<std::int32_t> lengths = {
+            1, 17, 40, 1 + static_cast<std::int32_t>(random_bits(seed, 6, 1) % 60)};
+        expect_close(run({.backend = Backend::cpu, .level = level}, shape, lengths, seed, -1),
+                     run({.backend = Backend::reference}, shape, lengths, seed, 0), tolerance(dtype));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(PagedAttention, LongContextsAgreeWithReference) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int32_t window : {0, 300}) {
+      const Shape shape{dtype, 1, 3, 16, 16, window};
+      const KernelContext cpu;
+      expect_close(run(cpu, shape, {600, 257}, 1, 100),
+                   run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
+    }
+  }
+}
+
+TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
+  ThreadPool two(2), three(3);
+  for (const CpuLevel level : levels_here()) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      for (const std::int32_t window : {0, 70}) {
+        const Shape shape{dtype, 2, 3, 32, 16, window};
+        SCOPED_TRACE(testing::Message()
+                     << cpu_level_name(level) << " " << dtype_info(dtype).name << " window " << window);
+        const KernelContext alone{.backend = Backend::cpu, .level = level};
+        const std::vector<std::int32_t> lengths = {130, 35, 1};
+        const World whole = run(alone, shape, lengths, 1, 0);
+        expect_same(run(alone, shape, lengths, 2, 1), whole);   // decode, another block table
+        expect_same(run(alone, shape, lengths, 3, -1), whole);  // chunks of changing size
+        for (ThreadPool* pool : {&two, &three}) {
+          KernelContext threaded = alone;
+          threaded.pool = pool;
+          expect_same(run(threaded, shape, lengths, 4, 64), whole);
+          expect_same(run(threaded, shape, {130}, 4, 7), run(alone, shape, {130}, 1, 0));  // without company
+        }
+        for (const std::int32_t block_size : {1, 5, 32, 256}) {
+          Shape other = shape;
+          other.block_size = block_size;
+          expect_same(run(alone, other, lengths, 5, 33), whole);
+        }
+      }
+    }
+  }
+}
+
+TEST(PagedAttention, SplittingALongSequenceChangesNoBit) {
+  ThreadPool two(2);
+  const Shape shape{DType::bf16, 1, 3, 16, 16, 0};
+  const KernelContext alone, threaded{.pool = &two};
+  const World whole = run(alone, shape, {600}, 1, 0);
+  World decode(shape, {600}, 2);
+  decode.step(threaded, {560});
+  while (!decode.done()) decode.step(threaded, {1});  // split over partitions
+  expect_same(decode, whole);
+}
+
+TEST(PagedAttention, CopiesBlocks) {
+  std::vector<std::byte> memory(4 * 64);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i);
+  const BlockPair pairs[] = {{memory.data(), memory.data() + 128}, {memory.data() + 64, memory.data() + 192}};
+  copy_blocks({}, 64, pairs);
+  EXPECT_TRUE(std::equal(memory.begin(), memory.begin() + 128, memory.begin() + 128));
+}
+
+}  // namespace
+}  // namespace pagoda
