@@ -1,0 +1,43 @@
+#pragma once
+// ApiContext: what the API must know of the served model and engine, as plain values and borrowed
+// text tools. Made once at start, then shared read-only.
+// Threads: any; everything here is const after make_ready().
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "request/ids.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace pagoda {
+
+// generation_config.json of the model: what a request gets when it says nothing.
+struct SamplingDefaults {
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::int32_t> top_k, max_tokens;
+};
+
+struct ApiContext {
+  const Tokenizer* tokenizer = nullptr;         // required; borrowed
+  const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
+  std::vector<std::string> model_names;         // at least one; answers carry the first
+  std::string model_root;                       // shown by /v1/models
+  std::int32_t max_model_len = 0;
+  std::int32_t vocab_size = 0;                  // ids that the model knows
+  std::vector<TokenId> eos_token_ids;           // end a sequence unless ignore_eos
+  SamplingDefaults defaults;
+  std::int32_t max_logprobs = 20;
+  bool allow_request_chat_template = false;     // vLLM's --trust-request-chat-template
+  std::string system_fingerprint;               // of weights and build; empty: left out
+  std::string version;
+  std::int64_t model_created = 0;               // unix seconds
+
+  std::size_t longest_token_bytes = 0;          // set by make_ready()
+
+  // Computes what is derived. Call once, after the fields above are set.
+  void make_ready();
+};
+
+}  // namespace pagoda

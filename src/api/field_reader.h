@@ -1,0 +1,62 @@
+#pragma once
+// FieldReader: the fields of one JSON object, each with a type and a range. A null counts as absent. The
+// first error sticks and names the field by its dotted path ("messages.0.content"); after it every
+// reading gives "absent", so callers read everything and look at status() once.
+// Fields that nobody reads are ignored.
+// Threads: none.
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "request/ids.h"
+
+namespace pagoda {
+
+class FieldReader {
+ public:
+  explicit FieldReader(const boost::json::object& object, std::string path = {})
+      : object_(object), path_(std::move(path)) {}
+
+  // A whole number (16 and 16.0, not 16.5 or true) within [low, high].
+  std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
+  // A finite number within [low, high], or (low, high].
+  std::optional<double> number(std::string_view name, double low, double high);
+  std::optional<double> number_above(std::string_view name, double low, double high);
+  std::optional<bool> boolean(std::string_view name);
+  std::optional<std::string> string(std::string_view name, std::size_t max_bytes);
+  // A string or a list of strings, none empty.
+  std::vector<std::string> strings(std::string_view name, std::size_t max_count, std::size_t max_bytes);
+  // A list of token ids in [0, vocab_size).
+  std::optional<std::vector<TokenId>> token_ids(std::string_view name, std::size_t max_count, std::int32_t vocab_size);
+  const boost::json::object* object(std::string_view name);
+  const boost::json::array* array(std::string_view name, std::size_t max_count);
+  const boost::json::value* raw(std::string_view name) const;  // null when absent or JSON null
+
+  // Refuses any value of these but null (and false, 0 items): a feature that this build has not.
+  void not_built(std::string_view name, std::string_view why);
+
+  void fail(std::string_view name, std::string_view problem);  // invalid_argument; keeps the first
+  void fail(Status status);
+  std::string path_of(std::string_view name) const;
+  bool ok() const { return status_.ok(); }
+  const Status& status() const { return status_; }
+
+ private:
+  std::optional<double> finite(std::string_view name);
+
+  const boost::json::object& object_;
+  std::string path_;
+  Status status_;
+};
+
+// A whole number held by `value`, in any of JSON's spellings; nullopt when it is not one.
+std::optional<std::int64_t> whole_number(const boost::json::value& value);
+// Token ids of a JSON array; invalid_argument names the entry under `path`.
+Result<std::vector<TokenId>> read_token_ids(const boost::json::array& array, const std::string& path,
+                                            std::int32_t vocab_size);
+
+}  // namespace pagoda

@@ -1,0 +1,280 @@
+#include "api/json.h"
+
+#include <boost/json/basic_parser_impl.hpp>
+#include <boost/json/value_stack.hpp>
+#include <charconv>
+#include <cmath>
+#include <unordered_set>
+#include <vector>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+using ErrorCode = boost::system::error_code;
+
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxKeys = 10'000;
+
+enum class Refusal { none, too_many_keys, duplicate_key };
+
+// The events of Boost's parser, turned into a value as its own parser does, with the two checks it
+// lacks: keys in total, and the same key twice (two readers of one body must not disagree).
+struct Handler {
+  static constexpr std::size_t max_object_size = kMaxKeys;
+  static constexpr std::size_t max_array_size = std::size_t{1} << 24;
+  static constexpr std::size_t max_key_size = std::size_t{1} << 16;
+  static constexpr std::size_t max_string_size = std::size_t{1} << 28;
+
+  json::value_stack stack;
+  std::vector<std::unordered_set<std::string>> keys_in_scope;
+  std::string partial_key;
+  std::size_t num_keys = 0;
+  Refusal refusal = Refusal::none;
+
+  bool on_document_begin(ErrorCode&) {
+    stack.reset();
+    return true;
+  }
+  bool on_document_end(ErrorCode&) { return true; }
+  bool on_object_begin(ErrorCode&) {
+    keys_in_scope.emplace_back();
+    return true;
+  }
+  bool on_object_end(std::size_t count, ErrorCode&) {
+    keys_in_scope.pop_back();
+    stack.push_object(count);
+    return true;
+  }
+  bool on_array_begin(ErrorCode&) { return true; }
+  bool on_array_end(std::size_t count, ErrorCode&) {
+    stack.push_array(count);
+    return true;
+  }
+  bool on_key_part(json::string_view part, std::size_t, ErrorCode&) {
+    partial_key.append(part.data(), part.size());
+    stack.push_chars(part);
+    return true;
+  }
+  bool on_key(json::string_view part, std::size_t, ErrorCode& error) {
+    partial_key.append(part.data(), part.size());
+    if (++num_keys > kMaxKeys) refusal = Refusal::too_many_keys;
+    if (!keys_in_scope.back().insert(std::exchange(partial_key, {})).second) refusal = Refusal::duplicate_key;
+    if (refusal != Refusal::none) {
+      error = make_error_code(json::error::exception);
+      return false;
+    }
+    stack.push_key(part);
+    return true;
+  }
+  bool on_string_part(json::string_view part, std::size_t, ErrorCode&) {
+    stack.push_chars(part);
+    return true;
+  }
+  bool on_string(json::string_view part, std::size_t, ErrorCode&) {
+    stack.push_string(part);
+    return true;
+  }
+  bool on_number_part(json::string_view, ErrorCode&) { return true; }
+  bool on_int64(std::int64_t number, json::string_view, ErrorCode&) {
+    stack.push_int64(number);
+    return true;
+  }
+  bool on_uint64(std::uint64_t number, json::string_view, ErrorCode&) {
+    stack.push_uint64(number);
+    return true;
+  }
+  bool on_double(double number, json::string_view, ErrorCode&) {
+    stack.push_double(number);
+    return true;
+  }
+  bool on_bool(bool value, ErrorCode&) {
+    stack.push_bool(value);
+    return true;
+  }
+  bool on_null(ErrorCode&) {
+    stack.push_null();
+    return true;
+  }
+  bool on_comment_part(json::string_view, ErrorCode&) { return true; }
+  bool on_comment(json::string_view, ErrorCode&) { return true; }
+};
+
+Status malformed(std::string_view what) {
+  return invalid_argument(concat("The request body is not valid JSON: ", what, ".")).with_reason("invalid_json");
+}
+
+// The length of the UTF-8 character at the front of `text`; 0 when there is none.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto continues = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if (!continues(1) || !continues(2)) return 0;
+    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
+    if (first == 0xED && byte(1) > 0x9F) return 0;  // surrogate
+    return 3;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if (!continues(1) || !continues(2) || !continues(3)) return 0;
+    if (first == 0xF0 && byte(1) < 0x90) return 0;
+    if (first == 0xF4 && byte(1) > 0x8F) return 0;  // beyond U+10FFFF
+    return 4;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<json::value> parse_json(std::string_view text) {
+  json::parse_options options;
+  options.max_depth = kMaxDepth;
+  json::basic_parser<Handler> parser(options);
+  ErrorCode error;
+  const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
+  if (error) {
+    const Refusal refusal = parser.handler().refusal;
+    if (refusal == Refusal::too_many_keys) return malformed(concat("it has more than ", kMaxKeys, " keys"));
+    if (refusal == Refusal::duplicate_key) return malformed(concat("a key is given twice, near byte ", used));
+    if (error == json::error::too_deep) return malformed(concat("it is nested deeper than ", kMaxDepth));
+    if (!is_valid_utf8(text)) return malformed("it is not UTF-8");
+    if (error == json::error::incomplete) return malformed("it ends too early");
+    return malformed(concat("syntax error near byte ", used));
+  }
+  if (text.find_first_not_of(" \t\r\n", used) != std::string_view::npos)
+    return malformed(concat("there is something after its end, at byte ", used));
+  return parser.handler().stack.release();
+}
+
+bool is_valid_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string to_valid_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const std::size_t length = character_length(bytes);
+    if (length == 0)
+      out.append("\xEF\xBF\xBD");
+    else
+      out.append(bytes.substr(0, length));
+    bytes.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+std::int64_t count_characters(std::string_view text) {
+  std::int64_t count = 0;
+  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  return count;
+}
+
+void JsonWriter::separate() {
+  if (need_comma_) out_.push_back(',');
+  need_comma_ = true;
+}
+
+JsonWriter& JsonWriter::open(char bracket) {
+  separate();
+  out_.push_back(bracket);
+  need_comma_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::close(char bracket) {
+  out_.push_back(bracket);
+  need_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  string(name);
+  out_.push_back(':');
+  need_comma_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::string(std::string_view text) {
+  separate();
+  out_.push_back('"');
+  std::size_t plain_from = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
+    out_.append(text, plain_from, i - plain_from);
+    plain_from = i + 1;
+    switch (byte) {
+      case '"': out_.append("\\\""); break;
+      case '\\': out_.append("\\\\"); break;
+      case '\n': out_.append("\\n"); break;
+      case '\r': out_.append("\\r"); break;
+      case '\t': out_.append("\\t"); break;
+      default: {
+        constexpr char kHex[] = "0123456789abcdef";
+        out_.append("\\u00");
+        out_.push_back(kHex[byte >> 4]);
+        out_.push_back(kHex[byte & 15]);
+      }
+    }
+  }
+  out_.append(text, plain_from, text.size() - plain_from);
+  out_.push_back('"');
+  return *this;
+}
+
+JsonWriter& JsonWriter::integer(std::int64_t number) {
+  separate();
+  char buffer[24];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  out_.append(buffer, end);
+  return *this;
+}
+
+JsonWriter& JsonWriter::boolean(bool value) {
+  separate();
+  out_.append(value ? "true" : "false");
+  return *this;
+}
+
+JsonWriter& JsonWriter::null() {
+  separate();
+  out_.append("null");
+  return *this;
+}
+
+JsonWriter& JsonWriter::float32(float number) {
+  CHECK(std::isfinite(number));
+  separate();
+  char buffer[40];
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, static_cast<double>(number), std::chars_format::general, 9).ptr;
+  out_.append(buffer, end);
+  return *this;
+}
+
+JsonWriter& JsonWriter::float64(double number) {
+  CHECK(std::isfinite(number));
+  separate();
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  out_.append(buffer, end);
+  return *this;
+}
+
+JsonWriter& JsonWriter::integers(std::span<const std::int32_t> numbers) {
+  begin_array();
+  for (const std::int32_t number : numbers) integer(number);
+  return end_array();
+}
+
+}  // namespace pagoda

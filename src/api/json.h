@@ -1,0 +1,53 @@
+#pragma once
+// JSON of the API: strict reading within limits, and an append-only writer. No document model on the
+// way out: responses and stream chunks are written straight into a string.
+// Reading refuses: depth over 64, more than 10,000 keys, a key given twice in one object, invalid UTF-8,
+// NaN/Infinity. Error texts are our own and carry no input.
+// Threads: any.
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+Result<boost::json::value> parse_json(std::string_view text);
+
+bool is_valid_utf8(std::string_view text);
+// Each byte that is part of no character becomes U+FFFD.
+std::string to_valid_utf8(std::string_view bytes);
+// Code points of a valid UTF-8 text: what OpenAI and Python call its length.
+std::int64_t count_characters(std::string_view text);
+
+// Writes one JSON text. The caller pairs begin and end; commas come by themselves. Strings must be
+// valid UTF-8.
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string& out) : out_(out) {}
+
+  JsonWriter& begin_object() { return open('{'); }
+  JsonWriter& end_object() { return close('}'); }
+  JsonWriter& begin_array() { return open('['); }
+  JsonWriter& end_array() { return close(']'); }
+  JsonWriter& key(std::string_view name);
+  JsonWriter& string(std::string_view text);
+  JsonWriter& integer(std::int64_t number);
+  JsonWriter& boolean(bool value);
+  JsonWriter& null();
+  JsonWriter& float32(float number);   // 9 significant digits: reads back as the same float
+  JsonWriter& float64(double number);  // the shortest text that reads back as the same double
+  JsonWriter& integers(std::span<const std::int32_t> numbers);
+
+ private:
+  JsonWriter& open(char bracket);
+  JsonWriter& close(char bracket);
+  void separate();
+
+  std::string& out_;
+  bool need_comma_ = false;
+};
+
+}  // namespace pagoda

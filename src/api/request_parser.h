@@ -1,0 +1,27 @@
+#pragma once
+// Bodies of /v1/completions and /v1/chat/completions -> ParsedCall: types, ranges, tokens, length.
+// OpenAI's fields and vLLM's extensions; unknown fields are ignored; what is not built is refused by name.
+// Does the tokenising and the template rendering: keep it off I/O threads.
+// Errors name the field by its dotted path. Threads: any.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "api/api_context.h"
+#include "api/parsed_call.h"
+#include "base/status.h"
+
+namespace pagoda {
+
+struct CallOrigin {
+  std::string id;            // unique part of the answer's id; a request_id in the body wins
+  std::int64_t created = 0;  // unix seconds
+};
+
+Result<ParsedCall> parse_call(CallKind kind, std::string_view body, const CallOrigin& origin,
+                              const ApiContext& context);
+
+// The model a body asks for: ok when absent or served, else not_found (model_not_found).
+Status check_model(std::string_view name, const ApiContext& context);
+
+}  // namespace pagoda

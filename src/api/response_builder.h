@@ -1,0 +1,63 @@
+#pragma once
+// ResponseBuilder: RequestOutputs in; out comes either one response body or server-sent events. Shared by
+// the HTTP server and the offline `generate` command. Does the detokenising, the stop strings and the
+// accounting of usage.
+//
+//     add(prompt, output)* -> take_stops() -> take_events()*   (streaming)
+//                                          -> body()           (finished, not streaming)
+//
+// Invariant: once finished(), further add() calls change nothing; every choice has a finish reason, or
+// error() says why not.
+// Source of the shapes: OpenAI's API reference; vLLM's OpenAI server for the extensions.
+// Threads: none; one at a time.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/api_context.h"
+#include "api/parsed_call.h"
+#include "base/status.h"
+#include "request/request_output.h"
+
+namespace pagoda {
+
+class ResponseBuilder {
+ public:
+  ResponseBuilder(ResponseOptions options, const ApiContext& context);  // borrows context
+  ~ResponseBuilder();
+  ResponseBuilder(ResponseBuilder&&) noexcept;
+
+  // One output of the request made from prompts[prompt_index].
+  void add(std::size_t prompt_index, RequestOutput output);
+  // Ends the call with an error: a submit failed, the server is shutting down.
+  void fail(Status error);
+
+  // Sequences whose text is over although the engine goes on: hand them to EngineClient::abort_sequence.
+  struct Stop {
+    std::size_t prompt_index;
+    std::int32_t sequence;
+  };
+  std::vector<Stop> take_stops();
+
+  bool streaming() const;
+  bool finished() const;
+  const Status& error() const;
+
+  // Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE] once finished. A call
+  // that failed ends with an error event.
+  std::string take_events();
+  // Not streaming, finished, no error: the response body.
+  std::string body();
+
+  // For metrics and logs.
+  std::int64_t num_prompt_tokens() const;
+  std::int64_t num_completion_tokens() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,22 @@
+#pragma once
+// The endpoints that need no engine: /tokenize, /detokenize, /v1/models, /version. Body in, body out.
+// Source of the shapes: vLLM's OpenAI server.
+// Threads: any.
+#include <string>
+#include <string_view>
+
+#include "api/api_context.h"
+#include "base/status.h"
+
+namespace pagoda {
+
+// {"prompt": …} or {"messages": […]} -> {"count", "max_model_len", "tokens", "token_strs"}.
+Result<std::string> tokenize_body(std::string_view body, const ApiContext& context);
+// {"tokens": […]} -> {"prompt"}.
+Result<std::string> detokenize_body(std::string_view body, const ApiContext& context);
+std::string models_body(const ApiContext& context);
+// One entry of the list; not_found (model_not_found).
+Result<std::string> model_body(std::string_view name, const ApiContext& context);
+std::string version_body(const ApiContext& context);
+
+}  // namespace pagoda

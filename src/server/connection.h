@@ -1,0 +1,110 @@
+#pragma once
+// Connection: one client's socket, from accept to close: reads requests, answers them, streams. All work
+// for it runs on its strand. Boost's sockets and parser are met only here and in server.cc.
+// Threads: serve() and shut_down() start work on the strand; the server keeps connections by weak_ptr.
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/request_parser.h"
+#include "server/generation.h"
+#include "server/http_request.h"
+#include "server/http_response.h"
+#include "server/routes.h"
+#include "server/server_context.h"
+
+namespace pagoda {
+
+// One waiter, woken by set(); a set() without waiter is kept. All on one strand.
+class StrandEvent {
+ public:
+  explicit StrandEvent(boost::asio::any_io_executor executor) : timer_(std::move(executor)) {}
+  boost::asio::awaitable<void> wait(std::chrono::milliseconds limit);
+  void set();
+
+ private:
+  boost::asio::steady_timer timer_;
+  bool set_ = false;
+};
+
+struct TextJob {  // for a worker: /tokenize, /detokenize
+  std::string body;
+  HttpResponse response;
+};
+
+struct CallJob {  // for a worker: parsing a generation call
+  std::string body;
+  CallOrigin origin;
+  std::optional<Result<ParsedCall>> call;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // The socket's executor must be a strand. Borrows both; they outlive the I/O loop.
+  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, boost::asio::thread_pool& workers);
+  ~Connection();
+
+  void serve();
+  // A running call ends with an error event, then the connection closes.
+  void shut_down();
+  void close_if_idle();
+
+ private:
+  template <class T>
+  using Awaitable = boost::asio::awaitable<T>;
+  enum class Next { keep_alive, close, gone };  // gone: nothing more can be sent
+
+  Awaitable<void> run();
+  Awaitable<bool> read_head(HttpRequest& request, std::optional<HttpError>& error);
+  Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::string& body);
+  Awaitable<Next> answer(const HttpRequest& request, std::string_view rest);
+  Awaitable<Next> answer_text_call(const Route& route, std::string body);
+  Awaitable<Next> answer_generation(CallKind kind, std::string body);
+  Awaitable<Next> generate(ParsedCall parsed);
+  Awaitable<bool> on_worker(std::function<void()> work);
+
+  Awaitable<Next> send(HttpResponse response);
+  Awaitable<bool> write(std::string_view data);
+  Awaitable<void> linger();
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  // Appended to buffer_; 0 when the peer is gone, or timed_out_.
+  Awaitable<std::size_t> read_some(SteadyTime deadline);
+
+  void watch();  // notices the client hanging up while a call runs
+  Awaitable<void> stop_watching();
+  void begin_request(const HttpRequest& request);
+  HttpResponse final_response(ResponseBuilder& builder) const;
+  std::string stream_head();
+  void frame(std::string& out, std::string_view events) const;
+
+  ServerContext& server_;
+  boost::asio::thread_pool& workers_;
+  boost::beast::tcp_stream stream_;
+  StrandEvent event_;
+  boost::asio::steady_timer read_timer_;
+  std::uint64_t read_ticket_ = 0;  // which read the timer is for
+  bool timed_out_ = false;
+  std::string buffer_;      // received, not yet consumed
+  bool idle_ = true;        // between requests
+  bool gone_ = false;       // the client hung up
+  bool shutting_down_ = false;
+  bool watching_ = false;   // a read is pending for watch()
+  bool stop_watch_ = false;
+  char watch_buffer_[512];
+
+  // Of the request being answered.
+  std::string request_id_, origin_;
+  ResponseFraming framing_;
+  int status_ = 0;
+  Generation* call_ = nullptr;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,111 @@
+#include "server/generation.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace pagoda {
+
+struct Generation::Arrival {
+  std::size_t prompt_index;
+  RequestOutput output;
+};
+
+struct Generation::Mailbox {
+  std::mutex mutex;
+  std::vector<Arrival> arrivals;
+  std::function<void()> wake;  // empty once the call is over
+  bool woken = false;          // wake() was called and nothing was taken since
+};
+
+class Generation::Sink final : public OutputSink {
+ public:
+  Sink(std::shared_ptr<Mailbox> mailbox, std::size_t prompt_index)
+      : mailbox_(std::move(mailbox)), prompt_index_(prompt_index) {}
+
+  void on_output(RequestOutput output) override {
+    std::lock_guard lock(mailbox_->mutex);
+    if (!mailbox_->wake) return;
+    mailbox_->arrivals.push_back({prompt_index_, std::move(output)});
+    if (std::exchange(mailbox_->woken, true)) return;
+    mailbox_->wake();  // under the lock, so that it cannot outlive the call
+  }
+
+ private:
+  std::shared_ptr<Mailbox> mailbox_;
+  std::size_t prompt_index_;
+};
+
+Generation::Generation(ParsedCall call, EngineClient& engine, const ApiContext& context, std::function<void()> wake)
+    : engine_(engine),
+      mailbox_(std::make_shared<Mailbox>()),
+      requests_(std::move(call.requests)),
+      builder_(std::move(call.response), context),
+      streaming_(false) {
+  mailbox_->wake = std::move(wake);
+  streaming_ = builder_.streaming();
+}
+
+Generation::~Generation() { cancel(); }
+
+Status Generation::start(std::uint64_t first_id, TimeNs now) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    Request request = std::move(requests_[i]);
+    request.id = RequestId{first_id + i};
+    request.arrival_time = now;
+    const RequestId id = request.id;
+    if (Status status = engine_.submit(std::move(request), std::make_shared<Sink>(mailbox_, i)); !status.ok()) {
+      cancel();
+      return status;
+    }
+    running_.push_back(id);
+    ids_.push_back(id);
+  }
+  return {};
+}
+
+std::string Generation::pump(std::size_t max_bytes) {
+  if (taken_.empty()) {
+    std::lock_guard lock(mailbox_->mutex);
+    mailbox_->woken = false;
+    taken_.swap(mailbox_->arrivals);
+    std::reverse(taken_.begin(), taken_.end());
+  }
+  std::string events;
+  while (!taken_.empty() && events.size() < max_bytes) {
+    Arrival arrival = std::move(taken_.back());
+    taken_.pop_back();
+    if (arrival.output.finished) running_[arrival.prompt_index] = RequestId{0};
+    builder_.add(arrival.prompt_index, std::move(arrival.output));
+    for (const ResponseBuilder::Stop& stop : builder_.take_stops())
+      engine_.abort_sequence(ids_[stop.prompt_index], stop.sequence);
+    if (streaming_) events.append(builder_.take_events());
+  }
+  if (builder_.finished()) {
+    // A failed call may leave other prompts running; a stop string leaves a request whose last output is
+    // on its way, which abort_sequence has already ended.
+    if (!builder_.error().ok()) abort_running();
+    taken_.clear();
+  }
+  return events;
+}
+
+void Generation::abort_running() {
+  for (RequestId& id : running_)
+    if (const RequestId ended = std::exchange(id, RequestId{0}); ended != RequestId{0}) engine_.abort(ended);
+}
+
+void Generation::cancel() {
+  {
+    std::lock_guard lock(mailbox_->mutex);
+    mailbox_->wake = nullptr;
+    mailbox_->arrivals.clear();
+  }
+  abort_running();
+}
+
+void Generation::fail(Status error) {
+  builder_.fail(std::move(error));
+  cancel();
+}
+
+}  // namespace pagoda

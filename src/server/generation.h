@@ -1,0 +1,65 @@
+#pragma once
+// Generation: one API call on its way through the engine. Submits its requests, collects their outputs
+// from the engine thread, and feeds them to the ResponseBuilder on the caller's thread. No sockets.
+//
+//     engine thread --on_output--> mailbox --wake()--> owner's thread: pump() -> events or body
+//
+// Invariants: after cancel(), fail() or destruction nothing runs in the engine for this call, and wake() is
+// never called again. The mailbox is bounded by what was admitted: max_tokens + 1 outputs per sequence.
+// Source: the coalescing hand-over is llama.cpp's and vLLM's per-request output queue.
+// Threads: all members on one thread (or strand); only the mailbox is shared with the engine thread.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/api_context.h"
+#include "api/parsed_call.h"
+#include "api/response_builder.h"
+#include "base/clock.h"
+#include "engine/client.h"
+
+namespace pagoda {
+
+class Generation {
+ public:
+  // Borrows engine and context. `wake` is called on the engine thread, at most once between two pumps:
+  // it must hand over and return.
+  Generation(ParsedCall call, EngineClient& engine, const ApiContext& context, std::function<void()> wake);
+  ~Generation();
+  Generation(const Generation&) = delete;
+
+  // Hands the requests in, with ids from `first_id` on. An error leaves nothing running.
+  Status start(std::uint64_t first_id, TimeNs now);
+  std::size_t num_requests() const { return requests_.size(); }
+
+  // Takes what has arrived. Streaming: returns ready events, stopping near `max_bytes`; has_more() then
+  // says that there is more to take at once.
+  std::string pump(std::size_t max_bytes);
+  bool has_more() const { return !taken_.empty(); }
+  bool finished() const { return builder_.finished(); }
+  ResponseBuilder& builder() { return builder_; }
+  bool streaming() const { return streaming_; }
+
+  void cancel();             // the client is gone
+  void fail(Status error);   // the call ends with an error
+
+ private:
+  struct Mailbox;
+  class Sink;
+  struct Arrival;
+
+  void abort_running();
+
+  EngineClient& engine_;
+  std::shared_ptr<Mailbox> mailbox_;  // shared with the sinks, which the engine may hold a step longer
+  std::vector<Request> requests_;
+  std::vector<RequestId> running_;    // by prompt; RequestId{0} once its last output has arrived
+  std::vector<RequestId> ids_;
+  std::vector<Arrival> taken_;        // from the mailbox, not yet given to the builder, last first
+  ResponseBuilder builder_;
+  bool streaming_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,44 @@
+#include "server/routes.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::string_view kGet = "GET, HEAD, OPTIONS", kPost = "POST, OPTIONS", kBoth = "GET, HEAD, POST, OPTIONS";
+
+constexpr Route get(Endpoint endpoint, std::string_view path, bool open = false) {
+  return {.endpoint = endpoint, .path = path, .get = true, .post = false, .open = open, .allow = kGet};
+}
+constexpr Route post(Endpoint endpoint, std::string_view path) {
+  return {.endpoint = endpoint, .path = path, .get = false, .post = true, .open = false, .allow = kPost};
+}
+
+constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr Route kModel = get(Endpoint::model, "/v1/models/{model}");
+constexpr Route kNone = {.endpoint = Endpoint::none, .path = "none", .get = false, .post = false, .open = false, .allow = {}};
+constexpr Route kRoutes[] = {
+    get(Endpoint::health, "/health", /*open=*/true),
+    {.endpoint = Endpoint::ping, .path = "/ping", .get = true, .post = true, .open = false, .allow = kBoth},
+    get(Endpoint::version, "/version"),
+    get(Endpoint::metrics, "/metrics"),
+    get(Endpoint::load, "/load"),
+    get(Endpoint::models, "/v1/models"),
+    post(Endpoint::completions, "/v1/completions"),
+    post(Endpoint::chat_completions, "/v1/chat/completions"),
+    post(Endpoint::tokenize, "/tokenize"),
+    post(Endpoint::detokenize, "/detokenize"),
+};
+
+}  // namespace
+
+const Route& find_route(std::string_view path, std::string_view& rest) {
+  rest = {};
+  for (const Route& route : kRoutes)
+    if (route.path == path) return route;
+  if (path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size()) {
+    rest = path.substr(kModelPrefix.size());
+    return kModel;
+  }
+  return kNone;
+}
+
+}  // namespace pagoda

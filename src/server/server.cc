@@ -1,0 +1,226 @@
+#include "server/server.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "server/connection.h"
+#include "server/server_context.h"
+
+namespace pagoda {
+namespace {
+
+namespace asio = boost::asio;
+using ErrorCode = boost::system::error_code;
+using asio::ip::tcp;
+using std::chrono::milliseconds;
+
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
+constexpr int kForcedExit = 130;
+
+// Many connections need many file descriptors; the hard limit is the operator's word.
+void raise_fd_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, std::uint16_t port) {
+  ErrorCode error;
+  const asio::ip::address address = asio::ip::make_address(host, error);
+  if (!error) return tcp::endpoint(address, port);
+  tcp::resolver resolver(io);
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
+  if (error || found.empty()) return invalid_argument(concat("the address --host ", host, " is not known"));
+  tcp::endpoint endpoint = *found.begin();
+  for (const auto& entry : found)
+    if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();
+  return endpoint;
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(ServerConfig config, bool loopback, EngineClient& engine, const ApiContext& api, MetricsRegistry& metrics)
+      : server(std::move(config), loopback, engine, api, metrics),
+        workers(static_cast<std::size_t>(std::max(server.config.worker_threads, 1))) {}
+  ~Impl() {
+    // Workers first: their jobs refer to connections, which the loop's destruction ends.
+    workers.stop();
+    workers.join();
+  }
+
+  asio::awaitable<void> accept();
+  asio::awaitable<void> drain();
+  asio::awaitable<void> heed_signals();
+  void begin_drain();
+  template <class Function>
+  void for_each_connection(Function function);
+
+  ServerContext server;
+  asio::io_context io;
+  asio::thread_pool workers;
+  tcp::acceptor acceptor{io};
+  asio::signal_set signals{io};
+  std::uint16_t port = 0;
+  std::string host;
+
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Connection>> connections;  // guarded by mutex; swept as it grows
+  std::size_t sweep_at = 64;
+};
+
+Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient& engine, const ApiContext& context,
+                                               MetricsRegistry& metrics) {
+  raise_fd_limit();
+  asio::io_context lookup;
+  Result<tcp::endpoint> endpoint = resolve(lookup, config.host, config.port);
+  if (!endpoint) return endpoint.error();
+  const bool loopback = endpoint->address().is_loopback();
+  if (!loopback && config.api_keys.empty())
+    log_warning("server", concat("--host ", config.host, " is reachable from other machines and no --api-key is set"));
+
+  std::unique_ptr<Server> server(new Server);
+  server->impl_ = std::make_unique<Impl>(std::move(config), loopback, engine, context, metrics);
+  Impl& impl = *server->impl_;
+  ErrorCode error;
+  impl.acceptor.open(endpoint->protocol(), error);
+  if (!error) impl.acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) impl.acceptor.bind(*endpoint, error);
+  if (!error) impl.acceptor.listen(4096, error);
+  if (error)
+    return invalid_argument(concat("cannot listen on ", impl.server.config.host, ":", endpoint->port(), ": ",
+                                   error == asio::error::address_in_use ? "the port is in use" : error.message()));
+  impl.port = impl.acceptor.local_endpoint(error).port();
+  impl.host = impl.server.config.host;
+  return server;
+}
+
+Server::Server() = default;
+Server::~Server() = default;
+
+template <class Function>
+void Server::Impl::for_each_connection(Function function) {
+  std::vector<std::shared_ptr<Connection>> alive;
+  {
+    std::lock_guard lock(mutex);
+    for (const auto& weak : connections)
+      if (auto connection = weak.lock()) alive.push_back(std::move(connection));
+  }
+  for (const auto& connection : alive) function(*connection);
+}
+
+asio::awaitable<void> Server::Impl::accept() {
+  asio::steady_timer pause(io);
+  while (acceptor.is_open()) {
+    if (server.num_connections.load() >= server.config.max_connections) {
+      pause.expires_after(milliseconds(50));
+      co_await pause.async_wait(kAwait);
+      continue;
+    }
+    const asio::any_io_executor strand = asio::make_strand(io);
+    auto [error, socket] = co_await acceptor.async_accept(strand, kAwait);
+    if (error == asio::error::operation_aborted) break;
+    if (error) {  // out of file descriptors, or the client left already: others must not suffer
+      pause.expires_after(milliseconds(50));
+      co_await pause.async_wait(kAwait);
+      continue;
+    }
+    auto connection = std::make_shared<Connection>(std::move(socket), server, workers);
+    {
+      std::lock_guard lock(mutex);
+      if (connections.size() >= sweep_at) {
+        std::erase_if(connections, [](const auto& weak) { return weak.expired(); });
+        sweep_at = std::max<std::size_t>(64, connections.size() * 2);
+      }
+      connections.push_back(connection);
+    }
+    connection->serve();
+  }
+}
+
+asio::awaitable<void> Server::Impl::drain() {
+  asio::steady_timer timer(io);
+  const auto wait_until_idle = [&](milliseconds limit) -> asio::awaitable<void> {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (server.num_active.load() > 0 && std::chrono::steady_clock::now() < deadline) {
+      timer.expires_after(milliseconds(10));
+      co_await timer.async_wait(kAwait);
+    }
+  };
+  co_await wait_until_idle(server.config.shutdown_timeout);
+  if (const auto left = server.num_active.load(); left > 0)
+    log_warning("server", concat("ending ", left, " requests that did not finish in time"));
+  for_each_connection([](Connection& connection) { connection.shut_down(); });
+  co_await wait_until_idle(kAfterAbort);
+  log_info("server", "Application shutdown complete.");
+  io.stop();
+}
+
+void Server::Impl::begin_drain() {
+  if (server.draining.exchange(true)) return;
+  log_info("server", concat("Shutting down: waiting for ", server.num_active.load(), " running requests."));
+  ErrorCode ignored;
+  acceptor.close(ignored);
+  asio::co_spawn(io, drain(), asio::detached);
+}
+
+asio::awaitable<void> Server::Impl::heed_signals() {
+  for (;;) {
+    const auto [error, number] = co_await signals.async_wait(kAwait);
+    if (error) co_return;
+    if (server.draining.load()) {
+      log_warning("server", "second signal: exiting at once");
+      _exit(kForcedExit);
+    }
+    begin_drain();
+  }
+}
+
+void Server::run() {
+  Impl& impl = *impl_;
+  if (impl.server.config.handle_signals) {
+    ErrorCode ignored;
+    impl.signals.add(SIGINT, ignored);
+    impl.signals.add(SIGTERM, ignored);
+    asio::co_spawn(impl.io, impl.heed_signals(), asio::detached);
+  }
+  asio::co_spawn(impl.io, impl.accept(), asio::detached);
+  log_info("server", concat("Listening on ", url()));
+  log_info("server", "Application startup complete.");
+  std::vector<std::thread> threads;
+  for (std::int32_t i = 1; i < impl.server.config.io_threads; ++i) threads.emplace_back([&impl] { impl.io.run(); });
+  impl.io.run();
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Server::stop() {
+  asio::post(impl_->io, [impl = impl_.get()] { impl->begin_drain(); });
+}
+
+std::uint16_t Server::port() const { return impl_->port; }
+
+std::string Server::url() const {
+  const bool v6 = impl_->host.find(':') != std::string::npos;
+  return concat("http://", v6 ? "[" : "", impl_->host, v6 ? "]" : "", ":", impl_->port);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,69 @@
+#pragma once
+// Server: the OpenAI-compatible HTTP/1.1 front of an engine. Binds on create(), serves in run(), and
+// drains on stop() or SIGTERM/SIGINT: no new connections, 503 to new requests, the running ones finish
+// within the limit and are then ended with an error event. A second signal ends the process at once.
+//
+//     I/O threads: sockets, HTTP, detokenising and SSE of their connections
+//     worker threads: JSON, chat template, tokenising
+//
+// Threads: run() on the caller's thread, which becomes the first I/O thread; stop() from any.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/api_context.h"
+#include "base/metrics.h"
+#include "base/status.h"
+#include "engine/client.h"
+#include "server/http_request.h"
+
+namespace pagoda {
+
+struct ServerConfig {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;                   // 0: any free one
+  std::vector<std::string> api_keys;           // none: open
+  bool metrics_without_key = false;
+  std::vector<std::string> allowed_origins;    // CORS; closed by default
+  std::vector<std::string> allowed_hosts;      // further Host names on a loopback bind; "*": any
+  std::string metrics_prefix = "pagoda:";
+  bool access_log = true;
+  bool handle_signals = true;
+
+  std::int32_t io_threads = 1;
+  std::int32_t worker_threads = 1;
+  std::size_t max_pending_calls = 1024;        // read, not yet handed to the engine
+  std::size_t max_connections = 16384;
+  std::size_t max_body_bytes = std::size_t{32} << 20;
+  std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
+  HttpLimits head_limits;
+
+  std::chrono::milliseconds head_timeout{10'000};        // from a request's first byte to the end of its head
+  std::chrono::milliseconds body_timeout{30'000};        // without a byte
+  std::chrono::milliseconds write_timeout{60'000};       // a reader that takes nothing
+  std::chrono::milliseconds keep_alive_timeout{75'000};  // between requests
+  std::chrono::milliseconds shutdown_timeout{30'000};    // for running requests on stop()
+};
+
+class Server {
+ public:
+  // Binds and listens. Borrows the engine, context and registry. invalid_argument: an address that cannot
+  // be bound, naming it.
+  static Result<std::unique_ptr<Server>> create(ServerConfig config, EngineClient& engine, const ApiContext& context,
+                                                MetricsRegistry& metrics);
+  ~Server();
+
+  void run();   // until drained
+  void stop();  // begins to drain; idempotent
+  std::uint16_t port() const;
+  std::string url() const;  // "http://127.0.0.1:8000"
+
+ private:
+  Server();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pagoda
