@@ -1,0 +1,44 @@
+#pragma once
+// DecodingStrategy: turns the candidates sampled for one request's sequences into the three verbs fork,
+// append and free, and the verbs into what the client is told. One object per request; it changes
+// nothing itself: the scheduler carries the verbs out. A new way of decoding is one more of these.
+//
+//     start -> [ advance -> (verbs carried out) -> report ]* -> group finished
+//
+// Source: PagedAttention (SOSP'23) §5.2.
+// Threads: none; owned by the engine thread.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "request/changes.h"
+#include "request/step_result.h"
+
+namespace pagoda {
+
+struct SampledSequence {
+  Sequence* sequence = nullptr;
+  SequenceResult* result = nullptr;  // may be moved from
+};
+
+class DecodingStrategy {
+ public:
+  virtual ~DecodingStrategy() = default;
+
+  // Sets the group's and its first sequence's decoding fields.
+  virtual void start(SequenceGroup& group) = 0;
+
+  // Appends to `changes` what follows from the sequences that sampled in this step.
+  virtual void advance(SequenceGroup& group, std::span<SampledSequence> sampled, SequenceIds& ids,
+                       std::vector<Change>& changes) = 0;
+
+  // Once the changes are carried out (or the group was aborted, then there are none): what to tell the
+  // client, if anything.
+  virtual void report(const SequenceGroup& group, std::span<Change> changes,
+                      std::vector<SequenceDelta>& out) = 0;
+};
+
+// The strategy that the request asks for.
+std::unique_ptr<DecodingStrategy> make_strategy(const Request& request, std::int32_t max_model_len);
+
+}  // namespace pagoda

@@ -1,0 +1,409 @@
+#include "scheduler/vllm_scheduler.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "scheduler/group_ops.h"
+
+namespace pagoda {
+
+bool VllmScheduler::Before::operator()(const SequenceGroup* a, const SequenceGroup* b) const {
+  if (by_priority && a->request.priority != b->request.priority)
+    return a->request.priority < b->request.priority;
+  return a->order < b->order;
+}
+
+VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv)
+    : config_(config),
+      kv_(kv),
+      watermark_blocks_(kv.num_blocks() / 100),
+      waiting_(Before{.by_priority = config.policy == SchedulingPolicy::priority}) {
+  CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
+  // A prompt that must run whole needs a budget that holds any prompt.
+  CHECK(config_.enable_chunked_prefill || config_.max_num_batched_tokens >= config_.max_model_len);
+}
+
+Status VllmScheduler::validate(const Request& request) const {
+  const auto prompt = static_cast<std::int64_t>(request.prompt_token_ids.size());
+  const SamplingParams& sampling = request.sampling;
+  if (prompt == 0) return invalid_argument("The prompt is empty.").with_param("prompt");
+  if (prompt + (sampling.max_tokens > 0 ? 1 : 0) > config_.max_model_len) {
+    return invalid_argument(concat("This model's maximum context length is ", config_.max_model_len,
+                                   " tokens. However, your prompt has ", prompt,
+                                   " tokens, which leaves no room for an answer."))
+        .with_param("prompt")
+        .with_reason("context_length_exceeded");
+  }
+  const std::int32_t width = sampling.use_beam_search ? std::max(sampling.n, sampling.beam_width)
+                                                      : std::max(sampling.n, sampling.best_of);
+  const char* const width_name = sampling.use_beam_search        ? "beam_width"
+                                 : sampling.best_of > sampling.n ? "best_of"
+                                                                 : "n";
+  if (width > config_.max_num_seqs) {
+    return invalid_argument(concat(width_name, " = ", width,
+                                   " sequences can never run together: max_num_seqs is ",
+                                   config_.max_num_seqs, "."))
+        .with_param(width_name);
+  }
+  const std::int64_t total = max_tokens_of(request, config_.max_model_len);
+  if (kv_.fit(total) == Fit::never) {
+    return invalid_argument(concat("The request can never fit: it may need ", total,
+                                   " tokens of KV cache (prompt ", prompt,
+                                   " + max_tokens), and the whole KV cache holds ",
+                                   kv_.num_blocks() * kv_.block_size(), "."))
+        .with_param(prompt > kv_.num_blocks() * kv_.block_size() ? "prompt" : "max_tokens")
+        .with_reason("context_length_exceeded");
+  }
+  if (!sampling.use_beam_search) return ok_status();
+  if (width > config_.max_num_batched_tokens) {
+    return invalid_argument(concat("beam_width = ", width,
+                                   " beams can never take a step together: max_num_batched_tokens is ",
+                                   config_.max_num_batched_tokens, "."))
+        .with_param("beam_width");
+  }
+  const std::int64_t size = kv_.block_size();
+  const std::int64_t shared = prompt / size;
+  const std::int64_t blocks = shared + width * ((total + size - 1) / size - shared);
+  if (blocks > kv_.num_blocks()) {
+    return invalid_argument(concat("The request can never fit: ", width, " beams of ", total,
+                                   " tokens may need ", blocks, " KV blocks, and the whole KV cache has ",
+                                   kv_.num_blocks(), "."))
+        .with_param("max_tokens");
+  }
+  return ok_status();
+}
+
+void VllmScheduler::add(SequenceGroup& group) {
+  CHECK(!in_flight_ && group.sequences.size() == 1);
+  group.order = ++next_order_;
+  group.state = GroupState::waiting;
+  waiting_.insert(&group);
+}
+
+const ScheduledBatch& VllmScheduler::schedule() {
+  CHECK(!in_flight_);
+  in_flight_ = true;
+  batch_.swap_out.clear();
+  batch_.swap_in.clear();
+  batch_.block_copies.clear();
+  batch_.sequences.clear();
+  batch_.num_tokens = 0;
+  refs_.clear();
+  preempted_.clear();
+
+  std::int32_t num_decodes = 0;
+  for (const SequenceGroup* group : running_) {
+    for (const auto& sequence : group->sequences) {
+      num_decodes += sequence->state == SequenceState::resident && sequence->num_missing() == 1 ? 1 : 0;
+    }
+  }
+  tokens_left_ = config_.max_num_batched_tokens;
+  prefill_left_ = std::max(0, tokens_left_ - num_decodes);
+  // Oldest first, so that whoever has to make room has not been put into the batch yet.
+  for (std::size_t i = 0; i < running_.size(); ++i) schedule_group(i, Siblings::resume);
+  // Who was just preempted must not come straight back, nor anyone before it.
+  if (preempted_.empty()) admit();
+  CHECK(!batch_.empty() || (waiting_.empty() && running_.empty()));
+  return batch_;
+}
+
+void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t count) {
+  batch_.sequences.push_back(describe(group, sequence, count, kv_.block_table(sequence.id)));
+  batch_.num_tokens += count;
+  tokens_left_ -= count;
+  if (sequence.num_missing() > 1) prefill_left_ -= count;
+  refs_.push_back({&group, &sequence});
+}
+
+void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
+  SequenceGroup& group = *running_[position];
+  const std::size_t first_in_batch = batch_.sequences.size();
+  const std::size_t first_copy = batch_.block_copies.size();
+  const std::int32_t tokens_before = batch_.num_tokens;
+  if (siblings == Siblings::resume && group.sequences.size() > 1) {
+    resume_siblings(position);
+    if (group.state != GroupState::running) return;
+  }
+  bool lockstep_ready = true;
+  if (group.lockstep) {
+    std::int32_t live = 0;
+    for (const auto& sequence : group.sequences) {
+      if (sequence->finished()) continue;
+      ++live;
+      lockstep_ready &= sequence->state == SequenceState::resident && sequence->num_missing() == 1;
+    }
+    // The prompt's one sequence may sample on its own; beams take their step together or not at all.
+    if (live == 1 && !group.forked)
+      lockstep_ready = true;
+    else if (lockstep_ready && live > tokens_left_)
+      return;
+  }
+  for (const auto& entry : group.sequences) {
+    Sequence& sequence = *entry;
+    if (sequence.state != SequenceState::resident) continue;
+    std::int32_t count = sequence.num_missing();
+    if (count == 1 && !lockstep_ready) continue;
+    if (count == 1) {
+      count = std::min(count, tokens_left_);
+    } else {
+      if (!lockstep_ready) --count;
+      const std::int32_t left = std::min(tokens_left_, prefill_left_);
+      if (!config_.enable_chunked_prefill && count > left) continue;
+      count = std::min(count, left);
+    }
+    if (count == 0) continue;
+    // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
+    switch (make_room(position, sequence)) {
+      case Room::ok:
+        take(group, sequence, count);
+        break;
+      case Room::sequence_parked:
+        break;
+      case Room::group_preempted:  // take back what the group already has in the batch
+        tokens_left_ += batch_.num_tokens - tokens_before;
+        batch_.num_tokens = tokens_before;
+        batch_.sequences.resize(first_in_batch);
+        batch_.block_copies.resize(first_copy);
+        refs_.resize(first_in_batch);
+        return;
+    }
+  }
+}
+
+VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence) {
+  SequenceGroup& group = *running_[position];
+  while (!kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies)) {
+    SequenceGroup& latest = *running_.back();
+    if (&latest != &group) {
+      preempt(latest);
+      continue;
+    }
+    if (position > 0) {
+      preempt(group);
+      return Room::group_preempted;
+    }
+    // The oldest group, alone: park the last sequence that is not in the batch yet.
+    CHECK(!group.lockstep);
+    Sequence* victim = nullptr;
+    for (const auto& other : std::ranges::reverse_view(group.sequences)) {
+      if (other->state == SequenceState::resident) {
+        victim = other.get();
+        break;
+      }
+    }
+    release_kv(*victim, kv_);
+    if (victim == &sequence) {
+      CHECK(batch_.num_tokens > 0);  // validate() saw to it that one sequence always fits
+      return Room::sequence_parked;
+    }
+  }
+  return Room::ok;
+}
+
+void VllmScheduler::resume_siblings(std::size_t position) {
+  SequenceGroup& group = *running_[position];
+  for (const auto& entry : group.sequences) {
+    if (entry->state != SequenceState::parked) continue;
+    if (!resume_sibling(position, *entry)) return;
+  }
+}
+
+// Shares with the sibling that has most in common, once that has computed it. False: not yet.
+bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
+  SequenceGroup& group = *running_[position];
+  const Sequence* sibling = nullptr;
+  std::int32_t shared = -1, num_resident = 0;
+  for (const auto& other : group.sequences) {
+    if (other->state != SequenceState::resident) continue;
+    ++num_resident;
+    // Samples part at the prompt's end; only beams have more to look for.
+    if (sibling != nullptr && !group.lockstep) continue;
+    const std::int32_t common = std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1);
+    if (common / kv_.block_size() <= shared) continue;
+    shared = common / kv_.block_size();
+    sibling = other.get();
+  }
+  CHECK(sibling != nullptr);
+  shared *= kv_.block_size();
+  if (sibling->num_computed_tokens < shared) return false;
+  sequence.num_computed_tokens = kv_.fork_prefix(sibling->id, sequence.id, shared);
+  sequence.state = SequenceState::resident;
+  // Beams need each other; samples can wait for room that lets all of them go on for a while.
+  const std::int64_t margin = group.lockstep ? 0 : num_resident;
+  while (kv_.blocks_to_grow(sequence.id, sequence.num_tokens()) + margin > kv_.num_free_blocks()) {
+    if (!group.lockstep || running_.back() == &group) {
+      release_kv(sequence, kv_);
+      CHECK(!group.lockstep || position > 0);
+      if (group.lockstep) preempt(group);
+      return false;
+    }
+    preempt(*running_.back());
+  }
+  CHECK(kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies));
+  return true;
+}
+
+bool VllmScheduler::has_parked(const SequenceGroup& group) const {
+  return group.sequences.size() > 1 && std::ranges::any_of(group.sequences, [](const auto& sequence) {
+           return sequence->state == SequenceState::parked;
+         });
+}
+
+void VllmScheduler::admit() {
+  if (waiting_.empty()) return;
+  std::int32_t num_seqs = 0;
+  for (const SequenceGroup* group : running_) {
+    if (has_parked(*group)) return;
+    num_seqs += group->num_reserved();
+  }
+  while (!waiting_.empty() && tokens_left_ > 0 && prefill_left_ > 0) {
+    SequenceGroup& group = **waiting_.begin();
+    if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
+    if (!try_admit(group)) return;
+    num_seqs += group.num_reserved();
+    waiting_.erase(waiting_.begin());
+    group.state = GroupState::running;
+    const auto place = std::ranges::upper_bound(running_, &group, waiting_.key_comp());
+    const std::size_t position = static_cast<std::size_t>(place - running_.begin());
+    running_.insert(place, &group);
+    schedule_group(position, Siblings::wait);  // whoever they might displace is in the batch already
+    if (has_parked(group)) return;
+  }
+}
+
+bool VllmScheduler::try_admit(SequenceGroup& group) {
+  const bool alone = running_.empty();
+  const std::int64_t free_before = kv_.num_free_blocks();
+  if (!alone && free_before < group.retry_free_blocks) return false;
+  const std::int64_t margin = alone ? 0 : watermark_blocks_;
+  const std::int64_t gang = group.resume_blocks > 0 ? group.resume_blocks + group.num_live() + margin : 0;
+  if (!alone && free_before < gang) {
+    group.retry_free_blocks = std::min(gang, kv_.num_blocks());
+    return false;
+  }
+  const auto leader_at = std::ranges::find_if(group.sequences, [](const auto& s) { return !s->finished(); });
+  CHECK(leader_at != group.sequences.end());
+  Sequence& leader = **leader_at;
+  const std::int32_t cached =
+      kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.prompt_logprobs_complete());
+  leader.state = SequenceState::resident;
+  leader.num_computed_tokens = cached;
+  const std::int64_t needed = kv_.blocks_to_grow(leader.id, leader.num_tokens());
+  const bool fits = needed + margin <= kv_.num_free_blocks();
+  const bool in_budget =
+      config_.enable_chunked_prefill || leader.num_missing() <= std::min(tokens_left_, prefill_left_);
+  if (!fits || !in_budget) {
+    CHECK(fits || !alone);
+    if (!fits)
+      group.retry_free_blocks =
+          std::min(kv_.num_blocks(), free_before - kv_.num_free_blocks() + needed + margin);
+    release_kv(leader, kv_);
+    return false;
+  }
+  CHECK(kv_.grow(leader.id, leader.num_tokens(), batch_.block_copies));
+  group.retry_free_blocks = 0;
+  if (group.num_cached_tokens < 0) group.num_cached_tokens = std::min(cached, leader.num_prompt_tokens);
+  return true;
+}
+
+void VllmScheduler::preempt(SequenceGroup& group) {
+  std::vector<SequenceId> ids;
+  for (const auto& sequence : group.sequences) {
+    if (sequence->state == SequenceState::resident) ids.push_back(sequence->id);
+  }
+  group.resume_blocks = ids.size() > 1 ? kv_.blocks_owned_by(ids) : 0;
+  group.retry_free_blocks = 0;
+  for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
+  ++group.num_preemptions;
+  ++num_preemptions_;
+  group.state = GroupState::waiting;
+  std::erase(running_, &group);
+  waiting_.insert(&group);
+  preempted_.push_back(&group);
+}
+
+void VllmScheduler::computed() {
+  CHECK(in_flight_);
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    Sequence& sequence = *refs_[i].sequence;
+    sequence.num_computed_tokens += static_cast<std::int32_t>(batch_.sequences[i].tokens.size());
+    kv_.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
+  }
+}
+
+void VllmScheduler::update(std::span<Change> changes) {
+  CHECK(in_flight_);
+  in_flight_ = false;
+  bool any_freed = false;
+  for (Change& change : changes) {
+    apply_change(change, kv_);
+    any_freed |= change.verb == Verb::free;
+  }
+  if (any_freed) {
+    for (const Change& change : changes) {
+      if (change.verb == Verb::free && !change.group->finished()) settle(*change.group);
+    }
+  }
+}
+
+void VllmScheduler::settle(SequenceGroup& group) {
+  if (group.num_live() == 0) {
+    if (group.state == GroupState::waiting) waiting_.erase(&group);
+    if (group.state == GroupState::running) std::erase(running_, &group);
+    group.state = GroupState::finished;
+    return;
+  }
+  // Those that had K/V may be gone while parked siblings remain: they start over from the queue.
+  const auto resident = [](const auto& sequence) { return sequence->state == SequenceState::resident; };
+  if (group.state == GroupState::running && std::ranges::none_of(group.sequences, resident)) preempt(group);
+}
+
+void VllmScheduler::abort(SequenceGroup& group) {
+  CHECK(!in_flight_ && !group.finished());
+  for (const auto& sequence : group.sequences) {
+    if (!sequence->finished()) finish_sequence(*sequence, FinishReason::abort, kv_);
+  }
+  settle(group);
+}
+
+void VllmScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
+  CHECK(!in_flight_);
+  if (sequence.finished()) return;
+  finish_sequence(sequence, FinishReason::abort, kv_);
+  settle(group);
+}
+
+SchedulerCounts VllmScheduler::counts() const {
+  SchedulerCounts out;
+  out.waiting_groups = static_cast<std::int64_t>(waiting_.size());
+  out.running_groups = static_cast<std::int64_t>(running_.size());
+  for (const SequenceGroup* group : running_) out.running_sequences += group->num_live();
+  out.preemptions = num_preemptions_;
+  return out;
+}
+
+void VllmScheduler::check_invariants() const {
+  kv_.check_invariants();
+  CHECK(std::ranges::is_sorted(running_, waiting_.key_comp()));
+  for (const SequenceGroup* group : waiting_) {
+    CHECK(group->state == GroupState::waiting && group->num_live() > 0);
+    for (const auto& sequence : group->sequences) CHECK(sequence->state != SequenceState::resident);
+  }
+  std::int32_t num_seqs = 0;
+  for (const SequenceGroup* group : running_) {
+    CHECK(group->state == GroupState::running);
+    num_seqs += group->num_reserved();
+    bool resident = false;
+    for (const auto& sequence : group->sequences) {
+      resident |= sequence->state == SequenceState::resident;
+      CHECK(sequence->num_computed_tokens <= sequence->num_tokens());
+    }
+    CHECK(resident);
+  }
+  CHECK(num_seqs <= config_.max_num_seqs);
+  CHECK(batch_.num_tokens <= config_.max_num_batched_tokens);
+}
+
+}  // namespace pagoda

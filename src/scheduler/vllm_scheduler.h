@@ -1,0 +1,73 @@
+#pragma once
+// VllmScheduler: the paper's scheduler with today's chunked prefill. Each step gives every running sequence
+// the tokens it still misses, decodes first, under one token budget; then admits waiting groups in order
+// (arrival, or priority and arrival) while blocks, sequences and tokens last, never skipping one. When
+// blocks run out, the latest group loses all of its K/V and waits again at its old place; it is recomputed
+// when it returns (§4.5). A gang comes back leader first: its siblings share the leader's blocks again as
+// soon as those are computed, and nobody new is admitted before the gang is whole.
+// If even the oldest group alone does not fit (n samples of a long answer), it parks its last sequences
+// and runs the others first: sampled sequences do not need each other.
+// Invariants: running_ is sorted by (priority, order), waiting_ too; a running group has at least one
+// resident sequence; a waiting group has none.
+// Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24) for chunked prefill, decodes first.
+// Threads: none; owned by the engine thread.
+#include <set>
+
+#include "kv_cache/kv_manager.h"
+#include "scheduler/scheduler.h"
+
+namespace pagoda {
+
+class VllmScheduler final : public Scheduler {
+ public:
+  VllmScheduler(const SchedulerConfig& config, KvManager& kv);
+
+  Status validate(const Request& request) const override;
+  void add(SequenceGroup& group) override;
+  const ScheduledBatch& schedule() override;
+  std::span<const ScheduledRef> scheduled() const override { return refs_; }
+  std::span<SequenceGroup* const> preempted() const override { return preempted_; }
+  void computed() override;
+  void update(std::span<Change> changes) override;
+  void abort(SequenceGroup& group) override;
+  void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
+  SchedulerCounts counts() const override;
+  void check_invariants() const override;
+
+ private:
+  struct Before {
+    bool by_priority = false;
+    bool operator()(const SequenceGroup* a, const SequenceGroup* b) const;
+  };
+  enum class Siblings { wait, resume };
+  enum class Room { ok, group_preempted, sequence_parked };
+
+  void schedule_group(std::size_t position, Siblings siblings);
+  // Puts `count` tokens of the sequence into the batch.
+  void take(SequenceGroup& group, Sequence& sequence, std::int32_t count);
+  Room make_room(std::size_t position, Sequence& sequence);
+  void resume_siblings(std::size_t position);
+  bool resume_sibling(std::size_t position, Sequence& sequence);
+  void admit();
+  bool try_admit(SequenceGroup& group);
+  void preempt(SequenceGroup& group);
+  void settle(SequenceGroup& group);  // after sequences of it have finished
+  bool has_parked(const SequenceGroup& group) const;
+
+  const SchedulerConfig config_;
+  KvManager& kv_;
+  const std::int64_t watermark_blocks_;  // kept free at admission, so that running groups can grow
+  std::uint64_t next_order_ = 0;
+  std::set<SequenceGroup*, Before> waiting_;
+  std::vector<SequenceGroup*> running_;
+
+  ScheduledBatch batch_;
+  std::vector<ScheduledRef> refs_;
+  std::vector<SequenceGroup*> preempted_;
+  std::int32_t tokens_left_ = 0;   // of the budget
+  std::int32_t prefill_left_ = 0;  // the same, less what the decodes of this step will take
+  bool in_flight_ = false;
+  std::int64_t num_preemptions_ = 0;
+};
+
+}  // namespace pagoda
