@@ -10,7 +10,8 @@
 namespace pagoda {
 
 // Receives a request's outputs, in order, until one has finished == true. Called on the engine thread:
-// must hand over and return at once. The number of calls is bounded by max_tokens + 1.
+// must hand over and return at once. Every call but the last brings a token or the end of a sequence, so
+// their number is bounded by best_of * (max_tokens + 1); with n = 1 by max_tokens + 1.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
@@ -19,8 +20,8 @@ class OutputSink {
 
 // What can be asked of this engine; fixed at start.
 struct EngineLimits {
-  std::int32_t max_model_len = 0;      // prompt + output tokens of one sequence
-  std::int64_t kv_cache_tokens = 0;    // token slots of the whole KV cache
+  std::int32_t max_model_len = 0;    // prompt + output tokens of one sequence
+  std::int64_t kv_cache_tokens = 0;  // token slots of the whole KV cache
   std::int32_t max_num_seqs = 0;
   std::int32_t vocab_size = 0;
 };

@@ -1,0 +1,48 @@
+#pragma once
+// EngineConfig: what the engine itself needs to know; names are the flags'. Which manager, scheduler and
+// runner stand behind the interfaces is chosen in cli/assemble.
+#include <cstdint>
+
+#include "scheduler/scheduler.h"
+
+namespace pagoda {
+
+struct EngineConfig {
+  std::int32_t max_model_len = 0;              // the model's, or less
+  std::int32_t max_num_seqs = 256;             // sequences in one step
+  std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
+  std::int32_t block_size = 16;                // 1..256
+  bool enable_prefix_caching = true;
+  bool enable_chunked_prefill = true;
+  SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
+  std::int64_t max_waiting = 1024;  // requests not yet admitted; more are refused
+  std::uint64_t seed = 0;           // draws the seeds of requests that bring none
+  std::int32_t vocab_size = 0;
+  bool log_stats = true;  // a line every 10 s while busy
+
+  SchedulerConfig scheduler_config() const {
+    return {.max_num_seqs = max_num_seqs,
+            .max_num_batched_tokens = max_num_batched_tokens,
+            .max_model_len = max_model_len,
+            .enable_chunked_prefill = enable_chunked_prefill,
+            .policy = scheduling_policy};
+  }
+};
+
+// The combinations that cannot work, naming the flag.
+inline Status validate(const EngineConfig& config) {
+  if (config.max_model_len < 2) return invalid_argument("--max-model-len must be at least 2");
+  if (config.max_num_seqs < 1) return invalid_argument("--max-num-seqs must be at least 1");
+  if (config.max_num_batched_tokens < 1)
+    return invalid_argument("--max-num-batched-tokens must be at least 1");
+  if (config.block_size < 1 || config.block_size > 256)
+    return invalid_argument("--block-size must be 1 to 256");
+  if (!config.enable_chunked_prefill && config.max_num_batched_tokens < config.max_model_len) {
+    return invalid_argument(
+        "--no-enable-chunked-prefill needs --max-num-batched-tokens of at least --max-model-len: a prompt "
+        "runs whole in one step");
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda

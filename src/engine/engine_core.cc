@@ -1,0 +1,272 @@
+#include "engine/engine_core.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/strings.h"
+
+namespace pagoda {
+
+struct EngineCore::RequestState {
+  SequenceGroup group;
+  std::unique_ptr<DecodingStrategy> strategy;
+  std::shared_ptr<OutputSink> sink;
+  RequestTimes times;
+  bool told_prompt_logprobs = false;
+  std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
+};
+
+EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Clock& clock,
+                       MetricsRegistry& registry)
+    : config_(config), parts_(std::move(parts)), clock_(clock), metrics_(registry, config, *parts_.kv) {
+  CHECK(pagoda::validate(config).ok());
+  limits_ = {.max_model_len = config.max_model_len,
+             .kv_cache_tokens = parts_.kv->num_blocks() * parts_.kv->block_size(),
+             .max_num_seqs = config.max_num_seqs,
+             .vocab_size = config.vocab_size};
+}
+
+EngineCore::~EngineCore() = default;
+
+EngineCore::RequestState& EngineCore::state_of(const SequenceGroup& group) {
+  const auto it = requests_.find(group.request.id);
+  CHECK(it != requests_.end());
+  return *it->second;
+}
+
+Status EngineCore::validate(const Request& request) const {
+  if (config_.vocab_size > 0) {
+    for (const TokenId token : request.prompt_token_ids) {
+      if (token < 0 || token >= config_.vocab_size) {
+        return invalid_argument(concat("Token id ", token, " is out of the vocabulary, which has ",
+                                       config_.vocab_size, " entries."))
+            .with_param("prompt");
+      }
+    }
+  }
+  return parts_.scheduler->validate(request);
+}
+
+Status EngineCore::submit(Request request, std::shared_ptr<OutputSink> sink) {
+  if (!status_.ok()) return status_;
+  PAGODA_RETURN_IF_ERROR(validate(request));
+  if (requests_.contains(request.id))
+    return invalid_argument("A request with this id is already being served.");
+  auto state = std::make_unique<RequestState>();
+  SequenceGroup& group = state->group;
+  group.request = std::move(request);
+  state->times.arrival = group.request.arrival_time != 0 ? group.request.arrival_time : clock_.now();
+  state->sink = std::move(sink);
+  group.seed =
+      group.sampling().seed ? *group.sampling().seed : random_bits(config_.seed, 0, ++num_drawn_seeds_);
+  if (group.wants_prompt_logprobs()) group.prompt_logprobs.emplace_back();  // the first token has none
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = ids_.next();
+  sequence->tokens = group.request.prompt_token_ids;
+  sequence->num_prompt_tokens = sequence->num_tokens();
+  group.sequences.push_back(std::move(sequence));
+  state->strategy = make_strategy(group.request, config_.max_model_len);
+  state->strategy->start(group);
+  parts_.scheduler->add(group);
+  requests_.emplace(group.request.id, std::move(state));
+  return ok_status();
+}
+
+bool EngineCore::step() {
+  if (!status_.ok()) return false;
+  const ScheduledBatch& batch = parts_.scheduler->schedule();
+  const std::span<const ScheduledRef> refs = parts_.scheduler->scheduled();
+  if (!batch.empty()) {
+    ++num_steps_;
+    const TimeNs started = clock_.now();
+    for (const ScheduledRef& ref : refs) {
+      // A group's first step is the only one in which its prompt's sequence is new to the state's times.
+      if (ref.sequence->num_output_tokens() == 0) note_started(state_of(*ref.group), started);
+    }
+  }
+  changes_.clear();
+  touched_.clear();
+  if (batch.empty()) {
+    parts_.scheduler->computed();
+    parts_.scheduler->update(changes_);
+    update_gauges(0);
+    return false;
+  }
+  StepResult result = parts_.runner->run(batch);
+  if (!result.status.ok()) {
+    parts_.scheduler->update(changes_);
+    fail_all(result.status);
+    status_ = result.status;
+    return false;
+  }
+  CHECK(result.sequences.size() == refs.size());
+  const TimeNs now = clock_.now();
+  parts_.scheduler->computed();
+  for (std::size_t i = 0; i < refs.size();) {  // group by group: a group's entries stand together
+    SequenceGroup& group = *refs[i].group;
+    RequestState& state = state_of(group);
+    sampled_.clear();
+    for (; i < refs.size() && refs[i].group == &group; ++i) {
+      if (!group.prompt_logprobs_complete())
+        collect_prompt_logprobs(group, *refs[i].sequence, result.sequences[i]);
+      if (batch.sequences[i].sample) sampled_.push_back({refs[i].sequence, &result.sequences[i]});
+    }
+    if (sampled_.empty()) continue;
+    const std::size_t begin = changes_.size();
+    state.strategy->advance(group, sampled_, ids_, changes_);
+    touched_.push_back({&state, begin, changes_.size()});
+  }
+  const std::int32_t num_batched_tokens = batch.num_tokens;
+  parts_.scheduler->update(changes_);
+  for (const Part& part : touched_) {
+    publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin), now);
+  }
+  update_gauges(num_batched_tokens);
+  return true;
+}
+
+void EngineCore::collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence,
+                                         SequenceResult& result) {
+  // Entries come in order, chunk by chunk. After a preemption the first chunks come again: only what
+  // extends the list is taken.
+  if (result.prompt_logprobs.empty()) return;
+  const std::size_t prompt = group.request.prompt_token_ids.size();
+  // computed() has run: the chunk ended at num_computed_tokens, and covers tokens up to the one after it.
+  const std::size_t end = std::min(prompt, static_cast<std::size_t>(sequence.num_computed_tokens) + 1);
+  const std::size_t first = end - result.prompt_logprobs.size();
+  for (std::size_t i = 0; i < result.prompt_logprobs.size(); ++i) {
+    if (first + i == group.prompt_logprobs.size())
+      group.prompt_logprobs.emplace_back(std::move(result.prompt_logprobs[i]));
+  }
+}
+
+void EngineCore::note_started(RequestState& state, TimeNs now) {
+  if (state.times.first_scheduled != 0) return;
+  state.times.first_scheduled = now;
+  ++num_started_;
+}
+
+void EngineCore::publish(RequestState& state, std::span<Change> changes, TimeNs now) {
+  SequenceGroup& group = state.group;
+  std::int64_t num_new = 0;
+  for (const Change& change : changes) num_new += change.verb == Verb::append ? 1 : 0;
+  if (num_new > 0) {
+    state.num_output_tokens += num_new;
+    metrics_.on_tokens(num_new);
+    if (state.times.first_token == 0) {
+      state.times.first_token = now;
+      metrics_.on_first_token(state.times, static_cast<std::int64_t>(group.request.prompt_token_ids.size()),
+                              std::max(0, group.num_cached_tokens));
+    } else {
+      metrics_.on_next_token(now - state.times.last_token);
+    }
+    state.times.last_token = now;
+  }
+  RequestOutput output;
+  state.strategy->report(group, changes, output.deltas);
+  if (group.finished()) {
+    send_last(state, std::move(output), now);
+    return;
+  }
+  if (output.deltas.empty()) return;
+  output.id = group.request.id;
+  output.num_cached_tokens = std::max(0, group.num_cached_tokens);
+  if (!state.told_prompt_logprobs) output.prompt_logprobs = std::move(group.prompt_logprobs);
+  // complete() goes by the list's size: keep that.
+  if (!state.told_prompt_logprobs) group.prompt_logprobs.resize(output.prompt_logprobs.size());
+  state.told_prompt_logprobs = true;
+  state.sink->on_output(std::move(output));
+}
+
+void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now) {
+  SequenceGroup& group = state.group;
+  CHECK(group.finished());
+  output.id = group.request.id;
+  output.num_cached_tokens = std::max(0, group.num_cached_tokens);
+  if (!state.told_prompt_logprobs && group.prompt_logprobs_complete())
+    output.prompt_logprobs = std::move(group.prompt_logprobs);
+  output.finished = true;
+  std::int64_t longest = 0;
+  FinishReason reason = FinishReason::abort;
+  for (const auto& sequence : group.sequences) {
+    longest = std::max<std::int64_t>(longest, sequence->num_output_tokens());
+    if (sequence->finish_reason && *sequence->finish_reason != FinishReason::abort)
+      reason = *sequence->finish_reason;
+  }
+  if (!output.error.ok()) reason = FinishReason::error;
+  if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
+  ++num_finished_;
+  metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
+  const std::shared_ptr<OutputSink> sink = std::move(state.sink);
+  requests_.erase(output.id);  // `state` is gone; the request's memory with it
+  sink->on_output(std::move(output));
+}
+
+void EngineCore::abort(RequestId id) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  RequestState& state = *it->second;
+  RequestOutput output;
+  for (const auto& sequence : state.group.sequences) {
+    if (sequence->finished() || sequence->index >= state.group.sampling().n) continue;
+    SequenceDelta delta;
+    delta.index = sequence->index;
+    delta.cumulative_logprob = sequence->cumulative_logprob;
+    delta.finish_reason = FinishReason::abort;
+    output.deltas.push_back(std::move(delta));
+  }
+  parts_.scheduler->abort(state.group);
+  send_last(state, std::move(output), clock_.now());
+  update_gauges(0);
+}
+
+void EngineCore::abort_sequence(RequestId id, std::int32_t index) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  RequestState& state = *it->second;
+  SequenceGroup& group = state.group;
+  const auto sequence = std::ranges::find_if(
+      group.sequences, [&](const auto& s) { return s->index == index && !s->finished(); });
+  if (sequence == group.sequences.end() || group.lockstep) return;
+  parts_.scheduler->abort_sequence(group, **sequence);
+  changes_.clear();
+  Change change{.verb = Verb::free, .group = &group, .sequence = sequence->get()};
+  change.reason = FinishReason::abort;
+  changes_.push_back(std::move(change));
+  publish(state, std::span(changes_), clock_.now());
+  update_gauges(0);
+}
+
+void EngineCore::fail_all(const Status& error) {
+  const TimeNs now = clock_.now();
+  while (!requests_.empty()) {
+    RequestState& state = *requests_.begin()->second;
+    RequestOutput output;
+    for (const auto& sequence : state.group.sequences) {
+      if (sequence->finished()) continue;
+      SequenceDelta delta;
+      delta.index = sequence->index;
+      delta.cumulative_logprob = sequence->cumulative_logprob;
+      delta.finish_reason = FinishReason::error;
+      output.deltas.push_back(std::move(delta));
+    }
+    output.error = error;
+    parts_.scheduler->abort(state.group);
+    send_last(state, std::move(output), now);
+  }
+  update_gauges(0);
+}
+
+void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
+  metrics_.on_step(parts_.scheduler->counts(), *parts_.kv, num_batched_tokens);
+}
+
+void EngineCore::check_invariants() const {
+  parts_.scheduler->check_invariants();
+  const SchedulerCounts counts = parts_.scheduler->counts();
+  CHECK(counts.waiting_groups + counts.running_groups + counts.swapped_groups == num_requests());
+  if (requests_.empty()) CHECK(parts_.kv->num_free_blocks() == parts_.kv->num_blocks());
+}
+
+}  // namespace pagoda

@@ -1,0 +1,98 @@
+#pragma once
+// EngineCore: the engine's loop body, without a thread, a clock of its own, or any waiting, so that tests
+// and the simulator drive the same code as the server:
+//
+//     schedule -> run -> computed -> decoding.advance -> scheduler.update -> publish
+//
+// It owns the requests and what serves them. It is not the queue in front of it (engine_thread.h).
+// Invariants: engine.conservation: every submitted request gets exactly one finished output.
+// engine.release: when no request is left, every KV block is free (or cached).
+// Threads: none; whoever owns it calls everything but validate(), which any thread may call.
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "decoding/strategy.h"
+#include "engine/client.h"
+#include "engine/engine_config.h"
+#include "engine/engine_metrics.h"
+#include "model_runner/model_runner.h"
+#include "scheduler/scheduler.h"
+
+namespace pagoda {
+
+struct EngineParts {
+  std::unique_ptr<KvManager> kv;
+  std::unique_ptr<Scheduler> scheduler;  // borrows kv
+  std::unique_ptr<ModelRunner> runner;
+};
+
+class EngineCore {
+ public:
+  // `config` has passed validate(). Borrows clock and registry.
+  EngineCore(const EngineConfig& config, EngineParts parts, const Clock& clock, MetricsRegistry& registry);
+  ~EngineCore();
+
+  const EngineLimits& limits() const { return limits_; }
+  // invalid_argument: the request can never be served here, naming the limit.
+  Status validate(const Request& request) const;
+
+  // Takes the request into the waiting queue, which has no bound here. On success `sink` gets every output.
+  Status submit(Request request, std::shared_ptr<OutputSink> sink);
+  // These free what is held at once (no step is in flight when they can be called).
+  void abort(RequestId id);
+  void abort_sequence(RequestId id, std::int32_t index);
+
+  // Runs one step; false when there was nothing to run, or the runner has failed (see status()).
+  bool step();
+  // Not ok once the runner has failed: every request got its final error output, nothing more will run.
+  const Status& status() const { return status_; }
+  // Ends every request with `error`.
+  void fail_all(const Status& error);
+
+  bool idle() const { return requests_.empty(); }
+  std::int64_t num_requests() const { return static_cast<std::int64_t>(requests_.size()); }
+  // Requests that have left the waiting queue for the first time, since the start, one way or another.
+  std::int64_t num_started() const { return num_started_; }
+  std::int64_t num_finished() const { return num_finished_; }
+  std::int64_t num_steps() const { return num_steps_; }
+
+  const KvManager& kv() const { return *parts_.kv; }
+  KvManager& kv() { return *parts_.kv; }
+  const Scheduler& scheduler() const { return *parts_.scheduler; }
+  const EngineMetrics& metrics() const { return metrics_; }
+  void check_invariants() const;
+
+ private:
+  struct RequestState;
+  RequestState& state_of(const SequenceGroup& group);
+  void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
+  void publish(RequestState& state, std::span<Change> changes, TimeNs now);
+  void note_started(RequestState& state, TimeNs now);
+  void send_last(RequestState& state, RequestOutput output, TimeNs now);
+  void update_gauges(std::int32_t num_batched_tokens);
+
+  const EngineConfig config_;
+  EngineParts parts_;
+  const Clock& clock_;
+  EngineMetrics metrics_;
+  EngineLimits limits_;
+  Status status_;
+  std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
+  SequenceIds ids_;
+  std::uint64_t num_drawn_seeds_ = 0;
+  std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
+
+  // Kept between steps for their capacity.
+  std::vector<Change> changes_;
+  std::vector<SampledSequence> sampled_;
+  struct Part {  // of changes_, of one group
+    RequestState* state;
+    std::size_t begin, end;
+  };
+  std::vector<Part> touched_;
+};
+
+}  // namespace pagoda

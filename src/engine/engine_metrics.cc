@@ -1,0 +1,147 @@
+#include "engine/engine_metrics.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+const std::vector<double> kFirstToken{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
+                                      1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
+const std::vector<double> kPerToken{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
+                                    0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
+const std::vector<double> kLatency{0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
+                                   30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
+
+// 1, 2, 5, 10, 20, 50 … up to `limit`.
+std::vector<double> one_two_five(std::int32_t limit) {
+  std::vector<double> out;
+  for (std::int64_t power = 1; power <= limit; power *= 10) {
+    for (const std::int64_t mantissa : {1, 2, 5}) {
+      if (mantissa * power <= limit) out.push_back(static_cast<double>(mantissa * power));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, const KvManager& kv)
+    : running_(r.gauge("num_requests_running", "Number of requests in model execution batches.")),
+      waiting_(r.gauge("num_requests_waiting", "Number of requests waiting to be processed.")),
+      swapped_(r.gauge("num_requests_swapped", "Number of requests swapped out to the swap space.")),
+      kv_usage_(r.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")),
+      preemptions_(r.counter("num_preemptions", "Cumulative number of preemptions from the engine.")),
+      prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
+      prompt_tokens_cached_(
+          r.counter("prompt_tokens_cached", "Number of prompt tokens taken from the prefix cache.")),
+      generation_tokens_(r.counter("generation_tokens", "Number of generation tokens processed.")),
+      cache_queries_(
+          r.counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.")),
+      cache_hits_(r.counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.")),
+      success_stop_(r.counter("request_success", "Count of finished requests.", "finished_reason=\"stop\"")),
+      success_length_(
+          r.counter("request_success", "Count of finished requests.", "finished_reason=\"length\"")),
+      success_abort_(
+          r.counter("request_success", "Count of finished requests.", "finished_reason=\"abort\"")),
+      success_error_(
+          r.counter("request_success", "Count of finished requests.", "finished_reason=\"error\"")),
+      first_token_(r.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.",
+                               kFirstToken)),
+      inter_token_(r.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.",
+                               kPerToken)),
+      per_output_token_(r.histogram("request_time_per_output_token_seconds",
+                                    "Histogram of time per output token in seconds per request.", kPerToken)),
+      latency_(r.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.",
+                           kLatency)),
+      queue_(r.histogram("request_queue_time_seconds",
+                         "Histogram of time spent in WAITING phase for request.", kLatency)),
+      inference_(r.histogram("request_inference_time_seconds",
+                             "Histogram of time spent in RUNNING phase for request.", kLatency)),
+      prefill_(r.histogram("request_prefill_time_seconds",
+                           "Histogram of time spent in PREFILL phase for request.", kLatency)),
+      decode_(r.histogram("request_decode_time_seconds",
+                          "Histogram of time spent in DECODE phase for request.", kLatency)),
+      request_prompt_tokens_(r.histogram("request_prompt_tokens", "Number of prefill tokens processed.",
+                                         one_two_five(config.max_model_len))),
+      request_generation_tokens_(r.histogram("request_generation_tokens",
+                                             "Number of generation tokens processed.",
+                                             one_two_five(config.max_model_len))),
+      max_generation_tokens_(r.histogram("request_max_num_generation_tokens",
+                                         "Histogram of maximum number of requested generation tokens.",
+                                         one_two_five(config.max_model_len))),
+      params_n_(r.histogram("request_params_n", "Histogram of the n request parameter.", {1, 2, 5, 10, 20})),
+      params_max_tokens_(r.histogram("request_params_max_tokens",
+                                     "Histogram of the max_tokens request parameter.",
+                                     one_two_five(config.max_model_len))),
+      iteration_tokens_(r.histogram("iteration_tokens_total",
+                                    "Histogram of number of tokens per engine_step.",
+                                    {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384})) {
+  r.gauge("cache_config_info", "Information of the KV cache configuration.",
+          concat("block_size=\"", kv.block_size(), "\",enable_prefix_caching=\"",
+                 config.enable_prefix_caching ? "True" : "False", "\",num_gpu_blocks=\"", kv.num_blocks(),
+                 "\",num_blocks=\"", kv.num_blocks(), "\""))
+      .set(1);
+}
+
+void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
+                            std::int32_t num_batched_tokens) {
+  running_.set(static_cast<double>(counts.running_groups));
+  waiting_.set(static_cast<double>(counts.waiting_groups));
+  swapped_.set(static_cast<double>(counts.swapped_groups));
+  kv_usage_.set(static_cast<double>(kv.num_blocks() - kv.num_free_blocks()) /
+                static_cast<double>(kv.num_blocks()));
+  preemptions_.add(static_cast<double>(counts.preemptions - seen_preemptions_));
+  seen_preemptions_ = counts.preemptions;
+  const PrefixCacheStats cache = kv.prefix_cache_stats();
+  cache_queries_.add(static_cast<double>(cache.queries - seen_cache_.queries));
+  cache_hits_.add(static_cast<double>(cache.hits - seen_cache_.hits));
+  seen_cache_ = cache;
+  if (num_batched_tokens > 0) iteration_tokens_.observe(num_batched_tokens);
+}
+
+void EngineMetrics::on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,
+                                   std::int64_t num_cached_tokens) {
+  first_token_.observe(to_seconds(times.first_token - times.arrival));
+  prompt_tokens_.add(static_cast<double>(num_prompt_tokens));
+  prompt_tokens_cached_.add(static_cast<double>(num_cached_tokens));
+}
+
+void EngineMetrics::on_next_token(TimeNs since_last) { inter_token_.observe(to_seconds(since_last)); }
+
+void EngineMetrics::on_finished(const RequestTimes& times, TimeNs now, const Request& request,
+                                std::int64_t longest_output, std::int64_t total_output, FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      success_stop_.add();
+      break;
+    case FinishReason::length:
+      success_length_.add();
+      break;
+    case FinishReason::abort:
+      success_abort_.add();
+      break;
+    case FinishReason::error:
+      success_error_.add();
+      break;
+  }
+  latency_.observe(to_seconds(now - times.arrival));
+  if (times.first_scheduled != 0) queue_.observe(to_seconds(times.first_scheduled - times.arrival));
+  if (times.first_token != 0) {
+    inference_.observe(to_seconds(times.last_token - times.first_scheduled));
+    prefill_.observe(to_seconds(times.first_token - times.first_scheduled));
+    decode_.observe(to_seconds(times.last_token - times.first_token));
+    if (longest_output > 1) {
+      per_output_token_.observe(to_seconds(times.last_token - times.first_token) /
+                                static_cast<double>(longest_output - 1));
+    }
+  }
+  request_prompt_tokens_.observe(static_cast<double>(request.prompt_token_ids.size()));
+  request_generation_tokens_.observe(static_cast<double>(total_output));
+  max_generation_tokens_.observe(static_cast<double>(longest_output));
+  params_n_.observe(request.sampling.n);
+  params_max_tokens_.observe(request.sampling.max_tokens);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,46 @@
+#pragma once
+// EngineMetrics: the engine's counters, gauges and histograms, under vLLM's names and buckets, so that
+// dashboards made for it read ours.
+// Threads: updated by the engine thread, exposed by any.
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "engine/engine_config.h"
+#include "kv_cache/kv_manager.h"
+#include "request/request_output.h"
+
+namespace pagoda {
+
+// When what happened to one request; 0 where it has not yet.
+struct RequestTimes {
+  TimeNs arrival = 0, first_scheduled = 0, first_token = 0, last_token = 0;
+};
+
+class EngineMetrics {
+ public:
+  EngineMetrics(MetricsRegistry& registry, const EngineConfig& config, const KvManager& kv);
+
+  void on_step(const SchedulerCounts& counts, const KvManager& kv, std::int32_t num_batched_tokens);
+  void on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,
+                      std::int64_t num_cached_tokens);
+  void on_next_token(TimeNs since_last);
+  void on_tokens(std::int64_t count) { generation_tokens_.add(static_cast<double>(count)); }
+  void on_finished(const RequestTimes& times, TimeNs now, const Request& request, std::int64_t longest_output,
+                   std::int64_t total_output, FinishReason reason);
+
+  double prompt_tokens() const { return prompt_tokens_.value(); }
+  double generation_tokens() const { return generation_tokens_.value(); }
+
+ private:
+  Gauge &running_, &waiting_, &swapped_, &kv_usage_;
+  Counter &preemptions_, &prompt_tokens_, &prompt_tokens_cached_, &generation_tokens_, &cache_queries_,
+      &cache_hits_;
+  Counter &success_stop_, &success_length_, &success_abort_, &success_error_;
+  Histogram &first_token_, &inter_token_, &per_output_token_, &latency_, &queue_, &inference_, &prefill_,
+      &decode_;
+  Histogram &request_prompt_tokens_, &request_generation_tokens_, &max_generation_tokens_, &params_n_,
+      &params_max_tokens_, &iteration_tokens_;
+  std::int64_t seen_preemptions_ = 0;
+  PrefixCacheStats seen_cache_;
+};
+
+}  // namespace pagoda

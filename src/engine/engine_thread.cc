@@ -1,0 +1,158 @@
+#include "engine/engine_thread.h"
+
+#include <exception>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+constexpr TimeNs kLogIntervalNs = 10'000'000'000;
+const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
+}  // namespace
+
+EngineThread::EngineThread(const EngineConfig& config, std::unique_ptr<EngineCore> core)
+    : config_(config), core_(std::move(core)), inbox_(static_cast<std::size_t>(config.max_waiting)) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+EngineThread::~EngineThread() { stop(); }
+
+Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
+  if (!healthy()) return kEngineDead;
+  if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
+  PAGODA_RETURN_IF_ERROR(core_->validate(request));
+  const std::int64_t accepted = num_accepted_.fetch_add(1) + 1;
+  Message message = Submit{std::move(request), std::move(sink)};
+  if (accepted - num_started_.load() <= config_.max_waiting && inbox_.try_push(std::move(message)))
+    return ok_status();
+  num_accepted_.fetch_sub(1);
+  if (!healthy()) return kEngineDead;
+  if (inbox_.closed()) return unavailable("The server is shutting down.");
+  return resource_exhausted(
+             concat("The queue is full: ", config_.max_waiting, " requests are waiting. Try again later."))
+      .with_reason("queue_full");
+}
+
+void EngineThread::abort(RequestId id) { inbox_.push_control(Abort{id}); }
+
+void EngineThread::abort_sequence(RequestId id, std::int32_t index) {
+  inbox_.push_control(AbortSequence{id, index});
+}
+
+void EngineThread::handle(Message&& message) {
+  if (auto* submit = std::get_if<Submit>(&message)) {
+    const RequestId id = submit->request.id;
+    const Status status = core_->submit(std::move(submit->request), submit->sink);
+    if (status.ok()) return;
+    submit->request.id = id;
+    fail(*submit, status);
+  } else if (const auto* abort = std::get_if<Abort>(&message)) {
+    core_->abort(abort->id);
+  } else if (const auto* sequence = std::get_if<AbortSequence>(&message)) {
+    core_->abort_sequence(sequence->id, sequence->index);
+  }
+}
+
+void EngineThread::fail(Submit& submit, const Status& error) {
+  ++num_refused_late_;
+  RequestOutput output;
+  output.id = submit.request.id;
+  output.error = error;
+  output.finished = true;
+  submit.sink->on_output(std::move(output));
+}
+
+void EngineThread::publish_progress() {
+  num_started_.store(core_->num_started() + num_refused_late_);
+  const std::int64_t ended = core_->num_finished() + num_refused_late_;
+  if (num_ended_.exchange(ended) == ended) return;
+  {
+    std::lock_guard lock(idle_mutex_);
+  }  // a waiter is before its check, or asleep
+  idle_.notify_all();
+}
+
+void EngineThread::loop() {
+  Status failure;
+  try {
+    serve();
+    failure = core_->status();
+  } catch (const std::exception& error) {  // e.g. out of memory inside the runner
+    failure = internal_error("The engine has failed.");
+    log_error("engine", concat("the engine thread ends: ", error.what()));
+  }
+  if (!failure.ok()) {
+    log_error("engine", concat("the model runner failed: ", failure.message()));
+    dead_.store(true, std::memory_order_release);
+  }
+  // From here on nobody can put anything in; what is in gets its answer.
+  inbox_.close();
+  core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
+  for (Message& message : inbox_.drain()) {
+    if (auto* submit = std::get_if<Submit>(&message))
+      fail(*submit, failure.ok() ? unavailable("The server is shutting down.") : kEngineDead);
+  }
+  publish_progress();
+}
+
+void EngineThread::serve() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    if (core_->idle() && !inbox_.wait()) return;
+    for (Message& message : inbox_.drain()) handle(std::move(message));
+    core_->step();
+    publish_progress();
+    if (!core_->status().ok()) return;
+    log_stats();
+  }
+}
+
+bool EngineThread::wait_idle(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(idle_mutex_);
+  return idle_.wait_for(lock, timeout, [this] { return num_ended_.load() >= num_accepted_.load(); });
+}
+
+void EngineThread::stop() {
+  std::lock_guard lock(stop_mutex_);
+  draining_.store(true, std::memory_order_release);
+  stopping_.store(true, std::memory_order_release);
+  inbox_.close();
+  if (thread_.joinable()) thread_.join();
+}
+
+void EngineThread::log_stats() {
+  if (!config_.log_stats) return;
+  const TimeNs now = wall_.now();
+  if (last_log_ == 0 || (now - last_log_ >= 2 * kLogIntervalNs)) {  // first step, or first after idling
+    last_log_ = now;
+    logged_prompt_tokens_ = core_->metrics().prompt_tokens();
+    logged_generation_tokens_ = core_->metrics().generation_tokens();
+    logged_cache_ = core_->kv().prefix_cache_stats();
+    return;
+  }
+  if (now - last_log_ < kLogIntervalNs) return;
+  const double seconds = to_seconds(now - last_log_);
+  const double prompt = core_->metrics().prompt_tokens(), generation = core_->metrics().generation_tokens();
+  const SchedulerCounts counts = core_->scheduler().counts();
+  const KvManager& kv = core_->kv();
+  const PrefixCacheStats cache = kv.prefix_cache_stats();
+  const std::int64_t queries = cache.queries - logged_cache_.queries, hits = cache.hits - logged_cache_.hits;
+  log_info(
+      "engine",
+      concat("Avg prompt throughput: ", fixed((prompt - logged_prompt_tokens_) / seconds, 1),
+             " tokens/s, Avg generation throughput: ",
+             fixed((generation - logged_generation_tokens_) / seconds, 1), " tokens/s, Running: ",
+             counts.running_groups, " reqs, Waiting: ", counts.waiting_groups, " reqs, KV cache usage: ",
+             fixed(100.0 * (1.0 -
+                            static_cast<double>(kv.num_free_blocks()) / static_cast<double>(kv.num_blocks())),
+                   1),
+             "%, Prefix cache hit rate: ",
+             fixed(queries > 0 ? 100.0 * static_cast<double>(hits) / static_cast<double>(queries) : 0.0, 1),
+             "%"));
+  last_log_ = now;
+  logged_prompt_tokens_ = prompt;
+  logged_generation_tokens_ = generation;
+  logged_cache_ = cache;
+}
+
+}  // namespace pagoda
