@@ -1,0 +1,346 @@
+// Goal: weights that are missing, misshapen or stored differently are refused or read by name, and the rotary
+// frequencies follow the published formulas. Whole forward passes are compared in
+// model_runner/golden_test.cc.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <numbers>
+
+#include "models/architecture.h"
+#include "models/decoder.h"
+#include "models/rope_table.h"
+#include "models/weight_reader.h"
+
+namespace pagoda {
+namespace {
+
+class FakeSource final : public ModelSource {
+ public:
+  explicit FakeSource(ModelFormat format = ModelFormat::hugging_face) : format_(format) {}
+
+  // `seed` makes the tensors differ.
+  void add(const std::string& name, std::vector<std::int64_t> shape, float seed = 1) {
+    TensorView view;
+    view.shape = std::move(shape);
+    std::vector<float>& values = values_[name];
+    values.clear();
+    for (std::int64_t i = 0; i < view.elements(); ++i) {
+      values.push_back(std::sin(seed * 17 + static_cast<float>(i) * 1.7f));
+    }
+    view.data = reinterpret_cast<const std::byte*>(values.data());
+    tensors_[name] = view;
+  }
+  void remove(const std::string& name) { tensors_.erase(name); }
+  void set_type(const std::string& name, DType dtype) { tensors_[name].dtype = dtype; }
+  std::vector<float>& values(const std::string& name) { return values_[name]; }
+
+  ModelFormat format() const override { return format_; }
+  const ModelConfig& config() const override { return config_; }
+  const TensorView* find(std::string_view name) const override {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? nullptr : &found->second;
+  }
+  std::vector<std::string> tensor_names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, view] : tensors_) names.push_back(name);
+    return names;
+  }
+  const std::string& path() const override { return path_; }
+
+  ModelConfig config_;
+
+ private:
+  ModelFormat format_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::map<std::string, std::vector<float>> values_;
+  std::string path_ = "fake";
+};
+
+constexpr std::int32_t kVocab = 10, kHidden = 8, kInner = 12, kHeads = 2, kHeadSize = 4, kPositions = 20;
+
+FakeSource llama_source() {
+  FakeSource source;
+  ModelConfig& config = source.config_;
+  config.architecture = "llama";
+  config.activation = "silu";
+  config.vocab_size = kVocab;
+  config.hidden_size = config.embedding_size = kHidden;
+  config.num_layers = 1;
+  config.num_heads = kHeads;
+  config.num_kv_heads = 1;
+  config.head_size = config.rotary_size = kHeadSize;
+  config.intermediate_size = kInner;
+  config.max_positions = kPositions;
+  source.add("model.embed_tokens.weight", {kVocab, kHidden}, 1);
+  source.add("model.norm.weight", {kHidden}, 2);
+  source.add("lm_head.weight", {kVocab, kHidden}, 3);
+  const std::string layer = "model.layers.0.";
+  source.add(layer + "input_layernorm.weight", {kHidden}, 4);
+  source.add(layer + "post_attention_layernorm.weight", {kHidden}, 5);
+  source.add(layer + "self_attn.q_proj.weight", {kHeads * kHeadSize, kHidden}, 6);
+  source.add(layer + "self_attn.k_proj.weight", {kHeadSize, kHidden}, 7);
+  source.add(layer + "self_attn.v_proj.weight", {kHeadSize, kHidden}, 8);
+  source.add(layer + "self_attn.o_proj.weight", {kHidden, kHeads * kHeadSize}, 9);
+  source.add(layer + "mlp.gate_proj.weight", {kInner, kHidden}, 10);
+  source.add(layer + "mlp.up_proj.weight", {kInner, kHidden}, 11);
+  source.add(layer + "mlp.down_proj.weight", {kHidden, kInner}, 12);
+  return source;
+}
+
+std::string load_error(const FakeSource& source, std::string_view dtype = "float32") {
+  const auto decoder = Decoder::load(KernelContext{}, source, dtype, 16);
+  return decoder ? std::string() : decoder.error().message();
+}
+
+std::vector<float> logits_of(const FakeSource& source, const std::vector<std::int32_t>& ids) {
+  auto decoder = Decoder::load(KernelContext{}, source, "float32", 16);
+  EXPECT_TRUE(decoder) << decoder.error().message();
+  const DecoderConfig& config = (*decoder)->config();
+  const KvLayout layout = {.dtype = DType::f32,
+                           .num_layers = config.num_layers,
+                           .num_kv_heads = config.num_kv_heads,
+                           .head_size = config.head_size,
+                           .block_size = 16};
+  auto cache = Memory::reserve(layout.block_bytes());
+  EXPECT_TRUE(cache);
+  std::vector<std::int32_t> positions, rows;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    positions.push_back(static_cast<std::int32_t>(i));
+    rows.push_back(static_cast<std::int32_t>(i));
+  }
+  const std::int32_t table = 0;
+  const auto count = static_cast<std::int32_t>(ids.size());
+  const AttentionSequence sequence = {
+      .query_start = 0, .num_queries = count, .context_len = count, .block_table = &table};
+  (*decoder)->forward({.token_ids = ids,
+                       .positions = positions,
+                       .sequences = std::span(&sequence, 1),
+                       .output_rows = rows,
+                       .layout = layout,
+                       .cache = cache->data()});
+  std::vector<float> logits(ids.size() * static_cast<std::size_t>(config.vocab_size));
+  (*decoder)->logits(0, count, logits.data());
+  return logits;
+}
+
+TEST(Architectures, UnknownOnesAreRefusedWithTheList) {
+  const auto found = find_architecture("mamba");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), StatusCode::unimplemented);
+  EXPECT_NE(found.error().message().find("'mamba'"), std::string::npos);
+  for (const char* name : {"gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"}) {
+    EXPECT_NE(found.error().message().find(name), std::string::npos) << name;
+    ASSERT_TRUE(find_architecture(name));
+    EXPECT_EQ((*find_architecture(name))->name, name);
+  }
+}
+
+TEST(Architectures, UnknownActivationsAreRefused) {
+  FakeSource source = llama_source();
+  source.config_.activation = "xielu";
+  EXPECT_NE(load_error(source).find("'xielu'"), std::string::npos);
+}
+
+TEST(Load, EveryMissingTensorIsNamed) {
+  const FakeSource whole = llama_source();
+  EXPECT_EQ(load_error(whole), "");
+  for (const std::string& name : whole.tensor_names()) {
+    FakeSource source = llama_source();
+    source.remove(name);
+    EXPECT_EQ(load_error(source), "tensor '" + name + "' is missing");
+  }
+}
+
+TEST(Load, EveryMisshapenTensorIsNamedWithBothShapes) {
+  for (const std::string& name : llama_source().tensor_names()) {
+    FakeSource source = llama_source();
+    const std::vector<std::int64_t> shape = source.find(name)->shape;
+    std::vector<std::int64_t> wrong = shape;
+    wrong.back() += 1;
+    source.add(name, wrong);
+    const std::string message = load_error(source);
+    EXPECT_NE(message.find("'" + name + "'"), std::string::npos) << message;
+    EXPECT_NE(message.find(std::to_string(wrong.back()) + "]"), std::string::npos) << message;
+    EXPECT_NE(message.find(std::to_string(shape.back()) + "]"), std::string::npos) << message;
+    wrong = shape;
+    wrong.push_back(1);
+    source.add(name, wrong);
+    EXPECT_NE(load_error(source), "") << name;
+  }
+}
+
+TEST(Load, OddSizesAreRefused) {
+  const auto broken = [](auto change) {
+    FakeSource source = llama_source();
+    change(source.config_);
+    return load_error(source);
+  };
+  EXPECT_NE(broken([](ModelConfig& c) { c.num_kv_heads = 3; }), "");
+  EXPECT_NE(broken([](ModelConfig& c) { c.rotary_size = 3; }), "");
+  EXPECT_NE(broken([](ModelConfig& c) { c.rotary_size = 6; }), "");
+  EXPECT_NE(broken([](ModelConfig& c) { c.vocab_size = 0; }), "");
+  EXPECT_NE(broken([](ModelConfig& c) { c.hidden_size = -4; }), "");
+  EXPECT_NE(broken([](ModelConfig& c) { c.intermediate_size = 1 << 30; }), "");
+}
+
+TEST(Load, IntegerTensorsAreRefused) {
+  FakeSource source = llama_source();
+  source.set_type("model.norm.weight", DType::i32);
+  EXPECT_NE(load_error(source).find("I32"), std::string::npos);
+}
+
+TEST(Load, TensorsWithoutMeaningAreListedAndBuffersAreNot) {
+  FakeSource source = llama_source();
+  source.add("model.layers.0.self_attn.rotary_emb.inv_freq", {2});
+  source.add("model.vision_tower.weight", {2});
+  const auto decoder = Decoder::load(KernelContext{}, source, "float32", 16);
+  ASSERT_TRUE(decoder);
+  EXPECT_EQ((*decoder)->weights().ignored_tensors, std::vector<std::string>{"model.vision_tower.weight"});
+}
+
+TEST(Load, ATiedHeadIsTheEmbeddingEvenIfOneIsStored) {
+  FakeSource source = llama_source();
+  const std::vector<float> untied = logits_of(source, {1, 2});
+  source.config_.tie_embeddings = true;
+  const std::vector<float> tied = logits_of(source, {1, 2});
+  EXPECT_NE(tied, untied);
+  FakeSource same = llama_source();
+  same.add("lm_head.weight", {kVocab, kHidden}, 1);  // the embedding's seed
+  EXPECT_EQ(logits_of(same, {1, 2}), tied);
+}
+
+TEST(Load, AnOptionalPrefixMayBeMissing) {
+  const FakeSource whole = llama_source();
+  FakeSource bare;
+  bare.config_ = whole.config_;
+  float seed[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const std::map<std::string, float> seeds = {{"model.embed_tokens.weight", seed[0]},
+                                              {"model.norm.weight", seed[1]},
+                                              {"lm_head.weight", seed[2]},
+                                              {"model.layers.0.input_layernorm.weight", seed[3]},
+                                              {"model.layers.0.post_attention_layernorm.weight", seed[4]},
+                                              {"model.layers.0.self_attn.q_proj.weight", seed[5]},
+                                              {"model.layers.0.self_attn.k_proj.weight", seed[6]},
+                                              {"model.layers.0.self_attn.v_proj.weight", seed[7]},
+                                              {"model.layers.0.self_attn.o_proj.weight", seed[8]},
+                                              {"model.layers.0.mlp.gate_proj.weight", seed[9]},
+                                              {"model.layers.0.mlp.up_proj.weight", seed[10]},
+                                              {"model.layers.0.mlp.down_proj.weight", seed[11]}};
+  for (const auto& [name, value] : seeds) {
+    bare.add(name.starts_with("model.") ? name.substr(6) : name, whole.find(name)->shape, value);
+  }
+  EXPECT_EQ(logits_of(bare, {3, 1, 4}), logits_of(whole, {3, 1, 4}));
+  const auto decoder = Decoder::load(KernelContext{}, bare, "float32", 16);
+  EXPECT_TRUE((*decoder)->weights().ignored_tensors.empty());
+}
+
+TEST(Load, InterleavedRowsAreBroughtInOrderBiasesToo) {
+  FakeSource plain = llama_source();
+  const std::string layer = "model.layers.0.self_attn.";
+  plain.add(layer + "q_proj.bias", {kHeads * kHeadSize}, 21);
+  plain.add(layer + "k_proj.bias", {kHeadSize}, 22);
+  const std::vector<float> expected = logits_of(plain, {1, 5, 7, 2});
+  FakeSource stored = llama_source();
+  stored.add(layer + "q_proj.bias", {kHeads * kHeadSize}, 21);
+  stored.add(layer + "k_proj.bias", {kHeadSize}, 22);
+  const auto interleave = [&](const std::string& name, std::size_t heads, std::size_t width) {
+    const std::vector<float> before = stored.values(name);
+    std::vector<float>& after = stored.values(name);
+    const std::size_t half = kHeadSize / 2;
+    for (std::size_t row = 0; row < heads * kHeadSize; ++row) {
+      const std::size_t head = row / kHeadSize, d = row % kHeadSize;
+      const std::size_t to = head * kHeadSize + (d < half ? 2 * d : 2 * (d - half) + 1);
+      std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(row * width), width,
+                  after.begin() + static_cast<std::ptrdiff_t>(to * width));
+    }
+  };
+  interleave(layer + "q_proj.weight", kHeads, kHidden);
+  interleave(layer + "k_proj.weight", 1, kHidden);
+  interleave(layer + "q_proj.bias", kHeads, 1);
+  interleave(layer + "k_proj.bias", 1, 1);
+  EXPECT_NE(logits_of(stored, {1, 5, 7, 2}), expected);
+  stored.config_.rope_interleaved_rows = true;
+  EXPECT_EQ(logits_of(stored, {1, 5, 7, 2}), expected);
+}
+
+TEST(Load, OneBiasAmongThreeFillsTheOthersWithZero) {
+  FakeSource one = llama_source(), all = llama_source();
+  const std::string layer = "model.layers.0.self_attn.";
+  one.add(layer + "k_proj.bias", {kHeadSize}, 5);
+  all.add(layer + "k_proj.bias", {kHeadSize}, 5);
+  all.add(layer + "q_proj.bias", {kHeads * kHeadSize});
+  all.add(layer + "v_proj.bias", {kHeadSize});
+  std::fill(all.values(layer + "q_proj.bias").begin(), all.values(layer + "q_proj.bias").end(), 0.0f);
+  std::fill(all.values(layer + "v_proj.bias").begin(), all.values(layer + "v_proj.bias").end(), 0.0f);
+  EXPECT_EQ(logits_of(one, {1, 2, 3}), logits_of(all, {1, 2, 3}));
+  EXPECT_NE(logits_of(one, {1, 2, 3}), logits_of(llama_source(), {1, 2, 3}));
+}
+
+TEST(Decoder, OutputRowsAreThoseAskedFor) {
+  const FakeSource source = llama_source();
+  const std::vector<float> all = logits_of(source, {4, 4, 1, 9, 0});
+  auto decoder = Decoder::load(KernelContext{}, source, "float32", 16);
+  ASSERT_TRUE(decoder);
+  const KvLayout layout = {
+      .dtype = DType::f32, .num_layers = 1, .num_kv_heads = 1, .head_size = kHeadSize, .block_size = 16};
+  auto cache = Memory::reserve(layout.block_bytes());
+  const std::vector<std::int32_t> ids = {4, 4, 1, 9, 0}, positions = {0, 1, 2, 3, 4}, rows = {1, 4};
+  const std::int32_t table = 0;
+  const AttentionSequence sequence = {
+      .query_start = 0, .num_queries = 5, .context_len = 5, .block_table = &table};
+  (*decoder)->forward({.token_ids = ids,
+                       .positions = positions,
+                       .sequences = std::span(&sequence, 1),
+                       .output_rows = rows,
+                       .layout = layout,
+                       .cache = cache->data()});
+  std::vector<float> got(kVocab);
+  for (std::size_t i = 0; i < 2; ++i) {
+    (*decoder)->logits(static_cast<std::int64_t>(i), 1, got.data());
+    const auto* expected = all.data() + rows[i] * kVocab;
+    EXPECT_EQ(got, std::vector<float>(expected, expected + kVocab));
+  }
+}
+
+TEST(Rope, FrequenciesFollowTheFormulas) {
+  RopeConfig config = {.theta = 10000, .rotary_size = 8};
+  const std::vector<double> plain = rope_frequencies(config, {});
+  ASSERT_EQ(plain.size(), 4u);
+  EXPECT_DOUBLE_EQ(plain[0], 1);
+  EXPECT_NEAR(plain[1], 0.1, 1e-12);
+  EXPECT_NEAR(plain[3], 0.001, 1e-12);
+  config.scaling = RopeScaling::linear;
+  config.factor = 4;
+  EXPECT_NEAR(rope_frequencies(config, {})[1], 0.025, 1e-12);
+  // llama3: short wavelengths stay, long ones are divided, those between are blended.
+  config.scaling = RopeScaling::llama3;
+  config.low_freq_factor = 1;
+  config.high_freq_factor = 4;
+  config.original_positions = 100;
+  const std::vector<double> scaled = rope_frequencies(config, {});
+  EXPECT_DOUBLE_EQ(scaled[0], 1);                           // wavelength 6.3 < 100 / 4
+  const double turns = 100 * 0.1 / (2 * std::numbers::pi);  // wavelength 62.8, between 25 and 100
+  const double smooth = (turns - 1) / 3;
+  EXPECT_NEAR(scaled[1], (1 - smooth) * 0.1 / 4 + smooth * 0.1, 1e-12);
+  EXPECT_NEAR(scaled[3], 0.001 / 4, 1e-12);
+  // Factors from the file replace the formula.
+  const std::vector<float> factors = {1, 2, 4, 8};
+  EXPECT_NEAR(rope_frequencies(config, factors)[3], 0.001 / 8, 1e-12);
+}
+
+TEST(Rope, RowsAppearAsPositionsAreReachedAndStay) {
+  const RopeConfig config = {.theta = 100, .rotary_size = 4};
+  auto table = RopeTable::create(config, {}, 200);
+  ASSERT_TRUE(table);
+  const float* rows = table->rows(KernelContext{}, 3);
+  EXPECT_FLOAT_EQ(rows[0], 1);
+  EXPECT_FLOAT_EQ(rows[2 * 4], std::cos(2.0f));
+  EXPECT_FLOAT_EQ(rows[2 * 4 + 3], std::sin(0.2f));
+  EXPECT_EQ(table->rows(KernelContext{}, 200), rows);
+  EXPECT_FLOAT_EQ(rows[199 * 4], static_cast<float>(std::cos(199.0)));
+  EXPECT_FLOAT_EQ(rows[2 * 4 + 3], std::sin(0.2f));
+}
+
+}  // namespace
+}  // namespace pagoda
