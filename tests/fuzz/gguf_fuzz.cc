@@ -1,0 +1,27 @@
+// Any bytes as a GGUF file: parsed, read to the last tensor byte, turned into a ModelConfig.
+// links: loader
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "loader/gguf.h"
+#include "loader/gguf_config.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const pagoda::Result<pagoda::GgufFile> file = pagoda::GgufFile::parse(std::as_bytes(std::span(data, size)));
+  if (!file) return file.error().message().empty() ? std::abort(), 0 : 0;
+  // Tensors may share bytes: read a budget of them, so that overlap cannot make one input take for ever.
+  std::int64_t budget = 1 << 20;
+  volatile unsigned sum = 0;
+  for (const auto& [name, tensor] : file->tensors()) {
+    if (tensor.bytes() < 0) std::abort();
+    for (std::int64_t i = 0; i < tensor.bytes() && budget > 0; ++i, --budget) {
+      sum = sum + std::to_integer<unsigned>(tensor.data[i]);
+    }
+    if (tensor.bytes() > 0) sum = sum + std::to_integer<unsigned>(tensor.data[tensor.bytes() - 1]);
+  }
+  const pagoda::Result<pagoda::ModelConfig> config = pagoda::gguf_config(*file);
+  if (config && config->num_heads % config->num_kv_heads != 0) std::abort();
+  (void)file->check_supported();
+  return 0;
+}
