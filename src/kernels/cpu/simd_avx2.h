@@ -67,6 +67,12 @@ PAGODA_INLINE F keep_range(F x, int first, int last, F other) {
 }
 PAGODA_INLINE F sqrt(F x) { return {_mm256_sqrt_ps(x.lo), _mm256_sqrt_ps(x.hi)}; }
 
+PAGODA_INLINE unsigned greater(F a, F b) {  // a bit per lane
+  const int lo = _mm256_movemask_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ));
+  const int hi = _mm256_movemask_ps(_mm256_cmp_ps(a.hi, b.hi, _CMP_GT_OQ));
+  return static_cast<unsigned>(lo | hi << 8);
+}
+
 PAGODA_INLINE I izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 PAGODA_INLINE I iset1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 PAGODA_INLINE F to_float(I x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }

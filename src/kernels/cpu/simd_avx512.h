@@ -50,6 +50,8 @@ PAGODA_INLINE F keep_range(F x, int first, int last, F other) {
 }
 PAGODA_INLINE F sqrt(F x) { return _mm512_sqrt_ps(x); }
 
+PAGODA_INLINE unsigned greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }  // a bit per lane
+
 PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
 PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
 PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }

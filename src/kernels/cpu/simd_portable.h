@@ -89,6 +89,12 @@ PAGODA_INLINE F sqrt(const F& x) {
   return map([&](int i) { return std::sqrt(x.v[i]); });
 }
 
+PAGODA_INLINE unsigned greater(const F& a, const F& b) {  // a bit per lane
+  unsigned mask = 0;
+  for (int i = 0; i < 16; ++i) mask |= static_cast<unsigned>(a.v[i] > b.v[i]) << i;
+  return mask;
+}
+
 PAGODA_INLINE I izero() { return {}; }
 PAGODA_INLINE I iset1(std::int32_t x) {
   I out;

@@ -1,0 +1,195 @@
+// The row-wise ops over the sixteen lanes of simd_*.h.
+#include <cmath>
+
+#include "kernels/cpu/exp_inl.h"
+#include "kernels/cpu/rows.h"
+
+namespace pagoda::cpu {
+namespace {
+
+using namespace simd;  // NOLINT: this file is the body of one translation unit
+
+// body(offset, lanes) over a row; lanes is 16 except at the end.
+template <class Body>
+PAGODA_INLINE void for_lanes(std::int64_t n, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) body(i, std::int64_t{16});
+  if (i < n) body(i, n - i);
+}
+PAGODA_INLINE F get(const float* p, std::int64_t lanes) { return lanes == 16 ? load(p) : load_n(p, lanes); }
+PAGODA_INLINE void put(float* p, F x, std::int64_t lanes) {
+  lanes == 16 ? store(p, x) : store_n(p, x, lanes);
+}
+
+// Four chains of additions, so that a row is not bound by their latency.
+template <class Term>
+PAGODA_INLINE float sum_row(std::int64_t n, const Term& term) {
+  F sums[4] = {zero(), zero(), zero(), zero()};
+  std::int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    for (int j = 0; j < 4; ++j) sums[j] = add(sums[j], term(i + 16 * j, 16));
+  }
+  for (; i < n; i += 16) sums[0] = add(sums[0], term(i, n - i >= 16 ? 16 : n - i));
+  return reduce_add(add(add(sums[0], sums[1]), add(sums[2], sums[3])));
+}
+
+void rms_norm(const float* x, std::int64_t width, const float* weight, float eps, float* out) {
+  const float sum = sum_row(width, [&](std::int64_t i, std::int64_t lanes) {
+    const F v = get(x + i, lanes);
+    return mul(v, v);
+  });
+  const F scale = set1(1.0f / std::sqrt(sum / static_cast<float>(width) + eps));
+  for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
+    put(out + i, mul(mul(get(x + i, lanes), scale), get(weight + i, lanes)), lanes);
+  });
+}
+
+void layer_norm(const float* x, std::int64_t width, const float* weight, const float* bias, float eps,
+                float* out) {
+  const auto count = static_cast<float>(width);
+  const float mean =
+      sum_row(width, [&](std::int64_t i, std::int64_t lanes) { return get(x + i, lanes); }) / count;
+  const F center = set1(mean);
+  const float squares = sum_row(width, [&](std::int64_t i, std::int64_t lanes) {
+    F v = sub(get(x + i, lanes), center);
+    if (lanes < 16) v = keep_range(v, 0, static_cast<int>(lanes), zero());
+    return mul(v, v);
+  });
+  const F scale = set1(1.0f / std::sqrt(squares / count + eps));
+  for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
+    F v = mul(sub(get(x + i, lanes), center), scale);
+    if (weight != nullptr) v = mul(v, get(weight + i, lanes));
+    if (bias != nullptr) v = add(v, get(bias + i, lanes));
+    put(out + i, v, lanes);
+  });
+}
+
+// 1 / (1 + exp(-x)), times y.
+PAGODA_INLINE F times_sigmoid(F y, F x) { return div(y, add(set1(1.0f), exp(sub(zero(), x)))); }
+
+// Source: Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7.
+PAGODA_INLINE F erf_abs(F x) {
+  const F t = div(set1(1.0f), fma(set1(0.3275911f), x, set1(1.0f)));
+  F p = set1(1.061405429f);
+  p = fma(p, t, set1(-1.453152027f));
+  p = fma(p, t, set1(1.421413741f));
+  p = fma(p, t, set1(-0.284496736f));
+  p = fma(p, t, set1(0.254829592f));
+  return sub(set1(1.0f), mul(mul(p, t), exp(mul(sub(zero(), x), x))));
+}
+
+template <Activation kActivation>
+PAGODA_INLINE F apply(F x) {
+  switch (kActivation) {
+    case Activation::silu:
+      return times_sigmoid(x, x);
+    case Activation::gelu_tanh: {
+      // 0.5 (1 + tanh u) is sigmoid(2u).
+      const F u2 = mul(mul(x, set1(1.5957691216057308f)), fma(mul(x, x), set1(0.044715f), set1(1.0f)));
+      return times_sigmoid(x, u2);
+    }
+    case Activation::gelu_erf: {
+      // 0.5 x (1 + sign(x) erf(|x| / sqrt 2)) = max(x, 0) - 0.5 |x| (1 - erf(|x| / sqrt 2))
+      const F size = abs(x);
+      const F rest = sub(set1(1.0f), erf_abs(mul(size, set1(0.70710678118654752f))));
+      return sub(max(x, zero()), mul(mul(size, set1(0.5f)), rest));
+    }
+    case Activation::relu:
+      return max(x, zero());
+  }
+  return x;
+}
+
+template <Activation kActivation>
+void activate_row(const float* x, const float* factor, std::int64_t width, float* out) {
+  for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
+    F v = apply<kActivation>(get(x + i, lanes));
+    if (factor != nullptr) v = mul(v, get(factor + i, lanes));
+    put(out + i, v, lanes);
+  });
+}
+
+void activate(Activation activation, const float* x, const float* factor, std::int64_t width, float* out) {
+  switch (activation) {
+    case Activation::silu:
+      activate_row<Activation::silu>(x, factor, width, out);
+      break;
+    case Activation::gelu_tanh:
+      activate_row<Activation::gelu_tanh>(x, factor, width, out);
+      break;
+    case Activation::gelu_erf:
+      activate_row<Activation::gelu_erf>(x, factor, width, out);
+      break;
+    case Activation::relu:
+      activate_row<Activation::relu>(x, factor, width, out);
+      break;
+  }
+}
+
+void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
+          const float* cos_sin) {
+  const std::int32_t half = rotary_size / 2;
+  for (std::int32_t head = 0; head < num_heads; ++head) {
+    float* low = x + static_cast<std::int64_t>(head) * head_size;
+    float* high = low + half;
+    for_lanes(half, [&](std::int64_t i, std::int64_t lanes) {
+      const F a = get(low + i, lanes), b = get(high + i, lanes);
+      const F c = get(cos_sin + i, lanes), s = get(cos_sin + half + i, lanes);
+      put(low + i, sub(mul(a, c), mul(b, s)), lanes);
+      put(high + i, add(mul(b, c), mul(a, s)), lanes);
+    });
+  }
+}
+
+float max_row(const float* x, std::int64_t n) {
+  F largest = set1(x[0]);
+  for_lanes(n, [&](std::int64_t i, std::int64_t lanes) {
+    F v = get(x + i, lanes);
+    if (lanes < 16) v = keep_range(v, 0, static_cast<int>(lanes), largest);
+    largest = max(v, largest);
+  });
+  return reduce_max(largest);
+}
+
+float sum_exp(const float* x, std::int64_t n, float shift) {
+  const F offset = set1(shift);
+  return sum_row(n, [&](std::int64_t i, std::int64_t lanes) {
+    const F e = exp(sub(get(x + i, lanes), offset));
+    return lanes < 16 ? keep_range(e, 0, static_cast<int>(lanes), zero()) : e;
+  });
+}
+
+std::int64_t find_greater(const float* x, std::int64_t begin, std::int64_t n, float threshold) {
+  const F bound = set1(threshold);
+  for (std::int64_t i = begin; i < n; i += 16) {
+    const std::int64_t lanes = n - i;
+    unsigned mask = greater(lanes >= 16 ? load(x + i) : load_n(x + i, lanes), bound);
+    if (lanes < 16) mask &= (1u << lanes) - 1u;
+    if (mask != 0) return i + __builtin_ctz(mask);
+  }
+  return n;
+}
+
+std::int64_t count_greater(const float* x, std::int64_t n, float threshold) {
+  const F bound = set1(threshold);
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < n; i += 16) {
+    const std::int64_t lanes = n - i;
+    unsigned mask = greater(lanes >= 16 ? load(x + i) : load_n(x + i, lanes), bound);
+    if (lanes < 16) mask &= (1u << lanes) - 1u;
+    count += __builtin_popcount(mask);
+  }
+  return count;
+}
+
+constexpr RowKernels kRowKernels = {.rms_norm = rms_norm,
+                                    .layer_norm = layer_norm,
+                                    .activate = activate,
+                                    .rope = rope,
+                                    .max = max_row,
+                                    .sum_exp = sum_exp,
+                                    .find_greater = find_greater,
+                                    .count_greater = count_greater};
+
+}  // namespace
+}  // namespace pagoda::cpu
