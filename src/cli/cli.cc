@@ -18,6 +18,7 @@
 #include "cli/flags.h"
 #include "cli/generate_command.h"
 #include "cli/help.h"
+#include "cli/inspect_command.h"
 #include "cli/serve_command.h"
 #include "cli/suggest.h"
 #include "cli/vllm_flags.h"
@@ -28,7 +29,7 @@ namespace {
 constexpr int kExitUsage = 2;
 
 // What the chosen subcommand does once everything is parsed.
-using Action = std::function<Status()>;
+using Action = std::function<int()>;
 
 int fail(std::string_view message) {
   // One line, whatever a path or a library put into the message.
@@ -39,6 +40,8 @@ int fail(std::string_view message) {
   std::fputs(line.c_str(), stderr);
   return kExitUsage;
 }
+
+int exit_code(const Status& status) { return status.ok() ? 0 : fail(status.message()); }
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -78,9 +81,10 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
   add_vllm_flags(*command, *warnings);
   command->final_callback([args, warnings, run, &action] {
     action = [args, warnings, run] {
-      PAGODA_RETURN_IF_ERROR(apply_environment(environment, args->engine));
+      if (const Status status = apply_environment(environment, args->engine); !status.ok())
+        return exit_code(status);
       for (const std::string& warning : *warnings) log_warning("cli", warning);
-      return run(*args);
+      return exit_code(run(*args));
     };
   });
   return command;
@@ -119,6 +123,23 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
   flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
 }
 
+// A subcommand without an engine: its own flags only.
+template <class Args>
+void add_plain_command(CLI::App& parent, Action& action, const char* name, const char* help,
+                       int (*run)(const Args&), void (*declare)(CLI::App&, Args&)) {
+  CLI::App* command = parent.add_subcommand(name, help);
+  const auto args = std::make_shared<Args>();
+  declare(*command, *args);
+  command->final_callback([args, run, &action] { action = [args, run] { return run(*args); }; });
+}
+
+void declare_inspect(CLI::App& command, InspectArgs& args) {
+  flags::text(command, "MODEL", args.path, "PATH",
+              "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME in the local cache")
+      ->required();
+  command.add_flag("--json", args.json, "one JSON object instead of a table");
+}
+
 void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& action) {
 #if __has_include("cli/serve_command.cc")
   add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
@@ -143,6 +164,8 @@ void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& actio
   add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,
                                  nullptr);
 #endif
+  add_plain_command<InspectArgs>(app, action, "inspect", "what a model file holds, and the memory it takes",
+                                 run_inspect, declare_inspect);
 }
 
 // vLLM's short forms have two letters, which the parser would read as two flags.
@@ -227,9 +250,8 @@ int run_cli(int argc, char** argv) {
     std::fputs(help_text(chosen_command(app)).c_str(), stderr);
     return kExitUsage;
   }
-  Status status = configure_logging();
-  if (status.ok()) status = action();
-  return status.ok() ? 0 : fail(status.message());
+  const Status status = configure_logging();
+  return status.ok() ? action() : exit_code(status);
 }
 
 }  // namespace pagoda
