@@ -1,6 +1,6 @@
 #pragma once
 // Counters, gauges and histograms, and their Prometheus text. Names are given without prefix
-// ("num_requests_running"); expose() puts "pagoda:" or "vllm:" before each. A metric's address is
+// ("num_requests_running"); expose() puts a prefix ("pagoda", "vllm") and a colon before each. A metric's address is
 // stable for the registry's life. Updating is one relaxed atomic operation (histograms: a few).
 // Threads: register before serving starts; update and expose from any thread.
 #include <atomic>

@@ -1,0 +1,450 @@
+#include "engine/engine_core.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "base/strings.h"
+#include "engine/fake_model_runner.h"
+#include "kv_cache/paged_kv_manager.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda {
+namespace {
+
+class ManualClock final : public Clock {
+ public:
+  TimeNs now() const override { return time; }
+  TimeNs time = 1;
+};
+
+// Collects a request's outputs and checks their form as they come.
+class Collector final : public OutputSink {
+ public:
+  struct Choice {
+    std::vector<TokenId> tokens;
+    std::vector<float> logprobs;
+    double cumulative_logprob = 0;
+    std::optional<FinishReason> reason;
+  };
+  void on_output(RequestOutput output) override {
+    EXPECT_FALSE(finished) << "output after the last one";
+    for (const SequenceDelta& delta : output.deltas) {
+      Choice& choice = choices[delta.index];
+      EXPECT_FALSE(choice.reason.has_value()) << "tokens after the end of choice " << delta.index;
+      choice.tokens.insert(choice.tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
+      for (const TokenLogprobs& entry : delta.logprobs) choice.logprobs.push_back(entry.chosen.logprob);
+      choice.cumulative_logprob = delta.cumulative_logprob;
+      choice.reason = delta.finish_reason;
+    }
+    if (!output.prompt_logprobs.empty()) {
+      EXPECT_TRUE(prompt_logprobs.empty()) << "prompt log-probabilities told twice";
+      prompt_logprobs = output.prompt_logprobs;
+    }
+    num_cached_tokens = output.num_cached_tokens;
+    finished = output.finished;
+    error = output.error;
+    ++num_outputs;
+  }
+  std::map<std::int32_t, Choice> choices;
+  std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+  std::int32_t num_cached_tokens = 0;
+  std::int64_t num_outputs = 0;
+  bool finished = false;
+  Status error;
+};
+
+struct Options {
+  EngineConfig engine{.max_model_len = 64,
+                      .max_num_seqs = 8,
+                      .max_num_batched_tokens = 64,
+                      .block_size = 4,
+                      .vocab_size = fake::kVocabulary,
+                      .log_stats = false};
+  std::int32_t num_blocks = 64;
+};
+
+struct Rig {
+  explicit Rig(const Options& options) {
+    auto kv = std::make_unique<PagedKvManager>(
+        PagedKvConfig{.block_size = options.engine.block_size,
+                      .num_blocks = options.num_blocks,
+                      .enable_prefix_caching = options.engine.enable_prefix_caching,
+                      .model_id = "fake",
+                      .verify_hits = true});
+    auto scheduler = std::make_unique<VllmScheduler>(options.engine.scheduler_config(), *kv);
+    auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks);
+    runner = owned.get();
+    core = std::make_unique<EngineCore>(
+        options.engine, EngineParts{std::move(kv), std::move(scheduler), std::move(owned)}, clock, metrics);
+  }
+  std::shared_ptr<Collector> submit(Request request) {
+    auto sink = std::make_shared<Collector>();
+    const Status status = core->submit(std::move(request), sink);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return sink;
+  }
+  bool step() {
+    clock.time += 1'000'000;
+    const bool ran = core->step();
+    core->check_invariants();
+    return ran;
+  }
+  std::int64_t run_all() {
+    std::int64_t steps = 0;
+    while (step()) ++steps;
+    EXPECT_TRUE(core->idle());
+    return steps;
+  }
+  ManualClock clock;
+  MetricsRegistry metrics;
+  fake::FakeModelRunner* runner = nullptr;
+  std::unique_ptr<EngineCore> core;
+};
+
+Request make_request(std::uint64_t id, std::vector<TokenId> prompt, std::int32_t max_tokens) {
+  Request request;
+  request.id = RequestId{id};
+  request.prompt_token_ids = std::move(prompt);
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  request.sampling.eos_token_ids = {fake::kEos};
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
+void expect_as_reference(const Request& request, const Collector& got, std::int32_t max_model_len) {
+  const SamplingParams& sampling = request.sampling;
+  const std::int32_t best_of = std::max(sampling.n, sampling.best_of);
+  std::vector<fake::Reference> wanted;
+  for (std::int32_t i = 0; i < best_of; ++i) wanted.push_back(fake::reference(request, i, max_model_len));
+  if (best_of > sampling.n) {
+    std::ranges::sort(
+        wanted, [](const auto& a, const auto& b) { return a.cumulative_logprob > b.cumulative_logprob; });
+  }
+  ASSERT_EQ(got.choices.size(), static_cast<std::size_t>(sampling.n));
+  for (std::int32_t i = 0; i < sampling.n; ++i) {
+    const Collector::Choice& choice = got.choices.at(i);
+    const fake::Reference& reference = wanted[static_cast<std::size_t>(i)];
+    if (choice.reason == FinishReason::abort) {  // as far as it came
+      ASSERT_LE(choice.tokens.size(), reference.tokens.size());
+      ASSERT_TRUE(std::equal(choice.tokens.begin(), choice.tokens.end(), reference.tokens.begin()));
+      continue;
+    }
+    ASSERT_EQ(choice.tokens, reference.tokens) << "choice " << i;
+    ASSERT_EQ(choice.reason, reference.reason);
+    ASSERT_EQ(choice.cumulative_logprob, reference.cumulative_logprob);
+    if (sampling.logprobs) ASSERT_EQ(choice.logprobs, reference.logprobs);
+  }
+  if (!sampling.prompt_logprobs) {
+    ASSERT_TRUE(got.prompt_logprobs.empty());
+    return;
+  }
+  const std::span<const TokenId> prompt = request.prompt_token_ids;
+  ASSERT_EQ(got.prompt_logprobs.size(), prompt.size());
+  ASSERT_FALSE(got.prompt_logprobs[0].has_value());
+  for (std::size_t i = 1; i < prompt.size(); ++i) {
+    ASSERT_EQ(got.prompt_logprobs[i]->chosen.token, prompt[i]);
+    ASSERT_EQ(got.prompt_logprobs[i]->chosen.logprob,
+              fake::logprob_of(fake::attended_after(prompt.first(i)), prompt[i]));
+  }
+}
+
+TEST(EngineCore, OneRequestGivesTheReferenceTokensAndFreesEverything) {
+  Rig rig({});
+  const Request request = make_request(1, {3, 1, 4, 1, 5}, 10);
+  const auto sink = rig.submit(request);
+  EXPECT_EQ(rig.run_all(), 10);
+  expect_as_reference(request, *sink, 64);
+  EXPECT_EQ(sink->num_outputs, 10);
+  EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
+  EXPECT_FALSE(rig.core->step());
+}
+
+TEST(EngineCore, TheLongPromptRunsInChunksBesideDecodes) {
+  Options options;
+  options.engine.max_num_batched_tokens = 8;
+  Rig rig(options);
+  const Request first = make_request(1, {1, 2, 3}, 20),
+                second = make_request(2, std::vector<TokenId>(30, 7), 5);
+  const auto a = rig.submit(first);
+  rig.step();
+  const auto b = rig.submit(second);
+  for (int i = 0; i < 4; ++i) {  // 30 prompt tokens at 7 a step
+    rig.step();
+    EXPECT_EQ(a->num_outputs, 2 + i) << "the decode waits for the long prompt";
+    EXPECT_EQ(b->num_outputs, 0);
+  }
+  rig.step();
+  EXPECT_EQ(b->num_outputs, 1);
+  rig.run_all();
+  expect_as_reference(first, *a, 64);
+  expect_as_reference(second, *b, 64);
+}
+
+TEST(EngineCore, ParallelSamplesShareThePromptAndComputeItOnce) {
+  Options options;
+  options.engine.enable_prefix_caching = false;
+  Rig rig(options);
+  Request request = make_request(1, std::vector<TokenId>(10, 5), 8);
+  request.sampling.temperature = 1;
+  request.sampling.seed = 42;
+  request.sampling.n = request.sampling.best_of = 4;
+  const auto sink = rig.submit(request);
+  rig.step();
+  EXPECT_EQ(rig.core->kv().usage().blocks_in_use, 3) << "four sequences, one prompt";
+  EXPECT_EQ(rig.core->kv().usage().blocks_without_sharing, 12);
+  rig.run_all();
+  EXPECT_EQ(rig.runner->num_computed_tokens, 10 + 4 * 7);
+  EXPECT_EQ(rig.runner->num_copies, 3) << "the fourth writes in place";
+  expect_as_reference(request, *sink, 64);
+}
+
+TEST(EngineCore, BestOfTellsTheBestAtTheEnd) {
+  Rig rig({});
+  Request request = make_request(1, {9, 9, 9}, 6);
+  request.sampling.temperature = 1;
+  request.sampling.seed = 5;
+  request.sampling.n = 2;
+  request.sampling.best_of = 5;
+  request.sampling.logprobs = 0;
+  const auto sink = rig.submit(request);
+  rig.run_all();
+  EXPECT_EQ(sink->num_outputs, 1);
+  expect_as_reference(request, *sink, 64);
+}
+
+TEST(EngineCore, PreemptionTakesTheLatestAndChangesNoToken) {
+  Options options;
+  options.num_blocks = 10;  // 40 slots
+  options.engine.enable_prefix_caching = false;
+  options.engine.max_model_len = 40;
+  Rig rig(options);
+  std::vector<Request> requests;
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    requests.push_back(make_request(i, {static_cast<TokenId>(i), 2, 3, 4}, 20));
+    sinks.push_back(rig.submit(requests.back()));
+  }
+  std::vector<bool> ended;
+  while (rig.step()) {
+    EXPECT_GE(sinks[0]->num_outputs, sinks[1]->num_outputs);
+    EXPECT_GE(sinks[1]->num_outputs, sinks[2]->num_outputs);
+  }
+  EXPECT_GT(rig.core->scheduler().counts().preemptions, 0);
+  for (std::size_t i = 0; i < 3; ++i) expect_as_reference(requests[i], *sinks[i], 40);
+}
+
+TEST(EngineCore, PriorityGoesBeforeArrival) {
+  Options options;
+  options.engine.max_num_seqs = 1;
+  options.engine.scheduling_policy = SchedulingPolicy::priority;
+  Rig rig(options);
+  Request late = make_request(2, {2}, 3);
+  late.priority = -1;
+  const auto a = rig.submit(make_request(1, {1}, 3));
+  const auto b = rig.submit(late);
+  for (int i = 0; i < 3; ++i) rig.step();
+  EXPECT_TRUE(b->finished);
+  EXPECT_FALSE(a->finished);
+  rig.run_all();
+}
+
+TEST(EngineCore, APrefixHitIsCountedAndChangesNothing) {
+  Rig rig({});
+  const Request first = make_request(1, std::vector<TokenId>(20, 6), 4),
+                second = make_request(2, std::vector<TokenId>(20, 6), 4);
+  const auto a = rig.submit(first);
+  rig.run_all();
+  const auto b = rig.submit(second);
+  rig.run_all();
+  EXPECT_EQ(a->num_cached_tokens, 0);
+  EXPECT_EQ(b->num_cached_tokens, 16);
+  EXPECT_EQ(a->choices[0].tokens, b->choices[0].tokens);
+  const std::string text = rig.metrics.expose("pagoda", "model_name=\"m\"");
+  EXPECT_NE(text.find("pagoda:prefix_cache_hits_total{model_name=\"m\"} 16\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("pagoda:prefix_cache_queries_total{model_name=\"m\"} 40\n"), std::string::npos);
+  EXPECT_NE(text.find("pagoda:kv_cache_usage_perc{model_name=\"m\"} 0\n"), std::string::npos);
+  EXPECT_NE(text.find("pagoda:generation_tokens_total{model_name=\"m\"} 8\n"), std::string::npos);
+  EXPECT_NE(text.find("pagoda:request_success_total{model_name=\"m\",finished_reason=\"length\"} 2\n"),
+            std::string::npos);
+}
+
+TEST(EngineCore, WhatCanNeverFitIsRefusedNamingTheLimit) {
+  Options options;
+  options.num_blocks = 4;  // 16 slots
+  Rig rig(options);
+  const auto refused = [&](Request request, std::string_view param, std::string_view text) {
+    const Status status = rig.core->submit(std::move(request), std::make_shared<Collector>());
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+    EXPECT_EQ(status.param(), param) << status.message();
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
+  };
+  refused(make_request(1, {}, 4), "prompt", "empty");
+  refused(make_request(1, std::vector<TokenId>(64, 1), 4), "prompt", "maximum context length is 64");
+  refused(make_request(1, std::vector<TokenId>(10, 1), 40), "max_tokens", "KV cache holds 16");
+  refused(make_request(1, {1, fake::kVocabulary}, 4), "prompt", "vocabulary");
+  Request many = make_request(1, {1}, 4);
+  many.sampling.n = 9;
+  refused(many, "n", "max_num_seqs is 8");
+  EXPECT_TRUE(rig.core->idle());
+}
+
+TEST(EngineCore, AbortFreesBlocksAndAnswersOnce) {
+  Rig rig({});
+  Request request = make_request(1, {1, 2, 3, 4, 5}, 30);
+  request.sampling.n = request.sampling.best_of = 3;
+  request.sampling.temperature = 1;
+  request.sampling.seed = 3;
+  const auto sink = rig.submit(request);
+  for (int i = 0; i < 4; ++i) rig.step();
+  rig.core->abort_sequence(RequestId{1}, 1);
+  EXPECT_EQ(sink->choices[1].reason, FinishReason::abort);
+  EXPECT_FALSE(sink->finished);
+  rig.step();
+  rig.core->abort(RequestId{1});
+  rig.core->abort(RequestId{1});
+  EXPECT_TRUE(sink->finished);
+  EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
+  expect_as_reference(request, *sink, 64);
+}
+
+TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
+  Rig rig({});
+  rig.runner->fail_at_step = 3;
+  const auto a = rig.submit(make_request(1, {1}, 20)), b = rig.submit(make_request(2, {2}, 20));
+  while (rig.core->step()) {
+  }
+  for (const auto& sink : {a, b}) {
+    EXPECT_TRUE(sink->finished);
+    EXPECT_EQ(sink->error.code(), StatusCode::internal);
+    EXPECT_EQ(sink->choices[0].reason, FinishReason::error);
+  }
+  EXPECT_TRUE(rig.core->idle());
+  EXPECT_FALSE(rig.core->status().ok());
+  EXPECT_FALSE(rig.core->submit(make_request(3, {1}, 2), std::make_shared<Collector>()).ok());
+}
+
+// Goal: whatever arrives, is aborted, runs out of blocks or shares prefixes, every request ends exactly
+// once with the tokens it would get alone, and nothing leaks. Method: everything drawn from one seed;
+// the fake model's tokens depend on the K/V it finds.
+struct Totals {
+  std::int64_t requests = 0, refused = 0, preemptions = 0, cached_tokens = 0, parallel = 0, steps = 0;
+};
+
+void run(std::uint64_t seed, Totals& totals) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 rng(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
+  const auto between = [&](std::int32_t low, std::int32_t high) {
+    return low + static_cast<std::int32_t>(below(static_cast<std::size_t>(high - low + 1)));
+  };
+  Options options;
+  EngineConfig& config = options.engine;
+  config.block_size = between(1, 6);
+  config.max_model_len = between(8, 40);
+  config.max_num_seqs = between(1, 10);
+  config.enable_chunked_prefill = below(4) != 0;
+  config.max_num_batched_tokens =
+      config.enable_chunked_prefill ? between(1, 40) : config.max_model_len + between(0, 20);
+  config.enable_prefix_caching = below(3) != 0;
+  config.scheduling_policy = below(3) == 0 ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  options.num_blocks = config.max_model_len / config.block_size + between(1, 12);
+  Rig rig(options);
+
+  std::vector<Request> requests;
+  std::vector<std::shared_ptr<Collector>> sinks;
+  std::set<std::size_t> aborted;
+  const std::size_t num_requests = 4 + below(9);
+  const std::int64_t step_bound = 4000;
+  std::int64_t steps = 0;
+  while (requests.size() < num_requests || !rig.core->idle()) {
+    ASSERT_LT(++steps, step_bound) << "no progress";
+    while (requests.size() < num_requests && below(3) == 0) {
+      std::vector<TokenId> prompt;
+      const std::size_t shared = below(16);
+      for (std::size_t i = 0; i < shared; ++i) prompt.push_back(static_cast<TokenId>(10 + i));
+      for (std::size_t i = below(8) + (shared == 0 ? 1 : 0); i > 0; --i)
+        prompt.push_back(static_cast<TokenId>(1 + below(3)));
+      Request request = make_request(requests.size() + 1, std::move(prompt), between(0, 20));
+      SamplingParams& sampling = request.sampling;
+      sampling.ignore_eos = below(4) == 0;
+      sampling.temperature = below(3) == 0 ? 0.0f : 1.0f;
+      sampling.seed = rng();
+      if (below(3) == 0) {
+        sampling.n = between(1, 5);
+        sampling.best_of = sampling.n + (below(3) == 0 ? between(0, 3) : 0);
+      }
+      if (below(4) == 0) sampling.min_tokens = std::min(sampling.max_tokens, between(0, 5));
+      if (below(4) == 0) sampling.stop_token_ids = {static_cast<TokenId>(below(fake::kVocabulary))};
+      if (below(4) == 0) sampling.prompt_logprobs = 0;
+      if (below(3) == 0) sampling.logprobs = 0;
+      request.priority = between(-1, 1);
+      request.cache_salt = below(4) == 0 ? "salt" : "";
+      auto sink = std::make_shared<Collector>();
+      const Status status = rig.core->submit(request, sink);
+      ++totals.requests;
+      if (!status.ok()) {
+        ASSERT_EQ(status.code(), StatusCode::invalid_argument);
+        ASSERT_EQ(sink->num_outputs, 0);
+        ++totals.refused;
+        sink = nullptr;
+      } else if (sampling.best_of > 1) {
+        ++totals.parallel;
+      }
+      requests.push_back(std::move(request));
+      sinks.push_back(std::move(sink));
+    }
+    if (!requests.empty() && below(20) == 0) {
+      const std::size_t i = below(requests.size());
+      if (below(2) == 0) {
+        rig.core->abort(requests[i].id);
+      } else {
+        rig.core->abort_sequence(requests[i].id, static_cast<std::int32_t>(below(4)));
+      }
+      aborted.insert(i);
+      rig.core->check_invariants();
+    }
+    rig.step();
+  }
+  totals.steps += steps;
+  totals.preemptions += rig.core->scheduler().counts().preemptions;
+  ASSERT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (sinks[i] == nullptr) continue;
+    ASSERT_TRUE(sinks[i]->finished);
+    ASSERT_TRUE(sinks[i]->error.ok());
+    totals.cached_tokens += sinks[i]->num_cached_tokens;
+    if (aborted.contains(i)) {
+      // Choices that an abort came before are not told; those of best_of are ranked by what they reached.
+      const SamplingParams& sampling = requests[i].sampling;
+      if (sampling.best_of > sampling.n || static_cast<std::int32_t>(sinks[i]->choices.size()) < sampling.n) continue;
+      if (sinks[i]->prompt_logprobs.empty()) requests[i].sampling.prompt_logprobs.reset();
+    }
+    expect_as_reference(requests[i], *sinks[i], config.max_model_len);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(EngineCoreProperty, EveryRequestGetsItsOwnTokensWhateverElseHappens) {
+  Totals totals;
+  const char* only = std::getenv("PAGODA_SEED");
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    if (only != nullptr) seed = std::strtoull(only, nullptr, 10);
+    run(seed, totals);
+    if (HasFatalFailure() || only != nullptr) break;
+  }
+  std::printf(
+      "%lld requests (%lld refused, %lld parallel), %lld steps, %lld preemptions, %lld cached tokens\n",
+      static_cast<long long>(totals.requests), static_cast<long long>(totals.refused),
+      static_cast<long long>(totals.parallel), static_cast<long long>(totals.steps),
+      static_cast<long long>(totals.preemptions), static_cast<long long>(totals.cached_tokens));
+  if (only != nullptr) return;
+  EXPECT_GT(totals.preemptions, 500);
+  EXPECT_GT(totals.cached_tokens, 1000);
+  EXPECT_GT(totals.parallel, 500);
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,182 @@
+#pragma once
+// FakeModelRunner: a model runner for tests. It has real KV storage, addressed by block tables: the "K/V"
+// of a token is a hash of the token and of the K/V before it, and what it samples is a hash of all the
+// K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
+// order therefore changes the tokens. reference() computes the same tokens with none of this machinery.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "model_runner/model_runner.h"
+#include "request/request.h"
+
+namespace pagoda::fake {
+
+inline constexpr TokenId kVocabulary = 40;
+inline constexpr TokenId kEos = 0;
+
+inline std::uint64_t key_value(std::uint64_t before, TokenId token, std::int32_t position) {
+  return mix64(before ^
+               mix64(static_cast<std::uint64_t>(token) * 1000003 + static_cast<std::uint64_t>(position)));
+}
+inline std::uint64_t attend(std::uint64_t sum, std::uint64_t key_value) {
+  return mix64(sum * 31 + key_value);
+}
+
+inline float logprob_of(std::uint64_t attended, TokenId token) {
+  return -0.01f - 5.0f * static_cast<float>(random_uniform(attended, 7, static_cast<std::uint64_t>(token)));
+}
+
+inline Candidate sample(std::uint64_t attended, std::uint64_t seed, std::uint32_t stream,
+                        std::int32_t position, float temperature) {
+  const std::uint64_t bits =
+      temperature == 0 ? mix64(attended)
+                       : mix64(attended ^ random_bits(seed, stream, static_cast<std::uint64_t>(position)));
+  const auto token = static_cast<TokenId>(bits % kVocabulary);
+  return {.token = token, .logprob = logprob_of(attended, token), .rank = 1};
+}
+
+// The `count` most likely tokens, best first.
+inline std::vector<Candidate> most_likely(std::uint64_t attended, std::uint32_t count) {
+  std::vector<Candidate> all;
+  for (TokenId token = 0; token < kVocabulary; ++token) {
+    all.push_back({.token = token, .logprob = logprob_of(attended, token), .rank = 0});
+  }
+  std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
+    return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
+  });
+  all.resize(std::min<std::size_t>(count, all.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].rank = static_cast<std::int32_t>(i) + 1;
+  return all;
+}
+
+// What the model attends to after `tokens`, straight from the definition.
+inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
+  std::uint64_t before = 0, sum = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    before = key_value(before, tokens[i], static_cast<std::int32_t>(i));
+    sum = attend(sum, before);
+  }
+  return sum;
+}
+
+struct Reference {
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;
+  double cumulative_logprob = 0;
+  FinishReason reason = FinishReason::length;
+};
+
+// What choice `index` of the request must give, whatever else runs. Sampling only.
+inline Reference reference(const Request& request, std::int32_t index, std::int32_t max_model_len) {
+  Reference out;
+  std::vector<TokenId> tokens = request.prompt_token_ids;
+  const SamplingParams& sampling = request.sampling;
+  const auto is_in = [](const std::vector<TokenId>& list, TokenId token) {
+    return std::ranges::find(list, token) != list.end();
+  };
+  while (static_cast<std::int32_t>(out.tokens.size()) < sampling.max_tokens) {
+    const Candidate drawn =
+        sample(attended_after(tokens), sampling.seed.value_or(0), static_cast<std::uint32_t>(index),
+               static_cast<std::int32_t>(out.tokens.size()), sampling.temperature);
+    tokens.push_back(drawn.token);
+    out.tokens.push_back(drawn.token);
+    out.logprobs.push_back(drawn.logprob);
+    out.cumulative_logprob += static_cast<double>(drawn.logprob);
+    const bool may_stop = static_cast<std::int32_t>(out.tokens.size()) >= sampling.min_tokens;
+    const bool eos = !sampling.ignore_eos && is_in(sampling.eos_token_ids, drawn.token);
+    if (may_stop && (eos || is_in(sampling.stop_token_ids, drawn.token))) {
+      out.reason = FinishReason::stop;
+      return out;
+    }
+    if (static_cast<std::int32_t>(tokens.size()) >= max_model_len) break;
+  }
+  return out;
+}
+
+class FakeModelRunner final : public ModelRunner {
+ public:
+  FakeModelRunner(std::int32_t block_size, std::int64_t num_blocks, std::int64_t num_swap_blocks = 0)
+      : size_(static_cast<std::size_t>(block_size)),
+        pool_(static_cast<std::size_t>(num_blocks) * size_, 0xBAD),
+        swap_(static_cast<std::size_t>(num_swap_blocks) * size_, 0xBAD) {}
+
+  StepResult run(const ScheduledBatch& batch) override {
+    StepResult out;
+    if (fail_at_step >= 0 && num_steps == fail_at_step) {
+      out.status = internal_error("the device is lost");
+      return out;
+    }
+    ++num_steps;
+    for (const SwapCopy& copy : batch.swap_out) move(pool_, index(copy.block), swap_, swap_index(copy));
+    for (const SwapCopy& copy : batch.swap_in) move(swap_, swap_index(copy), pool_, index(copy.block));
+    for (const BlockCopy& copy : batch.block_copies) move(pool_, index(copy.from), pool_, index(copy.to));
+    num_copies += static_cast<std::int64_t>(batch.block_copies.size());
+    std::set<std::size_t> written;
+    std::int32_t num_tokens = 0;
+    for (const ScheduledSequence& sequence : batch.sequences) {
+      num_tokens += static_cast<std::int32_t>(sequence.tokens.size());
+      out.sequences.push_back(run(sequence, written));
+    }
+    CHECK(num_tokens == batch.num_tokens);
+    num_computed_tokens += num_tokens;
+    return out;
+  }
+
+  std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0;
+
+ private:
+  using Slots = std::vector<std::uint64_t>;
+  static std::int32_t swap_index(const SwapCopy& copy) { return static_cast<std::int32_t>(copy.swap_block); }
+  void move(const Slots& from, std::int32_t from_block, Slots& to, std::int32_t to_block) const {
+    for (std::size_t i = 0; i < size_; ++i) {
+      to.at(static_cast<std::size_t>(to_block) * size_ + i) =
+          from.at(static_cast<std::size_t>(from_block) * size_ + i);
+    }
+  }
+  std::size_t slot(const ScheduledSequence& sequence, std::size_t position) const {
+    CHECK(position / size_ < sequence.block_table.size());
+    return static_cast<std::size_t>(index(sequence.block_table[position / size_])) * size_ + position % size_;
+  }
+
+  SequenceResult run(const ScheduledSequence& sequence, std::set<std::size_t>& written) {
+    SequenceResult out;
+    CHECK(!sequence.tokens.empty());
+    const auto first = static_cast<std::size_t>(sequence.num_computed_tokens);
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < first; ++i) sum = attend(sum, pool_.at(slot(sequence, i)));
+    for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
+      const std::size_t position = first + i;
+      CHECK(sequence.tokens[i] == sequence.all_tokens[position]);
+      const std::uint64_t before = position == 0 ? 0 : pool_.at(slot(sequence, position - 1));
+      const std::size_t target = slot(sequence, position);
+      CHECK(written.insert(target).second);  // nobody else writes this slot in this step
+      pool_.at(target) = key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position));
+      sum = attend(sum, pool_.at(target));
+      if (sequence.prompt_logprobs >= 0 &&
+          position + 1 < static_cast<std::size_t>(sequence.num_prompt_tokens)) {
+        const TokenId next = sequence.all_tokens[position + 1];
+        out.prompt_logprobs.push_back({.chosen = {next, logprob_of(sum, next), 1}, .top = {}});
+      }
+    }
+    CHECK(sequence.sample == (first + sequence.tokens.size() == sequence.all_tokens.size()));
+    if (!sequence.sample) return out;
+    const SampleSpec& spec = sequence.spec;
+    if (spec.beam) {
+      out.candidates = most_likely(sum, spec.num_candidates);
+      return out;
+    }
+    for (std::uint32_t i = 0; i < spec.num_candidates; ++i) {
+      out.candidates.push_back(
+          sample(sum, spec.seed, spec.first_stream + i, spec.num_output_tokens, spec.params->temperature));
+    }
+    return out;
+  }
+
+  const std::size_t size_;
+  Slots pool_, swap_;
+};
+
+}  // namespace pagoda::fake
