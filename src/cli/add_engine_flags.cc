@@ -104,16 +104,16 @@ void add_machine_flags(CLI::App& app, EngineFlags& flags) {
 }
 
 // vLLM takes a JSON list, people write commas: both give the same.
-std::vector<std::string> split_origins(const std::string& value) {
-  std::vector<std::string> origins(1);
+std::vector<std::string> split_list(const std::string& value) {
+  std::vector<std::string> items(1);
   for (const char c : value) {
     if (c == ',')
-      origins.emplace_back();
+      items.emplace_back();
     else if (c != '[' && c != ']' && c != '"' && c != ' ')
-      origins.back().push_back(c);
+      items.back().push_back(c);
   }
-  std::erase(origins, std::string());
-  return origins;
+  std::erase(items, std::string());
+  return items;
 }
 
 void add_server_flags(CLI::App& app, ServerFlags& flags) {
@@ -125,12 +125,14 @@ void add_server_flags(CLI::App& app, ServerFlags& flags) {
   flags::texts(app, "--api-key", flags.api_keys, "KEY",
                "required of clients; repeatable [env PAGODA_API_KEY]")
       ->group(group);
-  const auto store_origins = [&flags](const std::string& value) {
-    for (std::string& origin : split_origins(value)) flags.allowed_origins.push_back(std::move(origin));
+  const auto list = [&](const char* name, std::vector<std::string>& variable, const char* help) {
+    const auto store = [&variable](const std::string& value) {
+      for (std::string& item : split_list(value)) variable.push_back(std::move(item));
+    };
+    app.add_option_function<std::string>(name, store, help)->type_name("LIST")->group(group);
   };
-  app.add_option_function<std::string>("--allowed-origins", store_origins, "CORS: origins, or *")
-      ->type_name("LIST")
-      ->group(group);
+  list("--allowed-origins", flags.allowed_origins, "CORS: origins, or *");
+  list("--allowed-hosts", flags.allowed_hosts, "Host names served on a loopback address, or *");
   flags::choice(app, "--metrics-prefix", flags.metrics_prefix, {"pagoda", "vllm"}, "of the names in /metrics")
       ->group(group);
   const auto bytes = [&](const char* name, std::int64_t& variable, const char* help) {
@@ -147,7 +149,7 @@ void add_server_flags(CLI::App& app, ServerFlags& flags) {
     flags::number(app, name, variable, low, kMaxSeconds, help)->type_name("S")->group(group);
   };
   seconds("--header-timeout", flags.header_timeout_s, 0.1, "for a request's headers to arrive");
-  seconds("--body-timeout", flags.body_timeout_s, 0.1, "for a request's body to arrive");
+  seconds("--body-timeout", flags.body_timeout_s, 0.1, "without a byte of a request's body");
   seconds("--write-timeout", flags.write_timeout_s, 0.1, "for a client to take anything at all");
   seconds("--keep-alive-timeout", flags.keep_alive_timeout_s, 0.1, "idle connections");
   seconds("--shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests");

@@ -16,14 +16,16 @@ struct ServerFlags {
   std::int32_t port = 8000;                  // 0: any free port, printed at start
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
-  std::string metrics_prefix = "pagoda";     // without the colon; "vllm" for existing dashboards
-  std::int64_t max_body_bytes = std::int64_t{16} << 20;
+  // Host names answered on a loopback address beside the loopback ones; "*": any.
+  std::vector<std::string> allowed_hosts;
+  std::string metrics_prefix = "pagoda";  // without the colon; "vllm" for existing dashboards
+  std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
   double header_timeout_s = 10.0;       // from accept, or the previous response's end, to whole headers
-  double body_timeout_s = 60.0;         // from headers to whole body
+  double body_timeout_s = 30.0;         // of a body, without a byte of it
   double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
-  double keep_alive_timeout_s = 5.0;    // idle connection
+  double keep_alive_timeout_s = 75.0;   // idle connection
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
   bool access_log = false;              // one line per request (no prompts)
 };
