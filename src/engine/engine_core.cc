@@ -1,8 +1,10 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/strings.h"
 
@@ -73,6 +75,17 @@ Status EngineCore::submit(Request request, std::shared_ptr<OutputSink> sink) {
   return ok_status();
 }
 
+StepResult EngineCore::run_batch(const ScheduledBatch& batch) {
+  try {
+    return parts_.runner->run(batch);
+  } catch (const std::exception& error) {  // e.g. out of memory in a library
+    log_error("engine", concat("the model runner threw: ", error.what()));
+    StepResult result;
+    result.status = internal_error("The engine has failed.");
+    return result;
+  }
+}
+
 bool EngineCore::step() {
   if (!status_.ok()) return false;
   const ScheduledBatch& batch = parts_.scheduler->schedule();
@@ -93,10 +106,9 @@ bool EngineCore::step() {
     update_gauges(0);
     return false;
   }
-  StepResult result = parts_.runner->run(batch);
+  StepResult result = run_batch(batch);
   if (!result.status.ok()) {
     parts_.scheduler->update(changes_);
-    fail_all(result.status);
     status_ = result.status;
     return false;
   }

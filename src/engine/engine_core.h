@@ -47,7 +47,7 @@ class EngineCore {
 
   // Runs one step; false when there was nothing to run, or the runner has failed (see status()).
   bool step();
-  // Not ok once the runner has failed: every request got its final error output, nothing more will run.
+  // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
   const Status& status() const { return status_; }
   // Ends every request with `error`.
   void fail_all(const Status& error);
@@ -67,6 +67,7 @@ class EngineCore {
 
  private:
   struct RequestState;
+  StepResult run_batch(const ScheduledBatch& batch);
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
   void publish(RequestState& state, std::span<Change> changes, TimeNs now);

@@ -316,6 +316,7 @@ TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
   const auto a = rig.submit(make_request(1, {1}, 20)), b = rig.submit(make_request(2, {2}, 20));
   while (rig.core->step()) {
   }
+  rig.core->fail_all(rig.core->status());
   for (const auto& sink : {a, b}) {
     EXPECT_TRUE(sink->finished);
     EXPECT_EQ(sink->error.code(), StatusCode::internal);
@@ -419,7 +420,8 @@ void run(std::uint64_t seed, Totals& totals) {
     if (aborted.contains(i)) {
       // Choices that an abort came before are not told; those of best_of are ranked by what they reached.
       const SamplingParams& sampling = requests[i].sampling;
-      if (sampling.best_of > sampling.n || static_cast<std::int32_t>(sinks[i]->choices.size()) < sampling.n) continue;
+      if (sampling.best_of > sampling.n || static_cast<std::int32_t>(sinks[i]->choices.size()) < sampling.n)
+        continue;
       if (sinks[i]->prompt_logprobs.empty()) requests[i].sampling.prompt_logprobs.reset();
     }
     expect_as_reference(requests[i], *sinks[i], config.max_model_len);

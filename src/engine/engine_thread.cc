@@ -1,7 +1,5 @@
 #include "engine/engine_thread.h"
 
-#include <exception>
-
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -74,17 +72,11 @@ void EngineThread::publish_progress() {
 }
 
 void EngineThread::loop() {
-  Status failure;
-  try {
-    serve();
-    failure = core_->status();
-  } catch (const std::exception& error) {  // e.g. out of memory inside the runner
-    failure = internal_error("The engine has failed.");
-    log_error("engine", concat("the engine thread ends: ", error.what()));
-  }
+  serve();
+  const Status failure = core_->status();
   if (!failure.ok()) {
     log_error("engine", concat("the model runner failed: ", failure.message()));
-    dead_.store(true, std::memory_order_release);
+    dead_.store(true, std::memory_order_release);  // before anyone is told
   }
   // From here on nobody can put anything in; what is in gets its answer.
   inbox_.close();

@@ -21,7 +21,7 @@ struct PagedKvConfig {
   std::int32_t block_size = 16;  // 1..256
   std::int32_t num_blocks = 0;   // > 0
   bool enable_prefix_caching = true;
-  std::string model_id;  // part of every hash
+  std::string model_id = {};  // part of every hash
 #ifdef NDEBUG
   bool verify_hits = false;  // compare the tokens of a block with those asked for, on every hit
 #else

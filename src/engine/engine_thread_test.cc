@@ -1,0 +1,188 @@
+#include "engine/engine_thread.h"
+
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <semaphore>
+
+#include "engine/fake_model_runner.h"
+#include "kv_cache/paged_kv_manager.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Waits for the last output; counts what came.
+class WaitingSink final : public OutputSink {
+ public:
+  void on_output(RequestOutput output) override {
+    for (const SequenceDelta& delta : output.deltas)
+      num_tokens += static_cast<std::int64_t>(delta.token_ids.size());
+    if (num_tokens > 0 && !first_seen_.exchange(true)) first_.release();
+    if (!output.finished) return;
+    error = output.error;
+    EXPECT_FALSE(done_.exchange(true)) << "finished twice";
+    last_.release();
+  }
+  bool wait_first() { return first_.try_acquire_for(20s); }
+  bool wait() { return last_.try_acquire_for(20s); }
+  std::int64_t num_tokens = 0;  // read after wait()
+  Status error;
+
+ private:
+  std::atomic<bool> first_seen_{false}, done_{false};
+  std::binary_semaphore first_{0}, last_{0};
+};
+
+Request make_request(std::uint64_t id, std::int32_t max_tokens) {
+  Request request;
+  request.id = RequestId{id};
+  request.prompt_token_ids = {1, 2, 3, static_cast<TokenId>(id % 30)};
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.ignore_eos = true;
+  request.sampling.seed = id;
+  return request;
+}
+
+struct Rig {
+  explicit Rig(std::int64_t max_waiting = 1000, std::int64_t fail_at_step = -1) {
+    EngineConfig config{.max_model_len = 1000,
+                        .max_num_seqs = 16,
+                        .max_num_batched_tokens = 64,
+                        .block_size = 4,
+                        .max_waiting = max_waiting,
+                        .vocab_size = fake::kVocabulary,
+                        .log_stats = false};
+    auto kv = std::make_unique<PagedKvManager>(
+        PagedKvConfig{.block_size = 4, .num_blocks = 300, .model_id = "fake"});
+    auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
+    auto runner = std::make_unique<fake::FakeModelRunner>(4, 300);
+    runner->fail_at_step = fail_at_step;
+    auto core = std::make_unique<EngineCore>(
+        config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)}, clock, metrics);
+    engine = std::make_unique<EngineThread>(config, std::move(core));
+  }
+  double gauge(const char* name) { return metrics.gauge(name, "").value(); }
+  SteadyClock clock;
+  MetricsRegistry metrics;
+  std::unique_ptr<EngineThread> engine;
+};
+
+TEST(EngineThread, ManyClientsAThirdOfWhichHangUp) {
+  Rig rig;
+  std::vector<std::thread> clients;
+  std::atomic<std::uint64_t> next_id{1};
+  std::atomic<std::int64_t> finished{0};
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&] {
+      for (int k = 0; k < 25; ++k) {
+        const std::uint64_t id = next_id.fetch_add(1);
+        auto sink = std::make_shared<WaitingSink>();
+        ASSERT_TRUE(rig.engine->submit(make_request(id, 20), sink).ok());
+        const bool hangs_up = id % 3 == 0;
+        if (hangs_up) {
+          EXPECT_TRUE(sink->wait_first());
+          rig.engine->abort(RequestId{id});
+        }
+        ASSERT_TRUE(sink->wait());
+        EXPECT_TRUE(sink->error.ok());
+        if (!hangs_up) EXPECT_EQ(sink->num_tokens, 20);
+        finished.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(finished.load(), 200);
+  EXPECT_TRUE(rig.engine->wait_idle(10s));
+  EXPECT_EQ(rig.gauge("kv_cache_usage_perc"), 0);
+  EXPECT_EQ(rig.gauge("num_requests_running"), 0);
+}
+
+TEST(EngineThread, AFullQueueIsRefusedAndAcceptedOnesAreServed) {
+  Rig rig(40);
+  std::vector<std::shared_ptr<WaitingSink>> accepted;
+  std::int64_t refused = 0;
+  for (std::uint64_t id = 1; id <= 2000; ++id) {
+    auto sink = std::make_shared<WaitingSink>();
+    const Status status = rig.engine->submit(make_request(id, 50), sink);
+    if (status.ok()) {
+      accepted.push_back(sink);
+    } else {
+      ASSERT_EQ(status.code(), StatusCode::resource_exhausted);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GE(accepted.size(), 40u);
+  for (const auto& sink : accepted) ASSERT_TRUE(sink->wait());
+}
+
+TEST(EngineThread, DrainFinishesWhatWasAccepted) {
+  Rig rig;
+  std::vector<std::shared_ptr<WaitingSink>> sinks;
+  for (std::uint64_t id = 1; id <= 30; ++id) {
+    sinks.push_back(std::make_shared<WaitingSink>());
+    ASSERT_TRUE(rig.engine->submit(make_request(id, 100), sinks.back()).ok());
+  }
+  rig.engine->begin_drain();
+  EXPECT_EQ(rig.engine->submit(make_request(99, 1), std::make_shared<WaitingSink>()).code(),
+            StatusCode::unavailable);
+  EXPECT_TRUE(rig.engine->wait_idle(20s));
+  for (const auto& sink : sinks) {
+    ASSERT_TRUE(sink->wait());
+    EXPECT_EQ(sink->num_tokens, 100);
+  }
+  EXPECT_TRUE(rig.engine->healthy());
+}
+
+TEST(EngineThread, StopAnswersEveryone) {
+  Rig rig;
+  std::vector<std::shared_ptr<WaitingSink>> sinks;
+  for (std::uint64_t id = 1; id <= 100; ++id) {
+    sinks.push_back(std::make_shared<WaitingSink>());
+    ASSERT_TRUE(rig.engine->submit(make_request(id, 900), sinks.back()).ok());
+  }
+  ASSERT_TRUE(sinks[0]->wait_first());
+  rig.engine->stop();
+  rig.engine->stop();
+  for (const auto& sink : sinks) ASSERT_TRUE(sink->wait());
+  EXPECT_EQ(sinks.back()->error.code(), StatusCode::unavailable);
+}
+
+TEST(EngineThread, ADeadEngineTellsEveryoneAndTurnsUnhealthy) {
+  Rig rig(1000, 50);
+  std::vector<std::shared_ptr<WaitingSink>> sinks;
+  for (std::uint64_t id = 1; id <= 30; ++id) {
+    auto sink = std::make_shared<WaitingSink>();
+    if (rig.engine->submit(make_request(id, 900), sink).ok()) sinks.push_back(sink);
+  }
+  for (const auto& sink : sinks) {
+    ASSERT_TRUE(sink->wait());
+    EXPECT_FALSE(sink->error.ok());
+  }
+  EXPECT_TRUE(rig.engine->wait_idle(10s));
+  EXPECT_FALSE(rig.engine->healthy());
+  EXPECT_EQ(rig.engine->submit(make_request(99, 1), std::make_shared<WaitingSink>()).code(),
+            StatusCode::unavailable);
+}
+
+TEST(EngineThread, IdleUsesNoCpu) {
+  Rig rig;
+  auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(rig.engine->submit(make_request(1, 5), sink).ok());
+  ASSERT_TRUE(sink->wait());
+  ASSERT_TRUE(rig.engine->wait_idle(10s));
+  const auto cpu_ns = [] {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+  };
+  const auto before = cpu_ns();
+  std::this_thread::sleep_for(200ms);
+  EXPECT_LT(cpu_ns() - before, 5'000'000) << "an idle engine must sleep";
+}
+
+}  // namespace
+}  // namespace pagoda
