@@ -71,6 +71,8 @@ class LocalModelRunner final : public ModelRunner {
   const KvLayout& kv_layout() const { return layout_; }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
+  // Of the token embedding, which stays in the file's mapping: only rows that are looked up become resident.
+  std::int64_t embedding_bytes() const { return decoder_->weights().token_embedding.bytes(); }
   // Tensors of the file that the architecture has no use for; worth a warning when there are any.
   const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
 
