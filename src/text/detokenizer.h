@@ -1,8 +1,9 @@
 #pragma once
 // IncrementalDetokenizer: ids in, text out, piece by piece, so that the pieces joined equal decode() of
 // all ids, and no piece ends inside a character. Not a stop-string matcher (stop_matcher.h).
+#include <memory>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "text/tokenizer.h"
 
@@ -11,16 +12,14 @@ namespace pagoda {
 class IncrementalDetokenizer {
  public:
   // `prompt` gives context for the first piece (a leading space of SentencePiece); only its end is kept.
-  IncrementalDetokenizer(const Tokenizer& tokenizer, bool skip_special_tokens, std::span<const TokenId> prompt = {});
+  IncrementalDetokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
+                         std::span<const TokenId> prompt = {});
 
   std::string push(TokenId id);  // the text that is now certain; may be empty
   std::string finish();          // what was held back; incomplete bytes as U+FFFD
 
  private:
-  const Tokenizer& tokenizer_;
-  bool skip_special_tokens_;
-  std::vector<TokenId> window_;      // recent ids, enough to decode the next piece
-  std::size_t num_emitted_ids_ = 0;  // ids of window_ whose text has been emitted
+  std::unique_ptr<TokenTextStream> stream_;
 };
 
 }  // namespace pagoda

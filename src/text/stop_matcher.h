@@ -13,8 +13,8 @@ class StopMatcher {
   StopMatcher(std::vector<std::string> stop_strings, bool include_in_output);
 
   struct Outcome {
-    std::string text;                         // safe to emit now
-    std::optional<std::string> stop_string;   // set once: the text is over
+    std::string text;                        // safe to emit now
+    std::optional<std::string> stop_string;  // set once: the text is over
   };
   // `may_stop` is false while min_tokens is not reached: then matches are passed over.
   Outcome push(std::string_view text, bool may_stop = true);

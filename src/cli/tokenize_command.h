@@ -1,0 +1,18 @@
+#pragma once
+// pagoda tokenize: text to token ids and back, a JSON line each, for comparing tokenizers.
+#include <string>
+
+namespace pagoda {
+
+struct TokenizeArgs {
+  std::string tokenizer;            // what load_tokenizer takes
+  std::string input;                // {"text": ...} a line; with decode {"ids": [...]}
+  bool decode = false;              // special tokens are written out
+  bool add_special_tokens = false;  // BOS and EOS as the tokenizer wants them
+};
+
+// Results on stdout, one line for each line that is not blank; a bad one gives {"error": ...} in its place.
+// 0, or 2 after one line on stderr when tokenizer or input cannot be read.
+int run_tokenize(const TokenizeArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,62 @@
+#pragma once
+// JsonCursor: walks over a JSON text without building a tree, for the vocabularies of 10^5 entries inside
+// tokenizer.json. Small parts are handed to a real parser as text (raw_value). Strings and the containers it
+// enters are checked; a value it skips is only checked for matching brackets.
+// Threads: none.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+class JsonCursor {
+ public:
+  explicit JsonCursor(std::string_view text) : text_(text) {}
+
+  // on_member(key) must read the member's value with one of the readers below.
+  template <class OnMember>
+  Status read_object(const OnMember& on_member) {
+    PAGODA_RETURN_IF_ERROR(expect('{'));
+    if (accept('}')) return ok_status();
+    std::string key;
+    do {
+      PAGODA_RETURN_IF_ERROR(read_string(key));
+      PAGODA_RETURN_IF_ERROR(expect(':'));
+      PAGODA_RETURN_IF_ERROR(on_member(key));
+    } while (accept(','));
+    return expect('}');
+  }
+  template <class OnElement>
+  Status read_array(const OnElement& on_element) {
+    PAGODA_RETURN_IF_ERROR(expect('['));
+    if (accept(']')) return ok_status();
+    do {
+      PAGODA_RETURN_IF_ERROR(on_element());
+    } while (accept(','));
+    return expect(']');
+  }
+  Status read_string(std::string& out);
+  Status read_integer(std::int64_t& out);
+  Status read_number(double& out);
+  // The value's text, white space around it left out.
+  Status raw_value(std::string_view& out);
+  Status skip_value() {
+    std::string_view unused;
+    return raw_value(unused);
+  }
+  char peek();  // the next character that is not white space; 0 at the end
+  Status expect_end();
+
+ private:
+  bool accept(char c);
+  Status expect(char c);
+  Status error(std::string_view what) const;
+  std::string_view number_text();
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace pagoda
