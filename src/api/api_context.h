@@ -25,16 +25,16 @@ struct ApiContext {
   std::vector<std::string> model_names;         // at least one; answers carry the first
   std::string model_root;                       // shown by /v1/models
   std::int32_t max_model_len = 0;
-  std::int32_t vocab_size = 0;                  // ids that the model knows
-  std::vector<TokenId> eos_token_ids;           // end a sequence unless ignore_eos
+  std::int32_t vocab_size = 0;         // ids that the model knows
+  std::vector<TokenId> eos_token_ids;  // end a sequence unless ignore_eos
   SamplingDefaults defaults;
   std::int32_t max_logprobs = 20;
-  bool allow_request_chat_template = false;     // vLLM's --trust-request-chat-template
-  std::string system_fingerprint;               // of weights and build; empty: left out
+  bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
+  std::string system_fingerprint;            // of weights and build; empty: left out
   std::string version;
-  std::int64_t model_created = 0;               // unix seconds
+  std::int64_t model_created = 0;  // unix seconds
 
-  std::size_t longest_token_bytes = 0;          // set by make_ready()
+  std::size_t longest_token_bytes = 0;  // set by make_ready()
 
   // Computes what is derived. Call once, after the fields above are set.
   void make_ready();

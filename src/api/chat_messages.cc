@@ -18,11 +18,23 @@ constexpr std::size_t kMaxTools = 128;
 constexpr std::size_t kMaxTemplateBytes = std::size_t{256} << 10;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;  // the body's size bounds it
 
-constexpr std::array<std::string_view, 6> kRoles = {"system", "developer", "user", "assistant", "tool", "function"};
+constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
+                                                    "assistant", "tool",      "function"};
 // What a template may rely on; chat_template_kwargs must not shadow it.
-constexpr std::array<std::string_view, 14> kReserved = {
-    "messages", "tools",     "documents", "add_generation_prompt", "continue_final_message", "bos_token", "eos_token",
-    "tokenize", "chat_template", "raise_exception", "strftime_now", "tokenizer", "conversation", "return_dict"};
+constexpr std::array<std::string_view, 14> kReserved = {"messages",
+                                                        "tools",
+                                                        "documents",
+                                                        "add_generation_prompt",
+                                                        "continue_final_message",
+                                                        "bos_token",
+                                                        "eos_token",
+                                                        "tokenize",
+                                                        "chat_template",
+                                                        "raise_exception",
+                                                        "strftime_now",
+                                                        "tokenizer",
+                                                        "conversation",
+                                                        "return_dict"};
 
 // The text of `content`: a string, or a list of text parts joined by newlines. Null is allowed where
 // `optional` says so.
@@ -49,7 +61,8 @@ json::value read_content(FieldReader& message, bool optional) {
     FieldReader reader(*part, message.path_of(path));
     const std::string type = reader.string("type", 64).value_or("");
     if (reader.ok() && type != "text") {
-      if (type == "image_url" || type == "input_audio" || type == "file" || type == "video_url" || type == "refusal")
+      if (type == "image_url" || type == "input_audio" || type == "file" || type == "video_url" ||
+          type == "refusal")
         reader.fail("type", concat("is '", type, "', but this model takes text only"));
       else
         reader.fail("type", "must be 'text'");
@@ -87,7 +100,10 @@ json::array read_tool_calls(FieldReader& message) {
       if (!fields.string("name", 1024) && fields.ok()) fields.fail("name", "is required");
       const json::value* arguments = fields.raw("arguments");
       if (fields.ok() && arguments != nullptr && arguments->is_string()) {
-        Result<json::value> parsed = parse_json(arguments->as_string().empty() ? "{}" : std::string_view(arguments->as_string().data(), arguments->as_string().size()));
+        Result<json::value> parsed =
+            parse_json(arguments->as_string().empty()
+                           ? "{}"
+                           : std::string_view(arguments->as_string().data(), arguments->as_string().size()));
         if (!parsed || !parsed->is_object())
           fields.fail("arguments", "must be the JSON text of an object");
         else
@@ -146,8 +162,10 @@ json::value read_tools(FieldReader& fields) {
   const json::value* choice = fields.raw("tool_choice");
   bool shown = true;
   if (choice != nullptr) {
-    const bool known = choice->is_string() && (choice->as_string() == "none" || choice->as_string() == "auto");
-    if (known) shown = choice->as_string() == "auto";
+    const bool known =
+        choice->is_string() && (choice->as_string() == "none" || choice->as_string() == "auto");
+    if (known)
+      shown = choice->as_string() == "auto";
     else if (choice->is_object() || (choice->is_string() && choice->as_string() == "required"))
       fields.not_built("tool_choice", "a tool call cannot be forced; use 'auto' or 'none'");
     else
@@ -205,7 +223,8 @@ bool cut_after(RenderedPrompt& prompt, std::string_view content) {
   }
   if (at == std::string::npos) return false;
   prompt.text.resize(at + wanted.size());
-  std::erase_if(prompt.user_ranges, [&](const ByteRange& range) { return range.begin >= prompt.text.size(); });
+  std::erase_if(prompt.user_ranges,
+                [&](const ByteRange& range) { return range.begin >= prompt.text.size(); });
   for (ByteRange& range : prompt.user_ranges) range.end = std::min(range.end, prompt.text.size());
   return true;
 }
@@ -218,13 +237,16 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   context["messages"] = read_messages(fields);
   context["tools"] = read_tools(fields);
   context["documents"] = nullptr;
-  if (const json::array* documents = fields.array("documents", kMaxMessages)) context["documents"] = *documents;
+  if (const json::array* documents = fields.array("documents", kMaxMessages))
+    context["documents"] = *documents;
   const bool continued = fields.boolean("continue_final_message").value_or(false);
   const bool generation_prompt = fields.boolean("add_generation_prompt").value_or(!continued);
   if (continued && generation_prompt)
     fields.fail("continue_final_message", "and 'add_generation_prompt' cannot both be true");
   context["add_generation_prompt"] = generation_prompt;
-  const auto token_text = [&](TokenId id) { return id < 0 ? std::string() : api.tokenizer->token_string(id); };
+  const auto token_text = [&](TokenId id) {
+    return id < 0 ? std::string() : api.tokenizer->token_string(id);
+  };
   context["bos_token"] = token_text(api.tokenizer->bos());
   context["eos_token"] = token_text(api.tokenizer->eos());
   add_template_kwargs(fields, context);
@@ -264,7 +286,8 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
     }
   }
   if (exceeds_byte_bound(api, prompt->text.size())) {
-    fields.fail(context_length_exceeded(api, "messages", "Your messages are longer than that; please shorten them."));
+    fields.fail(
+        context_length_exceeded(api, "messages", "Your messages are longer than that; please shorten them."));
     return result;
   }
   EncodeOptions options;

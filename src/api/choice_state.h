@@ -38,7 +38,7 @@ class ChoiceState {
   std::variant<std::monostate, std::string, TokenId> stop_reason;  // the stop string or token
 
   // The writer's notes.
-  bool begun = false;                 // the first chunk has been written
+  bool begun = false;                   // the first chunk has been written
   std::int64_t logprob_characters = 0;  // of the token texts written so far: the next text_offset
 
  private:

@@ -55,8 +55,9 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
   }
 
   writer.key("finish_reason");
-  choice.finish_reason ? writer.string(options_.without_generation ? "length" : finish_reason_name(*choice.finish_reason))
-                       : writer.null();
+  choice.finish_reason
+      ? writer.string(options_.without_generation ? "length" : finish_reason_name(*choice.finish_reason))
+      : writer.null();
   writer.key("stop_reason");
   if (const auto* text = std::get_if<std::string>(&choice.stop_reason))
     writer.string(*text);
@@ -66,7 +67,8 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
     writer.null();
 
   if (options_.logprobs && choice.finished())
-    writer.key("cumulative_logprob").float64(std::isfinite(choice.cumulative_logprob) ? choice.cumulative_logprob : -9999.0);
+    writer.key("cumulative_logprob")
+        .float64(std::isfinite(choice.cumulative_logprob) ? choice.cumulative_logprob : -9999.0);
   if (options_.prompt_logprobs && !chat && !chunk) {
     writer.key("prompt_logprobs");
     write_prompt_logprobs(writer, prompt, prompt_state);
@@ -78,8 +80,9 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
   writer.end_object();
 }
 
-void ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& choice, const PromptInfo& prompt,
-                                             const PromptState& prompt_state, bool with_prompt) const {
+void ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& choice,
+                                             const PromptInfo& prompt, const PromptState& prompt_state,
+                                             bool with_prompt) const {
   struct Entry {
     TokenId id;
     const TokenLogprobs* logprobs;  // null: the first token of a prompt has none
@@ -129,7 +132,8 @@ void ChoiceWriter::write_chat_token(JsonWriter& writer, const TokenLogprob& toke
   writer.key("token").string(token_text(token.token));
   writer.key("logprob").float32(writable(token.logprob));
   writer.key("bytes").begin_array();
-  for (const char byte : tokenizer_.token_bytes(token.token)) writer.integer(static_cast<unsigned char>(byte));
+  for (const char byte : tokenizer_.token_bytes(token.token))
+    writer.integer(static_cast<unsigned char>(byte));
   writer.end_array();
 }
 
@@ -149,7 +153,8 @@ void ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::span<const Token
   writer.end_array().key("refusal").null().end_object();
 }
 
-void ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt, const PromptState& state) const {
+void ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt,
+                                         const PromptState& state) const {
   writer.begin_array();
   for (std::size_t i = 0; i < prompt.token_ids.size(); ++i) {
     if (i >= state.logprobs.size() || !state.logprobs[i]) {
@@ -177,7 +182,11 @@ void ChoiceWriter::write_usage(JsonWriter& writer, const Usage& usage) {
   writer.key("prompt_tokens").integer(usage.prompt_tokens);
   writer.key("completion_tokens").integer(usage.completion_tokens);
   writer.key("total_tokens").integer(usage.prompt_tokens + usage.completion_tokens);
-  writer.key("prompt_tokens_details").begin_object().key("cached_tokens").integer(usage.cached_tokens).end_object();
+  writer.key("prompt_tokens_details")
+      .begin_object()
+      .key("cached_tokens")
+      .integer(usage.cached_tokens)
+      .end_object();
   writer.end_object();
 }
 

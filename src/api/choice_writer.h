@@ -25,7 +25,8 @@ struct Usage {
 
 class ChoiceWriter {
  public:
-  ChoiceWriter(const ResponseOptions& options, const Tokenizer& tokenizer) : options_(options), tokenizer_(tokenizer) {}
+  ChoiceWriter(const ResponseOptions& options, const Tokenizer& tokenizer)
+      : options_(options), tokenizer_(tokenizer) {}
 
   // One entry of `choices`. `chunk`: of a stream, then only what is fresh, and null while unfinished.
   // Takes what it writes out of `choice`.

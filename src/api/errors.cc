@@ -7,13 +7,20 @@ namespace {
 
 std::string_view error_type(int status) {
   switch (status) {
-    case 401: return "authentication_error";
-    case 403: return "permission_error";
-    case 408: return "timeout_error";
-    case 429: return "rate_limit_error";
-    case 501: return "not_implemented_error";
-    case 503: return "service_unavailable_error";
-    default: return status >= 500 ? "server_error" : "invalid_request_error";
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 408:
+      return "timeout_error";
+    case 429:
+      return "rate_limit_error";
+    case 501:
+      return "not_implemented_error";
+    case 503:
+      return "service_unavailable_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
   }
 }
 
@@ -37,24 +44,35 @@ std::string write_body(int status, std::string_view message, std::string_view pa
 
 int http_status(const Status& status) {
   switch (status.code()) {
-    case StatusCode::ok: return 200;
-    case StatusCode::invalid_argument: return 400;
-    case StatusCode::unauthenticated: return 401;
-    case StatusCode::not_found: return 404;
-    case StatusCode::resource_exhausted: return 429;
-    case StatusCode::cancelled: return 499;
-    case StatusCode::deadline_exceeded: return 408;
-    case StatusCode::unimplemented: return 501;
-    case StatusCode::unavailable: return 503;
+    case StatusCode::ok:
+      return 200;
+    case StatusCode::invalid_argument:
+      return 400;
+    case StatusCode::unauthenticated:
+      return 401;
+    case StatusCode::not_found:
+      return 404;
+    case StatusCode::resource_exhausted:
+      return 429;
+    case StatusCode::cancelled:
+      return 499;
+    case StatusCode::deadline_exceeded:
+      return 408;
+    case StatusCode::unimplemented:
+      return 501;
+    case StatusCode::unavailable:
+      return 503;
     case StatusCode::corrupt_data:
-    case StatusCode::internal: return 500;
+    case StatusCode::internal:
+      return 500;
   }
   return 500;
 }
 
 std::string error_body(const Status& status) {
   const int http = http_status(status);
-  if (http == 500) return write_body(500, "The server had an error while processing the request.", {}, "internal_error");
+  if (http == 500)
+    return write_body(500, "The server had an error while processing the request.", {}, "internal_error");
   return write_body(http, status.message(), status.param(), status.reason());
 }
 

@@ -14,7 +14,8 @@ std::optional<std::int64_t> whole_number(const json::value& value) {
   if (value.is_uint64()) return std::nullopt;  // beyond int64: no field reaches so far
   if (const double* number = value.if_double()) {
     constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double is no count
-    if (!std::isfinite(*number) || std::abs(*number) > kExact || std::trunc(*number) != *number) return std::nullopt;
+    if (!std::isfinite(*number) || std::abs(*number) > kExact || std::trunc(*number) != *number)
+      return std::nullopt;
     return static_cast<std::int64_t>(*number);
   }
   return std::nullopt;
@@ -62,7 +63,9 @@ void FieldReader::not_built(std::string_view name, std::string_view why) {
   if (value->is_bool() && !value->as_bool()) return;
   if (value->is_array() && value->as_array().empty()) return;
   const std::string path = path_of(name);
-  fail(unimplemented(concat("'", path, "' is not supported: ", why, ".")).with_param(path).with_reason("unsupported_parameter"));
+  fail(unimplemented(concat("'", path, "' is not supported: ", why, "."))
+           .with_param(path)
+           .with_reason("unsupported_parameter"));
 }
 
 std::optional<std::int64_t> FieldReader::integer(std::string_view name, std::int64_t low, std::int64_t high) {
@@ -131,7 +134,8 @@ std::optional<std::string> FieldReader::string(std::string_view name, std::size_
   return std::string(text.data(), text.size());
 }
 
-std::vector<std::string> FieldReader::strings(std::string_view name, std::size_t max_count, std::size_t max_bytes) {
+std::vector<std::string> FieldReader::strings(std::string_view name, std::size_t max_count,
+                                              std::size_t max_bytes) {
   const json::value* value = raw(name);
   if (value == nullptr || !ok()) return {};
   std::vector<std::string> texts;
@@ -139,7 +143,8 @@ std::vector<std::string> FieldReader::strings(std::string_view name, std::size_t
     if (!entry.is_string()) return fail(entry_name, "must be a string");
     const json::string& text = entry.as_string();
     if (text.empty()) return fail(entry_name, "must not be an empty string");
-    if (text.size() > max_bytes) return fail(entry_name, concat("must be at most ", max_bytes, " bytes long"));
+    if (text.size() > max_bytes)
+      return fail(entry_name, concat("must be at most ", max_bytes, " bytes long"));
     texts.emplace_back(text.data(), text.size());
   };
   if (const json::array* list = value->if_array()) {

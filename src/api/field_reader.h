@@ -31,7 +31,8 @@ class FieldReader {
   // A string or a list of strings, none empty.
   std::vector<std::string> strings(std::string_view name, std::size_t max_count, std::size_t max_bytes);
   // A list of token ids in [0, vocab_size).
-  std::optional<std::vector<TokenId>> token_ids(std::string_view name, std::size_t max_count, std::int32_t vocab_size);
+  std::optional<std::vector<TokenId>> token_ids(std::string_view name, std::size_t max_count,
+                                                std::int32_t vocab_size);
   const boost::json::object* object(std::string_view name);
   const boost::json::array* array(std::string_view name, std::size_t max_count);
   const boost::json::value* raw(std::string_view name) const;  // null when absent or JSON null

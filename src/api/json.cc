@@ -103,7 +103,8 @@ struct Handler {
 };
 
 Status malformed(std::string_view what) {
-  return invalid_argument(concat("The request body is not valid JSON: ", what, ".")).with_reason("invalid_json");
+  return invalid_argument(concat("The request body is not valid JSON: ", what, "."))
+      .with_reason("invalid_json");
 }
 
 // The length of the UTF-8 character at the front of `text`; 0 when there is none.
@@ -214,11 +215,21 @@ JsonWriter& JsonWriter::string(std::string_view text) {
     out_.append(text, plain_from, i - plain_from);
     plain_from = i + 1;
     switch (byte) {
-      case '"': out_.append("\\\""); break;
-      case '\\': out_.append("\\\\"); break;
-      case '\n': out_.append("\\n"); break;
-      case '\r': out_.append("\\r"); break;
-      case '\t': out_.append("\\t"); break;
+      case '"':
+        out_.append("\\\"");
+        break;
+      case '\\':
+        out_.append("\\\\");
+        break;
+      case '\n':
+        out_.append("\\n");
+        break;
+      case '\r':
+        out_.append("\\r");
+        break;
+      case '\t':
+        out_.append("\\t");
+        break;
       default: {
         constexpr char kHex[] = "0123456789abcdef";
         out_.append("\\u00");
@@ -256,8 +267,9 @@ JsonWriter& JsonWriter::float32(float number) {
   CHECK(std::isfinite(number));
   separate();
   char buffer[40];
-  const auto end =
-      std::to_chars(buffer, buffer + sizeof buffer, static_cast<double>(number), std::chars_format::general, 9).ptr;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<double>(number),
+                                 std::chars_format::general, 9)
+                       .ptr;
   out_.append(buffer, end);
   return *this;
 }

@@ -19,11 +19,11 @@ struct PromptInfo {
 
 struct ResponseOptions {
   CallKind kind = CallKind::completion;
-  std::string id;                        // "cmpl-…", "chatcmpl-…"
-  std::int64_t created = 0;              // unix seconds
+  std::string id;            // "cmpl-…", "chatcmpl-…"
+  std::int64_t created = 0;  // unix seconds
   bool stream = false;
-  bool include_usage = false;            // one more chunk, with the usage of all
-  bool continuous_usage = false;         // usage in every chunk
+  bool include_usage = false;     // one more chunk, with the usage of all
+  bool continuous_usage = false;  // usage in every chunk
   bool echo = false;
   std::string echo_prefix;               // chat: the message that is being continued
   bool without_generation = false;       // echo with max_tokens 0: nothing is generated
@@ -31,7 +31,7 @@ struct ResponseOptions {
   std::optional<std::int32_t> logprobs;  // alternatives per token
   bool prompt_logprobs = false;          // in vLLM's form
   bool return_token_ids = false;
-  bool tokens_as_ids = false;            // "token_id:17" instead of a token's text
+  bool tokens_as_ids = false;  // "token_id:17" instead of a token's text
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
   bool include_stop = false;

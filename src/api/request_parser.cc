@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxPrompts = 1024;          // per call; also bounds prompts * n
+constexpr std::size_t kMaxPrompts = 1024;  // per call; also bounds prompts * n
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr std::int32_t kDefaultCompletionTokens = 16;
@@ -33,7 +33,8 @@ void read_response_fields(FieldReader& fields, const CallOrigin& origin, Respons
     if (!response.stream) fields.fail("stream_options", "is only allowed when 'stream' is true");
     FieldReader inner(*options, "stream_options");
     response.include_usage = inner.boolean("include_usage").value_or(false);
-    response.continuous_usage = inner.boolean("continuous_usage_stats").value_or(false) && response.include_usage;
+    response.continuous_usage =
+        inner.boolean("continuous_usage_stats").value_or(false) && response.include_usage;
     (void)inner.boolean("include_obfuscation");
     if (!inner.ok()) fields.fail(inner.status());
   }
@@ -56,7 +57,8 @@ void read_request_fields(FieldReader& fields, Request& request) {
 
 void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
   constexpr std::string_view kStructured = "structured output is not built in";
-  for (const std::string_view name : {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
+  for (const std::string_view name :
+       {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
     fields.not_built(name, kStructured);
   if (const json::object* format = fields.object("response_format")) {
     FieldReader inner(*format, "response_format");
@@ -70,7 +72,8 @@ void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
   for (const std::string_view name : {"prompt_embeds", "logits_processors"})
     fields.not_built(name, "it is not built in");
   if (kind == CallKind::completion) {
-    if (const json::value* suffix = fields.raw("suffix"); suffix != nullptr && !(suffix->is_string() && suffix->as_string().empty()))
+    if (const json::value* suffix = fields.raw("suffix");
+        suffix != nullptr && !(suffix->is_string() && suffix->as_string().empty()))
       fields.not_built("suffix", "filling in the middle is not built in");
     return;
   }
@@ -98,7 +101,8 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
     PromptInfo info;
     info.text.assign(text.data(), text.size());
     if (exceeds_byte_bound(context, info.text.size()))
-      return fields.fail(context_length_exceeded(context, path, "Your prompt is longer than that; please shorten it."));
+      return fields.fail(
+          context_length_exceeded(context, path, "Your prompt is longer than that; please shorten it."));
     Result<std::vector<TokenId>> ids = context.tokenizer->encode(info.text, encode);
     if (!ids) return fields.fail(path, "cannot be tokenised");
     info.token_ids = std::move(*ids);
@@ -124,7 +128,8 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
   } else if (list->front().is_number()) {
     add_ids(*list, "prompt");
   } else {
-    if (list->size() > kMaxPrompts) fields.fail("prompt", concat("must have at most ", kMaxPrompts, " entries"));
+    if (list->size() > kMaxPrompts)
+      fields.fail("prompt", concat("must have at most ", kMaxPrompts, " entries"));
     for (std::size_t i = 0; i < list->size() && fields.ok(); ++i) {
       const std::string path = concat("prompt.", i);
       const json::value& entry = (*list)[i];
@@ -147,7 +152,8 @@ void truncate(FieldReader& fields, const ApiContext& context, std::vector<Prompt
   const auto keep = static_cast<std::size_t>(*limit < 0 ? context.max_model_len : *limit);
   for (PromptInfo& prompt : prompts) {
     if (prompt.token_ids.size() <= keep) continue;
-    prompt.token_ids.erase(prompt.token_ids.begin(), prompt.token_ids.end() - static_cast<std::ptrdiff_t>(keep));
+    prompt.token_ids.erase(prompt.token_ids.begin(),
+                           prompt.token_ids.end() - static_cast<std::ptrdiff_t>(keep));
     if (echo) prompt.text = context.tokenizer->decode(prompt.token_ids, /*skip_special_tokens=*/false);
   }
 }
@@ -164,14 +170,17 @@ std::int32_t token_budget(FieldReader& fields, const ApiContext& context, const 
   if (room < std::max<std::int64_t>(asked.value_or(1), 1)) {
     fields.fail(context_length_exceeded(
         context, param,
-        concat("However, you requested ", length + asked.value_or(1), " tokens (", length, " in the ", param, ", ",
-               asked.value_or(1), " in the completion). Please reduce the length of the ", param, " or completion.")));
+        concat("However, you requested ", length + asked.value_or(1), " tokens (", length, " in the ", param,
+               ", ", asked.value_or(1), " in the completion). Please reduce the length of the ", param,
+               " or completion.")));
     return 0;
   }
   if (asked) return static_cast<std::int32_t>(*asked);
   std::int64_t budget = room;
-  if (context.defaults.max_tokens) budget = std::min<std::int64_t>(budget, *context.defaults.max_tokens);
-  else if (kind == CallKind::completion) budget = std::min<std::int64_t>(budget, kDefaultCompletionTokens);
+  if (context.defaults.max_tokens)
+    budget = std::min<std::int64_t>(budget, *context.defaults.max_tokens);
+  else if (kind == CallKind::completion)
+    budget = std::min<std::int64_t>(budget, kDefaultCompletionTokens);
   return static_cast<std::int32_t>(budget);
 }
 
@@ -231,8 +240,11 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
 }  // namespace
 
 Status check_model(std::string_view name, const ApiContext& context) {
-  if (std::find(context.model_names.begin(), context.model_names.end(), name) != context.model_names.end()) return {};
-  return not_found(concat("The model `", name, "` does not exist.")).with_param("model").with_reason("model_not_found");
+  if (std::find(context.model_names.begin(), context.model_names.end(), name) != context.model_names.end())
+    return {};
+  return not_found(concat("The model `", name, "` does not exist."))
+      .with_param("model")
+      .with_reason("model_not_found");
 }
 
 Result<ParsedCall> parse_call(CallKind kind, std::string_view body, const CallOrigin& origin,

@@ -13,17 +13,24 @@ struct ResponseBuilder::State {
   ChoiceWriter writer;
   std::vector<ChoiceState> choices;  // prompt * n + sequence
   std::vector<PromptState> prompts;
+  std::vector<bool> closed;                  // by choice: its last chunk has been written
+  std::vector<std::int32_t> written_tokens;  // by choice: tokens accounted for in its last chunk
   std::vector<Stop> stops;
   Status error;
   std::size_t num_unfinished = 0;
   bool ended = false;  // [DONE] has been handed out
 
   State(ResponseOptions call, const ApiContext& api)
-      : options(std::move(call)), context(api), writer(options, *api.tokenizer), prompts(options.prompts.size()) {
+      : options(std::move(call)),
+        context(api),
+        writer(options, *api.tokenizer),
+        prompts(options.prompts.size()) {
     choices.reserve(options.prompts.size() * width());
     for (const PromptInfo& prompt : options.prompts)
       for (std::size_t i = 0; i < width(); ++i) choices.emplace_back(options, *context.tokenizer, prompt);
     num_unfinished = choices.size();
+    closed.resize(choices.size());
+    written_tokens.resize(choices.size());
   }
 
   std::size_t width() const { return static_cast<std::size_t>(options.n); }
@@ -34,7 +41,8 @@ struct ResponseBuilder::State {
       usage.prompt_tokens += static_cast<std::int64_t>(options.prompts[p].token_ids.size());
       usage.cached_tokens += prompts[p].num_cached_tokens;
       if (options.without_generation) continue;
-      for (std::size_t i = p * width(); i < (p + 1) * width(); ++i) usage.completion_tokens += choices[i].num_tokens;
+      for (std::size_t i = p * width(); i < (p + 1) * width(); ++i)
+        usage.completion_tokens += choices[i].num_tokens;
     }
     return usage;
   }
@@ -43,7 +51,8 @@ struct ResponseBuilder::State {
   void begin_answer(JsonWriter& json, std::string_view object) const {
     json.begin_object().key("id").string(options.id).key("object").string(object);
     json.key("created").integer(options.created).key("model").string(context.model_names.front());
-    if (!context.system_fingerprint.empty()) json.key("system_fingerprint").string(context.system_fingerprint);
+    if (!context.system_fingerprint.empty())
+      json.key("system_fingerprint").string(context.system_fingerprint);
   }
 
   void write_choice(JsonWriter& json, std::size_t index, bool chunk) {
@@ -61,40 +70,33 @@ struct ResponseBuilder::State {
     }
   }
 
-  bool has_news(const ChoiceState& choice) const {
-    if (choice.finished()) return !choice.begun || !last_written(choice);
-    if (!choice.fresh.text.empty() || !choice.fresh.token_ids.empty() || !choice.fresh.logprobs.empty()) return true;
-    return options.continuous_usage && choice.num_tokens > 0 && choice.num_tokens != written_tokens[index_of(choice)];
+  bool has_news(std::size_t index) const {
+    const ChoiceState& choice = choices[index];
+    if (choice.finished()) return !closed[index];
+    if (!choice.fresh.text.empty() || !choice.fresh.token_ids.empty() || !choice.fresh.logprobs.empty())
+      return true;
+    return options.continuous_usage && choice.num_tokens != written_tokens[index];
   }
 
-  std::size_t index_of(const ChoiceState& choice) const { return static_cast<std::size_t>(&choice - choices.data()); }
-  bool last_written(const ChoiceState& choice) const { return closed[index_of(choice)]; }
-
-  std::vector<bool> closed;                   // its last chunk has been written
-  std::vector<std::int32_t> written_tokens;   // tokens accounted for in its last chunk
+  // The role comes in a chunk of its own, as OpenAI sends it.
+  void write_role_chunk(std::string& out, std::size_t index) {
+    out.append("data: ");
+    JsonWriter json(out);
+    begin_answer(json, "chat.completion.chunk");
+    json.key("choices").begin_array().begin_object().key("index").integer(static_cast<std::int64_t>(index));
+    json.key("delta").begin_object().key("role").string("assistant").key("content").string("").end_object();
+    json.key("finish_reason").null().end_object().end_array();
+    write_stream_prompt_ids(json);
+    write_continuous_usage(json, index, 0);
+    json.end_object();
+    out.append("\n\n");
+    choices[index].begun = true;
+  }
 
   void write_chunk(std::string& out, std::size_t index) {
     const bool chat = options.kind == CallKind::chat;
     ChoiceState& choice = choices[index];
-    // The role comes in a chunk of its own, as OpenAI sends it.
-    if (chat && !choice.begun && !options.echo) {
-      out.append("data: ");
-      JsonWriter json(out);
-      begin_answer(json, "chat.completion.chunk");
-      json.key("choices").begin_array().begin_object().key("index").integer(static_cast<std::int64_t>(index));
-      json.key("delta").begin_object().key("role").string("assistant").key("content").string("").end_object();
-      json.key("finish_reason").null().end_object().end_array();
-      write_stream_prompt_ids(json);
-      if (options.continuous_usage) {
-        json.key("usage");
-        Usage usage = usage_of(index / width(), index / width() + 1);
-        usage.completion_tokens = 0;
-        ChoiceWriter::write_usage(json, usage);
-      }
-      json.end_object();
-      out.append("\n\n");
-      choice.begun = true;
-    }
+    if (chat && !choice.begun && !options.echo) write_role_chunk(out, index);
     const bool first = !choice.begun;
     out.append("data: ");
     JsonWriter json(out);
@@ -103,16 +105,19 @@ struct ResponseBuilder::State {
     write_choice(json, index, /*chunk=*/true);
     json.end_array();
     if (first) write_stream_prompt_ids(json);
-    if (options.continuous_usage) {
-      Usage usage = usage_of(index / width(), index / width() + 1);
-      usage.completion_tokens = choice.num_tokens;
-      json.key("usage");
-      ChoiceWriter::write_usage(json, usage);
-    }
+    write_continuous_usage(json, index, choice.num_tokens);
     json.end_object();
     out.append("\n\n");
     closed[index] = choice.finished();
     written_tokens[index] = choice.num_tokens;
+  }
+
+  void write_continuous_usage(JsonWriter& json, std::size_t index, std::int32_t num_tokens) const {
+    if (!options.continuous_usage) return;
+    Usage usage = usage_of(index / width(), index / width() + 1);
+    usage.completion_tokens = num_tokens;
+    json.key("usage");
+    ChoiceWriter::write_usage(json, usage);
   }
 
   void write_stream_prompt_ids(JsonWriter& json) const {
@@ -122,10 +127,7 @@ struct ResponseBuilder::State {
 };
 
 ResponseBuilder::ResponseBuilder(ResponseOptions options, const ApiContext& context)
-    : state_(std::make_unique<State>(std::move(options), context)) {
-  state_->closed.resize(state_->choices.size());
-  state_->written_tokens.resize(state_->choices.size());
-}
+    : state_(std::make_unique<State>(std::move(options), context)) {}
 ResponseBuilder::~ResponseBuilder() = default;
 ResponseBuilder::ResponseBuilder(ResponseBuilder&&) noexcept = default;
 
@@ -143,7 +145,8 @@ void ResponseBuilder::add(std::size_t prompt_index, RequestOutput output) {
     const std::int32_t sequence = delta.index;
     ChoiceState& choice = s.choices[prompt_index * s.width() + static_cast<std::size_t>(sequence)];
     if (choice.finished()) continue;
-    const bool lost = delta.finish_reason == FinishReason::abort || delta.finish_reason == FinishReason::error;
+    const bool lost =
+        delta.finish_reason == FinishReason::abort || delta.finish_reason == FinishReason::error;
     if (choice.absorb(std::move(delta))) s.stops.push_back({prompt_index, sequence});
     if (!choice.finished()) continue;
     --s.num_unfinished;
@@ -152,7 +155,8 @@ void ResponseBuilder::add(std::size_t prompt_index, RequestOutput output) {
   }
   if (!output.finished) return;
   for (std::size_t i = prompt_index * s.width(); i < (prompt_index + 1) * s.width(); ++i)
-    if (!s.choices[i].finished()) return fail(unavailable("The request was ended by the server before it was complete."));
+    if (!s.choices[i].finished())
+      return fail(unavailable("The request was ended by the server before it was complete."));
 }
 
 void ResponseBuilder::fail(Status error) {
@@ -170,7 +174,7 @@ std::string ResponseBuilder::take_events() {
   std::string out;
   if (s.ended) return out;
   for (std::size_t i = 0; i < s.choices.size(); ++i)
-    if (s.has_news(s.choices[i])) s.write_chunk(out, i);
+    if (s.has_news(i)) s.write_chunk(out, i);
   if (!finished()) return out;
   s.ended = true;
   if (!s.error.ok()) {

@@ -46,7 +46,8 @@ void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingPar
     TokenId id = -1;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
     if (error != std::errc{} || end != name.data() + name.size() || id < 0 || id >= context.vocab_size)
-      return fields.fail("logit_bias", concat("must have token ids below ", context.vocab_size, " as its keys"));
+      return fields.fail("logit_bias",
+                         concat("must have token ids below ", context.vocab_size, " as its keys"));
     if (const std::optional<double> bias = entries.number(name, -100, 100))
       sampling.logit_bias.emplace_back(id, static_cast<float>(*bias));
     else
@@ -65,7 +66,8 @@ void read_bad_words(FieldReader& fields, const ApiContext& context, SamplingPara
     const std::string word = words[i].substr(begin);
     const Result<std::vector<TokenId>> plain = context.tokenizer->encode(word);
     const Result<std::vector<TokenId>> spaced = context.tokenizer->encode(concat(" ", word));
-    if (!plain || !spaced || plain->empty()) return fields.fail(concat("bad_words.", i), "cannot be tokenised");
+    if (!plain || !spaced || plain->empty())
+      return fields.fail(concat("bad_words.", i), "cannot be tokenised");
     const bool distinct =
         !spaced->empty() && spaced->front() != plain->front() && spaced->size() == plain->size();
     sampling.bad_words.push_back(*plain);
@@ -103,7 +105,8 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
   }
   if (!response.stream) return;
   if (sampling.use_beam_search) fields.fail("use_beam_search", "is not available when 'stream' is true");
-  if (sampling.best_of > sampling.n) fields.fail("best_of", "above 'n' is not available when 'stream' is true");
+  if (sampling.best_of > sampling.n)
+    fields.fail("best_of", "above 'n' is not available when 'stream' is true");
 }
 
 }  // namespace
@@ -135,7 +138,8 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   response.min_tokens = sampling.min_tokens;
   if (auto ids = fields.token_ids("stop_token_ids", kMaxStopTokenIds, context.vocab_size))
     sampling.stop_token_ids = std::move(*ids);
-  if (auto ids = fields.token_ids("allowed_token_ids", static_cast<std::size_t>(context.vocab_size), context.vocab_size)) {
+  if (auto ids = fields.token_ids("allowed_token_ids", static_cast<std::size_t>(context.vocab_size),
+                                  context.vocab_size)) {
     if (ids->empty()) fields.fail("allowed_token_ids", "must not be empty");
     sampling.allowed_token_ids = std::move(*ids);
   }

@@ -16,8 +16,9 @@ struct TestModel {
   ApiContext context;
 
   explicit TestModel(std::int32_t max_model_len = 100)
-      : chat_template(*ChatTemplate::parse("{% for m in messages %}<x>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
-                                           "{% if add_generation_prompt %}<x>assistant\n{% endif %}")) {
+      : chat_template(
+            *ChatTemplate::parse("{% for m in messages %}<x>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
+                                 "{% if add_generation_prompt %}<x>assistant\n{% endif %}")) {
     context.tokenizer = &tokenizer;
     context.chat_template = &chat_template;
     context.model_names = {"tiny", "alias"};

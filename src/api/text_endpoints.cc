@@ -49,8 +49,10 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
     if (fields.ok() && !prompt) fields.fail("prompt", "is required");
     if (fields.ok()) {
       Result<std::vector<TokenId>> encoded = context.tokenizer->encode(*prompt, options);
-      if (!encoded) fields.fail("prompt", "cannot be tokenised");
-      else ids = std::move(*encoded);
+      if (!encoded)
+        fields.fail("prompt", "cannot be tokenised");
+      else
+        ids = std::move(*encoded);
     }
   }
   if (!fields.ok()) return fields.status();
@@ -80,7 +82,11 @@ Result<std::string> detokenize_body(std::string_view body, const ApiContext& con
   if (fields.ok() && !ids) fields.fail("tokens", "is required");
   if (!fields.ok()) return fields.status();
   std::string out;
-  JsonWriter(out).begin_object().key("prompt").string(to_valid_utf8(context.tokenizer->decode(*ids, false))).end_object();
+  JsonWriter(out)
+      .begin_object()
+      .key("prompt")
+      .string(to_valid_utf8(context.tokenizer->decode(*ids, false)))
+      .end_object();
   return out;
 }
 

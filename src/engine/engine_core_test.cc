@@ -285,6 +285,9 @@ TEST(EngineCore, WhatCanNeverFitIsRefusedNamingTheLimit) {
   refused(make_request(1, std::vector<TokenId>(64, 1), 4), "prompt", "maximum context length is 64");
   refused(make_request(1, std::vector<TokenId>(10, 1), 40), "max_tokens", "KV cache holds 16");
   refused(make_request(1, {1, fake::kVocabulary}, 4), "prompt", "vocabulary");
+  Request beams = make_request(1, {1}, 4);
+  beams.sampling.use_beam_search = true;
+  EXPECT_EQ(rig.core->submit(beams, std::make_shared<Collector>()).code(), StatusCode::unimplemented);
   Request many = make_request(1, {1}, 4);
   many.sampling.n = 9;
   refused(many, "n", "max_num_seqs is 8");

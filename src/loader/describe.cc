@@ -236,7 +236,7 @@ Result<Description> describe(const std::string& path, const HubPaths& hub) {
 std::int64_t Description::parameters() const {
   std::int64_t sum = 0;
   for (const DescribedTensor& tensor : tensors) {
-    // Extents were checked when the file was read; hostile files may still overlap without end.
+    // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
     std::int64_t product = 1;
     for (const std::int64_t extent : tensor.shape) product *= extent;
     if (__builtin_add_overflow(sum, product, &sum)) return std::numeric_limits<std::int64_t>::max();

@@ -1,8 +1,10 @@
 #include "loader/gguf.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "base/strings.h"
 #include "loader/ggml_types.h"
@@ -353,6 +355,15 @@ Status Parser::tensors(std::uint64_t alignment, std::vector<GgufTensor>& out) {
                                             offsets[i], " of ", data_bytes, ")"));
     }
     out[i].data = bytes_.data() + data_start + offsets[i];
+  }
+  std::vector<std::uint64_t> by_offset(num_tensors_);
+  std::iota(by_offset.begin(), by_offset.end(), std::uint64_t{0});
+  std::sort(by_offset.begin(), by_offset.end(), [&](auto a, auto b) { return offsets[a] < offsets[b]; });
+  for (std::uint64_t i = 1; i < num_tensors_; ++i) {
+    const GgufTensor& before = out[by_offset[i - 1]];
+    if (out[by_offset[i]].data - before.data < before.bytes) {
+      return bad_tensor(out[by_offset[i]].name, concat("overlaps '", printable(before.name), "'"));
+    }
   }
   return ok_status();
 }

@@ -148,6 +148,7 @@ TEST(Gguf, RefusesByName) {
   expect_refused(GgufBuilder().tensor("t", {huge, huge}, 0, four).build(), "more elements than can be");
   expect_refused(GgufBuilder().tensor("t", {2}, 0, four).build(), "past the end of the file");
   expect_refused(GgufBuilder().tensor_at("t", {1}, 0, ~std::uint64_t{31}, four).build(), "past the end");
+  expect_refused(GgufBuilder().tensor("t", {1}, 0, four).tensor_at("u", {1}, 0, 0, "").build(), "overlaps");
   expect_refused(GgufBuilder().tensor_at("t", {1}, 0, 4, four + four).build(), "multiple of the alignment");
 }
 

@@ -54,6 +54,7 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   // invalid_argument, naming the limit: the request could not run even with everything to itself.
+  // Safe from any thread: depends on nothing that changes.
   virtual Status validate(const Request& request) const = 0;
 
   // Takes a validated group, with one parked sequence that holds the prompt, into the waiting queue.

@@ -48,7 +48,9 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_param(width_name);
   }
   const std::int64_t total = max_tokens_of(request, config_.max_model_len);
-  if (kv_.fit(total) == Fit::never) {
+  // Only what never changes is read here: other threads call this while the engine runs.
+  const std::int64_t size = kv_.block_size();
+  if ((total + size - 1) / size > kv_.num_blocks()) {
     return invalid_argument(concat("The request can never fit: it may need ", total,
                                    " tokens of KV cache (prompt ", prompt,
                                    " + max_tokens), and the whole KV cache holds ",
@@ -63,7 +65,6 @@ Status VllmScheduler::validate(const Request& request) const {
                                    config_.max_num_batched_tokens, "."))
         .with_param("beam_width");
   }
-  const std::int64_t size = kv_.block_size();
   const std::int64_t shared = prompt / size;
   const std::int64_t blocks = shared + width * ((total + size - 1) / size - shared);
   if (blocks > kv_.num_blocks()) {

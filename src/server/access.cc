@@ -27,7 +27,8 @@ bool ApiKeys::accepts(std::string_view authorization) const {
   if (!bearer) return false;
   const Digest given = digest(authorization.substr(kScheme.size()));
   int matches = 0;
-  for (const Digest& known : digests_) matches += CRYPTO_memcmp(given.data(), known.data(), given.size()) == 0;
+  for (const Digest& known : digests_)
+    matches += CRYPTO_memcmp(given.data(), known.data(), given.size()) == 0;
   return matches > 0;
 }
 

@@ -51,7 +51,11 @@ void StrandEvent::set() {
 }
 
 Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, asio::thread_pool& workers)
-    : server_(server), workers_(workers), stream_(std::move(socket)), event_(stream_.get_executor()), read_timer_(stream_.get_executor()) {
+    : server_(server),
+      workers_(workers),
+      stream_(std::move(socket)),
+      event_(stream_.get_executor()),
+      read_timer_(stream_.get_executor()) {
   server_.num_connections.fetch_add(1);
   server_.metrics.connection_opened();
 }
@@ -200,14 +204,16 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
 }
 
 // Runs Boost's parser over head and body. `body` is complete when no error is returned.
-asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpRequest& request, std::string& body) {
+asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpRequest& request,
+                                                                std::string& body) {
   http::request_parser<http::string_body> parser;
   parser.header_limit(static_cast<std::uint32_t>(server_.config.head_limits.max_head_bytes + 4));
   parser.body_limit(server_.config.max_body_bytes);
   ErrorCode error;
   const auto refused = [&](const ErrorCode& code) {
     if (code == http::error::body_limit)
-      return HttpError{413, concat("The request body may have at most ", server_.config.max_body_bytes, " bytes.")};
+      return HttpError{
+          413, concat("The request body may have at most ", server_.config.max_body_bytes, " bytes.")};
     return HttpError{400, "The request is malformed."};
   };
   std::size_t used = parser.put(asio::buffer(buffer_.data(), request.head_bytes), error);
@@ -228,7 +234,8 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
       co_return HttpError{413, "The chunked request body is mostly framing."};
     if (parser.is_done()) break;
     if (used > 0 && !buffer_.empty() && !error) continue;
-    if (buffer_.size() > kMaxChunkOverhead) co_return HttpError{400, "The chunked request body is malformed."};
+    if (buffer_.size() > kMaxChunkOverhead)
+      co_return HttpError{400, "The chunked request body is malformed."};
     const SteadyTime deadline = after(server_.config.body_timeout);
     if (co_await read_some(deadline) == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
@@ -262,10 +269,13 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   if (early) co_return co_await send(std::move(*early));
 
   switch (route.endpoint) {
-    case Endpoint::completions: co_return co_await answer_generation(CallKind::completion, std::move(body));
-    case Endpoint::chat_completions: co_return co_await answer_generation(CallKind::chat, std::move(body));
+    case Endpoint::completions:
+      co_return co_await answer_generation(CallKind::completion, std::move(body));
+    case Endpoint::chat_completions:
+      co_return co_await answer_generation(CallKind::chat, std::move(body));
     case Endpoint::tokenize:
-    case Endpoint::detokenize: co_return co_await answer_text_call(route, std::move(body));
+    case Endpoint::detokenize:
+      co_return co_await answer_text_call(route, std::move(body));
     default: {
       HttpResponse response = answer_small(route, rest, server_);
       co_return co_await send(std::move(response));
@@ -310,7 +320,9 @@ asio::awaitable<Connection::Next> Connection::answer_text_call(const Route& rout
   job->body = std::move(body);
   const ServerContext* server = &server_;
   const Route* where = &route;
-  std::function<void()> work = [job, server, where] { job->response = answer_text(*where, job->body, *server); };
+  std::function<void()> work = [job, server, where] {
+    job->response = answer_text(*where, job->body, *server);
+  };
   if (!co_await on_worker(std::move(work))) {
     HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
     co_return co_await send(std::move(busy));
@@ -321,19 +333,20 @@ asio::awaitable<Connection::Next> Connection::answer_text_call(const Route& rout
 void Connection::watch() {
   if (watching_ || gone_) return;
   watching_ = true;
-  stream_.async_read_some(asio::buffer(watch_buffer_), [self = shared_from_this()](ErrorCode error, std::size_t count) {
-    self->watching_ = false;
-    if (!error) {
-      self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
-      if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
-      return self->watch();
-    }
-    if (error != asio::error::operation_aborted) {
-      self->gone_ = true;
-      if (self->call_ != nullptr) self->call_->cancel();
-    }
-    self->event_.set();
-  });
+  stream_.async_read_some(
+      asio::buffer(watch_buffer_), [self = shared_from_this()](ErrorCode error, std::size_t count) {
+        self->watching_ = false;
+        if (!error) {
+          self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
+          if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
+          return self->watch();
+        }
+        if (error != asio::error::operation_aborted) {
+          self->gone_ = true;
+          if (self->call_ != nullptr) self->call_->cancel();
+        }
+        self->event_.set();
+      });
 }
 
 asio::awaitable<void> Connection::stop_watching() {
@@ -351,7 +364,9 @@ asio::awaitable<Connection::Next> Connection::answer_generation(CallKind kind, s
   job->origin.id = request_id_;
   job->origin.created = std::time(nullptr);
   const ApiContext* api = &server_.api;
-  std::function<void()> work = [job, kind, api] { job->call.emplace(parse_call(kind, job->body, job->origin, *api)); };
+  std::function<void()> work = [job, kind, api] {
+    job->call.emplace(parse_call(kind, job->body, job->origin, *api));
+  };
   Next next = Next::gone;
   if (!co_await on_worker(std::move(work))) {
     Status busy = resource_exhausted("Too many requests are waiting; please try again.");
@@ -378,7 +393,8 @@ asio::awaitable<Connection::Next> Connection::generate(ParsedCall parsed) {
   };
   Generation call(std::move(parsed), server_.engine, server_.api, std::move(wake));
   const std::uint64_t first_id = server_.next_request_id.fetch_add(call.num_requests());
-  if (Status refused = call.start(first_id, server_.clock.now()); !refused.ok()) co_return co_await send(answer_error(refused));
+  if (Status refused = call.start(first_id, server_.clock.now()); !refused.ok())
+    co_return co_await send(answer_error(refused));
   call_ = &call;
   bool head_sent = false;
   Next next = Next::gone;

@@ -92,11 +92,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer read_timer_;
   std::uint64_t read_ticket_ = 0;  // which read the timer is for
   bool timed_out_ = false;
-  std::string buffer_;      // received, not yet consumed
-  bool idle_ = true;        // between requests
-  bool gone_ = false;       // the client hung up
+  std::string buffer_;  // received, not yet consumed
+  bool idle_ = true;    // between requests
+  bool gone_ = false;   // the client hung up
   bool shutting_down_ = false;
-  bool watching_ = false;   // a read is pending for watch()
+  bool watching_ = false;  // a read is pending for watch()
   bool stop_watch_ = false;
   char watch_buffer_[512];
 

@@ -32,7 +32,8 @@ HttpResponse answer_options(const HttpRequest& request, const Route& route) {
   response.headers.emplace_back("allow", allow);
   if (!request.header("access-control-request-method").empty()) {
     response.headers.emplace_back("access-control-allow-methods", allow);
-    response.headers.emplace_back("access-control-allow-headers", "authorization, content-type, x-request-id");
+    response.headers.emplace_back("access-control-allow-headers",
+                                  "authorization, content-type, x-request-id");
     response.headers.emplace_back("access-control-max-age", "600");
   }
   return response;
@@ -49,26 +50,32 @@ HttpResponse answer_error(const Status& status) {
   return response;
 }
 
-std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const Route& route, ServerContext& server) {
+std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const Route& route,
+                                             ServerContext& server) {
   if (!server.hosts.accepts(request.header("host")))
     return error_response(403, "This Host name is not served here; see --allowed-hosts.", "host_not_allowed");
   if (request.method == "OPTIONS") return answer_options(request, route);
 
   const bool open = route.open || (route.endpoint == Endpoint::metrics && server.config.metrics_without_key);
   if (!open && !server.keys.accepts(request.header("authorization")))
-    return with_header(error_response(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
-                       "www-authenticate", "Bearer");
-  if (route.endpoint == Endpoint::none) return error_response(404, "There is nothing at this path.", "not_found");
+    return with_header(
+        error_response(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
+        "www-authenticate", "Bearer");
+  if (route.endpoint == Endpoint::none)
+    return error_response(404, "There is nothing at this path.", "not_found");
   if (!route.allows(request.method))
-    return with_header(error_response(405, concat("This path allows ", route.allow, "."), "method_not_allowed"), "allow",
-                       std::string(route.allow));
+    return with_header(
+        error_response(405, concat("This path allows ", route.allow, "."), "method_not_allowed"), "allow",
+        std::string(route.allow));
   if (request.content_length.value_or(0) > server.config.max_body_bytes)
-    return error_response(413, concat("The request body may have at most ", server.config.max_body_bytes, " bytes."),
-                          "body_too_large");
+    return error_response(
+        413, concat("The request body may have at most ", server.config.max_body_bytes, " bytes."),
+        "body_too_large");
   if (request.method != "POST" || route.endpoint == Endpoint::ping) return std::nullopt;
   if (server.draining.load()) return answer_error(unavailable("The server is shutting down."));
   if (!is_json(request.header("content-type")))
-    return error_response(415, "The request body must be sent as Content-Type: application/json.", "unsupported_media_type");
+    return error_response(415, "The request body must be sent as Content-Type: application/json.",
+                          "unsupported_media_type");
   return std::nullopt;
 }
 
@@ -84,7 +91,9 @@ HttpResponse answer_small(const Route& route, std::string_view rest, ServerConte
       if (!server.engine.healthy()) return answer_error(unavailable("The engine has stopped."));
       response.body = "{}";
       break;
-    case Endpoint::version: response.body = version_body(server.api); break;
+    case Endpoint::version:
+      response.body = version_body(server.api);
+      break;
     case Endpoint::load:
       response.body = concat("{\"server_load\":", server.num_generating.load(), "}");
       break;
@@ -92,7 +101,9 @@ HttpResponse answer_small(const Route& route, std::string_view rest, ServerConte
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
       response.body = server.metrics.expose(server.config.metrics_prefix, server.api.model_names.front());
       break;
-    case Endpoint::models: response.body = models_body(server.api); break;
+    case Endpoint::models:
+      response.body = models_body(server.api);
+      break;
     case Endpoint::model: {
       const std::optional<std::string> name = percent_decode(rest);
       if (!name) return error_response(400, "The model name in the path is malformed.");
@@ -101,7 +112,8 @@ HttpResponse answer_small(const Route& route, std::string_view rest, ServerConte
       response.body = std::move(*body);
       break;
     }
-    default: return error_response(404, "There is nothing at this path.", "not_found");
+    default:
+      return error_response(404, "There is nothing at this path.", "not_found");
   }
   return response;
 }

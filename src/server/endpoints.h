@@ -14,7 +14,8 @@ namespace pagoda {
 
 // A refusal that can be told from the head alone: Host, key, path, method, media type, size, drain; or the
 // answer to OPTIONS. nullopt: go on and read the body.
-std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const Route& route, ServerContext& server);
+std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const Route& route,
+                                             ServerContext& server);
 
 // health, ping, version, metrics, load, models, model. `rest` as from find_route.
 HttpResponse answer_small(const Route& route, std::string_view rest, ServerContext& server);

@@ -35,7 +35,8 @@ class Generation::Sink final : public OutputSink {
   std::size_t prompt_index_;
 };
 
-Generation::Generation(ParsedCall call, EngineClient& engine, const ApiContext& context, std::function<void()> wake)
+Generation::Generation(ParsedCall call, EngineClient& engine, const ApiContext& context,
+                       std::function<void()> wake)
     : engine_(engine),
       mailbox_(std::make_shared<Mailbox>()),
       requests_(std::move(call.requests)),
@@ -53,7 +54,8 @@ Status Generation::start(std::uint64_t first_id, TimeNs now) {
     request.id = RequestId{first_id + i};
     request.arrival_time = now;
     const RequestId id = request.id;
-    if (Status status = engine_.submit(std::move(request), std::make_shared<Sink>(mailbox_, i)); !status.ok()) {
+    if (Status status = engine_.submit(std::move(request), std::make_shared<Sink>(mailbox_, i));
+        !status.ok()) {
       cancel();
       return status;
     }

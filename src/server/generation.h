@@ -42,8 +42,8 @@ class Generation {
   ResponseBuilder& builder() { return builder_; }
   bool streaming() const { return streaming_; }
 
-  void cancel();             // the client is gone
-  void fail(Status error);   // the call ends with an error
+  void cancel();            // the client is gone
+  void fail(Status error);  // the call ends with an error
 
  private:
   struct Mailbox;
@@ -55,9 +55,9 @@ class Generation {
   EngineClient& engine_;
   std::shared_ptr<Mailbox> mailbox_;  // shared with the sinks, which the engine may hold a step longer
   std::vector<Request> requests_;
-  std::vector<RequestId> running_;    // by prompt; RequestId{0} once its last output has arrived
+  std::vector<RequestId> running_;  // by prompt; RequestId{0} once its last output has arrived
   std::vector<RequestId> ids_;
-  std::vector<Arrival> taken_;        // from the mailbox, not yet given to the builder, last first
+  std::vector<Arrival> taken_;  // from the mailbox, not yet given to the builder, last first
   ResponseBuilder builder_;
   bool streaming_;
 };

@@ -15,9 +15,12 @@ namespace {
 std::string label_value(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '\n') out.append("\\n");
-    else if (c == '"' || c == '\\') out.append({'\\', c});
-    else out.push_back(c);
+    if (c == '\n')
+      out.append("\\n");
+    else if (c == '"' || c == '\\')
+      out.append({'\\', c});
+    else
+      out.push_back(c);
   }
   return out;
 }
@@ -43,7 +46,8 @@ HttpMetrics::HttpMetrics(MetricsRegistry& registry)
       virtual_(registry.gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.")),
       open_fds_(registry.gauge("process_open_fds", "Number of open file descriptors.")),
       max_fds_(registry.gauge("process_max_fds", "Maximum number of open file descriptors.")),
-      start_time_(registry.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.")),
+      start_time_(registry.gauge("process_start_time_seconds",
+                                 "Start time of the process since unix epoch in seconds.")),
       cpu_(registry.counter("process_cpu_seconds", "Total user and system CPU time spent in seconds.")) {
   start_time_.set(unix_now());
 }
@@ -80,7 +84,9 @@ void HttpMetrics::update_process() {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) max_fds_.set(static_cast<double>(limit.rlim_cur));
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0) {
-    const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+    };
     const double total = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     if (total > cpu_.value()) cpu_.add(total - cpu_.value());
   }

@@ -29,10 +29,12 @@ std::string_view trimmed(std::string_view text) {
 
 HttpError bad(std::string message) { return {400, std::move(message)}; }
 
-std::optional<HttpError> parse_request_line(std::string_view line, const HttpLimits& limits, HttpRequest& request) {
+std::optional<HttpError> parse_request_line(std::string_view line, const HttpLimits& limits,
+                                            HttpRequest& request) {
   const std::size_t method_end = line.find(' ');
   const std::size_t target_end = line.rfind(' ');
-  if (method_end == std::string_view::npos || target_end == method_end) return bad("The request line is malformed.");
+  if (method_end == std::string_view::npos || target_end == method_end)
+    return bad("The request line is malformed.");
   const std::string_view method = line.substr(0, method_end);
   const std::string_view target = line.substr(method_end + 1, target_end - method_end - 1);
   const std::string_view version = line.substr(target_end + 1);
@@ -55,9 +57,9 @@ std::optional<HttpError> parse_request_line(std::string_view line, const HttpLim
 }
 
 std::optional<HttpError> take_header(std::string_view name, std::string_view value, HttpRequest& request) {
-  const bool repeated = !request.header(name).empty() ||
-                        std::any_of(request.headers.begin(), request.headers.end(),
-                                    [&](const auto& header) { return header.first == name; });
+  const bool repeated =
+      !request.header(name).empty() || std::any_of(request.headers.begin(), request.headers.end(),
+                                                   [&](const auto& header) { return header.first == name; });
   if (name == "content-length") {
     std::uint64_t length = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
@@ -72,9 +74,11 @@ std::optional<HttpError> take_header(std::string_view name, std::string_view val
   } else if (name == "connection") {
     const std::string options = lowered(value);
     if (options.find("close") != std::string::npos) request.keep_alive = false;
-    if (request.minor_version == 0 && options.find("keep-alive") != std::string::npos) request.keep_alive = true;
+    if (request.minor_version == 0 && options.find("keep-alive") != std::string::npos)
+      request.keep_alive = true;
   } else if (name == "expect") {
-    if (lowered(value) != "100-continue") return HttpError{417, "The only expectation served is 100-continue."};
+    if (lowered(value) != "100-continue")
+      return HttpError{417, "The only expectation served is 100-continue."};
     request.expects_continue = true;
   }
   return std::nullopt;
@@ -144,7 +148,8 @@ std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& lim
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
       return bad("The request head has a malformed header name.");
-    if (request.headers.size() >= limits.max_headers) return HttpError{431, "The request has too many headers."};
+    if (request.headers.size() >= limits.max_headers)
+      return HttpError{431, "The request has too many headers."};
     const std::string name = lowered(line.substr(0, colon));
     const std::string_view value = trimmed(line.substr(colon + 1));
     if (auto error = take_header(name, value, request)) return error;

@@ -20,7 +20,7 @@ struct HttpLimits {
 
 struct HttpRequest {
   std::string method;
-  std::string path;    // the target up to '?', as sent
+  std::string path;  // the target up to '?', as sent
   int minor_version = 1;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::optional<std::uint64_t> content_length;

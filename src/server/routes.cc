@@ -3,7 +3,8 @@
 namespace pagoda {
 namespace {
 
-constexpr std::string_view kGet = "GET, HEAD, OPTIONS", kPost = "POST, OPTIONS", kBoth = "GET, HEAD, POST, OPTIONS";
+constexpr std::string_view kGet = "GET, HEAD, OPTIONS", kPost = "POST, OPTIONS",
+                           kBoth = "GET, HEAD, POST, OPTIONS";
 
 constexpr Route get(Endpoint endpoint, std::string_view path, bool open = false) {
   return {.endpoint = endpoint, .path = path, .get = true, .post = false, .open = open, .allow = kGet};
@@ -14,7 +15,8 @@ constexpr Route post(Endpoint endpoint, std::string_view path) {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr Route kModel = get(Endpoint::model, "/v1/models/{model}");
-constexpr Route kNone = {.endpoint = Endpoint::none, .path = "none", .get = false, .post = false, .open = false, .allow = {}};
+constexpr Route kNone = {
+    .endpoint = Endpoint::none, .path = "none", .get = false, .post = false, .open = false, .allow = {}};
 constexpr Route kRoutes[] = {
     get(Endpoint::health, "/health", /*open=*/true),
     {.endpoint = Endpoint::ping, .path = "/ping", .get = true, .post = true, .open = false, .allow = kBoth},

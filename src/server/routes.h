@@ -8,15 +8,26 @@
 namespace pagoda {
 
 enum class Endpoint {
-  none, health, ping, version, metrics, load, models, model, tokenize, detokenize, completions, chat_completions,
+  none,
+  health,
+  ping,
+  version,
+  metrics,
+  load,
+  models,
+  model,
+  tokenize,
+  detokenize,
+  completions,
+  chat_completions,
 };
 
 struct Route {
   Endpoint endpoint = Endpoint::none;
-  std::string_view path;       // for metrics and logs: no client-chosen text
+  std::string_view path;  // for metrics and logs: no client-chosen text
   bool get = false, post = false;
-  bool open = false;           // served without a key
-  std::string_view allow;      // value of the Allow header
+  bool open = false;       // served without a key
+  std::string_view allow;  // value of the Allow header
 
   bool allows(std::string_view method) const {
     if (method == "GET" || method == "HEAD") return get;

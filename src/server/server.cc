@@ -21,6 +21,8 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/connection.h"
+#include "server/endpoints.h"
+#include "server/http_response.h"
 #include "server/server_context.h"
 
 namespace pagoda {
@@ -56,10 +58,22 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, std
   return endpoint;
 }
 
+// One connection too many is told so, as far as its socket takes it at once.
+void refuse(tcp::socket& socket) {
+  HttpResponse response = answer_error(unavailable("Too many connections."));
+  response.close = true;
+  const std::string text = write_response(response, ResponseFraming{});
+  ErrorCode ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(text), ignored);
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
 }  // namespace
 
 struct Server::Impl {
-  Impl(ServerConfig config, bool loopback, EngineClient& engine, const ApiContext& api, MetricsRegistry& metrics)
+  Impl(ServerConfig config, bool loopback, EngineClient& engine, const ApiContext& api,
+       MetricsRegistry& metrics)
       : server(std::move(config), loopback, engine, api, metrics),
         workers(static_cast<std::size_t>(std::max(server.config.worker_threads, 1))) {}
   ~Impl() {
@@ -88,15 +102,16 @@ struct Server::Impl {
   std::size_t sweep_at = 64;
 };
 
-Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient& engine, const ApiContext& context,
-                                               MetricsRegistry& metrics) {
+Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient& engine,
+                                               const ApiContext& context, MetricsRegistry& metrics) {
   raise_fd_limit();
   asio::io_context lookup;
   Result<tcp::endpoint> endpoint = resolve(lookup, config.host, config.port);
   if (!endpoint) return endpoint.error();
   const bool loopback = endpoint->address().is_loopback();
   if (!loopback && config.api_keys.empty())
-    log_warning("server", concat("--host ", config.host, " is reachable from other machines and no --api-key is set"));
+    log_warning("server",
+                concat("--host ", config.host, " is reachable from other machines and no --api-key is set"));
 
   std::unique_ptr<Server> server(new Server);
   server->impl_ = std::make_unique<Impl>(std::move(config), loopback, engine, context, metrics);
@@ -107,8 +122,9 @@ Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient
   if (!error) impl.acceptor.bind(*endpoint, error);
   if (!error) impl.acceptor.listen(4096, error);
   if (error)
-    return invalid_argument(concat("cannot listen on ", impl.server.config.host, ":", endpoint->port(), ": ",
-                                   error == asio::error::address_in_use ? "the port is in use" : error.message()));
+    return invalid_argument(
+        concat("cannot listen on ", impl.server.config.host, ":", endpoint->port(), ": ",
+               error == asio::error::address_in_use ? "the port is in use" : error.message()));
   impl.port = impl.acceptor.local_endpoint(error).port();
   impl.host = impl.server.config.host;
   return server;
@@ -131,17 +147,16 @@ void Server::Impl::for_each_connection(Function function) {
 asio::awaitable<void> Server::Impl::accept() {
   asio::steady_timer pause(io);
   while (acceptor.is_open()) {
-    if (server.num_connections.load() >= server.config.max_connections) {
-      pause.expires_after(milliseconds(50));
-      co_await pause.async_wait(kAwait);
-      continue;
-    }
     const asio::any_io_executor strand = asio::make_strand(io);
     auto [error, socket] = co_await acceptor.async_accept(strand, kAwait);
     if (error == asio::error::operation_aborted) break;
     if (error) {  // out of file descriptors, or the client left already: others must not suffer
       pause.expires_after(milliseconds(50));
       co_await pause.async_wait(kAwait);
+      continue;
+    }
+    if (server.num_connections.load() >= server.config.max_connections) {
+      refuse(socket);
       continue;
     }
     auto connection = std::make_shared<Connection>(std::move(socket), server, workers);
@@ -207,7 +222,8 @@ void Server::run() {
   log_info("server", concat("Listening on ", url()));
   log_info("server", "Application startup complete.");
   std::vector<std::thread> threads;
-  for (std::int32_t i = 1; i < impl.server.config.io_threads; ++i) threads.emplace_back([&impl] { impl.io.run(); });
+  for (std::int32_t i = 1; i < impl.server.config.io_threads; ++i)
+    threads.emplace_back([&impl] { impl.io.run(); });
   impl.io.run();
   for (std::thread& thread : threads) thread.join();
 }

@@ -23,18 +23,18 @@ namespace pagoda {
 
 struct ServerConfig {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8000;                   // 0: any free one
-  std::vector<std::string> api_keys;           // none: open
+  std::uint16_t port = 8000;          // 0: any free one
+  std::vector<std::string> api_keys;  // none: open
   bool metrics_without_key = false;
-  std::vector<std::string> allowed_origins;    // CORS; closed by default
-  std::vector<std::string> allowed_hosts;      // further Host names on a loopback bind; "*": any
+  std::vector<std::string> allowed_origins;  // CORS; closed by default
+  std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
   std::string metrics_prefix = "pagoda:";
   bool access_log = true;
   bool handle_signals = true;
 
   std::int32_t io_threads = 1;
   std::int32_t worker_threads = 1;
-  std::size_t max_pending_calls = 1024;        // read, not yet handed to the engine
+  std::size_t max_pending_calls = 1024;  // read, not yet handed to the engine
   std::size_t max_connections = 16384;
   std::size_t max_body_bytes = std::size_t{32} << 20;
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
@@ -51,8 +51,8 @@ class Server {
  public:
   // Binds and listens. Borrows the engine, context and registry. invalid_argument: an address that cannot
   // be bound, naming it.
-  static Result<std::unique_ptr<Server>> create(ServerConfig config, EngineClient& engine, const ApiContext& context,
-                                                MetricsRegistry& metrics);
+  static Result<std::unique_ptr<Server>> create(ServerConfig config, EngineClient& engine,
+                                                const ApiContext& context, MetricsRegistry& metrics);
   ~Server();
 
   void run();   // until drained

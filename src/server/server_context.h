@@ -16,8 +16,8 @@
 namespace pagoda {
 
 struct ServerContext {
-  ServerContext(ServerConfig server_config, bool loopback, EngineClient& client, const ApiContext& api_context,
-                MetricsRegistry& registry)
+  ServerContext(ServerConfig server_config, bool loopback, EngineClient& client,
+                const ApiContext& api_context, MetricsRegistry& registry)
       : config(std::move(server_config)),
         engine(client),
         api(api_context),
@@ -34,9 +34,9 @@ struct ServerContext {
   SteadyClock clock;
 
   std::atomic<std::uint64_t> next_request_id{1};
-  std::atomic<std::int64_t> num_active{0};         // requests between head and end of response
-  std::atomic<std::int64_t> num_generating{0};     // calls in the engine, for /load
-  std::atomic<std::size_t> num_pending_calls{0};   // in the workers' queue
+  std::atomic<std::int64_t> num_active{0};        // requests between head and end of response
+  std::atomic<std::int64_t> num_generating{0};    // calls in the engine, for /load
+  std::atomic<std::size_t> num_pending_calls{0};  // in the workers' queue
   std::atomic<std::size_t> num_connections{0};
   std::atomic<bool> draining{false};
 };

@@ -3,6 +3,7 @@
 // times broadcast elements, each output one chain over the head size (scores) or the tokens (values).
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/exp_inl.h"
+#include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -53,19 +54,23 @@ void prepare(const AttentionTile& t, void* query) {
 template <class Kv, int kRows, int kGroups>
 void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* const* keys, float* out) {
   F acc[kRows][kGroups];
-  for (int r = 0; r < kRows; ++r)
-    for (int g = 0; g < kGroups; ++g) acc[r][g] = zero();
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+  for (int g = 0; g < kGroups; ++g) acc[r][g] = zero();
   const std::byte* k[kGroups];
+  PAGODA_UNROLL
   for (int g = 0; g < kGroups; ++g) k[g] = keys[g];
   for (std::int64_t step = 0; step < width / Kv::kStep; ++step) {
     typename Kv::Vector v[kGroups];
+    PAGODA_UNROLL
     for (int g = 0; g < kGroups; ++g) v[g] = Kv::load_vector(k[g] + step * Kv::kBytes);
-    for (int r = 0; r < kRows; ++r)
-      for (int g = 0; g < kGroups; ++g)
-        acc[r][g] = Kv::madd(acc[r][g], v[g], q + r * width + step * Kv::kStep);
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+    for (int g = 0; g < kGroups; ++g) acc[r][g] = Kv::madd(acc[r][g], v[g], q + r * width + step * Kv::kStep);
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int g = 0; g < kGroups; ++g) store(out + r * kPartition + g * 16, acc[r][g]);
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+  for (int g = 0; g < kGroups; ++g) store(out + r * kPartition + g * 16, acc[r][g]);
 }
 
 // values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last).
@@ -73,22 +78,26 @@ template <class Kv, int kRows, int kVectors>
 void weighted_values(const typename Kv::Input* p, const std::byte* const* values, std::int32_t first,
                      std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
   F acc[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) acc[r][v] = zero();
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+  for (int v = 0; v < kVectors; ++v) acc[r][v] = zero();
   const std::int64_t row_bytes = width / 16 * Kv::kBytes;
   for (std::int32_t g = first; g < last; ++g) {
     const std::byte* group = values[g] + d0 / 16 * Kv::kBytes;
     for (int step = 0; step < 16 / Kv::kStep; ++step) {
       typename Kv::Vector vectors[kVectors];
+      PAGODA_UNROLL
       for (int v = 0; v < kVectors; ++v)
         vectors[v] = Kv::load_vector(group + step * row_bytes + v * Kv::kBytes);
-      for (int r = 0; r < kRows; ++r)
-        for (int v = 0; v < kVectors; ++v)
-          acc[r][v] = Kv::madd(acc[r][v], vectors[v], p + r * kPartition + g * 16 + step * Kv::kStep);
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+      for (int v = 0; v < kVectors; ++v)
+        acc[r][v] = Kv::madd(acc[r][v], vectors[v], p + r * kPartition + g * 16 + step * Kv::kStep);
     }
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+  for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
 }
 
 // kRows row-heads, from `begin` on, against one partition.

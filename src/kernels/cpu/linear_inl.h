@@ -2,6 +2,7 @@
 // instruction set. Each output element is one chain of additions over k in ascending order, whatever the
 // shape of the register tile around it.
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -10,9 +11,11 @@ using namespace simd;  // NOLINT: this file is the body of one translation unit
 
 template <int kRows, int kCols>
 PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t strip, F (&acc)[kRows][kCols]) {
+  PAGODA_UNROLL
   for (int c = 0; c < kCols; ++c) {
     const std::int64_t column = (strip + c) * kStrip;
     const std::int64_t n = strip + c + 1 == t.num_strips ? t.last_columns : kStrip;
+    PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) {
       float* y = t.y + (row + r) * t.y_stride + column;
       F value = acc[r][c];
@@ -33,20 +36,24 @@ struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
-    const float* x = static_cast<const float*>(t.x) + row * t.x_stride;
+    const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
-    for (int r = 0; r < kRows; ++r)
-      for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t k = 0; k < t.k; ++k) {
       F weights[kCols];
+      PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + k * 64;
         prefetch(p + 2048);
         weights[c] = load(reinterpret_cast<const float*>(p));
       }
+      PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const F value = set1(x[r * t.x_stride + k]);
+        const F value = set1(x[k * kRows + r]);
+        PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) acc[r][c] = fma(value, weights[c], acc[r][c]);
       }
     }
@@ -60,20 +67,23 @@ struct Bf16Kernel {
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
-    for (int r = 0; r < kRows; ++r)
-      for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     const std::int64_t pairs = (t.k + 1) / 2;
-    const auto* x = static_cast<const PairInput*>(t.x) + row * t.x_stride;
+    const auto* x = reinterpret_cast<const PairInput*>(t.x + row * t.x_row_bytes);
     for (std::int64_t pair = 0; pair < pairs; ++pair) {
       Pairs weights[kCols];
+      PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + pair * 64;
         prefetch(p + 2048);
         weights[c] = load_pairs(p);
       }
+      PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        for (int c = 0; c < kCols; ++c)
-          acc[r][c] = dot2(acc[r][c], weights[c], x + r * t.x_stride + 2 * pair);
+        PAGODA_UNROLL
+        for (int c = 0; c < kCols; ++c) acc[r][c] = dot2(acc[r][c], weights[c], x + 2 * (pair * kRows + r));
       }
     }
     finish(t, row, strip, acc);
@@ -100,28 +110,33 @@ struct GroupedKernel {
 
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
-    const auto* x = static_cast<const std::int8_t*>(t.x) + row * t.x_stride;
-    const float* scale = t.scale + row * t.scale_stride;
-    const std::int32_t* term = t.term + row * t.term_stride;
+    const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
+    const std::int64_t groups = (t.k + 31) / 32;
+    const float* scale = t.scale + row * groups;
+    const std::int32_t* term = t.term + row * groups * kParts;
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
-    for (int r = 0; r < kRows; ++r)
-      for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
 
-    const std::int64_t groups = (t.k + 31) / 32;
     for (std::int64_t group = 0; group < groups; ++group) {
       const std::byte* header = w + group / 2 * kBlockBytes;
       const std::byte* data = header + kHeader + (group % 2) * (kBlockBytes - kHeader) / 2;
-      const std::int8_t* q = x + group * 32;
+      const std::int8_t* q = x + group * kRows * 32;
       for (int part = 0; part < kParts; ++part) {
         I sum[kRows][kCols];
+        PAGODA_UNROLL
         for (int r = 0; r < kRows; ++r) {
-          const I start = kHasTerm ? iset1(term[r * t.term_stride + group * kParts + part]) : izero();
+          const I start = kHasTerm ? iset1(term[(group * kRows + r) * kParts + part]) : izero();
+          PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) sum[r][c] = start;
         }
         if constexpr (kNibbles) {
+          PAGODA_UNROLL
           for (int v = 0; v < 4; ++v) {
             W low[kCols], high[kCols];
+            PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
               const std::byte* p = data + c * t.strip_bytes + v * 64;
               prefetch(p + 2048);
@@ -129,23 +144,29 @@ struct GroupedKernel {
               low[c] = low_nibbles(both);
               high[c] = high_nibbles(both);
             }
+            PAGODA_UNROLL
             for (int r = 0; r < kRows; ++r) {
-              const std::int32_t a = quad(q + r * t.x_stride + 4 * v),
-                                 b = quad(q + r * t.x_stride + 16 + 4 * v);
+              const std::int32_t a = quad(q + r * 32 + 4 * v), b = quad(q + r * 32 + 16 + 4 * v);
+              PAGODA_UNROLL
               for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], low[c], a);
+              PAGODA_UNROLL
               for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], high[c], b);
             }
           }
         } else {
+          PAGODA_UNROLL
           for (int v = part * (8 / kParts); v < (part + 1) * (8 / kParts); ++v) {
             W weights[kCols];
+            PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
               const std::byte* p = data + c * t.strip_bytes + v * 64;
               prefetch(p + 2048);
               weights[c] = load_weights(p);
             }
+            PAGODA_UNROLL
             for (int r = 0; r < kRows; ++r) {
-              const std::int32_t a = quad(q + r * t.x_stride + 4 * v);
+              const std::int32_t a = quad(q + r * 32 + 4 * v);
+              PAGODA_UNROLL
               for (int c = 0; c < kCols; ++c) {
                 // Only this format has full 8-bit weights, which AVX2's pairwise products would saturate.
                 sum[r][c] = kFormat == PackedFormat::q8 ? dot4_wide(sum[r][c], weights[c], a)
@@ -155,16 +176,20 @@ struct GroupedKernel {
           }
         }
         F d[kCols], m[kCols];
+        PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) {
           d[c] = load_half(header + c * t.strip_bytes + ((group % 2) * kParts + part) * 32);
           if constexpr (kMin) m[c] = load_half(header + c * t.strip_bytes + 64 + (group % 2) * 32);
         }
+        PAGODA_UNROLL
         for (int r = 0; r < kRows; ++r) {
-          const F s = set1(scale[r * t.scale_stride + group]);
+          const F s = set1(scale[group * kRows + r]);
+          PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), mul(d[c], s), acc[r][c]);
           if constexpr (kMin) {
             float value;
-            std::memcpy(&value, term + r * t.term_stride + group, 4);
+            std::memcpy(&value, term + group * kRows + r, 4);
+            PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) acc[r][c] = fma(m[c], set1(value), acc[r][c]);
           }
         }
@@ -182,46 +207,47 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::in
   Kernel::template run<kRows, kCols>(t, row, strip);
 }
 
-// Rows are cut into register tiles of nearly equal height; a pair of strips stays in the cache for all
-// of them.
+// A pair of strips stays in the cache for all panels.
 template <class Kernel>
 void run_tile(const LinearTile& t) {
-  const std::int64_t blocks = (t.num_rows + Kernel::kMaxRows - 1) / Kernel::kMaxRows;
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const bool full = strip + kStrips <= t.num_strips;
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::int64_t row = t.num_rows * block / blocks, end = t.num_rows * (block + 1) / blocks;
+    for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
+      const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
       if (full) {
-        run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, end - row);
+        run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);
       } else {
-        for (std::int64_t s = strip; s < t.num_strips; ++s) {
-          run_rows<Kernel, 1, Kernel::kMaxRows>(t, row, s, end - row);
-        }
+        for (std::int64_t s = strip; s < t.num_strips; ++s)
+          run_rows<Kernel, 1, Kernel::kMaxRows>(t, row, s, rows);
       }
     }
   }
 }
 
 void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
-  for (std::int64_t begin = 0; begin < k; begin += 32) {
-    const std::int64_t n = k - begin;
+  for (std::int64_t group = 0; group * 32 < k; ++group) {
+    const std::int64_t begin = group * 32, n = k - begin;
     const F a = n >= 16 ? load(x + begin) : load_n(x + begin, n);
     const F b = n >= 32 ? load(x + begin + 16) : n > 16 ? load_n(x + begin + 16, n - 16) : zero();
     const float largest = reduce_max(max(abs(a), abs(b)));
     const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
     const I qa = to_int(mul(a, inverse)), qb = to_int(mul(b, inverse));
-    store_int8(out.q + begin, qa);
-    store_int8(out.q + begin + 16, qb);
-    out.scale[begin / 32] = largest / 127.0f;
-    out.half_sums[begin / 16] = reduce_add(qa);
-    out.half_sums[begin / 16 + 1] = reduce_add(qb);
+    store_int8(out.q + group * out.q_step, qa);
+    store_int8(out.q + group * out.q_step + 16, qb);
+    out.scale[group * out.scale_step] = largest / 127.0f;
+    out.half_sums[2 * group] = reduce_add(qa);
+    out.half_sums[2 * group + 1] = reduce_add(qb);
   }
 }
 
-void round_row(const float* x, std::int64_t k, void* out) {
+void round_row(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step) {
+  constexpr std::size_t kPair = 2 * sizeof(PairInput);
   for (std::int64_t i = 0; i < k; i += 16) {
-    const F value = k - i >= 16 ? load(x + i) : load_n(x + i, k - i);
-    store_pair_input(static_cast<PairInput*>(out) + i, value);
+    PairInput rounded[16];
+    store_pair_input(rounded, k - i >= 16 ? load(x + i) : load_n(x + i, k - i));
+    for (std::int64_t pair = 0; pair < 8 && i + 2 * pair < k; ++pair) {
+      std::memcpy(out + (i / 2 + pair) * pair_step, rounded + 2 * pair, kPair);
+    }
   }
 }
 
@@ -233,6 +259,9 @@ constexpr LinearKernels kLinearKernels = {
     .q8 = run_tile<GroupedKernel<PackedFormat::q8>>,
     .q8_min = run_tile<GroupedKernel<PackedFormat::q8_min>>,
     .q8_half = run_tile<GroupedKernel<PackedFormat::q8_half>>,
+    .f32_rows = kF32Rows,
+    .bf16_rows = kBf16Rows,
+    .grouped_rows = kGroupedRows,
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),

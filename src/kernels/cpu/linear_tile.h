@@ -11,7 +11,16 @@ namespace pagoda::cpu {
 
 constexpr std::int64_t kStrip = 16;  // output features side by side in the packed form
 
-// One tile: num_rows rows of x times num_strips consecutive strips of weights.
+// Rows are cut into panels of nearly equal height, at most the register tile's. In the activations'
+// buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
+//     f32 [K][R]    bf16 [K/2][R][2]    groups: q [K/32][R][32], scale [K/32][R], term [K/32][R][parts]
+// A panel that begins at row r begins at r rows' worth of elements in each buffer.
+struct Panels {
+  std::int64_t num_rows = 0, count = 0;
+  std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
+};
+
+// One tile: some panels of x times num_strips consecutive strips of weights.
 struct LinearTile {
   const std::byte* weights = nullptr;
   std::int64_t strip_bytes = 0;
@@ -19,18 +28,16 @@ struct LinearTile {
   std::int64_t num_strips = 0;
   std::int64_t last_columns = kStrip;  // columns of the last strip that exist
 
-  // f32: floats. bf16: bf16 with K rounded up to even (avx512), else floats already rounded to bf16.
-  // q4 .. q8_half: int8.
-  const void* x = nullptr;
-  std::int64_t x_stride = 0;  // in elements of x
+  Panels panels;
+  std::int64_t first_panel = 0, last_panel = 0;
+  const std::byte* x = nullptr;  // of row 0: floats, bf16 (or floats rounded to it), or int8
+  std::int64_t x_row_bytes = 0;
   // Groups only. scale: one float per 32 inputs. term: per 32 inputs (q8_half: per 16), either the int32
   // -zero * sum(q), or for formats with a minimum the float scale * sum(q).
   const float* scale = nullptr;
   const std::int32_t* term = nullptr;
-  std::int64_t scale_stride = 0, term_stride = 0;
 
-  std::int64_t num_rows = 0;
-  float* y = nullptr;
+  float* y = nullptr;  // of row 0 and the tile's first column
   std::int64_t y_stride = 0;
   const float* bias = nullptr;  // of the first column, or null
   bool accumulate = false;
@@ -38,18 +45,22 @@ struct LinearTile {
 
 using LinearTileFunction = void (*)(const LinearTile& tile);
 
-// 8-bit activations of one row: q [k rounded up to 32], scale [groups], sums of q over each 16 inputs.
+// Where one row's activations go: element i of step s (a group, a pair, an input) lands s * step further.
 struct QuantizedRow {
-  std::int8_t* q;
-  float* scale;
-  std::int32_t* half_sums;
+  std::int8_t* q;  // of a group: 32 bytes, q_step bytes from group to group
+  std::int64_t q_step;
+  float* scale;  // scale_step from group to group
+  std::int64_t scale_step;
+  std::int32_t* half_sums;  // sums of q over each 16 inputs, contiguous
 };
 
 struct LinearKernels {
   LinearTileFunction f32, bf16, q4, q4_min, q8, q8_min, q8_half;
+  std::int64_t f32_rows, bf16_rows, grouped_rows;  // of a full panel
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
-  // x rounded to bf16, as the bf16 kernel of this level wants it; k is padded to even with zero.
-  void (*round_row)(const float* x, std::int64_t k, void* out);
+  // x rounded to bf16, as the bf16 kernel of this level wants it: pairs `pair_step` bytes apart; an odd k is
+  // padded with zero.
+  void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step);
   std::int64_t bf16_bytes;  // of one element that round_row writes
 };
 

@@ -1,0 +1,263 @@
+// Rates of the kernels on the shapes of SmolLM2-135M, beside the measured peak and memory bandwidth.
+//   kernels_bench [--threads N] [--level avx512|avx2|portable] [--only SUBSTRING] [--seconds S]
+// Weights rotate over more memory than the caches hold, as in decode. Best of the runs of a case.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/dequantize.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/logits.h"
+#include "kernels/paged_attention.h"
+#include "peak.h"
+
+namespace pagoda::bench {
+namespace {
+
+struct Options {
+  int threads = 1;
+  CpuLevel level = detected_cpu_level();
+  std::string only;
+  double seconds = 0.15;
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Time that counts: of this thread alone where it is the only one, so that neighbours on the same core
+// disturb less; else of the wall.
+double stamp(const Options& options) {
+  if (options.threads > 1) return now();
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Shortest time of one call.
+double best_time(const Options& options, const std::function<void()>& body) {
+  body();
+  double best = 1e9;
+  const double end = stamp(options) + options.seconds;
+  int calls = 0;
+  while (stamp(options) < end || calls < 3) {
+    const double start = stamp(options);
+    body();
+    best = std::min(best, stamp(options) - start);
+    ++calls;
+  }
+  return best;
+}
+
+std::vector<float> floats(std::size_t count) {
+  std::vector<float> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(random_uniform(1, 2, i)) - 0.5f;
+  return out;
+}
+
+double bandwidth(const Options& options, const KernelContext& context) {
+  static const std::vector<std::byte> memory(std::size_t{256} << 20, std::byte{1});
+  volatile float sink = 0;
+  double best = 0;
+  for (int i = 0; i < 4; ++i) {
+    const double start = stamp(options);
+    constexpr std::size_t kPieces = 256;
+    const auto read = [&](std::int64_t tile, int) {
+      sink = read_all(memory.data() + static_cast<std::size_t>(tile) * (memory.size() / kPieces),
+                      memory.size() / kPieces);
+    };
+    if (context.pool != nullptr) {
+      context.pool->parallel_for(kPieces, read);
+    } else {
+      for (std::size_t p = 0; p < kPieces; ++p) read(static_cast<std::int64_t>(p), 0);
+    }
+    best = std::max(best, static_cast<double>(memory.size()) / (stamp(options) - start) * 1e-9);
+  }
+  return best;
+}
+
+struct Case {
+  const char* name;
+  LinearType type;
+  DType stored;
+};
+
+void bench_linear(const Options& options, const KernelContext& context, const Peak& peak, double gbps) {
+  const Case cases[] = {
+      {"f32", LinearType::float32, DType::f32},   {"bf16", LinearType::bfloat16, DType::bf16},
+      {"int8", LinearType::grouped, DType::q8_0}, {"q4_0", LinearType::grouped, DType::q4_0},
+      {"q4_1", LinearType::grouped, DType::q4_1}, {"q6_k", LinearType::grouped, DType::q6_k}};
+  struct Shape {
+    std::int64_t n, k;
+  };
+  const Shape shapes[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}, {49152, 576}};
+  std::printf("\n%-6s %12s %8s", "type", "N x K", "");
+  for (const int m : {1, 4, 8, 16, 64, 512}) std::printf("   M=%-11d", m);
+  std::printf("\n");
+  for (const Case& c : cases) {
+    for (const Shape& s : shapes) {
+      const std::int64_t k = c.stored == DType::q6_k ? (s.k + 255) / 256 * 256 : s.k;
+      char label[64];
+      std::snprintf(label, sizeof label, "%s %ldx%ld", c.name, static_cast<long>(s.n), static_cast<long>(k));
+      if (std::string(label).find(options.only) == std::string::npos) continue;
+      std::vector<std::byte> bytes(static_cast<std::size_t>(dtype_bytes(c.stored, s.n * k)));
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<std::byte>((i * 7919 >> 3) & 0x3b);
+      const TensorView view{c.stored, {s.n, k}, bytes.data()};
+      std::vector<PackedLinear> copies;
+      double pack_time = 1e9;
+      std::int64_t total = 0;
+      while (total < (std::int64_t{96} << 20)) {
+        const double start = stamp(options);
+        auto packed = PackedLinear::pack(context, c.type, {&view, 1});
+        if (!packed) std::abort();
+        pack_time = std::min(pack_time, stamp(options) - start);
+        total += packed->packed_bytes();
+        copies.push_back(std::move(*packed));
+      }
+      const double limit = c.type == LinearType::float32    ? peak.fma_gflops
+                           : c.type == LinearType::bfloat16 ? peak.bf16_gflops
+                                                            : peak.int8_gops;
+      std::printf("%-6s %6ldx%-5ld pack %4.1f", c.name, static_cast<long>(s.n), static_cast<long>(k),
+                  static_cast<double>(copies[0].packed_bytes()) / pack_time * 1e-9);
+      for (const std::int64_t m : {1, 4, 8, 16, 64, 512}) {
+        const std::vector<float> x = floats(static_cast<std::size_t>(m * k));
+        std::vector<float> y(static_cast<std::size_t>(m * s.n));
+        std::size_t next = 0;
+        const double seconds = best_time(options, [&] {
+          linear(context, copies[next], x.data(), m, y.data());
+          next = (next + 1) % copies.size();
+        });
+        const double rate = 2.0 * static_cast<double>(m * s.n * k) / seconds * 1e-9;
+        const double read = static_cast<double>(copies[0].packed_bytes()) / seconds * 1e-9;
+        if (m == 1) {
+          std::printf("  %5.1fGB/s %3.0f%%", read, 100 * read / gbps);
+        } else {
+          std::printf("  %5.0f %3.0f%%    ", rate, 100 * rate / (limit * options.threads));
+        }
+      }
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+  }
+}
+
+void bench_attention(const Options& options, const KernelContext& context, const Peak& peak) {
+  std::printf("\nattention, 9 query heads, 3 KV heads of 64, block 16\n");
+  struct Load {
+    int sequences, queries, context;
+  };
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const Load& load : {Load{1, 1, 160}, Load{1, 1, 2000}, Load{16, 1, 160}, Load{64, 1, 160},
+                             Load{64, 1, 544}, Load{1, 64, 64}, Load{1, 512, 512}, Load{1, 64, 2000}}) {
+      if (std::string("attention").find(options.only) == std::string::npos) return;
+      const KvLayout layout{dtype, 30, 3, 64, 16};
+      const std::int32_t blocks = (load.context + 15) / 16;
+      static std::vector<std::byte> cache;
+      cache.resize(layout.block_bytes() * static_cast<std::size_t>(blocks * load.sequences));
+      std::vector<std::int32_t> table(static_cast<std::size_t>(blocks * load.sequences));
+      for (std::size_t i = 0; i < table.size(); ++i)
+        table[i] = static_cast<std::int32_t>(i * 7 % table.size());
+      std::vector<AttentionSequence> sequences;
+      for (int s = 0; s < load.sequences; ++s) {
+        sequences.push_back({s * load.queries, load.queries, load.context, table.data() + s * blocks});
+      }
+      const auto rows = static_cast<std::size_t>(load.sequences * load.queries);
+      const std::vector<float> qkv = floats(rows * 960);
+      std::vector<float> out(rows * 576);
+      PagedAttentionArgs args;
+      args.layout = layout;
+      args.cache = cache.data();
+      args.sequences = sequences;
+      args.query = qkv.data();
+      args.key = qkv.data() + 576;
+      args.value = qkv.data() + 768;
+      args.row_stride = 960;
+      args.num_query_heads = 9;
+      args.scale = 0.125f;
+      args.output = out.data();
+      const double seconds = best_time(options, [&] {
+        args.layer = (args.layer + 1) % layout.num_layers;
+        paged_attention(context, args);
+      });
+      double pairs = 0;  // (query, token)
+      for (int q = 0; q < load.queries; ++q) pairs += load.context - load.queries + q + 1;
+      const double flops = pairs * load.sequences * 9 * 64 * 4;
+      const double bytes =
+          static_cast<double>(load.context) * load.sequences * 2 * 3 * 64 * dtype_info(dtype).block_bytes;
+      const double limit = dtype == DType::bf16 ? peak.bf16_gflops : peak.fma_gflops;
+      std::printf("%-4s %3d seqs x %3d queries, context %4d: %8.1f us  %6.1f GB/s  %6.1f GFLOP/s %3.0f%%\n",
+                  std::string(dtype_info(dtype).name).c_str(), load.sequences, load.queries, load.context,
+                  seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9,
+                  100 * flops / seconds * 1e-9 / (limit * options.threads));
+    }
+  }
+}
+
+void bench_rows(const Options& options, const KernelContext& context) {
+  if (std::string("rows").find(options.only) == std::string::npos) return;
+  std::printf("\nrow-wise ops, microseconds\n");
+  const std::vector<float> x = floats(64 * 3072), w = floats(576), logits = floats(49152);
+  std::vector<float> out(64 * 3072);
+  for (const std::int64_t rows : {1, 64}) {
+    const double norm =
+        best_time(options, [&] { rms_norm(context, x.data(), rows, 576, w.data(), 1e-5f, out.data()); });
+    const double silu = best_time(
+        options, [&] { activate_and_multiply(context, Activation::silu, x.data(), rows, 1536, out.data()); });
+    std::printf("%2ld rows: rms_norm 576 %.2f, silu*mul 1536 %.2f\n", static_cast<long>(rows), norm * 1e6,
+                silu * 1e6);
+  }
+  const double largest = best_time(options, [&] { max_logit(context, logits); });
+  const double lse = best_time(options, [&] { log_sum_exp(context, logits); });
+  const double top = best_time(options, [&] { top_logits(context, logits, 50); });
+  std::printf("49152 logits: max %.2f, log_sum_exp %.2f, top 50 %.2f\n", largest * 1e6, lse * 1e6, top * 1e6);
+  if (context.pool != nullptr) {
+    const double barrier =
+        best_time(options, [&] { context.pool->parallel_for(4, [](std::int64_t, int) {}); });
+    std::printf("empty parallel_for of 4 tiles: %.2f\n", barrier * 1e6);
+  }
+}
+
+int run(const Options& options) {
+  ThreadPool pool(options.threads);
+  const KernelContext context{
+      .backend = Backend::cpu, .level = options.level, .pool = options.threads > 1 ? &pool : nullptr};
+  const Peak peak = measure_peak();
+  const double gbps = bandwidth(options, context);
+  std::printf(
+      "%s, %d threads. Peak of one thread: f32 %.0f, bf16 %.0f GFLOP/s, int8 %.0f GOP/s. Read %.1f GB/s.\n",
+      std::string(cpu_level_name(options.level)).c_str(), options.threads, peak.fma_gflops, peak.bf16_gflops,
+      peak.int8_gops, gbps);
+  bench_linear(options, context, peak, gbps);
+  bench_attention(options, context, peak);
+  bench_rows(options, context);
+  std::printf("\nRead after: %.1f GB/s.\n", bandwidth(options, context));
+  return 0;
+}
+
+}  // namespace
+}  // namespace pagoda::bench
+
+int main(int argc, char** argv) {
+  pagoda::bench::Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--threads") options.threads = std::max(1, std::atoi(value.c_str()));
+    if (name == "--only") options.only = value;
+    if (name == "--seconds") options.seconds = std::atof(value.c_str());
+    if (name == "--level") {
+      options.level = value == "avx512" ? pagoda::CpuLevel::avx512
+                      : value == "avx2" ? pagoda::CpuLevel::avx2
+                                        : pagoda::CpuLevel::portable;
+    }
+  }
+  return pagoda::bench::run(options);
+}

@@ -1,0 +1,138 @@
+#pragma once
+// FakeEngine, for tests only: answers each request from a thread of its own. What it says is read from
+// the prompt: it repeats the prompt's bytes, max_tokens of them, one a step. With pause_ms a step takes that
+// long, so that clients can hang up meanwhile.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/client.h"
+
+namespace pagoda {
+
+class FakeEngine final : public EngineClient {
+ public:
+  FakeEngine() {
+    limits_.max_model_len = 4096;
+    limits_.vocab_size = 260;
+    thread_ = std::thread([this] { run(); });
+  }
+  ~FakeEngine() override {
+    {
+      std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  std::atomic<int> pause_ms{0};
+  std::atomic<std::size_t> capacity{1000};
+  std::atomic<bool> is_healthy{true};
+  std::atomic<bool> draining{false};
+  std::atomic<int> num_aborted{0};
+
+  const EngineLimits& limits() const override { return limits_; }
+  bool healthy() const override { return is_healthy; }
+  std::size_t num_running() const {
+    std::lock_guard lock(mutex_);
+    return running_.size();
+  }
+
+  Status submit(Request request, std::shared_ptr<OutputSink> sink) override {
+    if (draining) return unavailable("The engine is draining.");
+    {
+      std::lock_guard lock(mutex_);
+      if (running_.size() >= capacity) return resource_exhausted("The queue of waiting requests is full.");
+      Running running;
+      running.request = std::move(request);
+      running.sink = std::move(sink);
+      running.over.resize(static_cast<std::size_t>(running.request.sampling.n));
+      running_.emplace(running.request.id, std::move(running));
+    }
+    changed_.notify_all();
+    return {};
+  }
+  void abort(RequestId id) override {
+    std::lock_guard lock(mutex_);
+    if (const auto it = running_.find(id); it != running_.end() && !std::exchange(it->second.aborted, true))
+      ++num_aborted;
+    changed_.notify_all();
+  }
+  void abort_sequence(RequestId id, std::int32_t index) override {
+    std::lock_guard lock(mutex_);
+    if (const auto it = running_.find(id); it != running_.end())
+      it->second.over[static_cast<std::size_t>(index)] = true;
+  }
+
+ private:
+  struct Running {
+    Request request;
+    std::shared_ptr<OutputSink> sink;
+    std::int32_t step = 0;
+    bool aborted = false;
+    std::vector<bool> over;
+  };
+
+  static RequestOutput next_output(Running& running) {
+    RequestOutput output;
+    output.id = running.request.id;
+    const SamplingParams& sampling = running.request.sampling;
+    const auto& prompt = running.request.prompt_token_ids;
+    ++running.step;
+    bool any = false;
+    for (std::int32_t i = 0; i < sampling.n; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      SequenceDelta delta;
+      delta.index = i;
+      if (!running.over[index] && !running.aborted) {
+        const TokenId token = prompt[static_cast<std::size_t>(running.step) % prompt.size()];
+        delta.token_ids = {token};
+        if (sampling.logprobs)
+          delta.logprobs = {{.chosen = {.token = token, .logprob = -0.25f, .rank = 1}, .top = {}}};
+        delta.cumulative_logprob = -0.25 * running.step;
+        if (running.step >= sampling.max_tokens) delta.finish_reason = FinishReason::length;
+        any = any || !delta.finish_reason;
+      } else {
+        delta.finish_reason = FinishReason::abort;
+      }
+      output.deltas.push_back(std::move(delta));
+    }
+    output.finished = !any;
+    return output;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!ended_) {
+      if (running_.empty()) {
+        changed_.wait(lock, [this] { return ended_ || !running_.empty(); });
+        continue;
+      }
+      std::vector<std::pair<std::shared_ptr<OutputSink>, RequestOutput>> outputs;
+      for (auto it = running_.begin(); it != running_.end();) {
+        RequestOutput output = next_output(it->second);
+        const bool last = output.finished;
+        outputs.emplace_back(it->second.sink, std::move(output));
+        it = last ? running_.erase(it) : std::next(it);
+      }
+      lock.unlock();
+      for (auto& [sink, output] : outputs) sink->on_output(std::move(output));
+      outputs.clear();
+      if (pause_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+      lock.lock();
+    }
+  }
+
+  EngineLimits limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<RequestId, Running> running_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pagoda
