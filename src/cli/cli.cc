@@ -21,6 +21,7 @@
 #include "cli/inspect_command.h"
 #include "cli/serve_command.h"
 #include "cli/suggest.h"
+#include "cli/tokenize_command.h"
 #include "cli/vllm_flags.h"
 
 namespace pagoda {
@@ -140,6 +141,18 @@ void declare_inspect(CLI::App& command, InspectArgs& args) {
   command.add_flag("--json", args.json, "one JSON object instead of a table");
 }
 
+void declare_tokenize(CLI::App& command, TokenizeArgs& args) {
+  flags::text(command, "TOKENIZER", args.tokenizer, "PATH",
+              "folder, tokenizer.json, SentencePiece tokenizer.model, or .gguf with or without weights")
+      ->required();
+  flags::text(command, "-i,--input", args.input, "FILE",
+              "one {\"text\": …} a line; with --decode {\"ids\": […]}")
+      ->required();
+  command.add_flag("--decode", args.decode, "ids to text");
+  command.add_flag("--add-special-tokens", args.add_special_tokens,
+                   "BOS and EOS as the tokenizer wants them");
+}
+
 void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& action) {
 #if __has_include("cli/serve_command.cc")
   add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
@@ -166,6 +179,8 @@ void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& actio
 #endif
   add_plain_command<InspectArgs>(app, action, "inspect", "what a model file holds, and the memory it takes",
                                  run_inspect, declare_inspect);
+  add_plain_command<TokenizeArgs>(app, action, "tokenize", "text to token ids, and back", run_tokenize,
+                                  declare_tokenize);
 }
 
 // vLLM's short forms have two letters, which the parser would read as two flags.
