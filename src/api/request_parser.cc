@@ -20,6 +20,7 @@ constexpr std::size_t kMaxPrompts = 1024;  // per call; also bounds prompts * n
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr std::int32_t kDefaultCompletionTokens = 16;
+constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -184,6 +185,23 @@ std::int32_t token_budget(FieldReader& fields, const ApiContext& context, const 
   return static_cast<std::int32_t>(budget);
 }
 
+// Log-probabilities are held until an answer is complete, so what one call may ask of them is bounded.
+void bound_logprobs(FieldReader& fields, const ParsedCall& call) {
+  std::int64_t output_entries = 0, prompt_entries = 0;
+  for (const Request& request : call.requests) {
+    const SamplingParams& sampling = request.sampling;
+    const auto prompt_tokens = static_cast<std::int64_t>(request.prompt_token_ids.size());
+    if (sampling.logprobs)
+      output_entries += std::int64_t{sampling.max_tokens} * sampling.n * (*sampling.logprobs + 1);
+    if (sampling.prompt_logprobs) prompt_entries += prompt_tokens * (*sampling.prompt_logprobs + 1);
+  }
+  const std::string problem =
+      concat("asks for more than ", kMaxLogprobEntries, " log-probabilities in one call");
+  if (output_entries > kMaxLogprobEntries) fields.fail("logprobs", problem);
+  if (prompt_entries > kMaxLogprobEntries)
+    fields.fail(call.response.prompt_logprobs ? "prompt_logprobs" : "logprobs", problem);
+}
+
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
                                 const ApiContext& context) {
   FieldReader fields(body);
@@ -234,6 +252,8 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     request.prompt_token_ids = prompt.token_ids;
     call.requests.push_back(request);
   }
+  bound_logprobs(fields, call);
+  if (!fields.ok()) return fields.status();
   return call;
 }
 

@@ -166,6 +166,7 @@ void ResponseBuilder::fail(Status error) {
 std::vector<ResponseBuilder::Stop> ResponseBuilder::take_stops() { return std::exchange(state_->stops, {}); }
 
 bool ResponseBuilder::streaming() const { return state_->options.stream; }
+bool ResponseBuilder::needs_every_output() const { return streaming() || !state_->options.stop.empty(); }
 bool ResponseBuilder::finished() const { return state_->num_unfinished == 0 || !state_->error.ok(); }
 const Status& ResponseBuilder::error() const { return state_->error; }
 

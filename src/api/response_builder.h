@@ -42,6 +42,8 @@ class ResponseBuilder {
   std::vector<Stop> take_stops();
 
   bool streaming() const;
+  // False when it makes no difference to feed outputs only once a request has ended.
+  bool needs_every_output() const;
   bool finished() const;
   const Status& error() const;
 

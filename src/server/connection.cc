@@ -61,9 +61,18 @@ Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, asio
 }
 
 Connection::~Connection() {
+  release_body();
   server_.metrics.connection_closed();
   server_.num_connections.fetch_sub(1);
 }
+
+// Counts a body's bytes against what all connections may hold together. False: there is no room.
+bool Connection::hold_body(std::size_t bytes) {
+  held_body_ += bytes;
+  return server_.bodies_bytes.fetch_add(bytes) + bytes <= server_.config.max_bodies_bytes;
+}
+
+void Connection::release_body() { server_.bodies_bytes.fetch_sub(std::exchange(held_body_, 0)); }
 
 void Connection::serve() {
   auto body = [self = shared_from_this()]() -> asio::awaitable<void> { co_await self->run(); };
@@ -152,6 +161,7 @@ asio::awaitable<void> Connection::run() {
     const Route& route = find_route(request.path, rest);
     // The head stays at the front of buffer_ until the body parser has consumed it.
     const Next next = co_await answer(request, rest);
+    release_body();
     server_.num_active.fetch_sub(1);
     if (next == Next::gone) status_ = 499;
     server_.metrics.record(request.method, route.path, status_, to_seconds(server_.clock.now() - begin));
@@ -237,11 +247,14 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     if (buffer_.size() > kMaxChunkOverhead)
       co_return HttpError{400, "The chunked request body is malformed."};
     const SteadyTime deadline = after(server_.config.body_timeout);
-    if (co_await read_some(deadline) == 0) {
+    const std::size_t received = co_await read_some(deadline);
+    if (received == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
       gone_ = true;
       co_return std::nullopt;
     }
+    if (!hold_body(received))
+      co_return HttpError{503, "Too many request bodies are being read; please try again."};
   }
   body = std::move(parser.get().body());
   co_return std::nullopt;
@@ -375,6 +388,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(CallKind kind, s
     next = co_await send(answer_error(job->call->error()));
   } else if (!gone_) {
     job->body = {};
+    release_body();
     server_.num_generating.fetch_add(1);
     ParsedCall call = std::move(*job->call).value();
     next = co_await generate(std::move(call));

@@ -80,6 +80,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void watch();  // notices the client hanging up while a call runs
   Awaitable<void> stop_watching();
+  bool hold_body(std::size_t bytes);
+  void release_body();
   void begin_request(const HttpRequest& request);
   HttpResponse final_response(ResponseBuilder& builder) const;
   std::string stream_head();
@@ -101,6 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   char watch_buffer_[512];
 
   // Of the request being answered.
+  std::size_t held_body_ = 0;
   std::string request_id_, origin_;
   ResponseFraming framing_;
   int status_ = 0;

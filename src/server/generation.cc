@@ -15,6 +15,7 @@ struct Generation::Mailbox {
   std::vector<Arrival> arrivals;
   std::function<void()> wake;  // empty once the call is over
   bool woken = false;          // wake() was called and nothing was taken since
+  bool wake_each = true;       // else only when a request ends: nobody waits for the pieces
 };
 
 class Generation::Sink final : public OutputSink {
@@ -25,7 +26,9 @@ class Generation::Sink final : public OutputSink {
   void on_output(RequestOutput output) override {
     std::lock_guard lock(mailbox_->mutex);
     if (!mailbox_->wake) return;
+    const bool worth_waking = mailbox_->wake_each || output.finished;
     mailbox_->arrivals.push_back({prompt_index_, std::move(output)});
+    if (!worth_waking) return;
     if (std::exchange(mailbox_->woken, true)) return;
     mailbox_->wake();  // under the lock, so that it cannot outlive the call
   }
@@ -44,6 +47,7 @@ Generation::Generation(ParsedCall call, EngineClient& engine, const ApiContext& 
       streaming_(false) {
   mailbox_->wake = std::move(wake);
   streaming_ = builder_.streaming();
+  mailbox_->wake_each = builder_.needs_every_output();
 }
 
 Generation::~Generation() { cancel(); }

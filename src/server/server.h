@@ -37,6 +37,7 @@ struct ServerConfig {
   std::size_t max_pending_calls = 1024;  // read, not yet handed to the engine
   std::size_t max_connections = 16384;
   std::size_t max_body_bytes = std::size_t{32} << 20;
+  std::size_t max_bodies_bytes = std::size_t{256} << 20;  // of all requests being read or parsed
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;
 

@@ -37,6 +37,7 @@ struct ServerContext {
   std::atomic<std::int64_t> num_active{0};        // requests between head and end of response
   std::atomic<std::int64_t> num_generating{0};    // calls in the engine, for /load
   std::atomic<std::size_t> num_pending_calls{0};  // in the workers' queue
+  std::atomic<std::size_t> bodies_bytes{0};       // held for request bodies
   std::atomic<std::size_t> num_connections{0};
   std::atomic<bool> draining{false};
 };
