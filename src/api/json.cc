@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "text/utf8.h"
 
 namespace pagoda {
 namespace {
@@ -107,28 +108,6 @@ Status malformed(std::string_view what) {
       .with_reason("invalid_json");
 }
 
-// The length of the UTF-8 character at the front of `text`; 0 when there is none.
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto continues = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!continues(1) || !continues(2)) return 0;
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
-    if (first == 0xED && byte(1) > 0x9F) return 0;  // surrogate
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!continues(1) || !continues(2) || !continues(3)) return 0;
-    if (first == 0xF0 && byte(1) < 0x90) return 0;
-    if (first == 0xF4 && byte(1) > 0x8F) return 0;  // beyond U+10FFFF
-    return 4;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Result<json::value> parse_json(std::string_view text) {
@@ -151,32 +130,18 @@ Result<json::value> parse_json(std::string_view text) {
   return parser.handler().stack.release();
 }
 
-bool is_valid_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = character_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 std::string to_valid_utf8(std::string_view bytes) {
+  if (is_valid_utf8(bytes)) return std::string(bytes);
   std::string out;
-  out.reserve(bytes.size());
-  while (!bytes.empty()) {
-    const std::size_t length = character_length(bytes);
-    if (length == 0)
-      out.append("\xEF\xBF\xBD");
-    else
-      out.append(bytes.substr(0, length));
-    bytes.remove_prefix(length == 0 ? 1 : length);
-  }
+  Utf8LossyStream stream;
+  stream.push(bytes, out);
+  stream.finish(out);
   return out;
 }
 
 std::int64_t count_characters(std::string_view text) {
   std::int64_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  for (const char c : text) count += !is_utf8_continuation(c);
   return count;
 }
 

@@ -16,7 +16,6 @@ namespace pagoda {
 
 Result<boost::json::value> parse_json(std::string_view text);
 
-bool is_valid_utf8(std::string_view text);
 // Each byte that is part of no character becomes U+FFFD.
 std::string to_valid_utf8(std::string_view bytes);
 // Code points of a valid UTF-8 text: what OpenAI and Python call its length.
