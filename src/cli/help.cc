@@ -48,7 +48,7 @@ std::string option_name(const CLI::Option& option) {
 
 std::string describe(const CLI::Option& option) {
   std::string text = option.get_description();
-  if (option.get_required()) text += " (required)";
+  if (option.get_required() && !option.get_positional()) text += " (required)";
   if (!option.get_default_str().empty()) text += " [" + option.get_default_str() + "]";
   return text;
 }
