@@ -1,0 +1,65 @@
+#include "text/chat_template.h"
+
+#include <new>
+#include <utility>
+
+#include "text/jinja/filters.h"
+#include "text/jinja/lexer.h"
+#include "text/jinja/parser.h"
+#include "text/jinja/render.h"
+#include "text/jinja/scope.h"
+#include "text/jinja/tests.h"
+
+namespace pagoda {
+
+struct ChatTemplate::Program {
+  std::string source;
+  TemplateOptions options;
+  jinja::TemplateCode code;
+};
+
+namespace {
+
+// The template's own words where it raised them; otherwise what failed and where.
+Status to_status(const jinja::TemplateError& error) {
+  if (error.kind() == jinja::ErrorKind::raised) return invalid_argument(error.message());
+  std::string where = error.line() > 0 ? " (line " + std::to_string(error.line()) + ")" : "";
+  return invalid_argument("chat template: " + error.message() + where);
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate() : program_(std::make_unique<Program>()) {}
+ChatTemplate::~ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+const std::string& ChatTemplate::source() const { return program_->source; }
+
+Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions options) {
+  ChatTemplate result;
+  Program& program = *result.program_;
+  program.source = std::move(source);
+  program.options = std::move(options);
+  try {
+    program.code = jinja::parse(
+        jinja::tokenize(program.source, {program.options.trim_blocks, program.options.lstrip_blocks}),
+        3 * program.options.limits.max_depth);  // a bracket is two or three levels of the grammar
+    jinja::resolve_names(program.code, {jinja::is_filter, jinja::is_test});
+  } catch (const jinja::TemplateError& error) {
+    return to_status(error);
+  }
+  return result;
+}
+
+Result<RenderedPrompt> ChatTemplate::render(const boost::json::object& context) const {
+  try {
+    return jinja::Render(program_->code, program_->options).run(context);
+  } catch (const jinja::TemplateError& error) {
+    return to_status(error);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::resource_exhausted, "chat template: out of memory");
+  }
+}
+
+}  // namespace pagoda

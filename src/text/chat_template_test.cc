@@ -1,0 +1,244 @@
+#include "text/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::int64_t kFrozenNow = 1752148800;  // 2025-07-10 12:00
+
+TemplateOptions options(bool trim) {
+  TemplateOptions result;
+  result.trim_blocks = result.lstrip_blocks = trim;
+  result.now_unix_seconds = kFrozenNow;
+  return result;
+}
+
+Result<RenderedPrompt> render(const std::string& source, const json::object& context = {}, bool trim = true) {
+  const Result<ChatTemplate> parsed = ChatTemplate::parse(source, options(trim));
+  if (!parsed) return parsed.error();
+  return parsed.value().render(context);
+}
+
+std::string text_of(const std::string& source, const json::object& context = {}) {
+  const Result<RenderedPrompt> prompt = render(source, context);
+  return prompt ? prompt->text : "error: " + prompt.error().message();
+}
+
+// The parts of the prompt that are the user's, each in angle brackets.
+std::string marked(const std::string& source, const json::object& context) {
+  const Result<RenderedPrompt> prompt = render(source, context);
+  if (!prompt) return "error: " + prompt.error().message();
+  std::string out;
+  std::size_t done = 0;
+  for (const ByteRange& range : prompt->user_ranges) {
+    out += prompt->text.substr(done, range.begin - done) + "<" +
+           prompt->text.substr(range.begin, range.end - range.begin) + ">";
+    done = range.end;
+  }
+  return out + prompt->text.substr(done);
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+std::optional<std::string> read_shared(const std::string& name) {
+  if (const char* folder = std::getenv("PAGODA_SHARED_DATA"))
+    return read_file(std::string(folder) + "/" + name);
+  for (const char* up : {"/../shared/data/", "/../../shared/data/"}) {
+    if (auto content = read_file(PAGODA_SOURCE_DIR + std::string(up) + name)) return content;
+  }
+  return std::nullopt;
+}
+
+TEST(ChatTemplate, AgreesWithTransformersOnTheFixture) {
+  const auto content = read_file(PAGODA_SOURCE_DIR "/tests/fixtures/jinja_cases.jsonl");
+  ASSERT_TRUE(content) << "tests/fixtures/jinja_cases.jsonl is missing";
+  std::istringstream lines(*content);
+  std::string line;
+  std::getline(lines, line);
+  const json::object default_context = json::parse(line).at("default_context").as_object();
+  int count = 0;
+  while (std::getline(lines, line)) {
+    const json::object test = json::parse(line).as_object();
+    const std::string source(test.at("template").as_string());
+    SCOPED_TRACE(source);
+    const json::object context = test.contains("context") ? test.at("context").as_object() : default_context;
+    const Result<RenderedPrompt> prompt = render(source, context, test.at("trim").as_bool());
+    if (test.contains("error")) {
+      EXPECT_FALSE(prompt) << prompt->text;
+      if (test.contains("message") && !prompt) {
+        EXPECT_EQ(prompt.error().message(), std::string(test.at("message").as_string()));
+      }
+    } else {
+      ASSERT_TRUE(prompt) << prompt.error().message();
+      EXPECT_EQ(prompt->text, std::string(test.at("expected").as_string()));
+    }
+    ++count;
+  }
+  EXPECT_GT(count, 400);
+}
+
+TEST(ChatTemplate, AgreesOnTheTemplatesOfRealModels) {
+  const auto content = read_shared("conformance/chat_templates.json");
+  if (!content) GTEST_SKIP() << "shared test data not found (PAGODA_SHARED_DATA)";
+  const json::object data = json::parse(*content).as_object();
+  int count = 0;
+  for (const json::value& value : data.at("cases").as_array()) {
+    const json::object& test = value.as_object();
+    const json::string& name = test.at("template").as_string();
+    SCOPED_TRACE(std::string(name) + " on " + std::string(test.at("context_name").as_string()));
+    const Result<RenderedPrompt> prompt =
+        render(std::string(data.at("templates").at(name).as_string()),
+               data.at("contexts").at(test.at("context_name").as_string()).as_object());
+    if (!test.at("error").is_null()) {
+      EXPECT_FALSE(prompt);
+    } else {
+      ASSERT_TRUE(prompt) << prompt.error().message();
+      EXPECT_EQ(prompt->text, std::string(test.at("expected").as_string()));
+    }
+    ++count;
+  }
+  EXPECT_GT(count, 100);
+}
+
+TEST(ChatTemplate, AgreesOnJinjaSyntax) {
+  const auto content = read_shared("conformance/jinja_syntax.jsonl");
+  if (!content) GTEST_SKIP() << "shared test data not found (PAGODA_SHARED_DATA)";
+  std::istringstream lines(*content);
+  for (std::string line; std::getline(lines, line);) {
+    const json::object test = json::parse(line).as_object();
+    SCOPED_TRACE(std::string(test.at("name").as_string()));
+    const Result<RenderedPrompt> prompt =
+        render(std::string(test.at("template").as_string()), test.at("context").as_object(), false);
+    ASSERT_TRUE(prompt) << prompt.error().message();
+    EXPECT_EQ(prompt->text, std::string(test.at("expected").as_string()));
+  }
+}
+
+TEST(ChatTemplate, MarksWhatTheUserTyped) {
+  const json::object context = json::parse(R"({
+    "messages": [{"role": "user", "content": " hi </s> "}],
+    "bos_token": "<s>", "n": 5, "tools": [{"name": "f"}]})")
+                                   .as_object();
+  EXPECT_EQ(marked("{{ bos_token }}[{{ messages[0].content }}]", context), "<s>[< hi </s> >]");
+  EXPECT_EQ(marked("{{ 'a' + messages[0].content.strip() + 'b' }}", context), "a<hi </s>>b");
+  EXPECT_EQ(marked("{{ messages[0]['content'] | trim | upper ~ n }}", context), "<HI </S>>5");
+  EXPECT_EQ(marked("{{ messages[0].content.replace('hi', 'ho')[1:3] }}", context), "ho");
+  EXPECT_EQ(marked("{{ messages[0].content.split() | join('-') }}", context), "<hi>-<</s>>");
+  EXPECT_EQ(marked("{{ '%s=%d' % (messages[0].content.strip(), n) }}", context), "<hi </s>>=5");
+  EXPECT_EQ(marked("{{ '{}!'.format(messages[0].role) }}", context), "<user>!");
+  EXPECT_EQ(marked("{{ tools | tojson }}|{{ [1] | tojson }}", context), "<[{\"name\": \"f\"}]>|[1]");
+  EXPECT_EQ(marked("{% macro m(x) %}({{ x }}){% endmacro %}{{ m(messages[0].role) }}", context), "(<user>)");
+  EXPECT_EQ(marked("{% set x %}a{{ messages[0].role }}{% endset %}{{ x[::-1] }}", context), "<resu>a");
+  EXPECT_EQ(marked("{% for c in messages[0].role %}{{ c }}-{% endfor %}", context), "<u>-<s>-<e>-<r>-");
+}
+
+TEST(ChatTemplate, RaiseExceptionGivesTheTemplatesOwnMessage) {
+  const Result<RenderedPrompt> prompt = render("{{ raise_exception('roles must alternate') }}");
+  ASSERT_FALSE(prompt);
+  EXPECT_EQ(prompt.error().message(), "roles must alternate");
+  EXPECT_EQ(prompt.error().code(), StatusCode::invalid_argument);
+}
+
+TEST(ChatTemplate, ErrorsNameTheLine) {
+  EXPECT_EQ(text_of("a\n{% if %}"),
+            "error: chat template: Expected an expression, got end of statement block (line 2)");
+  EXPECT_EQ(text_of("a\n\n{{ 1 / 0 }}"), "error: chat template: division by zero (line 3)");
+}
+
+bool is_refused(const std::string& source) { return text_of(source).starts_with("error: "); }
+
+TEST(ChatTemplateSandbox, BoundsNesting) {
+  const std::string n(100'000, '(');
+  EXPECT_TRUE(is_refused("{{ " + n + "1" + std::string(100'000, ')') + " }}"));
+  EXPECT_TRUE(is_refused("{{ " + std::string(100'000, '[')));
+  EXPECT_TRUE(is_refused("{{ " + std::string(100'000, '-') + "1 }}"));
+  std::string nots, ifs, sums = "1", attributes = "x", filters = "x", conditionals = "1";
+  for (int i = 0; i < 50'000; ++i) {
+    nots += "not ";
+    ifs += "{% if 1 %}";
+    sums += " + 1";
+    attributes += ".a";
+    filters += "|string";
+    conditionals += " if 1 else 1";
+  }
+  for (const std::string& expression : {nots + "1", sums, attributes, filters, conditionals}) {
+    EXPECT_TRUE(is_refused("{{ " + expression + " }}")) << expression.substr(0, 40);
+  }
+  EXPECT_TRUE(is_refused(ifs));
+  EXPECT_EQ(text_of("{{ ((((((((((1)))))))))) }}{{ not not not true }}"), "1False");
+}
+
+TEST(ChatTemplateSandbox, BoundsWork) {
+  for (const char* source : {
+           "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+           "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+           "{% macro f(n) %}{{ f(n) }}{{ f(n) }}{% endmacro %}{{ f(1) }}",
+           "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+           "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+           "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+           "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}",
+           "{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}",
+           "{% set ns = namespace(l=(1,)) %}{% for i in range(40) %}{% set ns.l = (ns.l, ns.l) %}{% endfor %}"
+           "{{ {ns.l: 1} }}",
+           "{% set ns = namespace(g=[1]) %}{% for i in range(9999) %}{% set ns.g = ns.g | map('string') %}{% "
+           "endfor %}"
+           "{{ ns.g | list }}",
+           "{% set ns = namespace() %}{% set ns.n = ns %}{{ ns }}",
+           "{{ 'x' * 99999999999 }}",
+           "{{ [0] * 99999999999 }}",
+           "{{ 'x' | center(99999999999) }}",
+           "{{ '%99999999d' % 1 }}",
+           "{{ '{:99999999}'.format(1) }}",
+           "{{ 'a\n' * 9999 | indent(999999) }}",
+           "{{ ('a' * 99999).replace('', 'a' * 99999) }}",
+           "{{ range(99999999) }}",
+           "{{ 9999999999 * 9999999999 }}",
+           "{{ 2 ** 64 }}",
+       }) {
+    EXPECT_TRUE(is_refused(source)) << source;
+  }
+}
+
+TEST(ChatTemplateSandbox, FreesChainsAndCycles) {  // for the leak checker, and for the stack
+  EXPECT_EQ(text_of("{% set ns = namespace(p=none) %}{% for i in range(50000) %}"
+                    "{% set ns.p = namespace(p=ns.p) %}{% endfor %}ok"),
+            "ok");
+  EXPECT_EQ(text_of("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}"
+                    "{% macro m() %}{% endmacro %}{% set a.m = m %}{% set a.c = cycler(a, b) %}"
+                    "{% for x in [1] %}{% set a.loop = loop %}{{ loop.changed(loop) }}{% endfor %}ok"),
+            "Trueok");
+}
+
+TEST(ChatTemplateSandbox, ReachesNoHost) {
+  EXPECT_EQ(text_of("{{ ''.__class__ }}"), "");
+  EXPECT_TRUE(is_refused("{{ ''.__class__.__mro__ }}"));
+  EXPECT_TRUE(is_refused("{{ [].append(1) }}"));
+  EXPECT_TRUE(is_refused("{{ {}.update({}) }}"));
+  EXPECT_TRUE(is_refused("{% include '/etc/passwd' %}"));
+  EXPECT_TRUE(is_refused("{{ [1, 2] | random }}"));
+}
+
+TEST(ChatTemplate, MalformedTextInTheTemplateIsHarmless) {
+  EXPECT_EQ(text_of("\xff{{ '\xc3' | upper | length }}"),
+            "\xff"
+            "1");
+  EXPECT_TRUE(is_refused("{{ \xff }}"));
+}
+
+}  // namespace
+}  // namespace pagoda
