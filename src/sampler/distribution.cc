@@ -1,6 +1,7 @@
 #include "sampler/distribution.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -8,6 +9,17 @@
 #include "sampler/vector_math.h"
 
 namespace pagoda {
+namespace {
+
+// Weights are in [0, 1], where floats order as their bits do.
+constexpr int kBucketShift = 19;  // the exponent and four bits of the mantissa
+constexpr std::size_t kNumBuckets = (std::size_t{0x3F800000} >> kBucketShift) + 2;
+
+std::size_t bucket_of(float weight) {
+  return std::min<std::size_t>(std::bit_cast<std::uint32_t>(weight) >> kBucketShift, kNumBuckets - 1);
+}
+
+}  // namespace
 
 void Distribution::assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params) {
   const auto vocab = static_cast<std::int64_t>(logits.size());
@@ -71,14 +83,18 @@ float Distribution::top_k_threshold(std::span<const float> logits, std::int32_t 
   return values_[static_cast<std::size_t>(nth)];
 }
 
-// Appends every token whose logit is at least `threshold`.
+// Appends every token whose logit is at least `threshold`, ascending by token.
 void Distribution::keep_from(std::span<const float> logits, float threshold) {
+  Entry found[kMaximaBlock];
   for (std::size_t block = 0; block < maxima_.size(); ++block) {
     if (!(maxima_[block] >= threshold)) continue;
     const std::size_t end = std::min((block + 1) * kMaximaBlock, logits.size());
+    Entry* next = found;  // without a branch per token: in a flat distribution half of them pass
     for (std::size_t i = block * kMaximaBlock; i < end; ++i) {
-      if (logits[i] >= threshold) kept_.push_back({static_cast<TokenId>(i), logits[i], 0});
+      *next = {static_cast<TokenId>(i), logits[i], 0};
+      next += logits[i] >= threshold ? 1 : 0;
     }
+    kept_.insert(kept_.end(), found, next);
   }
 }
 
@@ -86,19 +102,28 @@ void Distribution::keep_from(std::span<const float> logits, float threshold) {
 // ascending cumulative sum up to 1 - top_p" read from the other end. Among equal weights the smaller token
 // stays.
 void Distribution::keep_nucleus(double mass) {
-  const auto less_probable = [](const Entry& a, const Entry& b) {
-    return a.weight != b.weight ? a.weight < b.weight : a.token > b.token;
+  const auto more_probable = [](const Entry& a, const Entry& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
   };
-  std::make_heap(kept_.begin(), kept_.end(), less_probable);
-  double sum = 0;
-  auto end = kept_.end();
-  do {
-    std::pop_heap(kept_.begin(), end--, less_probable);
-    sum += end->weight;
-  } while (end != kept_.begin() && sum < mass);
-  kept_.erase(kept_.begin(), end);
+  // First in which sixteenth of an octave of weights the last token of the nucleus lies, then which token it
+  // is.
+  bucket_sums_.assign(kNumBuckets, 0.0);
+  for (const Entry& entry : kept_) bucket_sums_[bucket_of(entry.weight)] += entry.weight;
+  std::size_t bucket = kNumBuckets - 1;
+  double before = 0;  // weight of all that is more probable
+  while (bucket > 0 && before + bucket_sums_[bucket] < mass) before += bucket_sums_[bucket--];
+  while (bucket_sums_[bucket] == 0 && bucket + 1 < kNumBuckets)
+    ++bucket;  // rounding ran past the last that has any
+  ranked_.clear();
+  for (const Entry& entry : kept_) {
+    if (bucket_of(entry.weight) == bucket) ranked_.push_back(entry);
+  }
+  std::sort(ranked_.begin(), ranked_.end(), more_probable);
+  auto first = ranked_.begin();
+  while (ranked_.end() - first > 1 && (before += first->weight) < mass) ++first;
+  const Entry edge = *first;
+  std::erase_if(kept_, [&](const Entry& entry) { return more_probable(edge, entry); });
   total_ = 0;
-  std::sort(kept_.begin(), kept_.end(), [](const Entry& a, const Entry& b) { return a.token < b.token; });
   for (const Entry& entry : kept_) total_ += entry.weight;
 }
 

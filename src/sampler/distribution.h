@@ -47,7 +47,9 @@ class Distribution {
   double total_ = 0;
   std::vector<float> weights_, block_sums_;  // of the whole vocabulary
   std::vector<float> maxima_;                // of blocks of logits
-  std::vector<Entry> kept_;
+  std::vector<Entry> kept_;                  // ascending by token
+  std::vector<Entry> ranked_;                // scratch of keep_nucleus
+  std::vector<double> bucket_sums_;
   std::vector<float> values_;
 };
 
