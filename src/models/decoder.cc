@@ -10,12 +10,13 @@
 namespace pagoda {
 namespace {
 
-// Rows that pass through the row-wise half of a layer together: enough for a matrix product to run at full
-// speed, few enough for its activations to stay in the caches. Bounds the buffers too.
-constexpr std::int64_t kChunkRows = 256;
-
-std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
-  return std::min<std::int64_t>(max_batched_tokens, kChunkRows);
+// Rows that pass through the row-wise half of a layer together. Few keep their activations in the
+// second-level cache; but each chunk reads the layer's weights again, so that layers too large for the
+// last-level cache want many.
+std::int64_t chunk_rows(const DecoderConfig& c, std::int32_t max_batched_tokens) {
+  const std::int64_t weights = std::int64_t{c.hidden_size} * (c.qkv_size() + c.query_size()) +
+                               std::int64_t{c.hidden_size} * c.intermediate_size * (c.gated_mlp ? 3 : 2);
+  return std::min<std::int64_t>(max_batched_tokens, weights < 8'000'000 ? 64 : 256);
 }
 
 // Float counts of the buffers, each rounded up to whole cache lines.
@@ -24,7 +25,7 @@ struct BufferSizes {
 
   BufferSizes(const DecoderConfig& config, std::int32_t tokens) {
     const auto padded = [](std::int64_t count) { return (count + 15) / 16 * 16; };
-    const std::int64_t chunk = chunk_rows(tokens);
+    const std::int64_t chunk = chunk_rows(config, tokens);
     residual = padded(std::int64_t{tokens} * config.hidden_size);
     qkv = padded(std::int64_t{tokens} * config.qkv_size());
     attended = padded(std::int64_t{tokens} * config.query_size());
@@ -85,6 +86,7 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const KernelContext& context, con
   decoder->context_ = context;
   decoder->config_ = *config;
   decoder->max_batched_tokens_ = max_batched_tokens;
+  decoder->chunk_rows_ = chunk_rows(*config, max_batched_tokens);
   auto weights = load_decoder_weights(context, source, names, *config, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
@@ -130,9 +132,9 @@ void Decoder::embed(const DecoderBatch& batch) {
     shifted_positions_.assign(batch.positions.begin(), batch.positions.end());
     for (std::int32_t& position : shifted_positions_) position += config_.position_offset;
   }
-  for (std::int64_t first = 0; first < tokens; first += kChunkRows) {
+  for (std::int64_t first = 0; first < tokens; first += chunk_rows_) {
     const auto start = static_cast<std::size_t>(first);
-    const auto count = static_cast<std::size_t>(std::min(kChunkRows, tokens - first));
+    const auto count = static_cast<std::size_t>(std::min(chunk_rows_, tokens - first));
     float* x = residual_ + first * hidden;
     if (weights_.project_in) {
       embedding(context_, weights_.token_embedding, batch.token_ids.subspan(start, count), normed_);
@@ -170,8 +172,8 @@ void Decoder::attention(const DecoderBatch& batch, std::int32_t index) {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
   const std::int64_t width = config_.qkv_size();
-  for (std::int64_t first = 0; first < tokens; first += kChunkRows) {
-    const std::int64_t count = std::min(kChunkRows, tokens - first);
+  for (std::int64_t first = 0; first < tokens; first += chunk_rows_) {
+    const std::int64_t count = std::min(chunk_rows_, tokens - first);
     const float* x = residual_ + first * config_.hidden_size;
     if (config_.norm_place == NormPlace::before) {
       normalize(layer.attention_norm, x, count, normed_);
@@ -253,8 +255,8 @@ void Decoder::forward(const DecoderBatch& batch) {
       gather_output_rows(batch.output_rows);
       rows = static_cast<std::int64_t>(batch.output_rows.size());
     }
-    for (std::int64_t first = 0; first < rows; first += kChunkRows) {
-      const Rows chunk = {first, std::min(kChunkRows, rows - first)};
+    for (std::int64_t first = 0; first < rows; first += chunk_rows_) {
+      const Rows chunk = {first, std::min(chunk_rows_, rows - first)};
       attention_output(layer, chunk);
       mlp(layer, chunk);
     }
@@ -262,8 +264,8 @@ void Decoder::forward(const DecoderBatch& batch) {
 }
 
 void Decoder::logits(std::int64_t first, std::int64_t count, float* out) {
-  for (; count > 0; first += kChunkRows, count -= kChunkRows) {
-    const std::int64_t rows = std::min(kChunkRows, count);
+  for (; count > 0; first += chunk_rows_, count -= chunk_rows_) {
+    const std::int64_t rows = std::min(chunk_rows_, count);
     const float* x = residual_ + first * config_.hidden_size;
     if (config_.final_norm) {
       normalize(weights_.final_norm, x, rows, normed_);

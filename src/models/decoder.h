@@ -68,6 +68,7 @@ class Decoder {
   DecoderWeights weights_;
   std::optional<RopeTable> rope_;
   std::int32_t max_batched_tokens_ = 0;
+  std::int64_t chunk_rows_ = 0;  // rows in the buffers of a chunk below
 
   Memory memory_;                // all of the buffers below
   float* residual_ = nullptr;    // [tokens, hidden]
