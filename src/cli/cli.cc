@@ -19,6 +19,7 @@
 #include "cli/generate_command.h"
 #include "cli/help.h"
 #include "cli/inspect_command.h"
+#include "cli/render_command.h"
 #include "cli/serve_command.h"
 #include "cli/suggest.h"
 #include "cli/tokenize_command.h"
@@ -153,6 +154,16 @@ void declare_tokenize(CLI::App& command, TokenizeArgs& args) {
                    "BOS and EOS as the tokenizer wants them");
 }
 
+void declare_render(CLI::App& command, RenderArgs& args) {
+  flags::text(command, "--template", args.template_path, "FILE", "Jinja chat template")->required();
+  flags::text(command, "-i,--input", args.input_path, "FILE",
+              "a context a line: messages, tools, add_generation_prompt, bos_token, …, now")
+      ->required();
+  flags::on_off(command, "trim-blocks", args.trim_blocks, "a block's newline is dropped")->default_str("on");
+  flags::on_off(command, "lstrip-blocks", args.lstrip_blocks, "the space before a block is dropped")
+      ->default_str("on");
+}
+
 void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& action) {
 #if __has_include("cli/serve_command.cc")
   add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
@@ -181,6 +192,8 @@ void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& actio
                                  run_inspect, declare_inspect);
   add_plain_command<TokenizeArgs>(app, action, "tokenize", "text to token ids, and back", run_tokenize,
                                   declare_tokenize);
+  add_plain_command<RenderArgs>(app, action, "render", "a chat template's prompt for each context",
+                                run_render, declare_render);
 }
 
 // vLLM's short forms have two letters, which the parser would read as two flags.
