@@ -1,0 +1,198 @@
+#include "cli/bench_command.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "cli/assemble.h"
+#include "cli/machine.h"
+#include "cli/output_collector.h"
+#include "cli/progress_bar.h"
+
+namespace pagoda {
+namespace {
+
+// One run of a batch: when it began, when each request got its first token, when the last token came.
+struct BatchTimes {
+  double prefill_seconds = 0;  // until every request has its first token
+  double total_seconds = 0;
+  double decode_seconds = 0;       // from then to the end
+  std::int64_t decode_tokens = 0;  // generated in that time
+  std::int64_t output_tokens = 0;
+};
+
+Request make_request(std::uint64_t seed, std::uint64_t number, std::int32_t input_len,
+                     std::int32_t output_len, std::int32_t vocab_size) {
+  Request request;
+  request.id = RequestId{number};
+  for (std::int32_t i = 0; i < input_len; ++i) {
+    const std::uint64_t bits = random_bits(seed, number, static_cast<std::uint64_t>(i));
+    request.prompt_token_ids.push_back(static_cast<TokenId>(bits % static_cast<std::uint64_t>(vocab_size)));
+  }
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = output_len;
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
+// Submits `count` requests at once and waits for all.
+Result<BatchTimes> run_batch(AssembledEngine& engine, std::uint64_t& next_id, std::uint64_t seed,
+                             std::int32_t count, std::int32_t input_len, std::int32_t output_len,
+                             ProgressBar* bar) {
+  OutputCollector collector;
+  const TimeNs start = SteadyClock().now();
+  for (std::int32_t i = 0; i < count; ++i) {
+    Request request =
+        make_request(seed, ++next_id, input_len, output_len, engine.client().limits().vocab_size);
+    request.arrival_time = start;
+    PAGODA_RETURN_IF_ERROR(engine.client().submit(std::move(request), collector.make_sink()));
+  }
+  BatchTimes times;
+  std::map<RequestId, TimeNs> first_token;
+  TimeNs last = start;
+  std::vector<std::pair<TimeNs, std::int64_t>> arrivals;
+  for (std::int32_t finished = 0; finished < count;) {
+    for (const OutputCollector::Item& item : collector.take()) {
+      if (!item.output.error.ok()) return item.output.error;
+      std::int64_t tokens = 0;
+      for (const SequenceDelta& delta : item.output.deltas)
+        tokens += static_cast<std::int64_t>(delta.token_ids.size());
+      if (tokens > 0) {
+        first_token.emplace(item.output.id, item.time);
+        arrivals.emplace_back(item.time, tokens);
+      }
+      times.output_tokens += tokens;
+      last = std::max(last, item.time);
+      if (item.output.finished) ++finished;
+    }
+    if (bar != nullptr) bar->update(times.output_tokens);
+  }
+  TimeNs all_started = start;
+  for (const auto& [id, time] : first_token) all_started = std::max(all_started, time);
+  for (const auto& [time, tokens] : arrivals) {
+    if (time > all_started) times.decode_tokens += tokens;
+  }
+  times.prefill_seconds = to_seconds(all_started - start);
+  times.total_seconds = to_seconds(last - start);
+  times.decode_seconds = to_seconds(last - all_started);
+  return times;
+}
+
+struct Spread {
+  double median = 0, best = 0;  // best: the largest
+};
+
+Spread spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.back()};
+}
+
+boost::json::object spread_json(const Spread& s) { return {{"median", s.median}, {"best", s.best}}; }
+
+Status write_json(const std::string& path, const boost::json::object& object) {
+  const std::string text = boost::json::serialize(object) + "\n";
+  if (path == "-") {
+    std::fputs(text.c_str(), stdout);
+    return ok_status();
+  }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? ok_status() : invalid_argument(concat("cannot write ", path));
+}
+
+void print_row(const char* label, const Spread& value, const char* unit) {
+  std::printf("%-34s %10.1f %10.1f  %s\n", label, value.median, value.best, unit);
+}
+
+struct BenchShape {
+  std::int32_t num_requests, input_len, output_len, warmup, iterations;
+};
+
+Status run_bench(const char* name, const EngineFlags& given, const BenchShape& shape,
+                 const std::string& output_json) {
+  if (shape.input_len < 1 || shape.output_len < 1 || shape.num_requests < 1 || shape.iterations < 1)
+    return invalid_argument("lengths and counts must be at least 1");
+  EngineFlags flags = given;
+  flags.max_queue = std::max(flags.max_queue, shape.num_requests);
+  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  if (!engine) return engine.error();
+
+  ThreadPool probe_pool(num_threads(flags));
+  const double bandwidth_before = measure_read_bandwidth(probe_pool);
+  std::uint64_t next_id = 0;
+  std::vector<double> prefill, decode, total;
+  ProgressBar bar(concat("bench ", name),
+                  std::int64_t{shape.num_requests} * shape.output_len * shape.iterations, "tokens");
+  for (std::int32_t i = -shape.warmup; i < shape.iterations; ++i) {
+    // Fresh prompts every time, so that nothing comes from the prefix cache.
+    auto times = run_batch(**engine, next_id, flags.seed + static_cast<std::uint64_t>(i + 1000),
+                           shape.num_requests, shape.input_len, shape.output_len, nullptr);
+    if (!times) return times.error();
+    if (i < 0) continue;
+    prefill.push_back(double(shape.num_requests) * shape.input_len / times->prefill_seconds);
+    if (times->decode_tokens > 0) decode.push_back(double(times->decode_tokens) / times->decode_seconds);
+    total.push_back(double(times->output_tokens) / times->total_seconds);
+    bar.update(std::int64_t{shape.num_requests} * shape.output_len * (i + 1));
+  }
+  const double bandwidth_after = measure_read_bandwidth(probe_pool);
+  (*engine)->stop();
+
+  const Spread prefill_rate = spread(prefill);
+  const Spread total_rate = spread(total);
+  const Spread decode_rate = decode.empty() ? Spread{} : spread(decode);
+  // A decode step of all requests streams the weights once.
+  const double steps_per_second = decode_rate.median / shape.num_requests;
+  const double bandwidth = std::max(bandwidth_before, bandwidth_after);
+  const double weight_share =
+      bandwidth > 0 ? steps_per_second * static_cast<double>((*engine)->bytes_read_per_step()) / bandwidth
+                    : 0;
+  if (!output_json.empty()) {
+    PAGODA_RETURN_IF_ERROR(write_json(output_json, {{"bench", name},
+                                                    {"model", (*engine)->model_name()},
+                                                    {"dtype", flags.dtype},
+                                                    {"threads", (*engine)->num_threads()},
+                                                    {"num_requests", shape.num_requests},
+                                                    {"input_len", shape.input_len},
+                                                    {"output_len", shape.output_len},
+                                                    {"prefill_tokens_per_s", spread_json(prefill_rate)},
+                                                    {"decode_tokens_per_s", spread_json(decode_rate)},
+                                                    {"output_tokens_per_s", spread_json(total_rate)},
+                                                    {"read_bandwidth_before", bandwidth_before},
+                                                    {"read_bandwidth_after", bandwidth_after},
+                                                    {"weight_bandwidth_share", weight_share},
+                                                    {"peak_resident_bytes", peak_resident_bytes()}}));
+    if (output_json == "-") return ok_status();
+  }
+  std::printf("%s: %d requests at once, %d tokens in, %d out, %d threads, dtype %s\n", name,
+              shape.num_requests, shape.input_len, shape.output_len, (*engine)->num_threads(),
+              flags.dtype.c_str());
+  std::printf("%-34s %10s %10s\n", "", "median", "best");
+  print_row("prompt tokens until all started", prefill_rate, "tok/s");
+  print_row("decode, all started", decode_rate, "tok/s");
+  print_row("output tokens over the whole run", total_rate, "tok/s");
+  std::printf("%-34s %10.1f %10.1f  GB/s (before, after)\n", "memory read bandwidth", bandwidth_before / 1e9,
+              bandwidth_after / 1e9);
+  std::printf("%-34s %9.0f%%  of that bandwidth\n", "weights streamed by decode", weight_share * 100);
+  return ok_status();
+}
+
+}  // namespace
+
+Status run_bench_latency(const BenchLatencyArgs& args) {
+  return run_bench("latency", args.engine,
+                   {args.batch_size, args.input_len, args.output_len, args.num_iters_warmup, args.num_iters},
+                   args.output_json);
+}
+
+Status run_bench_throughput(const BenchThroughputArgs& args) {
+  return run_bench("throughput", args.engine,
+                   {args.num_prompts, args.input_len, args.output_len, 0, args.num_iters}, args.output_json);
+}
+
+}  // namespace pagoda
