@@ -53,7 +53,4 @@ class AssembledEngine {
   std::unique_ptr<Parts> parts_;
 };
 
-// The threads that `flags` mean: --threads, or every usable core.
-int num_threads(const EngineFlags& flags);
-
 }  // namespace pagoda

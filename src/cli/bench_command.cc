@@ -13,6 +13,7 @@
 #include "cli/machine.h"
 #include "cli/output_collector.h"
 #include "cli/progress_bar.h"
+#include "cli/runner_options.h"
 
 namespace pagoda {
 namespace {
