@@ -23,6 +23,7 @@ struct MemoryTable {
   std::int64_t embedding_bytes = 0;   // read from the mapped file
   std::int64_t kv_bytes = 0;          // reserved; resident as it is used
   std::int64_t activation_bytes = 0;  // scratch of one step
+  std::int64_t buffer_bytes = 0;      // logits, sampling
   std::int64_t kv_tokens = 0;
   std::int64_t kv_bytes_per_token = 0;
 };
