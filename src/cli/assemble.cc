@@ -131,7 +131,7 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
       concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
-  log_info("memory", concat("GPU KV cache size: ", memory.kv_tokens, " tokens"));
+  log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
   log_info("memory", concat("Maximum concurrency for ", max_model_len, " tokens per request: ",
                             fixed(static_cast<double>(memory.kv_tokens) / max_model_len, 2), "x"));
 }
