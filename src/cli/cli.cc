@@ -92,7 +92,7 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
   return command;
 }
 
-[[maybe_unused]] void declare_generate(CLI::App& command, GenerateArgs& args) {
+void declare_generate(CLI::App& command, GenerateArgs& args) {
   flags::text(command, "-i,--input", args.input, "FILE",
               "bodies of /v1/completions, one JSON a line; -: stdin")
       ->required();
@@ -100,7 +100,7 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
       ->required();
 }
 
-[[maybe_unused]] void declare_chat(CLI::App& command, ChatArgs& args) {
+void declare_chat(CLI::App& command, ChatArgs& args) {
   flags::text(command, "--system-prompt", args.system_prompt, "TEXT", "what the model is told first");
   flags::text(command, "-q,--quick", args.prompt, "TEXT", "answer this and leave");
   flags::int32(command, "--max-tokens", args.max_tokens, 1, "of one answer");
@@ -108,7 +108,7 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
   flags::number(command, "--top-p", args.top_p, 0, 1, "share of the probability to choose from");
 }
 
-[[maybe_unused]] void declare_latency(CLI::App& command, BenchLatencyArgs& args) {
+void declare_latency(CLI::App& command, BenchLatencyArgs& args) {
   flags::int32(command, "--input-len", args.input_len, 1, "prompt tokens");
   flags::int32(command, "--output-len", args.output_len, 1, "generated tokens");
   flags::int32(command, "--batch-size", args.batch_size, 1, "sequences at once");
@@ -117,7 +117,7 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
   flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
 }
 
-[[maybe_unused]] void declare_throughput(CLI::App& command, BenchThroughputArgs& args) {
+void declare_throughput(CLI::App& command, BenchThroughputArgs& args) {
   flags::int32(command, "--input-len", args.input_len, 1, "prompt tokens of each request");
   flags::int32(command, "--output-len", args.output_len, 1, "generated tokens of each request");
   flags::int32(command, "--num-prompts", args.num_prompts, 1, "requests, all there from the start");
@@ -164,30 +164,20 @@ void declare_render(CLI::App& command, RenderArgs& args) {
       ->default_str("on");
 }
 
-void add_commands([[maybe_unused]] CLI::App& app, [[maybe_unused]] Action& action) {
-#if __has_include("cli/serve_command.cc")
+void add_commands(CLI::App& app, [[maybe_unused]] Action& action) {
   add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
-#endif
-#if __has_include("cli/chat_command.cc")
   add_engine_command<ChatArgs>(app, action, "chat", "talk to a model in the terminal", run_chat,
                                declare_chat);
-#endif
-#if __has_include("cli/generate_command.cc")
   add_engine_command<GenerateArgs>(app, action, "generate", "completions for a file of requests",
                                    run_generate, declare_generate);
-#endif
-#if __has_include("cli/bench_command.cc")
   CLI::App* bench = app.add_subcommand("bench", "how fast the engine is, without HTTP");
   bench->require_subcommand(0, 1);
   add_engine_command<BenchLatencyArgs>(*bench, action, "latency", "one batch at a time", run_bench_latency,
                                        declare_latency);
   add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
                                           run_bench_throughput, declare_throughput);
-#endif
-#if __has_include("cli/doctor_command.cc")
   add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,
                                  nullptr);
-#endif
   add_plain_command<InspectArgs>(app, action, "inspect", "what a model file holds, and the memory it takes",
                                  run_inspect, declare_inspect);
   add_plain_command<TokenizeArgs>(app, action, "tokenize", "text to token ids, and back", run_tokenize,
