@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 
 // Errors come back as values: nothing in a connection throws for what a client does.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t kReadSize = 16384;
+constexpr std::size_t kIdleReadSize = 1024;  // what an idle connection keeps ready
+constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
@@ -93,10 +94,10 @@ void Connection::close_if_idle() {
   });
 }
 
-asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline) {
+asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::size_t size) {
   const std::size_t old_size = buffer_.size();
-  buffer_.resize(old_size + kReadSize);
-  const auto space = asio::buffer(buffer_.data() + old_size, kReadSize);
+  buffer_.resize(old_size + size);
+  const auto space = asio::buffer(buffer_.data() + old_size, size);
   // The stream's own timer would close the socket, and a slow client could not be told 408.
   stream_.expires_never();
   timed_out_ = false;
@@ -131,7 +132,7 @@ asio::awaitable<void> Connection::linger() {
   const SteadyTime deadline = after(kLinger);
   for (int i = 0; i < 64; ++i) {
     buffer_.clear();
-    if (co_await read_some(deadline) == 0) break;
+    if (co_await read_some(deadline, kReadSize) == 0) break;
   }
 }
 
@@ -191,7 +192,7 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
   if (buffer_.empty()) {
     buffer_.shrink_to_fit();
     const SteadyTime idle_deadline = after(server_.config.keep_alive_timeout);
-    if (co_await read_some(idle_deadline) == 0) co_return false;
+    if (co_await read_some(idle_deadline, kIdleReadSize) == 0) co_return false;
   }
   const SteadyTime deadline = after(server_.config.head_timeout);
   std::size_t scanned = 0;
@@ -206,7 +207,7 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
       request.head_bytes = scan.end;
       co_return true;
     }
-    if (co_await read_some(deadline) == 0) {
+    if (co_await read_some(deadline, kReadSize) == 0) {
       if (timed_out_) error = HttpError{408, "The request head did not arrive in time."};
       co_return false;
     }
@@ -247,7 +248,7 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     if (buffer_.size() > kMaxChunkOverhead)
       co_return HttpError{400, "The chunked request body is malformed."};
     const SteadyTime deadline = after(server_.config.body_timeout);
-    const std::size_t received = co_await read_some(deadline);
+    const std::size_t received = co_await read_some(deadline, kReadSize);
     if (received == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
       gone_ = true;

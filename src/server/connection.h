@@ -75,8 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> write(std::string_view data);
   Awaitable<void> linger();
   using SteadyTime = std::chrono::steady_clock::time_point;
-  // Appended to buffer_; 0 when the peer is gone, or timed_out_.
-  Awaitable<std::size_t> read_some(SteadyTime deadline);
+  // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
+  Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
 
   void watch();  // notices the client hanging up while a call runs
   Awaitable<void> stop_watching();
