@@ -7,7 +7,6 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/dequantize.h"
 #include "kernels/kv_layout.h"
 #include "kernels/tiles.h"
 
@@ -54,57 +53,54 @@ struct Call {
   }
 };
 
-template <class Store>
-void write_elements(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head,
-                    const Store& put) {
+// Element d of a row goes to address.key(slot, d) and address.value(slot, d).
+template <class Element>
+void scatter_row(const Call& call, std::int32_t slot, const Element* key, const Element* value,
+                 std::byte* keys, std::byte* values) {
+  const KvAddress& address = call.address;
+  const std::int32_t d_count = call.args.layout.head_size;
+  auto* k = reinterpret_cast<Element*>(keys) + address.key(slot, 0);
+  auto* v = reinterpret_cast<Element*>(values) + address.value(slot, 0);
+  if (!address.grouped) {
+    std::copy(key, key + d_count, k);
+    std::copy(value, value + d_count, v);
+  } else if (!address.pairs) {
+    for (std::int32_t d = 0; d < d_count; ++d) k[d * kTokenGroup] = key[d];
+    std::copy(value, value + d_count, v);
+  } else {
+    for (std::int32_t d = 0; d < d_count; ++d) k[d / 2 * 32 + d % 2] = key[d];
+    for (std::int32_t d = 0; d < d_count; ++d) v[2 * d] = value[d];
+  }
+}
+
+void write_kv(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head) {
+  static thread_local Scratch scratch;
   const PagedAttentionArgs& args = call.args;
   const KvAddress& address = call.address;
   const std::int32_t d_count = args.layout.head_size;
-  const std::int64_t key_step = address.key(0, 2) - address.key(0, 0), value_step = address.value(0, 1);
+  auto* key16 = reinterpret_cast<std::uint16_t*>(scratch.take(static_cast<std::size_t>(call.width) * 4));
+  std::uint16_t* const value16 = key16 + call.width;
   for (std::int32_t row = 0; row < sequence.num_queries; ++row) {
     const std::int32_t position = sequence.context_len - sequence.num_queries + row;
     const std::int32_t slot = position % args.layout.block_size;
     std::byte* block = call.block(sequence, position);
     std::byte* keys = block + address.key_piece(args.layer, kv_head);
     std::byte* values = block + address.value_piece(args.layer, kv_head);
-    const std::int64_t source =
-        (sequence.query_start + row) * args.row_stride + static_cast<std::int64_t>(kv_head) * d_count;
-    const float* key = args.key + source;
-    const float* value = args.value + source;
     if (address.grouped && slot % kTokenGroup == 0) {
       // The slots behind may hold anything from before: a masked token has weight 0, but 0 * NaN is NaN.
       std::memset(values + address.value(slot, 0) * address.element, 0,
                   static_cast<std::size_t>(kTokenGroup * address.width * address.element));
     }
-    const std::int64_t key0 = address.key(slot, 0), key1 = d_count > 1 ? address.key(slot, 1) : 0;
-    for (std::int32_t d = 0; d + 1 < d_count; d += 2) {
-      put(keys, key0 + d / 2 * key_step, key[d]);
-      put(keys, key1 + d / 2 * key_step, key[d + 1]);
+    const std::int64_t source =
+        (sequence.query_start + row) * args.row_stride + static_cast<std::int64_t>(kv_head) * d_count;
+    if (args.layout.dtype == DType::f32) {
+      scatter_row(call, slot, args.key + source, args.value + source, keys, values);
+      continue;
     }
-    if (d_count % 2 != 0) put(keys, address.key(slot, d_count - 1), key[d_count - 1]);
-    const std::int64_t value0 = address.value(slot, 0);
-    for (std::int32_t d = 0; d < d_count; ++d) put(values, value0 + d * value_step, value[d]);
-  }
-}
-
-void write_kv(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head) {
-  switch (call.args.layout.dtype) {
-    case DType::f32:
-      write_elements(call, sequence, kv_head,
-                     [](std::byte* piece, std::int64_t i, float x) { std::memcpy(piece + 4 * i, &x, 4); });
-      return;
-    case DType::f16:
-      write_elements(call, sequence, kv_head, [](std::byte* piece, std::int64_t i, float x) {
-        // Out of f16's range the largest finite value: infinity would turn into NaN later.
-        const std::uint16_t bits = float_to_half(std::clamp(x, -65504.0f, 65504.0f));
-        std::memcpy(piece + 2 * i, &bits, 2);
-      });
-      return;
-    default:
-      write_elements(call, sequence, kv_head, [](std::byte* piece, std::int64_t i, float x) {
-        const std::uint16_t bits = float_to_bfloat16(x);
-        std::memcpy(piece + 2 * i, &bits, 2);
-      });
+    const auto convert = args.layout.dtype == DType::f16 ? call.kernels.to_f16 : call.kernels.to_bf16;
+    convert(args.key + source, d_count, key16);
+    convert(args.value + source, d_count, value16);
+    scatter_row(call, slot, key16, value16, keys, values);
   }
 }
 

@@ -127,7 +127,7 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
     F largest = lowest;
     for (std::int32_t g = first / 16; g * 16 < last; ++g) {
       F v = mul(load(s + g * 16), scale);
-      v = keep_range(v, first - g * 16, last - g * 16, lowest);
+      if (first > g * 16 || last < g * 16 + 16) v = keep_range(v, first - g * 16, last - g * 16, lowest);
       store(s + g * 16, v);
       largest = max(largest, v);
     }
@@ -137,7 +137,8 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
     for (std::int32_t g = first_group; g < last_group; ++g) {
       F e = zero();
       if (g * 16 < last && g * 16 + 16 > first) {
-        e = keep_range(exp(sub(load(s + g * 16), shift)), first - g * 16, last - g * 16, zero());
+        e = exp(sub(load(s + g * 16), shift));
+        if (first > g * 16 || last < g * 16 + 16) e = keep_range(e, first - g * 16, last - g * 16, zero());
         sum = add(sum, Kv::put(p + g * 16, e));
       } else {
         Kv::put(p + g * 16, e);
@@ -206,9 +207,9 @@ void finish(const AttentionTile& t, const AttentionState& total) {
     float* out =
         t.output + i / t.group * t.output_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
     const float* values = total.values + static_cast<std::int64_t>(i) * t.width;
-    const F sum = set1(total.sum[i]);
+    const F inverse = div(set1(1.0f), set1(total.sum[i]));
     for (std::int32_t d = 0; d < t.head_size; d += 16) {
-      const F value = div(load(values + d), sum);
+      const F value = mul(load(values + d), inverse);
       if (t.head_size - d >= 16) {
         store(out + d, value);
       } else {
@@ -218,11 +219,25 @@ void finish(const AttentionTile& t, const AttentionState& total) {
   }
 }
 
+void to_bf16(const float* x, std::int32_t n, std::uint16_t* out) {
+  for (std::int32_t i = 0; i < n; i += 16)
+    store_bf16(out + i, n - i >= 16 ? load(x + i) : load_n(x + i, n - i));
+}
+void to_f16(const float* x, std::int32_t n, std::uint16_t* out) {
+  const F limit = set1(65504.0f), lowest = set1(-65504.0f);
+  for (std::int32_t i = 0; i < n; i += 16) {
+    const F v = n - i >= 16 ? load(x + i) : load_n(x + i, n - i);
+    store_half(out + i, max(min(v, limit), lowest));
+  }
+}
+
 template <class Kv>
 constexpr AttentionKernelsOfType of_type() {
   return {.prepare = prepare<Kv>, .query_bytes = sizeof(typename Kv::Input), .partition = run_partition<Kv>};
 }
-constexpr AttentionKernels kAttentionKernels = {.f32 = of_type<FloatKv>(),
+constexpr AttentionKernels kAttentionKernels = {.to_bf16 = to_bf16,
+                                                .to_f16 = to_f16,
+                                                .f32 = of_type<FloatKv>(),
                                                 .f16 = of_type<HalfKv>(),
                                                 .bf16 = of_type<Bf16Kv>(),
                                                 .merge = merge,

@@ -69,6 +69,10 @@ struct AttentionKernelsOfType {
 };
 
 struct AttentionKernels {
+  // n floats as bf16 or f16 (what is beyond f16's range becomes its largest value, since infinity would
+  // turn into NaN later); writes up to the next multiple of 16.
+  void (*to_bf16)(const float* x, std::int32_t n, std::uint16_t* out);
+  void (*to_f16)(const float* x, std::int32_t n, std::uint16_t* out);
   AttentionKernelsOfType f32, f16, bf16;
   void (*merge)(const AttentionTile& tile, const AttentionState& total, const AttentionState& part);
   void (*finish)(const AttentionTile& tile, const AttentionState& total);

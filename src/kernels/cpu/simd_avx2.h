@@ -169,5 +169,18 @@ PAGODA_INLINE __m256 round_half_to_bf16(__m256 x) {
 PAGODA_INLINE F round_to_bf16(F x) { return {round_half_to_bf16(x.lo), round_half_to_bf16(x.hi)}; }
 PAGODA_INLINE void store_pair_input(PairInput* p, F x) { store(p, round_to_bf16(x)); }
 
+PAGODA_INLINE void store_half(std::uint16_t* p, F x) {
+  auto* out = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(out, _mm256_cvtps_ph(x.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(out + 1, _mm256_cvtps_ph(x.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
+  const F rounded = round_to_bf16(x);
+  const __m256i lo = _mm256_srli_epi32(_mm256_castps_si256(rounded.lo), 16);
+  const __m256i hi = _mm256_srli_epi32(_mm256_castps_si256(rounded.hi), 16);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xd8));
+}
+
 }  // namespace
 }  // namespace pagoda::cpu::simd

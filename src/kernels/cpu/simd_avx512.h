@@ -52,6 +52,15 @@ PAGODA_INLINE F sqrt(F x) { return _mm512_sqrt_ps(x); }
 
 PAGODA_INLINE unsigned greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }  // a bit per lane
 
+PAGODA_INLINE void store_half(std::uint16_t* p, F x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
+  const __m256bh y = _mm512_cvtneps_pbh(x);
+  std::memcpy(p, &y, 32);
+}
+
 PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
 PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
 PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }

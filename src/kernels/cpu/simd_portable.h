@@ -178,5 +178,12 @@ PAGODA_INLINE F round_to_bf16(const F& x) {
 }
 PAGODA_INLINE void store_pair_input(PairInput* p, const F& x) { store(p, round_to_bf16(x)); }
 
+PAGODA_INLINE void store_half(std::uint16_t* p, const F& x) {
+  for (int i = 0; i < 16; ++i) p[i] = float_to_half(x.v[i]);
+}
+PAGODA_INLINE void store_bf16(std::uint16_t* p, const F& x) {
+  for (int i = 0; i < 16; ++i) p[i] = float_to_bfloat16(x.v[i]);
+}
+
 }  // namespace
 }  // namespace pagoda::cpu::simd
