@@ -35,7 +35,7 @@ TEST(GoldenDistributions, AreExact) {
   const auto source = ModelSource::open(*folder);
   ASSERT_TRUE(source);
   const KernelContext context;
-  auto decoder = Decoder::load(context, **source, "float32", 512);
+  auto decoder = DecoderModel::load(context, **source, "float32", 512);
   ASSERT_TRUE(decoder) << decoder.error().message();
   const DecoderConfig& config = (*decoder)->config();
   const KvLayout layout = {.dtype = DType::f32,

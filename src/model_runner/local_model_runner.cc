@@ -58,7 +58,7 @@ Result<MemoryPlan> plan_memory(const ModelConfig& config, const RunnerOptions& o
   MemoryPlan plan;
   plan.kv_bytes = options.num_blocks * static_cast<std::int64_t>(layout->block_bytes());
   plan.swap_bytes = options.num_swap_blocks * static_cast<std::int64_t>(layout->block_bytes());
-  plan.activation_bytes = Decoder::activation_bytes(*decoder, options.max_num_batched_tokens);
+  plan.activation_bytes = DecoderModel::activation_bytes(*decoder, options.max_num_batched_tokens);
   plan.buffer_bytes = buffer_bytes(decoder->vocab_size, options);
   return plan;
 }
@@ -81,7 +81,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
   auto decoder =
-      Decoder::load(runner->context_, *runner->source_, options.dtype, options.max_num_batched_tokens);
+      DecoderModel::load(runner->context_, *runner->source_, options.dtype, options.max_num_batched_tokens);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
   runner->sampler_.emplace(runner->context_);
@@ -108,7 +108,7 @@ MemoryPlan LocalModelRunner::memory_plan() const {
   plan.weight_bytes = decoder_->weights().packed_bytes;
   plan.kv_bytes = kv_.pool_bytes();
   plan.swap_bytes = kv_.swap_bytes();
-  plan.activation_bytes = Decoder::activation_bytes(config(), options_.max_num_batched_tokens);
+  plan.activation_bytes = DecoderModel::activation_bytes(config(), options_.max_num_batched_tokens);
   plan.buffer_bytes = buffer_bytes(config().vocab_size, options_);
   return plan;
 }

@@ -93,7 +93,7 @@ class LocalModelRunner final : public ModelRunner {
   RunnerOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<DecoderModel> decoder_;
   std::optional<Sampler> sampler_;
   KvLayout layout_;
   KvStorage kv_;

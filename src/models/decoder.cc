@@ -66,12 +66,13 @@ Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
   return decoder;
 }
 
-std::int64_t Decoder::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
+std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
   return BufferSizes(config, max_batched_tokens).total() * static_cast<std::int64_t>(sizeof(float));
 }
 
-Result<std::unique_ptr<Decoder>> Decoder::load(const KernelContext& context, const ModelSource& source,
-                                               std::string_view dtype, std::int32_t max_batched_tokens) {
+Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
+                                                         const ModelSource& source, std::string_view dtype,
+                                                         std::int32_t max_batched_tokens) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
   auto config = describe_decoder(source.config());
   if (!config) return config.error();
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const KernelContext& context, con
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
 
-  std::unique_ptr<Decoder> decoder(new Decoder);
+  std::unique_ptr<DecoderModel> decoder(new DecoderModel);
   decoder->context_ = context;
   decoder->config_ = *config;
   decoder->max_batched_tokens_ = max_batched_tokens;
@@ -111,7 +112,7 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const KernelContext& context, con
   return decoder;
 }
 
-void Decoder::normalize(const NormWeights& norm, const float* x, std::int64_t count, float* out) {
+void DecoderModel::normalize(const NormWeights& norm, const float* x, std::int64_t count, float* out) {
   if (config_.norm == NormKind::rms) {
     rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config_.norm_eps, out);
   } else {
@@ -120,12 +121,12 @@ void Decoder::normalize(const NormWeights& norm, const float* x, std::int64_t co
   }
 }
 
-void Decoder::normalize_in_place(const NormWeights& norm, float* x, std::int64_t count) {
+void DecoderModel::normalize_in_place(const NormWeights& norm, float* x, std::int64_t count) {
   normalize(norm, x, count, normed_);
   std::memcpy(x, normed_, static_cast<std::size_t>(count * config_.hidden_size) * sizeof(float));
 }
 
-void Decoder::embed(const DecoderBatch& batch) {
+void DecoderModel::embed(const DecoderBatch& batch) {
   const std::int64_t hidden = config_.hidden_size;
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
   if (config_.position == PositionKind::learned) {
@@ -151,7 +152,7 @@ void Decoder::embed(const DecoderBatch& batch) {
 }
 
 // RMS norm of each query and key head in the fused rows, in place.
-void Decoder::normalize_heads(const LayerWeights& layer, std::int64_t count) {
+void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count) {
   const std::int32_t size = config_.head_size;
   const auto body = [&](std::int64_t row, int) {
     float* heads = qkv_ + row * config_.qkv_size();
@@ -168,7 +169,7 @@ void Decoder::normalize_heads(const LayerWeights& layer, std::int64_t count) {
 }
 
 // residual -> query, key, value -> attended, for all rows of the batch.
-void Decoder::attention(const DecoderBatch& batch, std::int32_t index) {
+void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
   const std::int64_t width = config_.qkv_size();
@@ -204,7 +205,7 @@ void Decoder::attention(const DecoderBatch& batch, std::int32_t index) {
 }
 
 // After the last layer's attention only the rows that give logits matter: they move to the front.
-void Decoder::gather_output_rows(std::span<const std::int32_t> rows) {
+void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows) {
   const auto move_row = [](float* rows_of, std::int64_t width, std::int64_t from, std::int64_t to) {
     if (from != to) {
       std::memmove(rows_of + to * width, rows_of + from * width,
@@ -217,14 +218,14 @@ void Decoder::gather_output_rows(std::span<const std::int32_t> rows) {
   }
 }
 
-void Decoder::attention_output(const LayerWeights& layer, Rows rows) {
+void DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
   linear(context_, layer.attention_output, attended_ + rows.first * config_.query_size(), rows.count, x,
          LinearOutput::accumulate);
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.attention_norm, x, rows.count);
 }
 
-void Decoder::mlp(const LayerWeights& layer, Rows rows) {
+void DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
   const float* input = x;
   if (config_.norm_place == NormPlace::before) {
@@ -244,7 +245,7 @@ void Decoder::mlp(const LayerWeights& layer, Rows rows) {
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.mlp_norm, x, rows.count);
 }
 
-void Decoder::forward(const DecoderBatch& batch) {
+void DecoderModel::forward(const DecoderBatch& batch) {
   auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   CHECK(rows > 0 && rows <= max_batched_tokens_ && batch.positions.size() == batch.token_ids.size());
   embed(batch);
@@ -263,7 +264,7 @@ void Decoder::forward(const DecoderBatch& batch) {
   }
 }
 
-void Decoder::logits(std::int64_t first, std::int64_t count, float* out) {
+void DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
   for (; count > 0; first += chunk_rows_, count -= chunk_rows_) {
     const std::int64_t rows = std::min(chunk_rows_, count);
     const float* x = residual_ + first * config_.hidden_size;

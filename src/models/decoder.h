@@ -1,9 +1,9 @@
 #pragma once
-// Decoder: a generic decoder-only transformer with its weights and activation buffers. Runs one batch of new
-// tokens over a paged KV cache that the caller owns; gives logits for the rows that were asked for.
-// Not here: which rows those are, sampling, the KV bytes.
-// Invariant: every row's result depends on its own sequence alone, never on the batch or its chunking.
-// Threads: one caller; the work runs on the context's pool.
+// DecoderModel: a generic decoder-only transformer with its weights and activation buffers. Runs one batch of
+// new tokens over a paged KV cache that the caller owns; gives logits for the rows that were asked for. Not
+// here: which rows those are, sampling, the KV bytes. Invariant: every row's result depends on its own
+// sequence alone, never on the batch or its chunking. Threads: one caller; the work runs on the context's
+// pool.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,12 +32,12 @@ struct DecoderBatch {
   std::byte* cache = nullptr;
 };
 
-class Decoder {
+class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
   // or misshapen. `source` must outlive the decoder. max_batched_tokens bounds every batch.
-  static Result<std::unique_ptr<Decoder>> load(const KernelContext& context, const ModelSource& source,
-                                               std::string_view dtype, std::int32_t max_batched_tokens);
+  static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
+                                                    std::string_view dtype, std::int32_t max_batched_tokens);
 
   const DecoderConfig& config() const { return config_; }
   const DecoderWeights& weights() const { return weights_; }
@@ -50,7 +50,7 @@ class Decoder {
   void logits(std::int64_t first, std::int64_t count, float* out);
 
  private:
-  Decoder() = default;
+  DecoderModel() = default;
   struct Rows {
     std::int64_t first = 0, count = 0;
   };

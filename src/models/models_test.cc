@@ -89,12 +89,12 @@ FakeSource llama_source() {
 }
 
 std::string load_error(const FakeSource& source, std::string_view dtype = "float32") {
-  const auto decoder = Decoder::load(KernelContext{}, source, dtype, 16);
+  const auto decoder = DecoderModel::load(KernelContext{}, source, dtype, 16);
   return decoder ? std::string() : decoder.error().message();
 }
 
 std::vector<float> logits_of(const FakeSource& source, const std::vector<std::int32_t>& ids) {
-  auto decoder = Decoder::load(KernelContext{}, source, "float32", 16);
+  auto decoder = DecoderModel::load(KernelContext{}, source, "float32", 16);
   EXPECT_TRUE(decoder) << decoder.error().message();
   const DecoderConfig& config = (*decoder)->config();
   const KvLayout layout = {.dtype = DType::f32,
@@ -194,7 +194,7 @@ TEST(Load, TensorsWithoutMeaningAreListedAndBuffersAreNot) {
   FakeSource source = llama_source();
   source.add("model.layers.0.self_attn.rotary_emb.inv_freq", {2});
   source.add("model.vision_tower.weight", {2});
-  const auto decoder = Decoder::load(KernelContext{}, source, "float32", 16);
+  const auto decoder = DecoderModel::load(KernelContext{}, source, "float32", 16);
   ASSERT_TRUE(decoder);
   EXPECT_EQ((*decoder)->weights().ignored_tensors, std::vector<std::string>{"model.vision_tower.weight"});
 }
@@ -231,7 +231,7 @@ TEST(Load, AnOptionalPrefixMayBeMissing) {
     bare.add(name.starts_with("model.") ? name.substr(6) : name, whole.find(name)->shape, value);
   }
   EXPECT_EQ(logits_of(bare, {3, 1, 4}), logits_of(whole, {3, 1, 4}));
-  const auto decoder = Decoder::load(KernelContext{}, bare, "float32", 16);
+  const auto decoder = DecoderModel::load(KernelContext{}, bare, "float32", 16);
   EXPECT_TRUE((*decoder)->weights().ignored_tensors.empty());
 }
 
@@ -280,7 +280,7 @@ TEST(Load, OneBiasAmongThreeFillsTheOthersWithZero) {
 TEST(Decoder, OutputRowsAreThoseAskedFor) {
   const FakeSource source = llama_source();
   const std::vector<float> all = logits_of(source, {4, 4, 1, 9, 0});
-  auto decoder = Decoder::load(KernelContext{}, source, "float32", 16);
+  auto decoder = DecoderModel::load(KernelContext{}, source, "float32", 16);
   ASSERT_TRUE(decoder);
   const KvLayout layout = {
       .dtype = DType::f32, .num_layers = 1, .num_kv_heads = 1, .head_size = kHeadSize, .block_size = 16};
