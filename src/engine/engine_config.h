@@ -15,8 +15,10 @@ struct EngineConfig {
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
-  std::int64_t max_waiting = 1024;  // requests not yet admitted; more are refused
-  std::uint64_t seed = 0;           // draws the seeds of requests that bring none
+  PreemptionMode preemption_mode = PreemptionMode::automatic;
+  PreemptionCosts preemption_costs = {};  // guesses, until they are measured
+  std::int64_t max_waiting = 1024;        // requests not yet admitted; more are refused
+  std::uint64_t seed = 0;                 // draws the seeds of requests that bring none
   std::int32_t vocab_size = 0;
   bool log_stats = true;  // a line every 10 s while busy
 
@@ -25,7 +27,8 @@ struct EngineConfig {
             .max_num_batched_tokens = max_num_batched_tokens,
             .max_model_len = max_model_len,
             .enable_chunked_prefill = enable_chunked_prefill,
-            .policy = scheduling_policy};
+            .policy = scheduling_policy,
+            .preemption_mode = preemption_mode};
   }
 };
 

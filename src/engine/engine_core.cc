@@ -21,8 +21,13 @@ struct EngineCore::RequestState {
 
 EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Clock& clock,
                        MetricsRegistry& registry)
-    : config_(config), parts_(std::move(parts)), clock_(clock), metrics_(registry, config, *parts_.kv) {
+    : config_(config),
+      parts_(std::move(parts)),
+      clock_(clock),
+      metrics_(registry, config, *parts_.kv),
+      costs_(config.preemption_costs) {
   CHECK(pagoda::validate(config).ok());
+  parts_.scheduler->set_preemption_costs(costs_.costs());
   limits_ = {.max_model_len = config.max_model_len,
              .kv_cache_tokens = parts_.kv->num_blocks() * parts_.kv->block_size(),
              .max_num_seqs = config.max_num_seqs,
@@ -94,9 +99,9 @@ bool EngineCore::step() {
   if (!status_.ok()) return false;
   const ScheduledBatch& batch = parts_.scheduler->schedule();
   const std::span<const ScheduledRef> refs = parts_.scheduler->scheduled();
+  const TimeNs started = clock_.now();
   if (!batch.empty()) {
     ++num_steps_;
-    const TimeNs started = clock_.now();
     for (const ScheduledRef& ref : refs) {
       // A group's first step is the only one in which its prompt's sequence is new to the state's times.
       if (ref.sequence->num_output_tokens() == 0) note_started(state_of(*ref.group), started);
@@ -118,6 +123,8 @@ bool EngineCore::step() {
   }
   CHECK(result.sequences.size() == refs.size());
   const TimeNs now = clock_.now();
+  costs_.on_step(batch, result, to_seconds(now - started));
+  parts_.scheduler->set_preemption_costs(costs_.costs());
   parts_.scheduler->computed();
   for (std::size_t i = 0; i < refs.size();) {  // group by group: a group's entries stand together
     SequenceGroup& group = *refs[i].group;
@@ -282,7 +289,10 @@ void EngineCore::check_invariants() const {
   parts_.scheduler->check_invariants();
   const SchedulerCounts counts = parts_.scheduler->counts();
   CHECK(counts.waiting_groups + counts.running_groups + counts.swapped_groups == num_requests());
-  if (requests_.empty()) CHECK(parts_.kv->num_free_blocks() == parts_.kv->num_blocks());
+  if (requests_.empty()) {
+    CHECK(parts_.kv->num_free_blocks() == parts_.kv->num_blocks());
+    CHECK(parts_.kv->num_free_swap_blocks() == parts_.kv->num_swap_blocks());
+  }
 }
 
 }  // namespace pagoda

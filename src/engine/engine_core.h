@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "decoding/strategy.h"
 #include "engine/client.h"
+#include "engine/cost_meter.h"
 #include "engine/engine_config.h"
 #include "engine/engine_metrics.h"
 #include "model_runner/model_runner.h"
@@ -79,6 +80,7 @@ class EngineCore {
   EngineParts parts_;
   const Clock& clock_;
   EngineMetrics metrics_;
+  CostMeter costs_;
   EngineLimits limits_;
   Status status_;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;

@@ -63,6 +63,7 @@ struct Options {
                       .vocab_size = fake::kVocabulary,
                       .log_stats = false};
   std::int32_t num_blocks = 64;
+  std::int32_t num_swap_blocks = 0;
 };
 
 struct Rig {
@@ -70,11 +71,13 @@ struct Rig {
     auto kv = std::make_unique<PagedKvManager>(
         PagedKvConfig{.block_size = options.engine.block_size,
                       .num_blocks = options.num_blocks,
+                      .num_swap_blocks = options.num_swap_blocks,
                       .enable_prefix_caching = options.engine.enable_prefix_caching,
                       .model_id = "fake",
                       .verify_hits = true});
     auto scheduler = std::make_unique<VllmScheduler>(options.engine.scheduler_config(), *kv);
-    auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks);
+    auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
+                                                         options.num_swap_blocks);
     runner = owned.get();
     core = std::make_unique<EngineCore>(
         options.engine, EngineParts{std::move(kv), std::move(scheduler), std::move(owned)}, clock, metrics);
@@ -236,6 +239,91 @@ TEST(EngineCore, PreemptionTakesTheLatestAndChangesNoToken) {
   for (std::size_t i = 0; i < 3; ++i) expect_as_reference(requests[i], *sinks[i], 40);
 }
 
+Options small_pool_with_swap(std::int32_t num_swap_blocks) {
+  Options options;
+  options.num_blocks = 10;  // 40 slots
+  options.num_swap_blocks = num_swap_blocks;
+  options.engine.enable_prefix_caching = false;
+  options.engine.max_model_len = 40;
+  options.engine.preemption_mode = PreemptionMode::swap;
+  return options;
+}
+
+TEST(EngineCore, SwappedOutNothingIsComputedTwiceAndNobodyNewComesIn) {
+  Rig rig(small_pool_with_swap(10));
+  std::vector<Request> requests;
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    requests.push_back(make_request(i, {static_cast<TokenId>(i), 2, 3, 4}, 20));
+    if (i <= 3) sinks.push_back(rig.submit(requests.back()));
+  }
+  while (rig.core->scheduler().counts().swapped_groups == 0) ASSERT_TRUE(rig.step());
+  sinks.push_back(rig.submit(requests[3]));
+  while (!rig.core->idle()) {
+    const bool swapped = rig.core->scheduler().counts().swapped_groups > 0;
+    const std::int64_t before = sinks[3]->num_outputs;
+    ASSERT_TRUE(rig.step());
+    if (swapped && rig.core->scheduler().counts().swapped_groups > 0)
+      EXPECT_EQ(sinks[3]->num_outputs, before);
+  }
+  for (std::size_t i = 0; i < 4; ++i) expect_as_reference(requests[i], *sinks[i], 40);
+  const SchedulerCounts counts = rig.core->scheduler().counts();
+  EXPECT_GT(counts.preemptions, 0);
+  EXPECT_EQ(counts.preemptions_by_swap, counts.preemptions);
+  EXPECT_EQ(counts.blocks_swapped_in, counts.blocks_swapped_out);
+  EXPECT_EQ(rig.runner->num_computed_tokens, 4 * (4 + 19));
+  const std::string text = rig.metrics.expose("pagoda", "model_name=\"m\"");
+  EXPECT_NE(
+      text.find(concat("pagoda:swapped_out_blocks_total{model_name=\"m\"} ", counts.blocks_swapped_out)),
+      std::string::npos)
+      << text;
+}
+
+TEST(EngineCore, AFullSwapSpaceMeansRecomputation) {
+  Rig rig(small_pool_with_swap(1));
+  std::vector<Request> requests;
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    requests.push_back(make_request(i, {static_cast<TokenId>(i), 2, 3, 4}, 20));
+    sinks.push_back(rig.submit(requests.back()));
+  }
+  rig.run_all();
+  EXPECT_GT(rig.core->scheduler().counts().preemptions, rig.core->scheduler().counts().preemptions_by_swap);
+  for (std::size_t i = 0; i < 3; ++i) expect_as_reference(requests[i], *sinks[i], 40);
+}
+
+TEST(EngineCore, AGangIsSwappedWholeAndSharesAgain) {
+  Rig rig(small_pool_with_swap(10));
+  const Request first = make_request(1, {1, 2, 3, 4}, 30);
+  Request gang = make_request(2, {5, 6, 7, 8, 5, 6}, 10);
+  gang.sampling.n = gang.sampling.best_of = 3;
+  gang.sampling.temperature = 1;
+  gang.sampling.seed = 7;
+  const auto a = rig.submit(first), b = rig.submit(gang);
+  while (rig.core->scheduler().counts().swapped_groups == 0) ASSERT_TRUE(rig.step());
+  EXPECT_LT(rig.core->kv().num_free_swap_blocks(), 10);
+  while (rig.core->scheduler().counts().swapped_groups > 0) ASSERT_TRUE(rig.step());
+  const KvUsage usage = rig.core->kv().usage();
+  if (!b->finished) EXPECT_LT(usage.blocks_in_use, usage.blocks_without_sharing);
+  rig.run_all();
+  EXPECT_EQ(rig.runner->num_computed_tokens, 4 + 29 + 6 + 3 * 9);
+  expect_as_reference(first, *a, 40);
+  expect_as_reference(gang, *b, 40);
+}
+
+TEST(EngineCore, AbortedWhileSwappedTheSwapBlocksAreFreeAgain) {
+  Rig rig(small_pool_with_swap(10));
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (std::uint64_t i = 1; i <= 3; ++i) sinks.push_back(rig.submit(make_request(i, {1, 2, 3, 4}, 20)));
+  while (rig.core->scheduler().counts().swapped_groups == 0) ASSERT_TRUE(rig.step());
+  EXPECT_LT(rig.core->kv().num_free_swap_blocks(), 10);
+  rig.core->abort(RequestId{3});
+  rig.core->check_invariants();
+  EXPECT_EQ(rig.core->kv().num_free_swap_blocks(), 10);
+  EXPECT_TRUE(sinks[2]->finished);
+  rig.run_all();
+}
+
 TEST(EngineCore, PriorityGoesBeforeArrival) {
   Options options;
   options.engine.max_num_seqs = 1;
@@ -334,7 +422,8 @@ TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
 // once with the tokens it would get alone, and nothing leaks. Method: everything drawn from one seed;
 // the fake model's tokens depend on the K/V it finds.
 struct Totals {
-  std::int64_t requests = 0, refused = 0, preemptions = 0, cached_tokens = 0, parallel = 0, steps = 0;
+  std::int64_t requests = 0, refused = 0, preemptions = 0, swaps = 0, cached_tokens = 0, parallel = 0,
+               steps = 0;
 };
 
 void run(std::uint64_t seed, Totals& totals) {
@@ -355,6 +444,9 @@ void run(std::uint64_t seed, Totals& totals) {
   config.enable_prefix_caching = below(3) != 0;
   config.scheduling_policy = below(3) == 0 ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
   options.num_blocks = config.max_model_len / config.block_size + between(1, 12);
+  options.num_swap_blocks = below(4) == 0 ? 0 : between(1, options.num_blocks);
+  config.preemption_mode = below(2) == 0 ? PreemptionMode::swap : static_cast<PreemptionMode>(below(3));
+  config.preemption_costs = {.per_block_copied = 1, .per_token_recomputed = static_cast<double>(below(8))};
   Rig rig(options);
 
   std::vector<Request> requests;
@@ -413,7 +505,9 @@ void run(std::uint64_t seed, Totals& totals) {
     rig.step();
   }
   totals.steps += steps;
-  totals.preemptions += rig.core->scheduler().counts().preemptions;
+  const SchedulerCounts counts = rig.core->scheduler().counts();
+  totals.preemptions += counts.preemptions;
+  totals.swaps += counts.preemptions_by_swap;
   ASSERT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (sinks[i] == nullptr) continue;
@@ -441,12 +535,15 @@ TEST(EngineCoreProperty, EveryRequestGetsItsOwnTokensWhateverElseHappens) {
     if (HasFatalFailure() || only != nullptr) break;
   }
   std::printf(
-      "%lld requests (%lld refused, %lld parallel), %lld steps, %lld preemptions, %lld cached tokens\n",
+      "%lld requests (%lld refused, %lld parallel), %lld steps, %lld preemptions (%lld by swap), %lld cached "
+      "tokens\n",
       static_cast<long long>(totals.requests), static_cast<long long>(totals.refused),
       static_cast<long long>(totals.parallel), static_cast<long long>(totals.steps),
-      static_cast<long long>(totals.preemptions), static_cast<long long>(totals.cached_tokens));
+      static_cast<long long>(totals.preemptions), static_cast<long long>(totals.swaps),
+      static_cast<long long>(totals.cached_tokens));
   if (only != nullptr) return;
   EXPECT_GT(totals.preemptions, 500);
+  EXPECT_GT(totals.swaps, 300);
   EXPECT_GT(totals.cached_tokens, 1000);
   EXPECT_GT(totals.parallel, 500);
 }

@@ -32,7 +32,11 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       waiting_(r.gauge("num_requests_waiting", "Number of requests waiting to be processed.")),
       swapped_(r.gauge("num_requests_swapped", "Number of requests swapped out to the swap space.")),
       kv_usage_(r.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")),
+      swap_usage_(r.gauge("cpu_cache_usage_perc", "Swap space usage. 1 means 100 percent usage.")),
       preemptions_(r.counter("num_preemptions", "Cumulative number of preemptions from the engine.")),
+      swap_preemptions_(r.counter("num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
+      swapped_out_(r.counter("swapped_out_blocks", "KV blocks copied to the swap space.")),
+      swapped_in_(r.counter("swapped_in_blocks", "KV blocks copied back from the swap space.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(
           r.counter("prompt_tokens_cached", "Number of prompt tokens taken from the prefix cache.")),
@@ -92,8 +96,18 @@ void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
   swapped_.set(static_cast<double>(counts.swapped_groups));
   kv_usage_.set(static_cast<double>(kv.num_blocks() - kv.num_free_blocks()) /
                 static_cast<double>(kv.num_blocks()));
-  preemptions_.add(static_cast<double>(counts.preemptions - seen_preemptions_));
-  seen_preemptions_ = counts.preemptions;
+  if (kv.num_swap_blocks() > 0) {
+    swap_usage_.set(1.0 - static_cast<double>(kv.num_free_swap_blocks()) /
+                              static_cast<double>(kv.num_swap_blocks()));
+  }
+  const auto add = [](Counter& counter, std::int64_t now, std::int64_t before) {
+    counter.add(static_cast<double>(now - before));
+  };
+  add(preemptions_, counts.preemptions, seen_.preemptions);
+  add(swap_preemptions_, counts.preemptions_by_swap, seen_.preemptions_by_swap);
+  add(swapped_out_, counts.blocks_swapped_out, seen_.blocks_swapped_out);
+  add(swapped_in_, counts.blocks_swapped_in, seen_.blocks_swapped_in);
+  seen_ = counts;
   const PrefixCacheStats cache = kv.prefix_cache_stats();
   cache_queries_.add(static_cast<double>(cache.queries - seen_cache_.queries));
   cache_hits_.add(static_cast<double>(cache.hits - seen_cache_.hits));

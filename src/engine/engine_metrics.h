@@ -31,15 +31,15 @@ class EngineMetrics {
   double generation_tokens() const { return generation_tokens_.value(); }
 
  private:
-  Gauge &running_, &waiting_, &swapped_, &kv_usage_;
-  Counter &preemptions_, &prompt_tokens_, &prompt_tokens_cached_, &generation_tokens_, &cache_queries_,
-      &cache_hits_;
+  Gauge &running_, &waiting_, &swapped_, &kv_usage_, &swap_usage_;
+  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &prompt_tokens_,
+      &prompt_tokens_cached_, &generation_tokens_, &cache_queries_, &cache_hits_;
   Counter &success_stop_, &success_length_, &success_abort_, &success_error_;
   Histogram &first_token_, &inter_token_, &per_output_token_, &latency_, &queue_, &inference_, &prefill_,
       &decode_;
   Histogram &request_prompt_tokens_, &request_generation_tokens_, &max_generation_tokens_, &params_n_,
       &params_max_tokens_, &iteration_tokens_;
-  std::int64_t seen_preemptions_ = 0;
+  SchedulerCounts seen_;
   PrefixCacheStats seen_cache_;
 };
 

@@ -59,6 +59,17 @@ class KvManager {
   virtual void free(SequenceId id) = 0;
   virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
 
+  // Swapping (§4.5), all or nothing: the computed K/V of `ids` moves to the swap space, and back into other
+  // blocks; one that several of them share moves once, and they share it again. What was allocated for
+  // tokens to come is given up. False, with nothing changed: the swap space (or the pool) is full. The
+  // copies must run before anything else writes the blocks.
+  [[nodiscard]] virtual bool swap_out(std::span<const SequenceId>, std::vector<SwapCopy>&) { return false; }
+  [[nodiscard]] virtual bool swap_in(std::span<const SequenceId>, std::vector<SwapCopy>&) { return false; }
+  // Blocks that either would copy.
+  virtual std::int64_t blocks_to_swap(std::span<const SequenceId>) const { return 0; }
+  virtual std::int64_t num_swap_blocks() const { return 0; }
+  virtual std::int64_t num_free_swap_blocks() const { return 0; }
+
   // Blocks that grow(id, num_tokens) would take from the free ones.
   virtual std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const = 0;
   // Blocks that freeing all of `ids` would give back.

@@ -11,6 +11,8 @@ namespace pagoda {
 PagedKvManager::PagedKvManager(PagedKvConfig config)
     : config_(std::move(config)), pool_(config_.num_blocks), hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1 && config_.block_size <= 256);
+  CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
+  if (config_.num_swap_blocks > 0) swap_pool_.emplace(config_.num_swap_blocks);
   if (config_.verify_hits) {
     content_.resize(static_cast<std::size_t>(config_.num_blocks) *
                     static_cast<std::size_t>(config_.block_size));
@@ -92,6 +94,7 @@ std::int64_t PagedKvManager::blocks_to_grow(SequenceId id, std::int32_t num_toke
 
 bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
   Table& table = at(id);
+  CHECK(!table.swapped);
   const bool copy = must_copy(table, num_tokens);
   const auto wanted = static_cast<std::size_t>(blocks_for(num_tokens));
   const std::size_t more = wanted > table.blocks.size() ? wanted - table.blocks.size() : 0;
@@ -154,11 +157,16 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
 void PagedKvManager::free(SequenceId id) {
   const auto it = tables_.find(id);
   CHECK(it != tables_.end());
-  for (const BlockId block : std::views::reverse(it->second.blocks)) pool_.release_one(block);
+  BlockPool& pool = it->second.swapped ? *swap_pool_ : pool_;
+  for (const BlockId block : std::views::reverse(it->second.blocks)) pool.release_one(block);
   tables_.erase(it);
 }
 
-std::span<const BlockId> PagedKvManager::block_table(SequenceId id) const { return at(id).blocks; }
+std::span<const BlockId> PagedKvManager::block_table(SequenceId id) const {
+  const Table& table = at(id);
+  CHECK(!table.swapped);
+  return table.blocks;
+}
 
 std::int64_t PagedKvManager::blocks_owned_by(std::span<const SequenceId> ids) const {
   std::unordered_map<std::int32_t, std::int32_t> held;
@@ -190,6 +198,7 @@ KvUsage PagedKvManager::usage() const {
   std::unordered_map<std::int32_t, Fill> fills;
   fills.reserve(static_cast<std::size_t>(out.blocks_in_use));
   for (const auto& [id, table] : tables_) {
+    if (table.swapped) continue;
     out.blocks_without_sharing += static_cast<std::int64_t>(table.blocks.size());
     std::int64_t begin = 0;
     for (const BlockId block : table.blocks) {
@@ -210,11 +219,18 @@ KvUsage PagedKvManager::usage() const {
 
 void PagedKvManager::check_invariants() const {
   pool_.check_invariants();
-  std::unordered_map<std::int32_t, std::int32_t> references;
+  std::unordered_map<std::int32_t, std::int32_t> references, swap_references;
   for (const auto& [id, table] : tables_) {
     CHECK(table.num_computed <= table.num_tokens);
     CHECK(static_cast<std::int64_t>(table.blocks.size()) == blocks_for(table.num_tokens));
-    for (const BlockId block : table.blocks) ++references[index(block)];
+    CHECK(!table.swapped || swap_pool_);
+    auto& counts = table.swapped ? swap_references : references;
+    for (const BlockId block : table.blocks) ++counts[index(block)];
+  }
+  if (swap_pool_) {
+    swap_pool_->check_invariants();
+    for (const auto& [block, count] : swap_references) CHECK(swap_pool_->ref_count(BlockId{block}) == count);
+    CHECK(num_free_swap_blocks() + static_cast<std::int64_t>(swap_references.size()) == num_swap_blocks());
   }
   std::int64_t in_use = 0;
   for (std::int32_t i = 0; i < pool_.num_blocks(); ++i) {

@@ -4,6 +4,7 @@
 // when the one before is full. Forks share blocks by reference count; whoever first writes into a shared
 // last block gets a copy of it. Full blocks are published under a hash chain and found again by later
 // requests with the same salt and prefix.
+// Swapped out, a sequence's blocks are counted in a pool of their own; its content is there only.
 // Invariants: a block's ref_count is the number of tables it stands in; a block that a sequence may
 // write into (at or after its num_computed tokens, once grown) stands in no other table.
 // Source: PagedAttention (SOSP'23) §4.2-4.4; prefix cache: vLLM's automatic prefix caching.
@@ -18,8 +19,9 @@
 namespace pagoda {
 
 struct PagedKvConfig {
-  std::int32_t block_size = 16;  // 1..256
-  std::int32_t num_blocks = 0;   // > 0
+  std::int32_t block_size = 16;      // 1..256
+  std::int32_t num_blocks = 0;       // > 0
+  std::int32_t num_swap_blocks = 0;  // at most num_blocks
   bool enable_prefix_caching = true;
   std::string model_id = {};  // part of every hash
 #ifdef NDEBUG
@@ -45,6 +47,11 @@ class PagedKvManager final : public KvManager {
   std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
   std::span<const BlockId> block_table(SequenceId id) const override;
+  [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
+  [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
+  std::int64_t blocks_to_swap(std::span<const SequenceId> ids) const override;
+  std::int64_t num_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_blocks() : 0; }
+  std::int64_t num_free_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_free() : 0; }
   std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const override;
   std::int64_t blocks_owned_by(std::span<const SequenceId> ids) const override;
   Fit fit(std::int64_t num_tokens) const override;
@@ -57,7 +64,8 @@ class PagedKvManager final : public KvManager {
 
  private:
   struct Table {
-    std::vector<BlockId> blocks;
+    std::vector<BlockId> blocks;  // of the pool; of the swap space while `swapped`
+    bool swapped = false;
     std::int32_t num_tokens = 0;        // there is room for so many
     std::int32_t num_computed = 0;      // so many have K/V
     std::int32_t num_hashed = 0;        // full blocks whose hashes are in the chain
@@ -76,6 +84,7 @@ class PagedKvManager final : public KvManager {
 
   const PagedKvConfig config_;
   BlockPool pool_;
+  std::optional<BlockPool> swap_pool_;  // its block ids are swap block ids
   BlockHasher hasher_;
   std::unordered_map<SequenceId, Table> tables_;
   std::vector<TokenId> content_;  // with verify_hits: the tokens of each published block

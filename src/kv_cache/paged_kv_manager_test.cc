@@ -187,16 +187,20 @@ void run(std::uint64_t seed) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   const std::size_t size = 1 + below(5);
   const std::int32_t num_blocks = 6 + static_cast<std::int32_t>(below(12));
+  const auto num_swap_blocks = static_cast<std::int32_t>(below(static_cast<std::size_t>(num_blocks) + 1));
   PagedKvManager kv({.block_size = static_cast<std::int32_t>(size),
                      .num_blocks = num_blocks,
+                     .num_swap_blocks = num_swap_blocks,
                      .enable_prefix_caching = below(4) != 0,
                      .model_id = "m",
                      .verify_hits = true});
   std::vector<TokenId> store(static_cast<std::size_t>(num_blocks) * size, -1);
+  std::vector<TokenId> swap_store(static_cast<std::size_t>(num_swap_blocks) * size, -1);
   struct Model {
     std::vector<TokenId> tokens;
     std::size_t computed = 0;
     std::string salt;
+    std::size_t gang = 0;  // swapped out together with those of the same number; 0: not swapped out
   };
   std::map<std::uint64_t, Model> model;
   std::uint64_t next_id = 1;
@@ -205,8 +209,14 @@ void run(std::uint64_t seed) {
                  position % size];
   };
   const auto any = [&] { return std::next(model.begin(), static_cast<long>(below(model.size()))); };
-  for (int step = 0; step < 300; ++step) {
-    switch (below(6)) {
+  const auto move_block = [&](const std::vector<TokenId>& from, std::int32_t from_block,
+                              std::vector<TokenId>& to, std::int32_t to_block) {
+    std::copy_n(from.begin() + from_block * static_cast<std::int32_t>(size), size,
+                to.begin() + to_block * static_cast<std::int32_t>(size));
+  };
+  std::size_t num_gangs = 0;
+  for (int step = 0; step < 400; ++step) {
+    switch (below(8)) {
       case 0: {  // a new sequence over a two-letter alphabet, so that prefixes meet
         Model fresh;
         for (std::size_t i = 0, n = 1 + below(14); i < n; ++i)
@@ -221,6 +231,7 @@ void run(std::uint64_t seed) {
       case 2: {  // a step: grow to some number of tokens, carry out the copies, write, report
         if (model.empty()) break;
         auto& [id, seq] = *any();
+        if (seq.gang != 0) break;
         if (seq.computed == seq.tokens.size()) seq.tokens.push_back(static_cast<TokenId>(below(2)));
         const std::size_t target = seq.computed + 1 + below(seq.tokens.size() - seq.computed);
         std::vector<BlockCopy> copies;
@@ -244,6 +255,7 @@ void run(std::uint64_t seed) {
       case 3: {  // fork whole, or a prefix
         if (model.empty() || model.size() > 12) break;
         const auto parent = any();
+        if (parent->second.gang != 0) break;
         Model child = parent->second;
         if (below(2) == 0) {
           kv.fork(SequenceId{parent->first}, SequenceId{next_id});
@@ -265,7 +277,7 @@ void run(std::uint64_t seed) {
       case 5: {  // what a group gives back is what it alone holds
         std::vector<SequenceId> group;
         for (const auto& [id, seq] : model) {
-          if (below(3) == 0) group.push_back(SequenceId{id});
+          if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
         }
         const std::int64_t owned = kv.blocks_owned_by(group);
         const std::int64_t before = kv.num_free_blocks();
@@ -277,10 +289,50 @@ void run(std::uint64_t seed) {
         ASSERT_EQ(kv.num_free_blocks(), before + owned);
         break;
       }
+      case 6: {  // swap a gang out: each of its blocks once, or nothing at all
+        std::vector<SequenceId> group;
+        for (const auto& [id, seq] : model) {
+          if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
+        }
+        std::vector<SwapCopy> copies;
+        const std::int64_t owned = kv.blocks_owned_by(group), needed = kv.blocks_to_swap(group);
+        const std::int64_t before = kv.num_free_blocks(), swap_before = kv.num_free_swap_blocks();
+        const bool ok = kv.swap_out(group, copies);
+        ASSERT_EQ(ok, num_swap_blocks > 0 && needed <= swap_before);
+        ASSERT_EQ(copies.size(), static_cast<std::size_t>(ok ? needed : 0));
+        ASSERT_EQ(kv.num_free_blocks(), before + (ok ? owned : 0));
+        ASSERT_EQ(kv.num_free_swap_blocks(), swap_before - (ok ? needed : 0));
+        if (!ok) break;
+        ++num_gangs;
+        for (const SequenceId id : group) model.at(static_cast<std::uint64_t>(id)).gang = num_gangs;
+        for (const SwapCopy& copy : copies)
+          move_block(store, index(copy.block), swap_store, static_cast<std::int32_t>(copy.swap_block));
+        break;
+      }
+      case 7: {  // and in again
+        if (num_gangs == 0) break;
+        const std::size_t gang = 1 + below(num_gangs);
+        std::vector<SequenceId> group;
+        for (const auto& [id, seq] : model) {
+          if (seq.gang == gang) group.push_back(SequenceId{id});
+        }
+        if (group.empty()) break;
+        std::vector<SwapCopy> copies;
+        const std::int64_t before = kv.num_free_blocks(), needed = kv.blocks_to_swap(group);
+        const bool ok = kv.swap_in(group, copies);
+        ASSERT_EQ(ok, needed <= before);
+        ASSERT_EQ(kv.num_free_blocks(), before - (ok ? needed : 0));
+        if (!ok) break;
+        for (const SequenceId id : group) model.at(static_cast<std::uint64_t>(id)).gang = 0;
+        for (const SwapCopy& copy : copies)
+          move_block(swap_store, static_cast<std::int32_t>(copy.swap_block), store, index(copy.block));
+        break;
+      }
     }
     kv.check_invariants();
     std::int64_t without_sharing = 0;
     for (const auto& [id, seq] : model) {
+      if (seq.gang != 0) continue;
       without_sharing += static_cast<std::int64_t>(kv.block_table(SequenceId{id}).size());
       for (std::size_t i = 0; i < seq.computed; ++i)
         ASSERT_EQ(slot(id, i), seq.tokens[i]) << "sequence " << id;
@@ -293,6 +345,7 @@ void run(std::uint64_t seed) {
   }
   for (const auto& [id, seq] : model) kv.free(SequenceId{id});
   ASSERT_EQ(kv.num_free_blocks(), num_blocks);
+  ASSERT_EQ(kv.num_free_swap_blocks(), num_swap_blocks);
 }
 
 TEST(PagedKvManagerProperty, EverySequenceFindsItsOwnTokens) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -150,8 +151,11 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   result.sequences.resize(batch.sequences.size());
   result.status = check(batch);
   if (!result.status.ok()) return result;
+  const SteadyClock clock;
+  const TimeNs before_swaps = clock.now();
   kv_.swap_out(context_, batch.swap_out);
   kv_.swap_in(context_, batch.swap_in);
+  result.swap_seconds = to_seconds(clock.now() - before_swaps);
   kv_.copy(context_, batch.block_copies);
   if (batch.empty()) return result;
 

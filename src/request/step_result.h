@@ -23,6 +23,7 @@ struct SequenceResult {
 
 struct StepResult {
   std::vector<SequenceResult> sequences;  // one per ScheduledSequence, in order
+  double swap_seconds = 0;                // that the batch's swap lists took
   Status status;                          // not ok: the device is lost, the engine ends
 };
 

@@ -7,7 +7,7 @@
 namespace pagoda {
 
 void release_kv(Sequence& sequence, KvManager& kv) {
-  if (sequence.state != SequenceState::resident) return;
+  if (sequence.state != SequenceState::resident && sequence.state != SequenceState::swapped) return;
   kv.free(sequence.id);
   sequence.state = SequenceState::parked;
   sequence.num_computed_tokens = 0;

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "request/changes.h"
 #include "request/sequence.h"
+#include "scheduler/preemption.h"
 #include "scheduler/scheduled_batch.h"
 
 namespace pagoda {
@@ -33,6 +34,7 @@ struct SchedulerConfig {
   std::int32_t max_model_len = 0;              // tokens of one sequence, prompt + output
   bool enable_chunked_prefill = true;          // off: a prompt runs whole in one step
   SchedulingPolicy policy = SchedulingPolicy::fcfs;
+  PreemptionMode preemption_mode = PreemptionMode::automatic;
 };
 
 // One entry of the batch, with the objects behind its ids: for decoding/ and update().
@@ -46,7 +48,10 @@ struct SchedulerCounts {
   std::int64_t running_groups = 0;
   std::int64_t running_sequences = 0;
   std::int64_t swapped_groups = 0;
-  std::int64_t preemptions = 0;  // since the start
+  // Since the start.
+  std::int64_t preemptions = 0;
+  std::int64_t preemptions_by_swap = 0;  // of these
+  std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
 };
 
 class Scheduler {
@@ -74,6 +79,9 @@ class Scheduler {
   // Frees what the group or the sequence holds and marks it finished.
   virtual void abort(SequenceGroup& group) = 0;
   virtual void abort_sequence(SequenceGroup& group, Sequence& sequence) = 0;
+
+  // What the choice of PreemptionMode::automatic goes by.
+  virtual void set_preemption_costs(const PreemptionCosts&) {}
 
   virtual SchedulerCounts counts() const = 0;
   virtual void check_invariants() const = 0;

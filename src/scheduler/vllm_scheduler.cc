@@ -19,7 +19,8 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv)
     : config_(config),
       kv_(kv),
       watermark_blocks_(kv.num_blocks() / 100),
-      waiting_(Before{.by_priority = config.policy == SchedulingPolicy::priority}) {
+      waiting_(Before{.by_priority = config.policy == SchedulingPolicy::priority}),
+      swapped_(waiting_.key_comp()) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
   // A prompt that must run whole needs a budget that holds any prompt.
   CHECK(config_.enable_chunked_prefill || config_.max_num_batched_tokens >= config_.max_model_len);
@@ -106,7 +107,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   for (std::size_t i = 0; i < running_.size(); ++i) schedule_group(i, Siblings::resume);
   // Who was just preempted must not come straight back, nor anyone before it.
   if (preempted_.empty()) admit();
-  CHECK(!batch_.empty() || (waiting_.empty() && running_.empty()));
+  CHECK(!batch_.empty() || (waiting_.empty() && running_.empty() && swapped_.empty()));
   return batch_;
 }
 
@@ -253,25 +254,30 @@ bool VllmScheduler::has_parked(const SequenceGroup& group) const {
 }
 
 void VllmScheduler::admit() {
-  if (waiting_.empty()) return;
+  if (waiting_.empty() && swapped_.empty()) return;
   std::int32_t num_seqs = 0;
   for (const SequenceGroup* group : running_) {
     if (has_parked(*group)) return;
     num_seqs += group->num_reserved();
   }
+  if (!resume_swapped(num_seqs)) return;
   while (!waiting_.empty() && tokens_left_ > 0 && prefill_left_ > 0) {
     SequenceGroup& group = **waiting_.begin();
     if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
     if (!try_admit(group)) return;
     num_seqs += group.num_reserved();
     waiting_.erase(waiting_.begin());
-    group.state = GroupState::running;
-    const auto place = std::ranges::upper_bound(running_, &group, waiting_.key_comp());
-    const std::size_t position = static_cast<std::size_t>(place - running_.begin());
-    running_.insert(place, &group);
-    schedule_group(position, Siblings::wait);  // whoever they might displace is in the batch already
+    run_now(group);
     if (has_parked(group)) return;
   }
+}
+
+void VllmScheduler::run_now(SequenceGroup& group) {
+  group.state = GroupState::running;
+  const auto place = std::ranges::upper_bound(running_, &group, waiting_.key_comp());
+  const std::size_t position = static_cast<std::size_t>(place - running_.begin());
+  running_.insert(place, &group);
+  schedule_group(position, Siblings::wait);  // whoever they might displace is in the batch already
 }
 
 bool VllmScheduler::try_admit(SequenceGroup& group) {
@@ -314,14 +320,19 @@ void VllmScheduler::preempt(SequenceGroup& group) {
   for (const auto& sequence : group.sequences) {
     if (sequence->state == SequenceState::resident) ids.push_back(sequence->id);
   }
-  group.resume_blocks = ids.size() > 1 ? kv_.blocks_owned_by(ids) : 0;
   group.retry_free_blocks = 0;
-  for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
   ++group.num_preemptions;
   ++num_preemptions_;
-  group.state = GroupState::waiting;
   std::erase(running_, &group);
-  waiting_.insert(&group);
+  if (try_swap_out(group, ids)) {
+    group.state = GroupState::swapped;
+    swapped_.insert(&group);
+  } else {
+    group.resume_blocks = ids.size() > 1 ? kv_.blocks_owned_by(ids) : 0;
+    for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
+    group.state = GroupState::waiting;
+    waiting_.insert(&group);
+  }
   preempted_.push_back(&group);
 }
 
@@ -352,13 +363,22 @@ void VllmScheduler::update(std::span<Change> changes) {
 void VllmScheduler::settle(SequenceGroup& group) {
   if (group.num_live() == 0) {
     if (group.state == GroupState::waiting) waiting_.erase(&group);
+    if (group.state == GroupState::swapped) swapped_.erase(&group);
     if (group.state == GroupState::running) std::erase(running_, &group);
     group.state = GroupState::finished;
     return;
   }
   // Those that had K/V may be gone while parked siblings remain: they start over from the queue.
-  const auto resident = [](const auto& sequence) { return sequence->state == SequenceState::resident; };
-  if (group.state == GroupState::running && std::ranges::none_of(group.sequences, resident)) preempt(group);
+  const auto none = [&group](SequenceState state) {
+    return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
+  };
+  if (group.state == GroupState::running && none(SequenceState::resident)) preempt(group);
+  if (group.state == GroupState::swapped && none(SequenceState::swapped)) {
+    swapped_.erase(&group);
+    group.resume_blocks = 0;
+    group.state = GroupState::waiting;
+    waiting_.insert(&group);
+  }
 }
 
 void VllmScheduler::abort(SequenceGroup& group) {
@@ -381,7 +401,11 @@ SchedulerCounts VllmScheduler::counts() const {
   out.waiting_groups = static_cast<std::int64_t>(waiting_.size());
   out.running_groups = static_cast<std::int64_t>(running_.size());
   for (const SequenceGroup* group : running_) out.running_sequences += group->num_live();
+  out.swapped_groups = static_cast<std::int64_t>(swapped_.size());
   out.preemptions = num_preemptions_;
+  out.preemptions_by_swap = num_swap_preemptions_;
+  out.blocks_swapped_out = num_swapped_out_;
+  out.blocks_swapped_in = num_swapped_in_;
   return out;
 }
 
@@ -390,8 +414,20 @@ void VllmScheduler::check_invariants() const {
   CHECK(std::ranges::is_sorted(running_, waiting_.key_comp()));
   for (const SequenceGroup* group : waiting_) {
     CHECK(group->state == GroupState::waiting && group->num_live() > 0);
-    for (const auto& sequence : group->sequences) CHECK(sequence->state != SequenceState::resident);
+    for (const auto& sequence : group->sequences) {
+      CHECK(sequence->state == SequenceState::parked || sequence->finished());
+    }
   }
+  for (const SequenceGroup* group : swapped_) {
+    CHECK(group->state == GroupState::swapped && group->num_live() > 0);
+    bool swapped = false;
+    for (const auto& sequence : group->sequences) {
+      CHECK(sequence->state != SequenceState::resident);
+      swapped |= sequence->state == SequenceState::swapped;
+    }
+    CHECK(swapped);
+  }
+  CHECK(batch_.swap_out.empty() || batch_.swap_in.empty());
   std::int32_t num_seqs = 0;
   for (const SequenceGroup* group : running_) {
     CHECK(group->state == GroupState::running);
@@ -399,6 +435,7 @@ void VllmScheduler::check_invariants() const {
     bool resident = false;
     for (const auto& sequence : group->sequences) {
       resident |= sequence->state == SequenceState::resident;
+      CHECK(sequence->state != SequenceState::swapped);
       CHECK(sequence->num_computed_tokens <= sequence->num_tokens());
     }
     CHECK(resident);

@@ -2,15 +2,15 @@
 // VllmScheduler: the paper's scheduler with today's chunked prefill. Each step gives every running sequence
 // the tokens it still misses, decodes first, under one token budget; then admits waiting groups in order
 // (arrival, or priority and arrival) while blocks, sequences and tokens last, never skipping one. When
-// blocks run out, the latest group loses all of its K/V and waits again at its old place; it is recomputed
-// when it returns (§4.5). A gang comes back leader first: its siblings share the leader's blocks again as
-// soon as those are computed, and nobody new is admitted before the gang is whole.
-// If even the oldest group alone does not fit (n samples of a long answer), it parks its last sequences
-// and runs the others first: sampled sequences do not need each other.
-// Invariants: running_ is sorted by (priority, order), waiting_ too; a running group has at least one
-// resident sequence; a waiting group has none.
-// Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24) for chunked prefill, decodes first.
-// Threads: none; owned by the engine thread.
+// blocks run out, the latest group loses all of its K/V (§4.5): either it is swapped out, and while any
+// group is, nobody new is admitted; or it waits again at its old place and is recomputed when it returns. A
+// gang comes back leader first: its siblings share the leader's blocks again as soon as those are computed,
+// and nobody new is admitted before the gang is whole. If even the oldest group alone does not fit (n samples
+// of a long answer), it parks its last sequences and runs the others first: sampled sequences do not need
+// each other. Invariants: running_ is sorted by (priority, order), waiting_ and swapped_ too; a running group
+// has at least one resident sequence; a waiting group has none; a swapped group has none, and one swapped or
+// more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24)
+// for chunked prefill, decodes first. Threads: none; owned by the engine thread.
 #include <set>
 
 #include "kv_cache/kv_manager.h"
@@ -31,6 +31,7 @@ class VllmScheduler final : public Scheduler {
   void update(std::span<Change> changes) override;
   void abort(SequenceGroup& group) override;
   void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
+  void set_preemption_costs(const PreemptionCosts& costs) override { costs_ = costs; }
   SchedulerCounts counts() const override;
   void check_invariants() const override;
 
@@ -49,6 +50,10 @@ class VllmScheduler final : public Scheduler {
   void resume_siblings(std::size_t position);
   bool resume_sibling(std::size_t position, Sequence& sequence);
   void admit();
+  // Swaps groups in while they fit; false when nobody else may follow. In vllm_swap.cc.
+  bool resume_swapped(std::int32_t& num_seqs);
+  bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
+  void run_now(SequenceGroup& group);  // admitted or swapped in: into running_ and into the batch
   bool try_admit(SequenceGroup& group);
   void preempt(SequenceGroup& group);
   void settle(SequenceGroup& group);  // after sequences of it have finished
@@ -58,7 +63,7 @@ class VllmScheduler final : public Scheduler {
   KvManager& kv_;
   const std::int64_t watermark_blocks_;  // kept free at admission, so that running groups can grow
   std::uint64_t next_order_ = 0;
-  std::set<SequenceGroup*, Before> waiting_;
+  std::set<SequenceGroup*, Before> waiting_, swapped_;
   std::vector<SequenceGroup*> running_;
 
   ScheduledBatch batch_;
@@ -67,7 +72,9 @@ class VllmScheduler final : public Scheduler {
   std::int32_t tokens_left_ = 0;   // of the budget
   std::int32_t prefill_left_ = 0;  // the same, less what the decodes of this step will take
   bool in_flight_ = false;
-  std::int64_t num_preemptions_ = 0;
+  PreemptionCosts costs_;
+  std::int64_t num_preemptions_ = 0, num_swap_preemptions_ = 0;
+  std::int64_t num_swapped_out_ = 0, num_swapped_in_ = 0;  // blocks
 };
 
 }  // namespace pagoda

@@ -1,0 +1,64 @@
+// Swapping of VllmScheduler: the choice between it and recomputation, and the way back.
+#include <algorithm>
+
+#include "base/check.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda {
+
+bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
+  if (config_.preemption_mode == PreemptionMode::recompute || resident.empty()) return false;
+  const std::int64_t blocks = kv_.blocks_to_swap(resident);
+  if (blocks == 0) return false;  // nothing is computed
+  if (config_.preemption_mode == PreemptionMode::automatic) {
+    // Recomputed, a gang shares again what it shares now.
+    std::int64_t tokens = 0;
+    for (const auto& sequence : group.sequences) tokens += sequence->num_computed_tokens;
+    if (!swap_is_cheaper(costs_, blocks, std::min(tokens, blocks * kv_.block_size()))) return false;
+  }
+  const std::size_t first = batch_.swap_out.size();
+  if (!kv_.swap_out(resident, batch_.swap_out)) return false;
+  // A copy-on-write that this step had planned for the group does not happen: its content is still at the
+  // source, and swapping out comes before all other copies.
+  for (SwapCopy& swap : std::span(batch_.swap_out).subspan(first)) {
+    for (const BlockCopy& copy : batch_.block_copies) {
+      if (copy.to == swap.block) swap.block = copy.from;
+    }
+  }
+  for (const auto& sequence : group.sequences) {
+    if (sequence->state == SequenceState::resident) sequence->state = SequenceState::swapped;
+  }
+  ++num_swap_preemptions_;
+  num_swapped_out_ += blocks;
+  return true;
+}
+
+bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
+  while (!swapped_.empty()) {
+    SequenceGroup& group = **swapped_.begin();
+    if (tokens_left_ == 0 || num_seqs + group.num_reserved() > config_.max_num_seqs) return false;
+    std::vector<SequenceId> ids;
+    std::int64_t growth = 0;  // at most
+    for (const auto& sequence : group.sequences) {
+      if (sequence->state != SequenceState::swapped) continue;
+      ids.push_back(sequence->id);
+      growth += 1 + sequence->num_missing() / kv_.block_size() + 1;
+    }
+    const std::int64_t blocks = kv_.blocks_to_swap(ids);
+    // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
+    if (!running_.empty() && blocks + growth + watermark_blocks_ > kv_.num_free_blocks()) return false;
+    CHECK(batch_.swap_out.empty());
+    CHECK(kv_.swap_in(ids, batch_.swap_in));
+    num_swapped_in_ += blocks;
+    for (const auto& sequence : group.sequences) {
+      if (sequence->state == SequenceState::swapped) sequence->state = SequenceState::resident;
+    }
+    num_seqs += group.num_reserved();
+    swapped_.erase(swapped_.begin());
+    run_now(group);
+    if (has_parked(group)) return false;
+  }
+  return true;
+}
+
+}  // namespace pagoda
