@@ -19,6 +19,7 @@
 #include "cli/generate_command.h"
 #include "cli/help.h"
 #include "cli/inspect_command.h"
+#include "cli/perplexity_command.h"
 #include "cli/render_command.h"
 #include "cli/serve_command.h"
 #include "cli/suggest.h"
@@ -125,6 +126,11 @@ void declare_throughput(CLI::App& command, BenchThroughputArgs& args) {
   flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
 }
 
+void declare_perplexity(CLI::App& command, PerplexityArgs& args) {
+  flags::text(command, "-f,--file", args.file, "FILE", "UTF-8 text; -: stdin")->required();
+  flags::int32(command, "--context", args.context, 2, "tokens in a window");
+}
+
 // A subcommand without an engine: its own flags only.
 template <class Args>
 void add_plain_command(CLI::App& parent, Action& action, const char* name, const char* help,
@@ -176,6 +182,8 @@ void add_commands(CLI::App& app, [[maybe_unused]] Action& action) {
                                        declare_latency);
   add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
                                           run_bench_throughput, declare_throughput);
+  add_engine_command<PerplexityArgs>(app, action, "perplexity", "how well a model predicts a text",
+                                     run_perplexity, declare_perplexity);
   add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,
                                  nullptr);
   add_plain_command<InspectArgs>(app, action, "inspect", "what a model file holds, and the memory it takes",
