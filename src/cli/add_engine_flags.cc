@@ -70,6 +70,11 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
                 "keep and reuse the blocks of equal prefixes")
       ->default_str("on")
       ->group(group);
+  const auto store_swap = [&flags](std::int64_t bytes) { flags.swap_space_bytes = bytes; };
+  flags::integer(app, "--swap-space", 0, kMaxInt64, store_swap,
+                 "for the K/V of preempted requests (4GiB, 512M)")
+      ->default_str("0")
+      ->group(group);
 }
 
 void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
@@ -86,6 +91,9 @@ void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
       ->group(group);
   flags::choice(app, "--scheduling-policy", flags.scheduling_policy, {"fcfs", "priority"},
                 "who is admitted first")
+      ->group(group);
+  flags::choice(app, "--preemption-mode", flags.preemption_mode, {"auto", "swap", "recompute"},
+                "how preempted requests get their K/V back; auto: by measured cost")
       ->group(group);
   flags::int32(app, "--max-queue", flags.max_queue, 1, "requests that may wait; more get 429")->group(group);
 }

@@ -14,6 +14,7 @@
 #include "cli/load_chat_template.h"
 #include "cli/load_tokenizer.h"
 #include "cli/machine.h"
+#include "cli/memory_modes.h"
 #include "cli/runner_options.h"
 #include "engine/engine_thread.h"
 #include "kv_cache/paged_kv_manager.h"
@@ -129,6 +130,7 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
   row("embedding, in the file", memory.embedding_bytes, "memory-mapped, rows read as they are needed");
   row("KV cache", memory.kv_bytes,
       concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
+  if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
   log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
@@ -143,6 +145,7 @@ AssembledEngine::~AssembledEngine() = default;
 
 Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report) {
   const auto start = std::chrono::steady_clock::now();
+  PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   auto path = model_path(flags);
   if (!path) return path.error();
   auto opened = ModelSource::open(*path, hub_paths_from_environment());
@@ -170,12 +173,14 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   const MemoryPlan before = (*runner)->memory_plan();
   auto plan = plan_kv_cache(flags, config, block_bytes, before.activation_bytes + before.buffer_bytes);
   if (!plan) return plan.error();
-  PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(plan->num_blocks));
+  const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
+  PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(plan->num_blocks, swap_blocks));
 
   const MemoryPlan memory = (*runner)->memory_plan();
   parts.memory = {.weight_bytes = memory.weight_bytes,
                   .embedding_bytes = (*runner)->embedding_bytes(),
                   .kv_bytes = memory.kv_bytes,
+                  .swap_bytes = memory.swap_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
                   .kv_tokens = plan->num_blocks * flags.block_size,
@@ -193,6 +198,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy =
       flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  set_memory_modes(flags, block_bytes, engine_config);
   engine_config.max_waiting = flags.max_queue;
   engine_config.seed = flags.seed;
   engine_config.vocab_size = config.vocab_size;
@@ -203,6 +209,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_parts.kv = std::make_unique<PagedKvManager>(
       PagedKvConfig{.block_size = flags.block_size,
                     .num_blocks = static_cast<std::int32_t>(plan->num_blocks),
+                    .num_swap_blocks = static_cast<std::int32_t>(swap_blocks),
                     .enable_prefix_caching = flags.enable_prefix_caching,
                     .model_id = source->path()});
   engine_parts.scheduler =

@@ -22,6 +22,7 @@ struct MemoryTable {
   std::int64_t weight_bytes = 0;      // packed, resident from the start
   std::int64_t embedding_bytes = 0;   // read from the mapped file
   std::int64_t kv_bytes = 0;          // reserved; resident as it is used
+  std::int64_t swap_bytes = 0;        // the same
   std::int64_t activation_bytes = 0;  // scratch of one step
   std::int64_t buffer_bytes = 0;      // logits, sampling
   std::int64_t kv_tokens = 0;

@@ -47,12 +47,14 @@ struct EngineFlags {
   double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
   std::int32_t block_size = 16;           // 1..256
   bool enable_prefix_caching = true;
+  std::int64_t swap_space_bytes = 0;  // what exceeds the KV cache is not used
 
   // scheduler
   std::int32_t max_num_seqs = 256;                     // sequences in one step
   std::optional<std::int32_t> max_num_batched_tokens;  // tokens in one step; absent: chosen by the engine
   bool enable_chunked_prefill = true;
   std::string scheduling_policy = "fcfs";  // fcfs, priority
+  std::string preemption_mode = "auto";    // auto, swap, recompute
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
 
   // machine

@@ -23,7 +23,6 @@ constexpr const char* kIgnoredSwitches[] = {
 // With one value.
 constexpr const char* kIgnoredOptions[] = {
     "--gpu-memory-utilization",
-    "--swap-space",
     "--cpu-offload-gb",
     "--load-format",
     "--tokenizer-mode",

@@ -1,0 +1,20 @@
+#pragma once
+// EngineFlags -> which memory manager and scheduler serve them, and how they share the bytes.
+#include <memory>
+
+#include "base/status.h"
+#include "cli/engine_flags.h"
+#include "engine/engine_config.h"
+
+namespace pagoda {
+
+// The combinations that cannot work, naming the flag. Needs no model.
+Status check_memory_modes(const EngineFlags& flags);
+
+// Blocks of --swap-space: never more than the KV cache has.
+std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes);
+
+// Fills in what concerns memory; `block_bytes` gives the first guess of a copy's cost.
+void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config);
+
+}  // namespace pagoda
