@@ -238,8 +238,10 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   }
   if (!fields.ok()) return fields.status();
   truncate(fields, context, response.prompts, response.echo && kind == CallKind::completion);
-  if (response.prompts.size() * static_cast<std::size_t>(response.n) > kMaxPrompts)
-    fields.fail("n", concat("times the number of prompts must be at most ", kMaxPrompts));
+  const auto sequences = static_cast<std::size_t>(std::max(response.n, request.sampling.best_of));
+  if (response.prompts.size() * sequences > kMaxPrompts)
+    fields.fail(sequences > static_cast<std::size_t>(response.n) ? "best_of" : "n",
+                concat("times the number of prompts must be at most ", kMaxPrompts));
 
   // echo with logprobs shows the prompt's too: lm-eval's way to score a text.
   if (response.echo && kind == CallKind::completion && response.logprobs && !request.sampling.prompt_logprobs)

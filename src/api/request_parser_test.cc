@@ -197,6 +197,7 @@ TEST(RequestParser, BadBodiesAreRefusedByName) {
       {kText, concat(R"({"prompt":")", long_text, R"(","truncate_prompt_tokens":5})"), "prompt"},
       {kText, concat(R"({"prompt":")", std::string(100, 'a'), "\"}"), "prompt"},
       {kText, R"({"prompt":["a","b","c","d","e","f","g","h","i"],"n":128})", "n"},
+      {kText, R"({"prompt":["a","b","c","d","e","f","g","h","i"],"best_of":128})", "best_of"},
       {kChat, "{}", "messages"},
       {kChat, R"({"messages":[]})", "messages"},
       {kChat, R"({"messages":"hi"})", "messages"},

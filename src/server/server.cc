@@ -109,9 +109,6 @@ Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient
   Result<tcp::endpoint> endpoint = resolve(lookup, config.host, config.port);
   if (!endpoint) return endpoint.error();
   const bool loopback = endpoint->address().is_loopback();
-  if (!loopback && config.api_keys.empty())
-    log_warning("server",
-                concat("--host ", config.host, " is reachable from other machines and no --api-key is set"));
 
   std::unique_ptr<Server> server(new Server);
   server->impl_ = std::make_unique<Impl>(std::move(config), loopback, engine, context, metrics);
