@@ -371,6 +371,18 @@ TEST(RequestParser, PromptsFanOut) {
   EXPECT_EQ(call->response.prompts[1].text, "bc");
 }
 
+TEST(RequestParser, ATinyTemperatureIsRaisedButZeroStaysGreedy) {
+  const TestModel model;
+  EXPECT_EQ(
+      parse(kText, with(kText, R"("temperature":1e-300)"), model.context)->requests[0].sampling.temperature,
+      0.0f);
+  EXPECT_EQ(
+      parse(kText, with(kText, R"("temperature":1e-9)"), model.context)->requests[0].sampling.temperature,
+      0.01f);
+  EXPECT_EQ(parse(kText, with(kText, R"("temperature":0)"), model.context)->requests[0].sampling.temperature,
+            0.0f);
+}
+
 TEST(RequestParser, LogprobsOfOneCallAreBounded) {
   const TestModel model(100'000);
   const auto call = parse(kText, with(kText, R"("n":128,"max_tokens":90000,"logprobs":20)"), model.context);

@@ -1,5 +1,6 @@
 #include "api/sampling_fields.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <charconv>
 #include <limits>
@@ -17,6 +18,7 @@ constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
 constexpr std::size_t kMaxStopTokenIds = 128;
 constexpr std::size_t kMaxBadWords = 128;
 constexpr std::size_t kMaxLogitBias = 1024;
+constexpr float kMinTemperature = 0.01f;  // as in vLLM: below it logits could overflow
 
 template <class To, class From>
 void assign(To& field, const std::optional<From>& value) {
@@ -123,6 +125,7 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   assign(sampling.n, fields.integer("n", 1, kMaxChoices));
   response.n = sampling.n;
   assign(sampling.temperature, fields.number("temperature", 0, 100));
+  if (sampling.temperature > 0) sampling.temperature = std::max(sampling.temperature, kMinTemperature);
   assign(sampling.top_p, fields.number_above("top_p", 0, 1));
   assign(sampling.top_k, fields.integer("top_k", -1, kMaxInt32));
   assign(sampling.min_p, fields.number("min_p", 0, 1));
