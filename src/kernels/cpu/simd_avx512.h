@@ -7,17 +7,23 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/unroll.h"
+
 #define PAGODA_INLINE static inline __attribute__((always_inline))
 
 namespace pagoda::cpu::simd {
 namespace {
 
-constexpr int kRowHeads = 12;  // attention's register tiles
 constexpr int score_groups(int row_heads) { return row_heads <= 3 ? 4 : 2; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 
 constexpr bool kWideIsSigned = false;  // dot4_wide takes w as uint8, not as w - 128
-constexpr int kF32Rows = 12, kBf16Rows = 12, kGroupedRows = 6, kStrips = 2;  // register tiles
+// Register tiles of linear (rows x strips) and of attention (row-heads).
+#ifdef PAGODA_SMALL_TILES
+constexpr int kF32Rows = 3, kBf16Rows = 3, kGroupedRows = 2, kStrips = 2, kRowHeads = 3;
+#else
+constexpr int kF32Rows = 12, kBf16Rows = 12, kGroupedRows = 6, kStrips = 2, kRowHeads = 12;
+#endif
 
 using F = __m512;   // 16 floats
 using I = __m512i;  // 16 int32
