@@ -170,7 +170,7 @@ void declare_render(CLI::App& command, RenderArgs& args) {
       ->default_str("on");
 }
 
-void add_commands(CLI::App& app, [[maybe_unused]] Action& action) {
+void add_commands(CLI::App& app, Action& action) {
   add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
   add_engine_command<ChatArgs>(app, action, "chat", "talk to a model in the terminal", run_chat,
                                declare_chat);
