@@ -70,9 +70,16 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
                 "keep and reuse the blocks of equal prefixes")
       ->default_str("on")
       ->group(group);
-  const auto store_swap = [&flags](std::int64_t bytes) { flags.swap_space_bytes = bytes; };
-  flags::integer(app, "--swap-space", 0, kMaxInt64, store_swap,
-                 "for the K/V of preempted requests (4GiB, 512M)")
+  // vLLM's --swap-space is a number of GiB.
+  const auto store_swap = [name = "--swap-space", &flags](const std::string& value) {
+    const bool bare = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
+    const auto bytes = parse_size(bare ? value + "GiB" : value);
+    if (!bytes) throw CLI::ValidationError(name, concat("'", value, "' is not a size"));
+    flags.swap_space_bytes = *bytes;
+  };
+  app.add_option_function<std::string>("--swap-space", store_swap,
+                                       "for the K/V of preempted requests (512MiB; a bare number: GiB)")
+      ->type_name("SIZE")
       ->default_str("0")
       ->group(group);
 }

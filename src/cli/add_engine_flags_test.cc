@@ -108,6 +108,13 @@ TEST(EngineFlags, MaxModelLenCanBeAuto) {
   EXPECT_EQ(parse({"--max-model-len", "-1"}).flags.max_model_len, kMaxModelLenAuto);
 }
 
+TEST(EngineFlags, SwapSpaceIsInGibibytesAsInVllm) {
+  EXPECT_EQ(parse({"--swap-space", "4"}).flags.swap_space_bytes, std::int64_t{4} << 30);
+  EXPECT_EQ(parse({"--swap-space", "0.5"}).flags.swap_space_bytes, std::int64_t{1} << 29);
+  EXPECT_EQ(parse({"--swap-space", "64MiB"}).flags.swap_space_bytes, std::int64_t{64} << 20);
+  EXPECT_EQ(parse({"--swap-space", "much"}).error, "--swap-space: 'much' is not a size");
+}
+
 TEST(EngineFlags, ARepeatableFlagLeavesTheModelAlone) {
   const Parsed parsed = parse({"--api-key", "k", "--served-model-name", "n", "model.gguf"});
   EXPECT_EQ(parsed.error, "");

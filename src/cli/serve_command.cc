@@ -46,8 +46,8 @@ void print_try_line(const std::string& url, const AssembledEngine& engine) {
   if (engine.chat_template() != nullptr) {
     std::printf(
         "Try it:\n  curl %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-        "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France?\"}], "
-        "\"max_tokens\": 64}'\n",
+        "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of Japan?\"}], "
+        "\"temperature\": 0}'\n",
         url.c_str());
   } else {
     std::printf(
