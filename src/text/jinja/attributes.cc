@@ -181,7 +181,9 @@ class StringIterator final : public Iterator {
     if (at_ >= text.bytes.size()) return false;
     const std::size_t begin = at_;
     next_char(text.bytes, at_);
-    out = substring(text, begin, at_);
+    StringBuilder piece;
+    piece.append(text, begin, at_);
+    out = piece.take();  // a str even where the text is Markup
     return true;
   }
 

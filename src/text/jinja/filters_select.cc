@@ -5,30 +5,29 @@
 namespace pagoda::jinja {
 namespace {
 
-// Common to all: the items come from another iterator; a chain of such filters is bounded.
+// Common to all: the items come from another value, which is looked at when the first is asked for, as in
+// Python's generators; a chain of such filters is bounded.
 class Derived : public Iterator {
  public:
-  Derived(Render& render, const Value& source) {
-    if (!truthy(source)) return;  // jinja2 does not even look at the arguments then
-    items_ = iterate(render, source);
-    depth = std::max(items_->depth, source.depth()) + 1;
-    if (depth > kMaxDepth) fail(ErrorKind::limit, "filters are nested too deeply");
-  }
+  explicit Derived(const Value& source) : source_(source) { nest(*this, source); }
 
  protected:
   bool next_item(Render& render, Value& out) {
     render.step();
+    if (!std::exchange(begun_, true) && truthy(source_)) items_ = iterate(render, source_);
     return items_ && items_->next(render, out);
   }
 
  private:
+  const Value source_;
+  bool begun_ = false;
   std::shared_ptr<Iterator> items_;
 };
 
 class MapAttribute final : public Derived {
  public:
-  MapAttribute(Render& render, const Value& source, const Value& attribute, Value fallback)
-      : Derived(render, source), path_(attribute), fallback_(std::move(fallback)) {}
+  MapAttribute(const Value& source, const Value& attribute, Value fallback)
+      : Derived(source), path_(attribute), fallback_(std::move(fallback)) {}
   bool next(Render& render, Value& out) override {
     Value item;
     if (!next_item(render, item)) return false;
@@ -43,8 +42,7 @@ class MapAttribute final : public Derived {
 
 class MapFilter final : public Derived {
  public:
-  MapFilter(Render& render, const Value& source, Arguments arguments)
-      : Derived(render, source), arguments_(std::move(arguments)) {}
+  MapFilter(const Value& source, Arguments arguments) : Derived(source), arguments_(std::move(arguments)) {}
   bool next(Render& render, Value& out) override {
     Value item;
     if (!next_item(render, item)) return false;
@@ -62,7 +60,7 @@ class MapFilter final : public Derived {
   Arguments arguments_;
 };
 
-Value filter_map(Render& render, const Value& value, const Arguments& arguments) {
+Value filter_map(Render&, const Value& value, const Arguments& arguments) {
   if (arguments.positional.empty() && !arguments.keyword.empty()) {
     Value attribute, fallback;
     bool has_attribute = false;
@@ -80,16 +78,16 @@ Value filter_map(Render& render, const Value& value, const Arguments& arguments)
     if (has_attribute) {
       if (!unexpected.empty() && truthy(value))
         type_error("Unexpected keyword argument '" + unexpected + "'");
-      return {Kind::iterator, std::make_shared<MapAttribute>(render, value, attribute, fallback)};
+      return {Kind::iterator, std::make_shared<MapAttribute>(value, attribute, fallback)};
     }
   }
-  return {Kind::iterator, std::make_shared<MapFilter>(render, value, arguments)};
+  return {Kind::iterator, std::make_shared<MapFilter>(value, arguments)};
 }
 
 class Selection final : public Derived {
  public:
-  Selection(Render& render, const Value& source, Arguments arguments, bool by_attribute, bool keep)
-      : Derived(render, source), arguments_(std::move(arguments)), by_attribute_(by_attribute), keep_(keep) {}
+  Selection(const Value& source, Arguments arguments, bool by_attribute, bool keep)
+      : Derived(source), arguments_(std::move(arguments)), by_attribute_(by_attribute), keep_(keep) {}
 
   bool next(Render& render, Value& out) override {
     while (next_item(render, out)) {
@@ -127,8 +125,8 @@ class Selection final : public Derived {
 };
 
 template <bool by_attribute, bool keep>
-Value filter_selection(Render& render, const Value& value, const Arguments& arguments) {
-  return {Kind::iterator, std::make_shared<Selection>(render, value, arguments, by_attribute, keep)};
+Value filter_selection(Render&, const Value& value, const Arguments& arguments) {
+  return {Kind::iterator, std::make_shared<Selection>(value, arguments, by_attribute, keep)};
 }
 
 constexpr NamedFunction kFilters[] = {

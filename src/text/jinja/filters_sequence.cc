@@ -67,6 +67,29 @@ class Items final : public Iterator {
   std::size_t at_ = 0;
 };
 
+// Items that a function makes of a value and two arguments when the first is asked for.
+class Deferred final : public Iterator {
+ public:
+  using Make = std::vector<Value> (*)(Render&, const Value& source, const Value& size, const Value& fill);
+  Deferred(Make make, const Value& source, Value size = {}, Value fill = {})
+      : make_(make), source_(source), size_(std::move(size)), fill_(std::move(fill)) {
+    for (const Value* value : {&source_, &size_, &fill_}) nest(*this, *value);
+  }
+  bool next(Render& render, Value& out) override {
+    if (!std::exchange(made_, true)) items_ = make_(render, source_, size_, fill_);
+    if (at_ >= items_.size()) return false;
+    out = items_[at_++];
+    return true;
+  }
+
+ private:
+  const Make make_;
+  const Value source_, size_, fill_;
+  bool made_ = false;
+  std::vector<Value> items_;
+  std::size_t at_ = 0;
+};
+
 Value filter_reverse(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("reverse", arguments, {});
   if (value.is_string()) return reverse_text(render, value.text());
@@ -139,11 +162,12 @@ Value filter_dict_sort(Render& render, const Value& value, const Arguments& argu
 
 class Unique final : public Iterator {
  public:
-  Unique(std::shared_ptr<Iterator> items, AttributePath path, bool case_sensitive)
-      : items_(std::move(items)), path_(std::move(path)), case_sensitive_(case_sensitive) {
-    depth = items_->depth + 1;
+  Unique(const Value& source, AttributePath path, bool case_sensitive)
+      : source_(source), path_(std::move(path)), case_sensitive_(case_sensitive) {
+    nest(*this, source);
   }
   bool next(Render& render, Value& out) override {
+    if (!items_) items_ = iterate(render, source_);
     while (items_->next(render, out)) {
       render.step();
       Value key = path_.get(render, out);
@@ -156,18 +180,17 @@ class Unique final : public Iterator {
   }
 
  private:
-  const std::shared_ptr<Iterator> items_;
+  const Value source_;
   const AttributePath path_;
   const bool case_sensitive_;
+  std::shared_ptr<Iterator> items_;
   Dict seen_;
 };
 
-Value filter_unique(Render& render, const Value& value, const Arguments& arguments) {
+Value filter_unique(Render&, const Value& value, const Arguments& arguments) {
   const Bound bound("unique", arguments, {"case_sensitive", "attribute"});
-  auto iterator = std::make_shared<Unique>(iterate(render, value), AttributePath(bound.get(1, Value())),
-                                           bound.flag(0, false));
-  if (iterator->depth > kMaxDepth) fail(ErrorKind::limit, "filters are nested too deeply");
-  return {Kind::iterator, std::move(iterator)};
+  return {Kind::iterator,
+          std::make_shared<Unique>(value, AttributePath(bound.get(1, Value())), bound.flag(0, false))};
 }
 
 template <bool is_max>
@@ -200,58 +223,66 @@ Value filter_sum(Render& render, const Value& value, const Arguments& arguments)
   return total;
 }
 
-Value filter_items(Render& render, const Value& value, const Arguments& arguments) {
-  const Bound bound("items", arguments, {});
+std::vector<Value> make_items(Render& render, const Value& value, const Value&, const Value&) {
   std::vector<Value> items;
-  if (!value.is_undefined()) {
-    if (!value.is(Kind::dict)) type_error("Can only get item pairs from a mapping.");
-    for (const auto& [key, item] : value.entries().entries) items.push_back(Value::tuple({key, item}));
-    render.step(static_cast<std::int64_t>(items.size()));
-  }
-  return {Kind::iterator, std::make_shared<Items>(std::move(items), "generator")};
+  if (value.is_undefined()) return items;
+  if (!value.is(Kind::dict)) type_error("Can only get item pairs from a mapping.");
+  for (const auto& [key, item] : value.entries().entries) items.push_back(Value::tuple({key, item}));
+  render.step(static_cast<std::int64_t>(items.size()));
+  return items;
+}
+Value filter_items(Render&, const Value& value, const Arguments& arguments) {
+  const Bound bound("items", arguments, {});
+  return {Kind::iterator, std::make_shared<Deferred>(make_items, value)};
 }
 
-Value filter_batch(Render& render, const Value& value, const Arguments& arguments) {
-  const Bound bound("batch", arguments, {"linecount", "fill_with"}, 1);
-  const std::int64_t size = bound.integer(0, 0);
+std::vector<Value> make_batches(Render& render, const Value& value, const Value& size_value,
+                                const Value& fill) {
+  const std::int64_t size = expect_integer(size_value, "batch");
   std::vector<Value> rows, row;
   for (const Value& item : to_vector(render, value)) {
     if (static_cast<std::int64_t>(row.size()) == size) rows.push_back(Value::list(std::exchange(row, {})));
     row.push_back(item);
   }
-  if (!row.empty()) {
-    if (bound.has_value(1) && static_cast<std::int64_t>(row.size()) < size) {
-      render.check_count(static_cast<std::size_t>(size));
-      render.step(size);
-      row.resize(static_cast<std::size_t>(size), bound[1]);
-    }
-    rows.push_back(Value::list(std::move(row)));
+  if (row.empty()) return rows;
+  if (!fill.is_none() && static_cast<std::int64_t>(row.size()) < size) {
+    render.check_count(static_cast<std::size_t>(size));
+    render.step(size);
+    row.resize(static_cast<std::size_t>(size), fill);
   }
-  return {Kind::iterator, std::make_shared<Items>(std::move(rows), "generator")};
+  rows.push_back(Value::list(std::move(row)));
+  return rows;
+}
+Value filter_batch(Render&, const Value& value, const Arguments& arguments) {
+  const Bound bound("batch", arguments, {"linecount", "fill_with"}, 1);
+  return {Kind::iterator, std::make_shared<Deferred>(make_batches, value, bound[0], bound.get(1, Value()))};
 }
 
-Value filter_slice(Render& render, const Value& value, const Arguments& arguments) {
-  const Bound bound("slice", arguments, {"slices", "fill_with"}, 1);
-  const std::int64_t slices = bound.integer(0, 0);
+std::vector<Value> make_columns(Render& render, const Value& value, const Value& slices_value,
+                                const Value& fill) {
+  const std::int64_t slices = expect_integer(slices_value, "slice");
   const std::vector<Value> items = to_vector(render, value);
   if (slices == 0) fail(ErrorKind::zero_division, "integer division or modulo by zero");
   std::vector<Value> columns;
-  if (slices > 0) {
-    render.check_count(static_cast<std::size_t>(slices));
-    render.step(slices);
-    const auto count = static_cast<std::size_t>(slices);
-    const std::size_t each = items.size() / count, with_extra = items.size() % count;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t end = begin + each + (i < with_extra ? 1 : 0);
-      std::vector<Value> column(items.begin() + static_cast<std::ptrdiff_t>(begin),
-                                items.begin() + static_cast<std::ptrdiff_t>(end));
-      if (bound.has_value(1) && i >= with_extra) column.push_back(bound[1]);
-      columns.push_back(Value::list(std::move(column)));
-      begin = end;
-    }
+  if (slices < 0) return columns;
+  render.check_count(static_cast<std::size_t>(slices));
+  render.step(slices);
+  const auto count = static_cast<std::size_t>(slices);
+  const std::size_t each = items.size() / count, with_extra = items.size() % count;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t end = begin + each + (i < with_extra ? 1 : 0);
+    std::vector<Value> column(items.begin() + static_cast<std::ptrdiff_t>(begin),
+                              items.begin() + static_cast<std::ptrdiff_t>(end));
+    if (!fill.is_none() && i >= with_extra) column.push_back(fill);
+    columns.push_back(Value::list(std::move(column)));
+    begin = end;
   }
-  return {Kind::iterator, std::make_shared<Items>(std::move(columns), "generator")};
+  return columns;
+}
+Value filter_slice(Render&, const Value& value, const Arguments& arguments) {
+  const Bound bound("slice", arguments, {"slices", "fill_with"}, 1);
+  return {Kind::iterator, std::make_shared<Deferred>(make_columns, value, bound[0], bound.get(1, Value()))};
 }
 
 Value filter_group_by(Render& render, const Value& value, const Arguments& arguments) {

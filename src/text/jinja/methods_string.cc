@@ -246,7 +246,7 @@ Value method_partition(Render& render, const Value& self, const Arguments& argum
   render.work(text.bytes.size());
   if (separator.bytes.size() > 16) render.work(text.bytes.size() / 16 * separator.bytes.size());
   const std::size_t at = from_right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
-  const Value empty = Value::string("");
+  const Value empty = substring(text, 0, 0);
   if (at == std::string::npos)
     return from_right ? Value::tuple({empty, empty, self}) : Value::tuple({self, empty, empty});
   const std::size_t end = at + separator.bytes.size();

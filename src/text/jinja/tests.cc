@@ -126,8 +126,15 @@ bool is_number(const Value& value) { return value.is_number() || value.is(Kind::
 bool is_string(const Value& value) { return value.is_string(); }
 bool is_mapping(const Value& value) { return value.is(Kind::dict); }
 bool is_escaped(const Value& value) { return value.is_string() && value.text().markup; }
-bool names_filter(const Value& value) { return value.is_string() && is_filter(value.text().bytes); }
-bool names_test(const Value& value) { return value.is_string() && is_test(value.text().bytes); }
+// `value in environment.filters`: what cannot be a key is an error.
+bool names_filter(const Value& value) {
+  hash(value);
+  return value.is_string() && is_filter(value.text().bytes);
+}
+bool names_test(const Value& value) {
+  hash(value);
+  return value.is_string() && is_test(value.text().bytes);
+}
 
 constexpr NamedFunction kTests[] = {
     {"!=", comparison<CompareOp::not_equal>},
