@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "text/jinja/content_format.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/parser.h"
@@ -16,6 +17,7 @@ struct ChatTemplate::Program {
   std::string source;
   TemplateOptions options;
   jinja::TemplateCode code;
+  ContentFormat content_format = ContentFormat::text;
 };
 
 namespace {
@@ -35,6 +37,7 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
 const std::string& ChatTemplate::source() const { return program_->source; }
+ChatTemplate::ContentFormat ChatTemplate::content_format() const { return program_->content_format; }
 
 Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions options) {
   ChatTemplate result;
@@ -46,6 +49,10 @@ Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions opt
         jinja::tokenize(program.source, {program.options.trim_blocks, program.options.lstrip_blocks}),
         3 * program.options.limits.max_depth);  // a bracket is two or three levels of the grammar
     jinja::resolve_names(program.code, {jinja::is_filter, jinja::is_test});
+    const jinja::ContentUse use = jinja::find_content_use(program.code);
+    if (use.iterates) {
+      program.content_format = use.tests_string ? ContentFormat::text_or_parts : ContentFormat::parts_only;
+    }
   } catch (const jinja::TemplateError& error) {
     return to_status(error);
   }

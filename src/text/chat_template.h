@@ -48,6 +48,13 @@ class ChatTemplate {
 
   const std::string& source() const;
 
+  enum class ContentFormat {
+    text,           // a message's content is printed: lists must be joined first
+    text_or_parts,  // the template also loops over a list of parts
+    parts_only,     // it loops without asking whether it has a text
+  };
+  ContentFormat content_format() const;
+
  private:
   ChatTemplate();
   struct Program;

@@ -1,6 +1,6 @@
-// Any bytes as a chat template: parsing and rendering must end, within the limits, without a fault. What
-// comes before a NUL is the template, what follows is the context as JSON; without one a small chat is the
-// context.
+// Any bytes as a chat template: parsing and rendering must end, within the limits, without a fault.
+// links: text
+// What comes before a NUL is the template, what follows is the context as JSON; without one a small chat is.
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cstddef>
