@@ -1,0 +1,231 @@
+// Goal: a request's tokens and log-probability bits are its own: the same alone, among others, in chunks,
+// after preemption, from the prefix cache, for any number of threads and any block size. Method: the whole
+// engine, as serve builds it, on small models and, where it is there, the default one.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <filesystem>
+#include <map>
+
+#include "base/random.h"
+#include "cli/assemble.h"
+#include "cli/default_model.h"
+#include "cli/output_collector.h"
+
+namespace pagoda {
+namespace {
+
+// Everything a client can see of one request, log-probabilities as bits.
+struct Answer {
+  std::map<std::int32_t, std::vector<TokenId>> tokens;          // by choice
+  std::map<std::int32_t, std::vector<std::uint32_t>> logprobs;  // chosen, then top, token by token
+  std::vector<std::uint32_t> prompt_logprobs;
+  std::int32_t num_cached_tokens = 0;
+
+  bool operator==(const Answer& other) const {
+    return tokens == other.tokens && logprobs == other.logprobs && prompt_logprobs == other.prompt_logprobs;
+  }
+};
+
+void append_bits(const TokenLogprobs& from, std::vector<std::uint32_t>& to) {
+  to.push_back(std::bit_cast<std::uint32_t>(from.chosen.logprob));
+  for (const TokenLogprob& top : from.top) {
+    to.push_back(static_cast<std::uint32_t>(top.token));
+    to.push_back(std::bit_cast<std::uint32_t>(top.logprob));
+  }
+}
+
+std::vector<TokenId> prompt(std::uint64_t seed, std::int32_t length, std::int32_t vocab_size) {
+  std::vector<TokenId> ids;
+  for (std::int32_t i = 0; i < length; ++i)
+    ids.push_back(static_cast<TokenId>(random_bits(seed, 1, static_cast<std::uint64_t>(i)) %
+                                       static_cast<std::uint64_t>(vocab_size)));
+  return ids;
+}
+
+// Requests of every kind: greedy, seeded, penalised, several choices, prompt log-probabilities.
+std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale) {
+  std::vector<Request> requests;
+  const auto add = [&](std::int32_t length, auto adjust) {
+    Request request;
+    request.prompt_token_ids = prompt(requests.size() + 100, length, vocab_size);
+    request.sampling.max_tokens = 12 * scale;
+    request.sampling.ignore_eos = true;
+    request.sampling.logprobs = 2;
+    request.sampling.seed = 7 + requests.size();
+    adjust(request.sampling);
+    requests.push_back(std::move(request));
+  };
+  add(5, [](SamplingParams& p) { p.temperature = 0; });
+  add(32 * scale, [](SamplingParams& p) { p.temperature = 0; });
+  add(23, [](SamplingParams& p) { p.temperature = 0.9f; });
+  add(33, [](SamplingParams& p) {
+    p.temperature = 0.8f;
+    p.top_k = 40;
+    p.top_p = 0.9f;
+    p.repetition_penalty = 1.1f;
+    p.presence_penalty = 0.3f;
+    p.frequency_penalty = 0.2f;
+  });
+  add(20, [](SamplingParams& p) {
+    p.n = 3;
+    p.best_of = 3;
+    p.min_p = 0.02f;
+  });
+  add(30, [](SamplingParams& p) {
+    p.temperature = 0;
+    p.prompt_logprobs = 1;
+  });
+  return requests;
+}
+
+struct Run {
+  std::vector<Answer> answers;
+  std::string metrics;
+  double metric(const std::string& name) const {
+    const std::size_t at = metrics.find("\npagoda:" + name + "{");
+    if (at == std::string::npos) return -1;
+    return std::stod(metrics.substr(metrics.find('}', at) + 2));
+  }
+};
+
+enum class Order { one_by_one, all_at_once };
+
+// Runs the probes, with `num_others` unrelated requests in between, on an engine made from `flags`.
+Run run(const EngineFlags& flags, std::int32_t scale, Order order, int num_others = 0, int rounds = 1) {
+  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  EXPECT_TRUE(engine.has_value()) << (engine ? "" : engine.error().message());
+  if (!engine) return {};
+  const std::int32_t vocab_size = (*engine)->client().limits().vocab_size;
+  Run result;
+  OutputCollector collector;
+  std::uint64_t next_id = 1000;
+  int pending = 0;
+  std::map<RequestId, std::size_t> probe_of;
+  const auto submit = [&](Request request) {
+    request.id = RequestId{++next_id};
+    const RequestId id = request.id;
+    const Status status = (*engine)->client().submit(std::move(request), collector.make_sink());
+    EXPECT_TRUE(status.ok()) << status.message();
+    pending += status.ok() ? 1 : 0;
+    return id;
+  };
+  const auto wait = [&] {
+    while (pending > 0) {
+      for (OutputCollector::Item& item : collector.take()) {
+        EXPECT_TRUE(item.output.error.ok()) << item.output.error.message();
+        if (item.output.finished) --pending;
+        const auto probe = probe_of.find(item.output.id);
+        if (probe == probe_of.end()) continue;
+        Answer& answer = result.answers[probe->second];
+        answer.num_cached_tokens = std::max(answer.num_cached_tokens, item.output.num_cached_tokens);
+        for (const auto& entry : item.output.prompt_logprobs)
+          if (entry) append_bits(*entry, answer.prompt_logprobs);
+        for (const SequenceDelta& delta : item.output.deltas) {
+          auto& tokens = answer.tokens[delta.index];
+          tokens.insert(tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
+          for (const TokenLogprobs& logprobs : delta.logprobs)
+            append_bits(logprobs, answer.logprobs[delta.index]);
+        }
+      }
+    }
+  };
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<Request> requests = probes(vocab_size, scale);
+    result.answers.assign(requests.size(), {});
+    probe_of.clear();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      for (int other = 0; other < num_others / static_cast<int>(requests.size()); ++other) {
+        Request filler;
+        filler.prompt_token_ids = prompt(5000 + next_id, 1 + other * 7 % 30, vocab_size);
+        filler.sampling.max_tokens = 10 * scale;
+        filler.sampling.ignore_eos = true;
+        submit(std::move(filler));
+      }
+      probe_of[submit(requests[i])] = i;
+      if (order == Order::one_by_one) wait();
+    }
+    wait();
+  }
+  (*engine)->stop();
+  result.metrics = (*engine)->metrics().expose("pagoda", "model_name=\"m\"");
+  return result;
+}
+
+void expect_same(const Run& expected, const Run& actual, const char* what) {
+  ASSERT_EQ(expected.answers.size(), actual.answers.size()) << what;
+  for (std::size_t i = 0; i < expected.answers.size(); ++i)
+    EXPECT_TRUE(expected.answers[i] == actual.answers[i]) << what << ": probe " << i << " differs";
+}
+
+void check_model(const EngineFlags& base, std::int32_t scale) {
+  EngineFlags flags = base;
+  flags.threads = 2;
+  const Run alone = run(flags, scale, Order::one_by_one);
+  ASSERT_FALSE(alone.answers.empty());
+  for (const Answer& answer : alone.answers) ASSERT_FALSE(answer.tokens.empty());
+  expect_same(alone, run(flags, scale, Order::all_at_once, 32), "among 32 others");
+  flags.threads = 1;
+  expect_same(alone, run(flags, scale, Order::all_at_once, 12), "1 thread");
+  flags.threads = 3;
+  expect_same(alone, run(flags, scale, Order::all_at_once), "3 threads");
+  flags.threads = 2;
+
+  EngineFlags chunked = flags;
+  chunked.max_num_seqs = 16;
+  chunked.max_num_batched_tokens = 16;
+  expect_same(alone, run(chunked, scale, Order::all_at_once, 12), "chunks of 16");
+
+  const Run again = run(flags, scale, Order::one_by_one, 0, 2);
+  EXPECT_GT(again.answers[1].num_cached_tokens, 0);
+  expect_same(alone, again, "prefix-cache hit");
+
+  for (const std::int32_t block_size : {1, 5, 32}) {
+    EngineFlags blocks = flags;
+    blocks.block_size = block_size;
+    expect_same(alone, run(blocks, scale, Order::all_at_once), "another block size");
+  }
+
+  // A KV cache that holds the longest request and little more: preemption by recomputation.
+  auto sized = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  ASSERT_TRUE(sized.has_value());
+  const std::int64_t token_bytes = (*sized)->memory().kv_bytes_per_token;
+  (*sized)->stop();
+  EngineFlags tiny = flags;
+  tiny.kv_cache_memory_bytes = token_bytes * 16 * (scale * (32 + 12) / 16 + 4);
+  const Run preempted = run(tiny, scale, Order::all_at_once, 18);
+  EXPECT_GT(preempted.metric("num_preemptions_total"), 0);
+  expect_same(alone, preempted, "after preemption");
+}
+
+EngineFlags flags_for(const std::string& model, const std::string& dtype) {
+  EngineFlags flags;
+  flags.model = model;
+  flags.dtype = dtype;
+  flags.kv_cache_memory_bytes = std::int64_t{64} << 20;
+  flags.max_num_seqs = 64;
+  return flags;
+}
+
+class SmallModels : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(SmallModels, SameBitsWhateverTheCompany) {
+  const std::string folder =
+      std::string(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/") + std::get<0>(GetParam());
+  ASSERT_TRUE(std::filesystem::exists(folder)) << folder;
+  check_model(flags_for(folder, std::get<1>(GetParam())), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
+                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
+                                                          "gpt2"),
+                                          testing::Values("float32", "bfloat16", "int8")));
+
+TEST(DefaultModel, SameBitsWhateverTheCompany) {
+  auto model = default_model();
+  if (!model) GTEST_SKIP() << "the default model is not in the cache";
+  check_model(flags_for(*model, "auto"), 2);
+}
+
+}  // namespace
+}  // namespace pagoda
