@@ -66,7 +66,7 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
   else
     writer.null();
 
-  if (options_.logprobs && choice.finished())
+  if ((options_.logprobs || options_.cumulative_logprob) && choice.finished())
     writer.key("cumulative_logprob")
         .float64(std::isfinite(choice.cumulative_logprob) ? choice.cumulative_logprob : -9999.0);
   if (options_.prompt_logprobs && !chat && !chunk) {

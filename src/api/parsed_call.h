@@ -29,6 +29,7 @@ struct ResponseOptions {
   bool without_generation = false;       // echo with max_tokens 0: nothing is generated
   std::int32_t n = 1;                    // choices per prompt
   std::optional<std::int32_t> logprobs;  // alternatives per token
+  bool cumulative_logprob = false;       // of each choice, even without logprobs
   bool prompt_logprobs = false;          // in vLLM's form
   bool return_token_ids = false;
   bool tokens_as_ids = false;  // "token_id:17" instead of a token's text

@@ -192,7 +192,7 @@ void bound_logprobs(FieldReader& fields, const ParsedCall& call) {
     const SamplingParams& sampling = request.sampling;
     const auto prompt_tokens = static_cast<std::int64_t>(request.prompt_token_ids.size());
     if (sampling.logprobs)
-      output_entries += std::int64_t{sampling.max_tokens} * sampling.n * (*sampling.logprobs + 1);
+      output_entries += std::int64_t{sampling.max_tokens} * sampling.width() * (*sampling.logprobs + 1);
     if (sampling.prompt_logprobs) prompt_entries += prompt_tokens * (*sampling.prompt_logprobs + 1);
   }
   const std::string problem =

@@ -122,7 +122,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("best_of":0)", "best_of"}, BadField{kText, R"("n":3,"best_of":2)", "best_of"},
         BadField{kText, R"("best_of":2,"stream":true)", "best_of"},
         BadField{kText, R"("use_beam_search":"x")", "use_beam_search"},
-        BadField{kText, R"("use_beam_search":true,"stream":true)", "use_beam_search"},
+        BadField{kText, R"("early_stopping":"always")", "early_stopping"},
+        BadField{kText, R"("early_stopping":1)", "early_stopping"},
+        BadField{kText, R"("beam_width":0)", "beam_width"},
+        BadField{kText, R"("beam_width":129)", "beam_width"},
+        BadField{kText, R"("length_penalty":11)", "length_penalty"},
+        BadField{kText, R"("num_beam_groups":0)", "num_beam_groups"},
+        BadField{kText, R"("diversity_penalty":-1)", "diversity_penalty"},
         BadField{kText, R"("return_token_ids":1)", "return_token_ids"},
         BadField{kText, R"("return_tokens_as_token_ids":1)", "return_tokens_as_token_ids"},
         BadField{kText, R"("suffix":"x")", "suffix", 501},
@@ -446,6 +452,34 @@ TEST(RequestParser, AModelMayHaveSeveralNames) {
   const auto call = parse(kText, with(kText, R"("model":"no/such")"), model.context);
   ASSERT_FALSE(call.has_value());
   EXPECT_EQ(call.error().reason(), "model_not_found");
+}
+
+TEST(RequestParser, BeamSearchDoesWithoutTheModelsSamplingDefaults) {
+  TestModel model;
+  model.context.defaults.temperature = 0.7f;
+  model.context.defaults.top_k = 20;
+  model.context.defaults.repetition_penalty = 1.1f;
+  const auto call =
+      parse(kText, with(kText, R"("use_beam_search":true,"n":2,"beam_width":6,"length_penalty":0.5,
+                                         "early_stopping":"never","num_beam_groups":3,"stream":true)"),
+            model.context);
+  ASSERT_TRUE(call.has_value()) << call.error().message();
+  const SamplingParams& sampling = call->requests.front().sampling;
+  EXPECT_TRUE(sampling.use_beam_search);
+  EXPECT_EQ(sampling.width(), 6);
+  EXPECT_EQ(sampling.n, 2);
+  EXPECT_EQ(sampling.temperature, 0);
+  EXPECT_LE(sampling.top_k, 0);
+  EXPECT_EQ(sampling.repetition_penalty, 1);
+  EXPECT_EQ(sampling.length_penalty, 0.5f);
+  EXPECT_EQ(sampling.num_beam_groups, 3);
+  EXPECT_EQ(sampling.early_stopping, EarlyStopping::never);
+  EXPECT_TRUE(call->response.cumulative_logprob);
+  const auto early = [&](const char* fields) {
+    return parse(kText, with(kText, fields), model.context)->requests.front().sampling.early_stopping;
+  };
+  EXPECT_EQ(early(R"("early_stopping":true)"), EarlyStopping::first);
+  EXPECT_EQ(early(R"("early_stopping":false)"), EarlyStopping::heuristic);
 }
 
 }  // namespace

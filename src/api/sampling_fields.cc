@@ -97,17 +97,29 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParam
   }
 }
 
+// true, false or "never", with vLLM's meanings.
+void read_early_stopping(FieldReader& fields, SamplingParams& sampling) {
+  const json::value* value = fields.raw("early_stopping");
+  if (value == nullptr) return;
+  if (value->is_bool())
+    sampling.early_stopping = value->as_bool() ? EarlyStopping::first : EarlyStopping::heuristic;
+  else if (!value->is_string() || value->as_string() != "never")
+    fields.fail("early_stopping", "must be true, false or \"never\"");
+}
+
+// What goes together is for the engine to say; here are types and ranges.
 void read_beam_search(FieldReader& fields, SamplingParams& sampling, const ResponseOptions& response) {
-  assign(sampling.use_beam_search, fields.boolean("use_beam_search"));
-  assign(sampling.length_penalty, fields.number("length_penalty", -100, 100));
+  assign(sampling.beam_width, fields.integer("beam_width", 1, kMaxChoices));
+  assign(sampling.length_penalty, fields.number("length_penalty", -10, 10));
+  assign(sampling.num_beam_groups, fields.integer("num_beam_groups", 1, kMaxChoices));
+  assign(sampling.diversity_penalty, fields.number("diversity_penalty", 0, 100));
+  read_early_stopping(fields, sampling);
   sampling.best_of = sampling.n;
   if (const auto best_of = fields.integer("best_of", 1, kMaxChoices)) {
     if (*best_of < sampling.n) fields.fail("best_of", "must be at least 'n'");
     sampling.best_of = static_cast<std::int32_t>(*best_of);
   }
-  if (!response.stream) return;
-  if (sampling.use_beam_search) fields.fail("use_beam_search", "is not available when 'stream' is true");
-  if (sampling.best_of > sampling.n)
+  if (response.stream && !sampling.use_beam_search && sampling.best_of > sampling.n)
     fields.fail("best_of", "above 'n' is not available when 'stream' is true");
 }
 
@@ -115,7 +127,11 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
 
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
                           ResponseOptions& response) {
-  const SamplingDefaults& defaults = context.defaults;
+  assign(sampling.use_beam_search, fields.boolean("use_beam_search"));
+  response.cumulative_logprob = sampling.use_beam_search;
+  // The model's defaults are for sampling.
+  const SamplingDefaults defaults = sampling.use_beam_search ? SamplingDefaults{} : context.defaults;
+  if (sampling.use_beam_search) sampling.temperature = 0;
   assign(sampling.temperature, defaults.temperature);
   assign(sampling.top_p, defaults.top_p);
   assign(sampling.top_k, defaults.top_k);

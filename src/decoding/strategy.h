@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
 #include "request/changes.h"
 #include "request/step_result.h"
 
@@ -38,7 +39,10 @@ class DecodingStrategy {
                       std::vector<SequenceDelta>& out) = 0;
 };
 
-// The strategy that the request asks for.
+// invalid_argument, naming the parameter: no strategy can do this. Safe from any thread.
+Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size);
+
+// The strategy that the request asks for; it has passed check_decoding().
 std::unique_ptr<DecodingStrategy> make_strategy(const Request& request, std::int32_t max_model_len);
 
 }  // namespace pagoda

@@ -43,10 +43,7 @@ EngineCore::RequestState& EngineCore::state_of(const SequenceGroup& group) {
 }
 
 Status EngineCore::validate(const Request& request) const {
-  if (request.sampling.use_beam_search) {
-    return Status(StatusCode::unimplemented, "Beam search is not available in this version.")
-        .with_param("use_beam_search");
-  }
+  PAGODA_RETURN_IF_ERROR(check_decoding(request.sampling, config_.vocab_size));
   if (config_.vocab_size > 0) {
     for (const TokenId token : request.prompt_token_ids) {
       if (token < 0 || token >= config_.vocab_size) {

@@ -2,123 +2,23 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <array>
 #include <random>
 
-#include "base/strings.h"
-#include "engine/fake_model_runner.h"
-#include "kv_cache/paged_kv_manager.h"
-#include "scheduler/vllm_scheduler.h"
+#include "engine/beam_reference.h"
+#include "engine/engine_test_support.h"
 
 namespace pagoda {
 namespace {
 
-class ManualClock final : public Clock {
- public:
-  TimeNs now() const override { return time; }
-  TimeNs time = 1;
-};
-
-// Collects a request's outputs and checks their form as they come.
-class Collector final : public OutputSink {
- public:
-  struct Choice {
-    std::vector<TokenId> tokens;
-    std::vector<float> logprobs;
-    double cumulative_logprob = 0;
-    std::optional<FinishReason> reason;
-  };
-  void on_output(RequestOutput output) override {
-    EXPECT_FALSE(finished) << "output after the last one";
-    for (const SequenceDelta& delta : output.deltas) {
-      Choice& choice = choices[delta.index];
-      EXPECT_FALSE(choice.reason.has_value()) << "tokens after the end of choice " << delta.index;
-      choice.tokens.insert(choice.tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
-      for (const TokenLogprobs& entry : delta.logprobs) choice.logprobs.push_back(entry.chosen.logprob);
-      choice.cumulative_logprob = delta.cumulative_logprob;
-      choice.reason = delta.finish_reason;
-    }
-    if (!output.prompt_logprobs.empty()) {
-      EXPECT_TRUE(prompt_logprobs.empty()) << "prompt log-probabilities told twice";
-      prompt_logprobs = output.prompt_logprobs;
-    }
-    num_cached_tokens = output.num_cached_tokens;
-    finished = output.finished;
-    error = output.error;
-    ++num_outputs;
-  }
-  std::map<std::int32_t, Choice> choices;
-  std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
-  std::int32_t num_cached_tokens = 0;
-  std::int64_t num_outputs = 0;
-  bool finished = false;
-  Status error;
-};
-
-struct Options {
-  EngineConfig engine{.max_model_len = 64,
-                      .max_num_seqs = 8,
-                      .max_num_batched_tokens = 64,
-                      .block_size = 4,
-                      .vocab_size = fake::kVocabulary,
-                      .log_stats = false};
-  std::int32_t num_blocks = 64;
-  std::int32_t num_swap_blocks = 0;
-};
-
-struct Rig {
-  explicit Rig(const Options& options) {
-    auto kv = std::make_unique<PagedKvManager>(
-        PagedKvConfig{.block_size = options.engine.block_size,
-                      .num_blocks = options.num_blocks,
-                      .num_swap_blocks = options.num_swap_blocks,
-                      .enable_prefix_caching = options.engine.enable_prefix_caching,
-                      .model_id = "fake",
-                      .verify_hits = true});
-    auto scheduler = std::make_unique<VllmScheduler>(options.engine.scheduler_config(), *kv);
-    auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
-                                                         options.num_swap_blocks);
-    runner = owned.get();
-    core = std::make_unique<EngineCore>(
-        options.engine, EngineParts{std::move(kv), std::move(scheduler), std::move(owned)}, clock, metrics);
-  }
-  std::shared_ptr<Collector> submit(Request request) {
-    auto sink = std::make_shared<Collector>();
-    const Status status = core->submit(std::move(request), sink);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return sink;
-  }
-  bool step() {
-    clock.time += 1'000'000;
-    const bool ran = core->step();
-    core->check_invariants();
-    return ran;
-  }
-  std::int64_t run_all() {
-    std::int64_t steps = 0;
-    while (step()) ++steps;
-    EXPECT_TRUE(core->idle());
-    return steps;
-  }
-  ManualClock clock;
-  MetricsRegistry metrics;
-  fake::FakeModelRunner* runner = nullptr;
-  std::unique_ptr<EngineCore> core;
-};
-
-Request make_request(std::uint64_t id, std::vector<TokenId> prompt, std::int32_t max_tokens) {
-  Request request;
-  request.id = RequestId{id};
-  request.prompt_token_ids = std::move(prompt);
-  request.sampling.max_tokens = max_tokens;
-  request.sampling.temperature = 0;
-  request.sampling.eos_token_ids = {fake::kEos};
-  request.sampling.ignore_eos = true;
-  return request;
-}
+using fake::Collector;
+using fake::make_request;
+using fake::Options;
+using fake::Rig;
 
 void expect_as_reference(const Request& request, const Collector& got, std::int32_t max_model_len) {
   const SamplingParams& sampling = request.sampling;
+  if (sampling.use_beam_search) return fake::expect_as_beam_reference(request, got, max_model_len);
   const std::int32_t best_of = std::max(sampling.n, sampling.best_of);
   std::vector<fake::Reference> wanted;
   for (std::int32_t i = 0; i < best_of; ++i) wanted.push_back(fake::reference(request, i, max_model_len));
@@ -373,9 +273,10 @@ TEST(EngineCore, WhatCanNeverFitIsRefusedNamingTheLimit) {
   refused(make_request(1, std::vector<TokenId>(64, 1), 4), "prompt", "maximum context length is 64");
   refused(make_request(1, std::vector<TokenId>(10, 1), 40), "max_tokens", "KV cache holds 16");
   refused(make_request(1, {1, fake::kVocabulary}, 4), "prompt", "vocabulary");
-  Request beams = make_request(1, {1}, 4);
+  Request beams = make_request(1, std::vector<TokenId>(4, 1), 8);
   beams.sampling.use_beam_search = true;
-  EXPECT_EQ(rig.core->submit(beams, std::make_shared<Collector>()).code(), StatusCode::unimplemented);
+  beams.sampling.n = 3;
+  refused(beams, "max_tokens", "3 beams of 12 tokens may need 7 KV blocks");
   Request many = make_request(1, {1}, 4);
   many.sampling.n = 9;
   refused(many, "n", "max_num_seqs is 8");
@@ -423,8 +324,24 @@ TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
 // the fake model's tokens depend on the K/V it finds.
 struct Totals {
   std::int64_t requests = 0, refused = 0, preemptions = 0, swaps = 0, cached_tokens = 0, parallel = 0,
-               steps = 0;
+               beams = 0, beams_preempted = 0, steps = 0;
 };
+
+void make_beam_search(SamplingParams& sampling, std::mt19937_64& rng) {
+  const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(rng() % n); };
+  sampling.use_beam_search = true;
+  sampling.temperature = 0;
+  sampling.max_tokens = std::max(1, sampling.max_tokens);
+  sampling.n = 1 + below(4);
+  sampling.best_of = sampling.n + below(2);
+  if (below(3) == 0) sampling.beam_width = sampling.n + below(3);
+  sampling.length_penalty = std::array{1.0f, 0.0f, 2.0f, -1.0f}[static_cast<std::size_t>(below(4))];
+  sampling.early_stopping = static_cast<EarlyStopping>(below(3));
+  if (sampling.width() % 2 == 0 && below(2) == 0) {
+    sampling.num_beam_groups = 2;
+    sampling.diversity_penalty = 1.5f;
+  }
+}
 
 void run(std::uint64_t seed, Totals& totals) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -472,7 +389,9 @@ void run(std::uint64_t seed, Totals& totals) {
         sampling.n = between(1, 5);
         sampling.best_of = sampling.n + (below(3) == 0 ? between(0, 3) : 0);
       }
-      if (below(4) == 0) sampling.min_tokens = std::min(sampling.max_tokens, between(0, 5));
+      if (below(4) == 0) make_beam_search(sampling, rng);
+      if (!sampling.use_beam_search && below(4) == 0)
+        sampling.min_tokens = std::min(sampling.max_tokens, between(0, 5));
       if (below(4) == 0) sampling.stop_token_ids = {static_cast<TokenId>(below(fake::kVocabulary))};
       if (below(4) == 0) sampling.prompt_logprobs = 0;
       if (below(3) == 0) sampling.logprobs = 0;
@@ -486,6 +405,8 @@ void run(std::uint64_t seed, Totals& totals) {
         ASSERT_EQ(sink->num_outputs, 0);
         ++totals.refused;
         sink = nullptr;
+      } else if (sampling.use_beam_search) {
+        ++totals.beams;
       } else if (sampling.best_of > 1) {
         ++totals.parallel;
       }
@@ -503,6 +424,8 @@ void run(std::uint64_t seed, Totals& totals) {
       rig.core->check_invariants();
     }
     rig.step();
+    for (const SequenceGroup* group : rig.core->scheduler().preempted())
+      totals.beams_preempted += group->lockstep && group->sequences.size() > 1 ? 1 : 0;
   }
   totals.steps += steps;
   const SchedulerCounts counts = rig.core->scheduler().counts();
@@ -517,7 +440,8 @@ void run(std::uint64_t seed, Totals& totals) {
     if (aborted.contains(i)) {
       // Choices that an abort came before are not told; those of best_of are ranked by what they reached.
       const SamplingParams& sampling = requests[i].sampling;
-      if (sampling.best_of > sampling.n || static_cast<std::int32_t>(sinks[i]->choices.size()) < sampling.n)
+      if (sampling.use_beam_search || sampling.best_of > sampling.n ||
+          static_cast<std::int32_t>(sinks[i]->choices.size()) < sampling.n)
         continue;
       if (sinks[i]->prompt_logprobs.empty()) requests[i].sampling.prompt_logprobs.reset();
     }
@@ -535,17 +459,20 @@ TEST(EngineCoreProperty, EveryRequestGetsItsOwnTokensWhateverElseHappens) {
     if (HasFatalFailure() || only != nullptr) break;
   }
   std::printf(
-      "%lld requests (%lld refused, %lld parallel), %lld steps, %lld preemptions (%lld by swap), %lld cached "
-      "tokens\n",
+      "%lld requests (%lld refused, %lld parallel, %lld beams), %lld steps, %lld preemptions (%lld by swap, "
+      "%lld of beams), %lld cached tokens\n",
       static_cast<long long>(totals.requests), static_cast<long long>(totals.refused),
-      static_cast<long long>(totals.parallel), static_cast<long long>(totals.steps),
-      static_cast<long long>(totals.preemptions), static_cast<long long>(totals.swaps),
+      static_cast<long long>(totals.parallel), static_cast<long long>(totals.beams),
+      static_cast<long long>(totals.steps), static_cast<long long>(totals.preemptions),
+      static_cast<long long>(totals.swaps), static_cast<long long>(totals.beams_preempted),
       static_cast<long long>(totals.cached_tokens));
   if (only != nullptr) return;
   EXPECT_GT(totals.preemptions, 500);
   EXPECT_GT(totals.swaps, 300);
   EXPECT_GT(totals.cached_tokens, 1000);
   EXPECT_GT(totals.parallel, 500);
+  EXPECT_GT(totals.beams, 500);
+  EXPECT_GT(totals.beams_preempted, 50);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // SamplingParams: how the next tokens of a request are chosen. Names, meanings, defaults and order of
 // application are vLLM's. Text-level stop strings are not here: whoever detokenizes matches them and
 // then aborts. Ranges are checked where the request is parsed (api/).
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -11,33 +12,45 @@
 
 namespace pagoda {
 
+// When a beam search that has found `width` complete answers may end before max_tokens.
+enum class EarlyStopping : std::uint8_t {
+  never,      // when no live beam can become better than they are; the answer is that of a full search
+  heuristic,  // "false" of the API: when no live beam is better than they are now
+  first,      // "true": at once
+};
+
 struct SamplingParams {
-  std::int32_t n = 1;                    // sequences returned
-  std::int32_t best_of = 1;              // sequences run, >= n; the n best by cumulative log-probability
-  float temperature = 1.0f;              // 0 is greedy
-  std::int32_t top_k = 0;                // 0 or -1: off
+  std::int32_t n = 1;        // sequences returned
+  std::int32_t best_of = 1;  // sequences run, >= n; the n best by cumulative log-probability
+  float temperature = 1.0f;  // 0 is greedy
+  std::int32_t top_k = 0;    // 0 or -1: off
   float top_p = 1.0f;
   float min_p = 0.0f;
-  float repetition_penalty = 1.0f;       // over prompt and output
-  float presence_penalty = 0.0f;         // over output only
-  float frequency_penalty = 0.0f;        // over output only
+  float repetition_penalty = 1.0f;  // over prompt and output
+  float presence_penalty = 0.0f;    // over output only
+  float frequency_penalty = 0.0f;   // over output only
   std::vector<std::pair<TokenId, float>> logit_bias;
-  std::vector<TokenId> allowed_token_ids;        // empty: all
-  std::vector<std::vector<TokenId>> bad_words;   // token sequences that must not be completed
-  std::optional<std::uint64_t> seed;             // absent: the engine draws one
+  std::vector<TokenId> allowed_token_ids;       // empty: all
+  std::vector<std::vector<TokenId>> bad_words;  // token sequences that must not be completed
+  std::optional<std::uint64_t> seed;            // absent: the engine draws one
 
-  std::int32_t max_tokens = 16;          // new tokens per sequence
-  std::int32_t min_tokens = 0;           // stop tokens are masked before this many
+  std::int32_t max_tokens = 16;  // new tokens per sequence
+  std::int32_t min_tokens = 0;   // stop tokens are masked before this many
   bool ignore_eos = false;
-  std::vector<TokenId> stop_token_ids;   // besides the model's end-of-sequence ids
-  std::vector<TokenId> eos_token_ids;    // the model's; filled in by api/
+  std::vector<TokenId> stop_token_ids;  // besides the model's end-of-sequence ids
+  std::vector<TokenId> eos_token_ids;   // the model's; filled in by api/
 
   std::optional<std::int32_t> logprobs;         // top-k alternatives per output token; 0: only the chosen
   std::optional<std::int32_t> prompt_logprobs;  // the same for prompt tokens
 
-  bool use_beam_search = false;          // then n is the beam width unless beam_width is given
-  std::int32_t beam_width = 0;
-  float length_penalty = 1.0f;
+  bool use_beam_search = false;
+  std::int32_t beam_width = 0;  // 0: best_of, which is at least n
+  float length_penalty = 1.0f;  // score = cumulative log-probability / length^length_penalty
+  EarlyStopping early_stopping = EarlyStopping::never;
+  std::int32_t num_beam_groups = 1;  // above 1: diverse beam search; divides the width
+  float diversity_penalty = 0.0f;    // for each earlier group that chose the same token in the step
+
+  std::int32_t width() const { return beam_width > 0 ? beam_width : std::max(n, best_of); }  // of the beam
 };
 
 }  // namespace pagoda

@@ -37,11 +37,11 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_param("prompt")
         .with_reason("context_length_exceeded");
   }
-  const std::int32_t width = sampling.use_beam_search ? std::max(sampling.n, sampling.beam_width)
-                                                      : std::max(sampling.n, sampling.best_of);
-  const char* const width_name = sampling.use_beam_search        ? "beam_width"
-                                 : sampling.best_of > sampling.n ? "best_of"
-                                                                 : "n";
+  const std::int32_t width =
+      sampling.use_beam_search ? sampling.width() : std::max(sampling.n, sampling.best_of);
+  const char* const width_name = sampling.use_beam_search && sampling.beam_width > 0 ? "beam_width"
+                                 : sampling.best_of > sampling.n                     ? "best_of"
+                                                                                     : "n";
   if (width > config_.max_num_seqs) {
     return invalid_argument(concat(width_name, " = ", width,
                                    " sequences can never run together: max_num_seqs is ",
@@ -61,10 +61,10 @@ Status VllmScheduler::validate(const Request& request) const {
   }
   if (!sampling.use_beam_search) return ok_status();
   if (width > config_.max_num_batched_tokens) {
-    return invalid_argument(concat("beam_width = ", width,
+    return invalid_argument(concat(width_name, " = ", width,
                                    " beams can never take a step together: max_num_batched_tokens is ",
                                    config_.max_num_batched_tokens, "."))
-        .with_param("beam_width");
+        .with_param(width_name);
   }
   const std::int64_t shared = prompt / size;
   const std::int64_t blocks = shared + width * ((total + size - 1) / size - shared);
@@ -95,14 +95,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   refs_.clear();
   preempted_.clear();
 
-  std::int32_t num_decodes = 0;
-  for (const SequenceGroup* group : running_) {
-    for (const auto& sequence : group->sequences) {
-      num_decodes += sequence->state == SequenceState::resident && sequence->num_missing() == 1 ? 1 : 0;
-    }
-  }
   tokens_left_ = config_.max_num_batched_tokens;
-  prefill_left_ = std::max(0, tokens_left_ - num_decodes);
   // Oldest first, so that whoever has to make room has not been put into the batch yet.
   for (std::size_t i = 0; i < running_.size(); ++i) schedule_group(i, Siblings::resume);
   // Who was just preempted must not come straight back, nor anyone before it.
@@ -111,11 +104,25 @@ const ScheduledBatch& VllmScheduler::schedule() {
   return batch_;
 }
 
+// Tokens for prompts: decodes of this group and of later ones go first. But the oldest always gets on, for
+// the later ones may yet have to give way.
+std::int32_t VllmScheduler::prefill_left(std::size_t position) const {
+  if (position == 0 && !config_.enable_chunked_prefill) return tokens_left_;
+  std::int32_t left = tokens_left_;
+  for (std::size_t i = position; i < running_.size() && left > 0; ++i) {
+    const SequenceGroup& group = *running_[i];
+    if (group.lockstep && !lockstep_ready(group)) continue;
+    for (const auto& sequence : group.sequences) {
+      left -= sequence->state == SequenceState::resident && sequence->num_missing() == 1 ? 1 : 0;
+    }
+  }
+  return std::max(left, position == 0 ? std::min(1, tokens_left_) : 0);
+}
+
 void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t count) {
   batch_.sequences.push_back(describe(group, sequence, count, kv_.block_table(sequence.id)));
   batch_.num_tokens += count;
   tokens_left_ -= count;
-  if (sequence.num_missing() > 1) prefill_left_ -= count;
   refs_.push_back({&group, &sequence});
 }
 
@@ -128,30 +135,19 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     resume_siblings(position);
     if (group.state != GroupState::running) return;
   }
-  bool lockstep_ready = true;
-  if (group.lockstep) {
-    std::int32_t live = 0;
-    for (const auto& sequence : group.sequences) {
-      if (sequence->finished()) continue;
-      ++live;
-      lockstep_ready &= sequence->state == SequenceState::resident && sequence->num_missing() == 1;
-    }
-    // The prompt's one sequence may sample on its own; beams take their step together or not at all.
-    if (live == 1 && !group.forked)
-      lockstep_ready = true;
-    else if (lockstep_ready && live > tokens_left_)
-      return;
-  }
+  const bool ready = !group.lockstep || lockstep_ready(group);
+  // Beams take their step together or not at all.
+  if (group.lockstep && group.forked && ready && group.num_live() > tokens_left_) return;
   for (const auto& entry : group.sequences) {
     Sequence& sequence = *entry;
     if (sequence.state != SequenceState::resident) continue;
     std::int32_t count = sequence.num_missing();
-    if (count == 1 && !lockstep_ready) continue;
+    if (count == 1 && !ready) continue;
     if (count == 1) {
       count = std::min(count, tokens_left_);
     } else {
-      if (!lockstep_ready) --count;
-      const std::int32_t left = std::min(tokens_left_, prefill_left_);
+      if (!ready) --count;
+      const std::int32_t left = siblings == Siblings::wait ? tokens_left_ : prefill_left(position);
       if (!config_.enable_chunked_prefill && count > left) continue;
       count = std::min(count, left);
     }
@@ -172,6 +168,14 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
         return;
     }
   }
+}
+
+// The prompt's one sequence may sample on its own; beams wait until all of them have caught up.
+bool VllmScheduler::lockstep_ready(const SequenceGroup& group) const {
+  return !group.forked || std::ranges::all_of(group.sequences, [](const auto& sequence) {
+    return sequence->finished() ||
+           (sequence->state == SequenceState::resident && sequence->num_missing() == 1);
+  });
 }
 
 VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence) {
@@ -261,7 +265,7 @@ void VllmScheduler::admit() {
     num_seqs += group->num_reserved();
   }
   if (!resume_swapped(num_seqs)) return;
-  while (!waiting_.empty() && tokens_left_ > 0 && prefill_left_ > 0) {
+  while (!waiting_.empty() && tokens_left_ > 0) {
     SequenceGroup& group = **waiting_.begin();
     if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
     if (!try_admit(group)) return;
@@ -278,6 +282,8 @@ void VllmScheduler::run_now(SequenceGroup& group) {
   const std::size_t position = static_cast<std::size_t>(place - running_.begin());
   running_.insert(place, &group);
   schedule_group(position, Siblings::wait);  // whoever they might displace is in the batch already
+  // A gang whose leader was all in the prefix cache has nothing to compute before its siblings are back.
+  if (batch_.empty()) schedule_group(position, Siblings::resume);
 }
 
 bool VllmScheduler::try_admit(SequenceGroup& group) {
@@ -299,8 +305,7 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   leader.num_computed_tokens = cached;
   const std::int64_t needed = kv_.blocks_to_grow(leader.id, leader.num_tokens());
   const bool fits = needed + margin <= kv_.num_free_blocks();
-  const bool in_budget =
-      config_.enable_chunked_prefill || leader.num_missing() <= std::min(tokens_left_, prefill_left_);
+  const bool in_budget = config_.enable_chunked_prefill || leader.num_missing() <= tokens_left_;
   if (!fits || !in_budget) {
     CHECK(fits || !alone);
     if (!fits)

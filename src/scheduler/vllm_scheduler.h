@@ -43,6 +43,7 @@ class VllmScheduler final : public Scheduler {
   enum class Siblings { wait, resume };
   enum class Room { ok, group_preempted, sequence_parked };
 
+  std::int32_t prefill_left(std::size_t position) const;
   void schedule_group(std::size_t position, Siblings siblings);
   // Puts `count` tokens of the sequence into the batch.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count);
@@ -57,6 +58,7 @@ class VllmScheduler final : public Scheduler {
   bool try_admit(SequenceGroup& group);
   void preempt(SequenceGroup& group);
   void settle(SequenceGroup& group);  // after sequences of it have finished
+  bool lockstep_ready(const SequenceGroup& group) const;
   bool has_parked(const SequenceGroup& group) const;
 
   const SchedulerConfig config_;
@@ -69,8 +71,7 @@ class VllmScheduler final : public Scheduler {
   ScheduledBatch batch_;
   std::vector<ScheduledRef> refs_;
   std::vector<SequenceGroup*> preempted_;
-  std::int32_t tokens_left_ = 0;   // of the budget
-  std::int32_t prefill_left_ = 0;  // the same, less what the decodes of this step will take
+  std::int32_t tokens_left_ = 0;  // of the budget
   bool in_flight_ = false;
   PreemptionCosts costs_;
   std::int64_t num_preemptions_ = 0, num_swap_preemptions_ = 0;

@@ -1,0 +1,119 @@
+#pragma once
+// For tests: an engine core on the fake model, and a sink that checks the form of what it gets.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/strings.h"
+#include "engine/engine_core.h"
+#include "engine/fake_model_runner.h"
+#include "kv_cache/paged_kv_manager.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda::fake {
+
+class ManualClock final : public Clock {
+ public:
+  TimeNs now() const override { return time; }
+  TimeNs time = 1;
+};
+
+// Collects a request's outputs and checks their form as they come.
+class Collector final : public OutputSink {
+ public:
+  struct Choice {
+    std::vector<TokenId> tokens;
+    std::vector<float> logprobs;
+    double cumulative_logprob = 0;
+    std::optional<FinishReason> reason;
+  };
+  void on_output(RequestOutput output) override {
+    EXPECT_FALSE(finished) << "output after the last one";
+    for (const SequenceDelta& delta : output.deltas) {
+      Choice& choice = choices[delta.index];
+      EXPECT_FALSE(choice.reason.has_value()) << "tokens after the end of choice " << delta.index;
+      choice.tokens.insert(choice.tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
+      for (const TokenLogprobs& entry : delta.logprobs) choice.logprobs.push_back(entry.chosen.logprob);
+      choice.cumulative_logprob = delta.cumulative_logprob;
+      choice.reason = delta.finish_reason;
+    }
+    if (!output.prompt_logprobs.empty()) {
+      EXPECT_TRUE(prompt_logprobs.empty()) << "prompt log-probabilities told twice";
+      prompt_logprobs = output.prompt_logprobs;
+    }
+    num_cached_tokens = output.num_cached_tokens;
+    finished = output.finished;
+    error = output.error;
+    ++num_outputs;
+  }
+  std::map<std::int32_t, Choice> choices;
+  std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+  std::int32_t num_cached_tokens = 0;
+  std::int64_t num_outputs = 0;
+  bool finished = false;
+  Status error;
+};
+
+struct Options {
+  EngineConfig engine{.max_model_len = 64,
+                      .max_num_seqs = 8,
+                      .max_num_batched_tokens = 64,
+                      .block_size = 4,
+                      .vocab_size = fake::kVocabulary,
+                      .log_stats = false};
+  std::int32_t num_blocks = 64;
+  std::int32_t num_swap_blocks = 0;
+};
+
+struct Rig {
+  explicit Rig(const Options& options) {
+    auto kv = std::make_unique<PagedKvManager>(
+        PagedKvConfig{.block_size = options.engine.block_size,
+                      .num_blocks = options.num_blocks,
+                      .num_swap_blocks = options.num_swap_blocks,
+                      .enable_prefix_caching = options.engine.enable_prefix_caching,
+                      .model_id = "fake",
+                      .verify_hits = true});
+    auto scheduler = std::make_unique<VllmScheduler>(options.engine.scheduler_config(), *kv);
+    auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
+                                                         options.num_swap_blocks);
+    runner = owned.get();
+    core = std::make_unique<EngineCore>(
+        options.engine, EngineParts{std::move(kv), std::move(scheduler), std::move(owned)}, clock, metrics);
+  }
+  std::shared_ptr<Collector> submit(Request request) {
+    auto sink = std::make_shared<Collector>();
+    const Status status = core->submit(std::move(request), sink);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return sink;
+  }
+  bool step() {
+    clock.time += 1'000'000;
+    const bool ran = core->step();
+    core->check_invariants();
+    return ran;
+  }
+  std::int64_t run_all() {
+    std::int64_t steps = 0;
+    while (step()) ++steps;
+    EXPECT_TRUE(core->idle());
+    return steps;
+  }
+  ManualClock clock;
+  MetricsRegistry metrics;
+  fake::FakeModelRunner* runner = nullptr;
+  std::unique_ptr<EngineCore> core;
+};
+
+inline Request make_request(std::uint64_t id, std::vector<TokenId> prompt, std::int32_t max_tokens) {
+  Request request;
+  request.id = RequestId{id};
+  request.prompt_token_ids = std::move(prompt);
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  request.sampling.eos_token_ids = {fake::kEos};
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
+}  // namespace pagoda::fake
