@@ -7,6 +7,7 @@
 #include "api/json.h"
 #include "api/prompt_limits.h"
 #include "base/strings.h"
+#include "text/chat_prompt.h"
 
 namespace pagoda {
 namespace {
@@ -20,24 +21,7 @@ constexpr std::size_t kNoLimit = std::size_t{1} << 30;  // the body's size bound
 
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
-// What a template may rely on; chat_template_kwargs must not shadow it.
-constexpr std::array<std::string_view, 14> kReserved = {"messages",
-                                                        "tools",
-                                                        "documents",
-                                                        "add_generation_prompt",
-                                                        "continue_final_message",
-                                                        "bos_token",
-                                                        "eos_token",
-                                                        "tokenize",
-                                                        "chat_template",
-                                                        "raise_exception",
-                                                        "strftime_now",
-                                                        "tokenizer",
-                                                        "conversation",
-                                                        "return_dict"};
-
-// The text of `content`: a string, or a list of text parts joined by newlines. Null is allowed where
-// `optional` says so.
+// `content` as it came, checked: a string, or a list of text parts. Null is allowed where `optional` says so.
 json::value read_content(FieldReader& message, bool optional) {
   const json::value* content = message.raw("content");
   if (content == nullptr) {
@@ -50,7 +34,6 @@ json::value read_content(FieldReader& message, bool optional) {
     message.fail("content", "must be a string or a list of text parts");
     return nullptr;
   }
-  std::string joined;
   for (std::size_t i = 0; i < parts->size(); ++i) {
     const std::string path = concat("content.", i);
     const json::object* part = (*parts)[i].if_object();
@@ -73,10 +56,8 @@ json::value read_content(FieldReader& message, bool optional) {
       message.fail(reader.status());
       return nullptr;
     }
-    if (i > 0) joined.push_back('\n');
-    joined.append(*text);
   }
-  return json::string(joined);
+  return *parts;
 }
 
 // OpenAI sends a call's arguments as JSON text; templates expect the object.
@@ -195,61 +176,37 @@ json::value read_tools(FieldReader& fields) {
   return shown ? json::value(*tools) : json::value(nullptr);
 }
 
-void add_template_kwargs(FieldReader& fields, json::object& context) {
-  const json::object* kwargs = fields.object("chat_template_kwargs");
-  if (kwargs == nullptr) return;
-  for (const auto& entry : *kwargs) {
-    const std::string_view name(entry.key().data(), entry.key().size());
-    if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end())
-      return fields.fail(concat("chat_template_kwargs.", name), "is a reserved name");
-    context[entry.key()] = entry.value();
+// What an answer that goes on with the last message repeats first, where `echo` asks for it.
+std::string text_of_last(const json::array& messages) {
+  const json::value& content = messages.back().as_object().at("content");
+  if (content.is_string()) return std::string(content.as_string());
+  std::string joined;
+  if (const json::array* parts = content.if_array()) {
+    for (const json::value& part : *parts) {
+      if (&part != parts->data()) joined.push_back('\n');
+      joined.append(part.at("text").as_string());
+    }
   }
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-// Cuts `prompt` right after the last message's content, as transformers does: the model goes on there.
-bool cut_after(RenderedPrompt& prompt, std::string_view content) {
-  std::string_view wanted = content;
-  std::size_t at = prompt.text.rfind(wanted);
-  if (at == std::string::npos) {  // a template may have trimmed it
-    wanted = trimmed(content);
-    at = prompt.text.rfind(wanted);
-  }
-  if (at == std::string::npos) return false;
-  prompt.text.resize(at + wanted.size());
-  std::erase_if(prompt.user_ranges,
-                [&](const ByteRange& range) { return range.begin >= prompt.text.size(); });
-  for (ByteRange& range : prompt.user_ranges) range.end = std::min(range.end, prompt.text.size());
-  return true;
+  return joined;
 }
 
 }  // namespace
 
 ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   ChatPrompt result;
-  json::object context;
-  context["messages"] = read_messages(fields);
-  context["tools"] = read_tools(fields);
-  context["documents"] = nullptr;
-  if (const json::array* documents = fields.array("documents", kMaxMessages))
-    context["documents"] = *documents;
-  const bool continued = fields.boolean("continue_final_message").value_or(false);
-  const bool generation_prompt = fields.boolean("add_generation_prompt").value_or(!continued);
-  if (continued && generation_prompt)
-    fields.fail("continue_final_message", "and 'add_generation_prompt' cannot both be true");
-  context["add_generation_prompt"] = generation_prompt;
+  ChatInput input;
+  input.messages = read_messages(fields);
+  input.tools = read_tools(fields);
+  if (const json::array* documents = fields.array("documents", kMaxMessages)) input.documents = *documents;
+  input.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  input.add_generation_prompt =
+      fields.boolean("add_generation_prompt").value_or(!input.continue_final_message);
   const auto token_text = [&](TokenId id) {
     return id < 0 ? std::string() : api.tokenizer->token_string(id);
   };
-  context["bos_token"] = token_text(api.tokenizer->bos());
-  context["eos_token"] = token_text(api.tokenizer->eos());
-  add_template_kwargs(fields, context);
+  input.bos_token = token_text(api.tokenizer->bos());
+  input.eos_token = token_text(api.tokenizer->eos());
+  if (const json::object* kwargs = fields.object("chat_template_kwargs")) input.template_kwargs = *kwargs;
   const std::optional<std::string> own_template = fields.string("chat_template", kMaxTemplateBytes);
   if (own_template && !api.allow_request_chat_template)
     fields.fail("chat_template", "is not accepted from requests by this server");
@@ -266,24 +223,11 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
     }
     chat_template = &parsed.emplace(std::move(*from_request));
   }
-  if (chat_template == nullptr) {
-    fields.fail("messages", "need a chat template, and this model has none; use /v1/completions");
-    return result;
-  }
-
-  Result<RenderedPrompt> prompt = chat_template->render(context);
+  if (input.continue_final_message) result.continued = text_of_last(input.messages);
+  const Result<RenderedPrompt> prompt = render_chat(chat_template, std::move(input));
   if (!prompt) {
-    fields.fail("messages", concat("cannot be rendered by the chat template: ", prompt.error().message()));
+    fields.fail(prompt.error());
     return result;
-  }
-  if (continued) {
-    const json::object& last = context["messages"].as_array().back().as_object();
-    const json::value& content = last.at("content");
-    if (content.is_string()) result.continued.assign(content.as_string().data(), content.as_string().size());
-    if (result.continued.empty() || !cut_after(*prompt, result.continued)) {
-      fields.fail("continue_final_message", "needs a last message with a content that the template shows");
-      return result;
-    }
   }
   if (exceeds_byte_bound(api, prompt->text.size())) {
     fields.fail(

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 16> kReserved = {
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Status bad_field(std::string param, std::string_view what) {
-  std::string message = concat("'", param, "' ", what);
+  std::string message = concat("'", param, "' ", what, ".");
   return invalid_argument(std::move(message)).with_param(std::move(param));
 }
 

@@ -63,9 +63,9 @@ TEST(ChatPrompt, RefusesWhatIsNotText) {
   EXPECT_EQ(
       prompt_of(kPlain, input(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])")),
       "messages.0.content.0.type: 'messages.0.content.0.type' is 'image_url', but this model takes text "
-      "only");
+      "only.");
   EXPECT_EQ(prompt_of(kPlain, input(R"([{"role": "user", "content": ["a"]}])")),
-            "messages.0.content.0: 'messages.0.content.0' must be an object with a type");
+            "messages.0.content.0: 'messages.0.content.0' must be an object with a type.");
 }
 
 TEST(ChatPrompt, ContinuesTheLastMessage) {
@@ -74,7 +74,7 @@ TEST(ChatPrompt, ContinuesTheLastMessage) {
   in.continue_final_message = true;
   EXPECT_EQ(
       prompt_of(kPlain, in),
-      "continue_final_message: 'continue_final_message' and 'add_generation_prompt' cannot both be true");
+      "continue_final_message: 'continue_final_message' and 'add_generation_prompt' cannot both be true.");
   in.add_generation_prompt = false;
   EXPECT_EQ(prompt_of(kPlain, in), "[user]x[assistant]Once upon a ");
   EXPECT_EQ(prompt_of(kTrims, in), "[user]x</s>[assistant]Once upon a");
@@ -101,7 +101,7 @@ TEST(ChatPrompt, PassesKwargsButNoReservedNames) {
   EXPECT_EQ(prompt_of("{{ enable_thinking }}{{ tools is none }}", in), "FalseTrue");
   in.template_kwargs["messages"] = json::array();
   EXPECT_EQ(prompt_of(kPlain, in),
-            "chat_template_kwargs.messages: 'chat_template_kwargs.messages' is a reserved name");
+            "chat_template_kwargs.messages: 'chat_template_kwargs.messages' is a reserved name.");
 }
 
 TEST(ChatPrompt, GivesReasoningUnderTheNamesTemplatesRead) {
