@@ -1,0 +1,85 @@
+#pragma once
+// ReservedKvManager: the memory manager of the systems before PagedAttention: every sequence has one
+// contiguous region, reserved whole before it starts, from a buddy allocator. Nothing is shared: a fork
+// copies. To the model runner a region is a block table of consecutive ids.
+// Not the paged manager: a sequence must be reserve()d before it grows, which only schedulers that admit
+// whole reservations (scheduler/orca_scheduler.h) do; there is no prefix cache and no swapping.
+// Invariants: regions do not overlap; a sequence never outgrows its region.
+// Source: PagedAttention (SOSP'23) §3.1, Fig. 2, and §6.1's Orca (Oracle, Pow2, Max).
+// Threads: none; owned by the engine thread.
+#include <unordered_map>
+
+#include "kv_cache/buddy_allocator.h"
+#include "kv_cache/kv_manager.h"
+
+namespace pagoda {
+
+enum class Reservation : std::uint8_t {
+  oracle,  // prompt + true output
+  pow2,    // prompt + the output's next power of two: at most twice too much
+  max,     // the longest that the model allows
+};
+
+struct ReservedKvConfig {
+  std::int32_t block_size = 16;
+  std::int32_t num_blocks = 0;     // > 0
+  std::int32_t max_model_len = 0;  // tokens of one sequence
+  Reservation reservation = Reservation::oracle;
+};
+
+class ReservedKvManager final : public KvManager {
+ public:
+  explicit ReservedKvManager(const ReservedKvConfig& config);
+
+  // Reserves a region for `id` and `num_forks` more that fork() will take; false, with nothing changed,
+  // when there is no room. The sequence's prompt has `num_prompt` tokens, and it will reach `num_tokens`.
+  [[nodiscard]] bool reserve(SequenceId id, std::int32_t num_prompt, std::int32_t num_tokens,
+                             std::int32_t num_forks);
+  // Whether that could work with nothing else there. Safe from any thread.
+  bool can_ever_reserve(std::int32_t num_prompt, std::int32_t num_tokens, std::int32_t num_forks) const;
+  // The sequence has ended, and keeps its region.
+  void retire(SequenceId id);
+
+  std::int32_t block_size() const override { return config_.block_size; }
+  std::int64_t num_blocks() const override { return config_.num_blocks; }
+  std::int64_t num_free_blocks() const override { return buddies_.num_free(); }
+  std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
+                            bool allow_cache) override;
+  [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
+  void fork(SequenceId parent, SequenceId child) override;
+  std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
+  void free(SequenceId id) override;
+  std::span<const BlockId> block_table(SequenceId id) const override;
+  std::int64_t blocks_to_grow(SequenceId, std::int32_t) const override { return 0; }
+  std::int64_t blocks_owned_by(std::span<const SequenceId> ids) const override;
+  Fit fit(std::int64_t num_tokens) const override;
+  KvUsage usage() const override;
+  PrefixCacheStats prefix_cache_stats() const override { return {}; }
+  void clear_prefix_cache() override {}
+  void check_invariants() const override;
+
+ private:
+  struct Region {
+    std::vector<BlockId> blocks;  // those reserved; the rest up to a power of two is nobody's
+    std::int32_t num_tokens = 0;  // there is room for so many, as far as asked for
+    std::int32_t num_computed = 0;
+    std::int32_t num_expected = 0;  // tokens that it will reach
+    bool retired = false;
+    std::vector<std::int32_t> for_forks;  // first blocks of regions of the same size
+  };
+  Region& at(SequenceId id);
+  const Region& at(SequenceId id) const;
+  std::int32_t blocks_for(std::int32_t num_tokens) const;
+  std::int32_t blocks_to_reserve(std::int32_t num_prompt, std::int32_t num_tokens) const;
+  static std::vector<BlockId> consecutive(std::int32_t first, std::size_t count);
+
+  const ReservedKvConfig config_;
+  BuddyAllocator buddies_;
+  std::unordered_map<SequenceId, Region> regions_;
+  // Of forks since the last step; run before anything in the next step is written.
+  std::vector<BlockCopy> fork_copies_;
+  bool refused_ = false;  // the latest reservation: what is free is of no use
+};
+
+}  // namespace pagoda
