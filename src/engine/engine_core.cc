@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -196,7 +197,7 @@ void EngineCore::publish(RequestState& state, std::span<Change> changes, TimeNs 
   // complete() goes by the list's size: keep that.
   if (!state.told_prompt_logprobs) group.prompt_logprobs.resize(output.prompt_logprobs.size());
   state.told_prompt_logprobs = true;
-  state.sink->on_output(std::move(output));
+  deliver(state.sink, std::move(output));
 }
 
 void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now) {
@@ -218,9 +219,21 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
   ++num_finished_;
   metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
-  const std::shared_ptr<OutputSink> sink = std::move(state.sink);
+  std::shared_ptr<OutputSink> sink = std::move(state.sink);
   requests_.erase(output.id);  // `state` is gone; the request's memory with it
-  sink->on_output(std::move(output));
+  deliver(std::move(sink), std::move(output));
+}
+
+void EngineCore::deliver(std::shared_ptr<OutputSink> sink, RequestOutput output) {
+  if (parts_.scheduler->answers_together()) {
+    held_.push_back({std::move(sink), std::move(output)});
+  } else {
+    sink->on_output(std::move(output));
+  }
+}
+
+void EngineCore::flush_held() {
+  for (Held& held : std::exchange(held_, {})) held.sink->on_output(std::move(held.output));
 }
 
 void EngineCore::abort(RequestId id) {
@@ -279,7 +292,9 @@ void EngineCore::fail_all(const Status& error) {
 }
 
 void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
-  metrics_.on_step(parts_.scheduler->counts(), *parts_.kv, num_batched_tokens);
+  const SchedulerCounts counts = parts_.scheduler->counts();
+  if (!held_.empty() && counts.running_groups == 0) flush_held();
+  metrics_.on_step(counts, *parts_.kv, num_batched_tokens);
 }
 
 void EngineCore::check_invariants() const {
@@ -287,6 +302,7 @@ void EngineCore::check_invariants() const {
   const SchedulerCounts counts = parts_.scheduler->counts();
   CHECK(counts.waiting_groups + counts.running_groups + counts.swapped_groups == num_requests());
   if (requests_.empty()) {
+    CHECK(held_.empty());
     CHECK(parts_.kv->num_free_blocks() == parts_.kv->num_blocks());
     CHECK(parts_.kv->num_free_swap_blocks() == parts_.kv->num_swap_blocks());
   }

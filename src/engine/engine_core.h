@@ -72,6 +72,8 @@ class EngineCore {
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
   void publish(RequestState& state, std::span<Change> changes, TimeNs now);
+  void deliver(std::shared_ptr<OutputSink> sink, RequestOutput output);
+  void flush_held();
   void note_started(RequestState& state, TimeNs now);
   void send_last(RequestState& state, RequestOutput output, TimeNs now);
   void update_gauges(std::int32_t num_batched_tokens);
@@ -96,6 +98,13 @@ class EngineCore {
     std::size_t begin, end;
   };
   std::vector<Part> touched_;
+
+  // Under a scheduler that gives answers out together: what waits for the batch's end, in order.
+  struct Held {
+    std::shared_ptr<OutputSink> sink;
+    RequestOutput output;
+  };
+  std::vector<Held> held_;
 };
 
 }  // namespace pagoda

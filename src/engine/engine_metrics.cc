@@ -37,6 +37,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       swap_preemptions_(r.counter("num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
       swapped_out_(r.counter("swapped_out_blocks", "KV blocks copied to the swap space.")),
       swapped_in_(r.counter("swapped_in_blocks", "KV blocks copied back from the swap space.")),
+      padded_(r.counter("padded_tokens", "Tokens that padded batches would have computed for nothing.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(
           r.counter("prompt_tokens_cached", "Number of prompt tokens taken from the prefix cache.")),
@@ -107,6 +108,7 @@ void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
   add(swap_preemptions_, counts.preemptions_by_swap, seen_.preemptions_by_swap);
   add(swapped_out_, counts.blocks_swapped_out, seen_.blocks_swapped_out);
   add(swapped_in_, counts.blocks_swapped_in, seen_.blocks_swapped_in);
+  add(padded_, counts.padded_tokens, seen_.padded_tokens);
   seen_ = counts;
   const PrefixCacheStats cache = kv.prefix_cache_stats();
   cache_queries_.add(static_cast<double>(cache.queries - seen_cache_.queries));

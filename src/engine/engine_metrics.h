@@ -32,7 +32,7 @@ class EngineMetrics {
 
  private:
   Gauge &running_, &waiting_, &swapped_, &kv_usage_, &swap_usage_;
-  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &prompt_tokens_,
+  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &padded_, &prompt_tokens_,
       &prompt_tokens_cached_, &generation_tokens_, &cache_queries_, &cache_hits_;
   Counter &success_stop_, &success_length_, &success_abort_, &success_error_;
   Histogram &first_token_, &inter_token_, &per_output_token_, &latency_, &queue_, &inference_, &prefill_,

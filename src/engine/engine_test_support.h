@@ -8,6 +8,7 @@
 #include "engine/engine_core.h"
 #include "engine/fake_model_runner.h"
 #include "kv_cache/paged_kv_manager.h"
+#include "scheduler/fastertransformer_scheduler.h"
 #include "scheduler/vllm_scheduler.h"
 
 namespace pagoda::fake {
@@ -54,6 +55,8 @@ class Collector final : public OutputSink {
   Status error;
 };
 
+enum class Mode { vllm, orca, fastertransformer };
+
 struct Options {
   EngineConfig engine{.max_model_len = 64,
                       .max_num_seqs = 8,
@@ -63,23 +66,46 @@ struct Options {
                       .log_stats = false};
   std::int32_t num_blocks = 64;
   std::int32_t num_swap_blocks = 0;
+  Mode mode = Mode::vllm;
+  Reservation reservation = Reservation::oracle;
 };
 
-struct Rig {
-  explicit Rig(const Options& options) {
-    auto kv = std::make_unique<PagedKvManager>(
+// The scheduler borrows the manager.
+inline EngineParts make_parts(const Options& options) {
+  EngineParts parts;
+  const SchedulerConfig config = options.engine.scheduler_config();
+  if (options.mode == Mode::vllm) {
+    parts.kv = std::make_unique<PagedKvManager>(
         PagedKvConfig{.block_size = options.engine.block_size,
                       .num_blocks = options.num_blocks,
                       .num_swap_blocks = options.num_swap_blocks,
                       .enable_prefix_caching = options.engine.enable_prefix_caching,
                       .model_id = "fake",
                       .verify_hits = true});
-    auto scheduler = std::make_unique<VllmScheduler>(options.engine.scheduler_config(), *kv);
+    parts.scheduler = std::make_unique<VllmScheduler>(config, *parts.kv);
+    return parts;
+  }
+  auto kv =
+      std::make_unique<ReservedKvManager>(ReservedKvConfig{.block_size = options.engine.block_size,
+                                                           .num_blocks = options.num_blocks,
+                                                           .max_model_len = options.engine.max_model_len,
+                                                           .reservation = options.reservation});
+  if (options.mode == Mode::orca)
+    parts.scheduler = std::make_unique<OrcaScheduler>(config, *kv);
+  else
+    parts.scheduler = std::make_unique<FasterTransformerScheduler>(config, *kv);
+  parts.kv = std::move(kv);
+  return parts;
+}
+
+struct Rig {
+  explicit Rig(const Options& options) {
+    EngineParts parts = make_parts(options);
     auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
                                                          options.num_swap_blocks);
     runner = owned.get();
-    core = std::make_unique<EngineCore>(
-        options.engine, EngineParts{std::move(kv), std::move(scheduler), std::move(owned)}, clock, metrics);
+    parts.runner = std::move(owned);
+    core = std::make_unique<EngineCore>(options.engine, std::move(parts), clock, metrics);
   }
   std::shared_ptr<Collector> submit(Request request) {
     auto sink = std::make_shared<Collector>();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/strings.h"
 
 namespace pagoda {
 
@@ -48,6 +49,26 @@ void apply_change(Change& change, KvManager& kv) {
       }
       break;
   }
+}
+
+Status check_lengths(const Request& request, std::int32_t width, const SchedulerConfig& config) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt_token_ids.size());
+  const SamplingParams& sampling = request.sampling;
+  if (prompt == 0) return invalid_argument("The prompt is empty.").with_param("prompt");
+  if (prompt + (sampling.max_tokens > 0 ? 1 : 0) > config.max_model_len) {
+    return invalid_argument(concat("This model's maximum context length is ", config.max_model_len,
+                                   " tokens. However, your prompt has ", prompt,
+                                   " tokens, which leaves no room for an answer."))
+        .with_param("prompt")
+        .with_reason("context_length_exceeded");
+  }
+  if (width > config.max_num_seqs) {
+    const char* const name = sampling.best_of > sampling.n ? "best_of" : "n";
+    return invalid_argument(concat(name, " = ", width, " sequences can never run together: max_num_seqs is ",
+                                   config.max_num_seqs, "."))
+        .with_param(name);
+  }
+  return ok_status();
 }
 
 std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len) {

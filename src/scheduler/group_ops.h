@@ -3,9 +3,10 @@
 // data and on the KV manager, and the checks that depend on the request alone.
 #include <span>
 
+#include "base/status.h"
 #include "kv_cache/kv_manager.h"
 #include "request/changes.h"
-#include "scheduler/scheduled_batch.h"
+#include "scheduler/scheduler.h"
 
 namespace pagoda {
 
@@ -16,6 +17,10 @@ void apply_change(Change& change, KvManager& kv);
 void release_kv(Sequence& sequence, KvManager& kv);
 
 void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv);
+
+// invalid_argument, naming the limit: the prompt leaves no room for an answer, or `width` sequences (sampled
+// ones) are too many.
+Status check_lengths(const Request& request, std::int32_t width, const SchedulerConfig& config);
 
 // Tokens a sequence of this request can reach.
 std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len);

@@ -52,6 +52,8 @@ struct SchedulerCounts {
   std::int64_t preemptions = 0;
   std::int64_t preemptions_by_swap = 0;  // of these
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
+  std::int64_t padded_tokens =
+      0;  // what batches padded to their longest member would have computed for nothing
 };
 
 class Scheduler {
@@ -82,6 +84,9 @@ class Scheduler {
 
   // What the choice of PreemptionMode::automatic goes by.
   virtual void set_preemption_costs(const PreemptionCosts&) {}
+
+  // Answers are kept back until nothing runs (FasterTransformer's batches end together).
+  virtual bool answers_together() const { return false; }
 
   virtual SchedulerCounts counts() const = 0;
   virtual void check_invariants() const = 0;

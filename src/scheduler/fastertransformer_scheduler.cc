@@ -1,0 +1,35 @@
+#include "scheduler/fastertransformer_scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace pagoda {
+
+void FasterTransformerScheduler::release(Sequence& sequence) {
+  kv_.retire(sequence.id);
+  retired_.push_back(sequence.id);
+  sequence.state = SequenceState::parked;
+  sequence.num_computed_tokens = 0;
+}
+
+void FasterTransformerScheduler::on_scheduled() {
+  std::size_t longest = 0;
+  for (const ScheduledSequence& sequence : batch_.sequences)
+    longest = std::max(longest, sequence.tokens.size());
+  const std::size_t rows = batch_.sequences.size() + retired_.size();
+  num_padded_ += static_cast<std::int64_t>(rows * longest) - batch_.num_tokens;
+}
+
+void FasterTransformerScheduler::on_settled() {
+  if (!running_.empty()) return;
+  for (const SequenceId id : retired_) kv_.free(id);
+  retired_.clear();
+}
+
+void FasterTransformerScheduler::check_invariants() const {
+  OrcaScheduler::check_invariants();
+  CHECK(!running_.empty() || retired_.empty());
+}
+
+}  // namespace pagoda

@@ -1,0 +1,27 @@
+#pragma once
+// FasterTransformerScheduler: the paper's second baseline, request-level batches. Takes the earliest
+// requests that fit, runs them until the last one has ended, and only then frees their memory, gives the
+// answers out, and takes the next. Padding to the longest member is counted, not computed: our runner has
+// no need of it.
+// Source: PagedAttention (SOSP'23) §6.1, FasterTransformer with a dynamic-batching scheduler.
+// Threads: none; owned by the engine thread. validate() alone is safe from any thread.
+#include "scheduler/orca_scheduler.h"
+
+namespace pagoda {
+
+class FasterTransformerScheduler final : public OrcaScheduler {
+ public:
+  using OrcaScheduler::OrcaScheduler;
+  bool answers_together() const override { return true; }
+  void check_invariants() const override;
+
+ private:
+  bool may_admit() const override { return running_.empty(); }
+  void release(Sequence& sequence) override;
+  void on_scheduled() override;
+  void on_settled() override;
+
+  std::vector<SequenceId> retired_;  // ended, of the running batch
+};
+
+}  // namespace pagoda
