@@ -25,6 +25,7 @@
 #include "cli/suggest.h"
 #include "cli/tokenize_command.h"
 #include "cli/vllm_flags.h"
+#include "loader/mapped_file.h"
 
 namespace pagoda {
 namespace {
@@ -245,6 +246,8 @@ std::string describe_unexpected(const CLI::App& app) {
 }  // namespace
 
 int run_cli(int argc, char** argv) {
+  // A model file that shrinks while it is mapped ends the program with a sentence, not a signal.
+  install_sigbus_handler();
   Action action;
   CLI::App app(
       "Serves large language models from a paged KV cache. Flags of a command: pagoda COMMAND --help",
