@@ -72,7 +72,8 @@ void linear(const KernelContext& context, const PackedLinear& weight, const floa
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
   if (dtype == "float32") return LinearType::float32;
   if (dtype == "bfloat16") return LinearType::bfloat16;
-  if (dtype == "int8") return LinearType::int8;
+  // What is quantised already keeps the file's values; rounding them once more would only lose.
+  if (dtype == "int8") return is_quantized(stored) ? LinearType::grouped : LinearType::int8;
   if (dtype != "auto") {
     return invalid_argument(
         concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16 or int8"));

@@ -53,6 +53,7 @@ void linear(const KernelContext& context, const PackedLinear& weight, const floa
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, grouped for quantised ones.
+// int8: grouped for quantised ones too, whose values would only lose by another rounding.
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
 
 }  // namespace pagoda

@@ -251,6 +251,15 @@ void round_row(const float* x, std::int64_t k, std::byte* out, std::int64_t pair
   }
 }
 
+void half_to_floats(const void* x, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; i += 16)
+    store(out + i, load_half(static_cast<const std::byte*>(x) + 2 * i));
+}
+void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out) {
+  for (std::int64_t i = 0; i < n; i += 16)
+    store_bf16(out + i, n - i >= 16 ? load(x + i) : load_n(x + i, n - i));
+}
+
 constexpr LinearKernels kLinearKernels = {
     .f32 = run_tile<F32Kernel>,
     .bf16 = run_tile<Bf16Kernel>,
@@ -265,6 +274,8 @@ constexpr LinearKernels kLinearKernels = {
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),
+    .half_to_floats = half_to_floats,
+    .floats_to_bf16 = floats_to_bf16,
 };
 
 }  // namespace

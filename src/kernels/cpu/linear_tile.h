@@ -62,6 +62,9 @@ struct LinearKernels {
   // padded with zero.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step);
   std::int64_t bf16_bytes;  // of one element that round_row writes
+  // Rows of plain weights, for packing; written up to the next multiple of 16.
+  void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
+  void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
 };
 
 const LinearKernels& linear_kernels_avx512();

@@ -184,16 +184,36 @@ void pack_decoded(const Strip& s, PackedFormat format) {
   }
 }
 
-// From any type by way of floats.
-void pack_floats(const Strip& s, PackedFormat format, float* row) {
+// One row as bf16, at `out` with room for k rounded up to 16; an odd k gets a zero behind it.
+const std::uint16_t* bf16_row(const LinearKernels& kernels, const Strip& s, std::int64_t c, float* row,
+                              std::uint16_t* out) {
+  if (s.view->dtype == DType::bf16) {
+    std::memcpy(out, s.row(c), static_cast<std::size_t>(s.k) * 2);
+  } else {
+    kernels.floats_to_bf16(row, s.k, out);
+  }
+  if (s.k % 2 != 0) out[s.k] = 0;
+  return out;
+}
+
+// From any type by way of floats; `scratch` holds two rows of floats.
+void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat format, std::byte* scratch) {
+  auto* row = reinterpret_cast<float*>(scratch);
+  auto* narrow = reinterpret_cast<std::uint16_t*>(row + round_up(s.k, 16));
   for (std::int64_t c = 0; c < s.rows; ++c) {
-    dequantize(s.view->dtype, reinterpret_cast<const std::byte*>(s.row(c)), s.k, row);
+    if (s.view->dtype == DType::f16) {
+      // By way of a copy: the vectors read up to the next multiple of 16, and the file may end there.
+      std::memcpy(narrow, s.row(c), static_cast<std::size_t>(s.k) * 2);
+      kernels.half_to_floats(narrow, s.k, row);
+    } else if (format != PackedFormat::bf16 || s.view->dtype != DType::bf16) {
+      dequantize(s.view->dtype, reinterpret_cast<const std::byte*>(s.row(c)), s.k, row);
+    }
     if (format == PackedFormat::f32) {
       for (std::int64_t k = 0; k < s.k; ++k) std::memcpy(s.out + (k * kStrip + c) * 4, row + k, 4);
     } else if (format == PackedFormat::bf16) {
-      for (std::int64_t k = 0; k < s.k; ++k) {
-        const std::uint16_t value = float_to_bfloat16(row[k]);
-        std::memcpy(s.out + k / 2 * 64 + c * 4 + k % 2 * 2, &value, 2);
+      const std::uint16_t* values = bf16_row(kernels, s, c, row, narrow);
+      for (std::int64_t pair = 0; pair < ceil_div(s.k, 2); ++pair) {
+        std::memcpy(s.out + pair * 64 + c * 4, values + 2 * pair, 4);
       }
     } else {
       Group group;
@@ -234,6 +254,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
     const TensorView& view = weights[i];
     const LinearSegment& segment = storage.segments[i];
     const bool grouped = storage.type == LinearType::grouped;
+    const LinearKernels& kernels = linear_kernels(context.level);
     for_ranges(context, ceil_div(segment.n, kStrip), 4, [&](std::int64_t first, std::int64_t last) {
       static thread_local Scratch scratch;
       for (std::int64_t strip = first; strip < last; ++strip) {
@@ -246,8 +267,8 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
         } else if (grouped && is_quantized(view.dtype)) {
           pack_decoded(s, segment.format);
         } else {
-          pack_floats(s, segment.format,
-                      reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(storage.k) * 4)));
+          pack_floats(kernels, s, segment.format,
+                      scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4));
         }
       }
     });
