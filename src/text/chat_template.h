@@ -17,7 +17,7 @@
 namespace pagoda {
 
 struct TemplateLimits {
-  std::int64_t max_steps = 1'000'000;
+  std::int64_t max_steps = 5'000'000;
   std::size_t max_output_bytes = std::size_t{4} << 20;
   std::int32_t max_depth = 100;  // macros and loops calling each other, and nested blocks
 };

@@ -78,7 +78,10 @@ void LoopContext::clear() {
 }
 
 Render::Render(const TemplateCode& code, const TemplateOptions& options)
-    : code_(code), options_(options), steps_left_(options.limits.max_steps) {}
+    : code_(code),
+      options_(options),
+      steps_left_(options.limits.max_steps),
+      bytes_left_(kWorkFactor * static_cast<std::int64_t>(options.limits.max_output_bytes)) {}
 
 Render::~Render() {
   for (const auto& object : mutables_) object->clear();

@@ -62,12 +62,16 @@ class Render {
   const TemplateOptions& options() const { return options_; }
 
   // The limits: every loop in the interpreter and in the filters counts its rounds here, and everything
-  // that makes or scans text its bytes.
+  // that makes or scans text its bytes, which also bounds the memory a render can hold.
   void step(std::int64_t count = 1) {
     steps_left_ -= count;
     if (steps_left_ < 0) out_of_steps();
   }
-  void work(std::size_t num_bytes) { step(1 + static_cast<std::int64_t>(num_bytes / kBytesPerStep)); }
+  void work(std::size_t num_bytes) {
+    step();
+    bytes_left_ -= static_cast<std::int64_t>(num_bytes);
+    if (bytes_left_ < 0) out_of_steps();
+  }
   void check_size(std::size_t num_bytes) const;   // of a string about to be made
   void check_count(std::size_t num_items) const;  // of a list about to be made
 
@@ -92,8 +96,8 @@ class Render {
   friend class LoopFilter;
   friend struct LoopContext;
   enum class Flow { normal, break_, continue_ };
-  static constexpr std::size_t kBytesPerStep = 256;
-  static constexpr int kDepthFactor = 20;  // levels of the syntax tree per level of max_depth
+  static constexpr std::int64_t kWorkFactor = 128;  // bytes of text handled per byte of output allowed
+  static constexpr int kDepthFactor = 20;           // levels of the syntax tree per level of max_depth
 
   class Depth {
    public:
@@ -155,6 +159,7 @@ class Render {
   const TemplateCode& code_;
   const TemplateOptions& options_;
   std::int64_t steps_left_;
+  std::int64_t bytes_left_;
   int depth_ = 0;
   int calls_ = 0;
   std::map<std::string, Value, std::less<>> context_;   // the caller's variables over the globals
