@@ -7,14 +7,41 @@
 
 #include "base/strings.h"
 #include "cli/load_tokenizer.h"
+#include "text/utf8.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
 
+// One line of JSON in ASCII: some readers take U+2028 and its like for the end of a line.
+std::string to_line(std::string_view key, std::string_view text) {
+  const std::string json = json::serialize(json::string_view(text.data(), text.size()));
+  std::string out = concat("{\"", key, "\": ");
+  for (std::size_t at = 0; at < json.size();) {
+    const char32_t c = next_code_point(json, at);
+    if (c < 0x7F) {
+      out += static_cast<char>(c);
+      continue;
+    }
+    const auto escape = [&](char32_t unit) {
+      char buffer[8];
+      out.append(buffer, static_cast<std::size_t>(
+                             std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(unit))));
+    };
+    if (c >= 0x10000) escape(0xD800 + ((c - 0x10000) >> 10));
+    escape(c >= 0x10000 ? 0xDC00 + (c & 0x3FF) : c);
+  }
+  return out + "}";
+}
+
+// File names and the like may hold any bytes.
 std::string error_line(std::string_view message) {
-  return json::serialize(json::object{{"error", json::string_view(message.data(), message.size())}});
+  std::string text;
+  Utf8LossyStream repair;
+  repair.push(message, text);
+  repair.finish(text);
+  return to_line("error", text);
 }
 
 std::string encode_line(const Tokenizer& tokenizer, const json::object& line, bool add_special_tokens) {
@@ -46,8 +73,7 @@ std::string decode_line(const Tokenizer& tokenizer, const json::object& line) {
     if (error || id < 0) return error_line("'ids' must be a list of token ids");
     ids.push_back(id);
   }
-  const std::string text = tokenizer.decode(ids, false);
-  return json::serialize(json::object{{"text", json::string_view(text.data(), text.size())}});
+  return to_line("text", tokenizer.decode(ids, false));
 }
 
 std::string answer(const Tokenizer& tokenizer, const TokenizeArgs& args, const std::string& line) {

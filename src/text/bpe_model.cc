@@ -1,8 +1,6 @@
 // Byte-pair encoding with ranked merges (GPT-2's and, over characters, that of converted SentencePiece
 // models).
 #include <array>
-#include <atomic>
-#include <cstring>
 #include <memory>
 
 #include "base/strings.h"
@@ -10,41 +8,17 @@
 #include "text/byte_level.h"
 #include "text/token_model.h"
 #include "text/utf8.h"
+#include "text/word_cache.h"
 
 namespace pagoda {
 namespace {
 
 constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
-// The ids of recent short words, one table per thread: half a megabyte, direct mapped.
-class WordCache {
- public:
-  struct Entry {
-    static constexpr std::size_t kMaxBytes = 26, kMaxIds = 6;
-    std::uint64_t owner = 0;  // number of the model; 0: empty
-    std::uint8_t num_bytes = 0, num_ids = 0;
-    char bytes[kMaxBytes] = {};
-    TokenId ids[kMaxIds] = {};
-  };
-  static Entry& entry(std::string_view word) {
-    thread_local std::unique_ptr<std::array<Entry, kSize>> table =
-        std::make_unique<std::array<Entry, kSize>>();
-    return (*table)[hash_bytes(word) % kSize];
-  }
-
- private:
-  static constexpr std::size_t kSize = 8192;
-};
-
-std::uint64_t next_model_number() {
-  static std::atomic<std::uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
 class Bpe final : public TokenModel {
  public:
   Bpe(const Vocabulary& vocabulary, BpeOptions options)
-      : vocabulary_(vocabulary), options_(std::move(options)), number_(next_model_number()) {
+      : vocabulary_(vocabulary), options_(std::move(options)), number_(WordCache::new_owner()) {
     byte_ids_.fill(-1);
     if (options_.byte_level) {
       for (std::size_t byte = 0; byte < 256; ++byte)
@@ -59,6 +33,7 @@ class Bpe final : public TokenModel {
     merges_.reserve(merges.size());
     const std::size_t prefix = options_.continuing_subword_prefix.size();
     std::string joined;
+    TokenId guess = 0;
     bool cuts = !options_.byte_level && prefix == 0 && options_.end_of_word_suffix.empty() &&
                 vocabulary_.find(kMetaspace).has_value();
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
@@ -68,13 +43,18 @@ class Bpe final : public TokenModel {
       if (left_id && right_id && right.size() >= prefix) {
         joined.assign(left);
         joined += right.substr(prefix);
-        joined_id = vocabulary_.find(joined);
+        // Most files list tokens in the order of their merges.
+        if (vocabulary_.token(guess) == joined)
+          joined_id = guess;
+        else
+          joined_id = vocabulary_.find(joined);
       }
       if (!joined_id) {
         if (options_.skip_bad_merges) continue;
         return corrupt_data(concat("tokenizer: merge ", rank, " ('", left, "' and '", right,
                                    "') is not spelled with tokens of the vocabulary"));
       }
+      guess = *joined_id + 1;
       if (vocabulary_.is_hidden(*joined_id)) continue;
       merges_.set(*left_id, *right_id, {static_cast<std::uint32_t>(rank), *joined_id});
       if (cuts && right.starts_with(kMetaspace) && !left.ends_with(kMetaspace)) cuts = false;
@@ -114,28 +94,19 @@ class Bpe final : public TokenModel {
 
  private:
   bool encode_word(std::string_view word, std::vector<TokenId>& ids) const {
-    if (word.size() > WordCache::Entry::kMaxBytes) {
+    if (word.size() > WordCache::kMaxBytes) {
       std::vector<TokenId> symbols;
       if (!merge_word(word, symbols)) return false;
       ids.insert(ids.end(), symbols.begin(), symbols.end());
       return true;
     }
-    WordCache::Entry& entry = WordCache::entry(word);
-    if (entry.owner == number_ && std::string_view(entry.bytes, entry.num_bytes) == word) {
-      ids.insert(ids.end(), entry.ids, entry.ids + entry.num_ids);
-      return true;
-    }
+    const WordCache cache(number_, word);
+    if (cache.get(ids)) return true;
     thread_local std::vector<TokenId> symbols;
     symbols.clear();
     if (!merge_word(word, symbols)) return false;
     ids.insert(ids.end(), symbols.begin(), symbols.end());
-    if (symbols.size() <= WordCache::Entry::kMaxIds) {
-      entry.owner = number_;
-      entry.num_bytes = static_cast<std::uint8_t>(word.size());
-      entry.num_ids = static_cast<std::uint8_t>(symbols.size());
-      std::memcpy(entry.bytes, word.data(), word.size());
-      std::copy(symbols.begin(), symbols.end(), entry.ids);
-    }
+    cache.put(symbols);
     return true;
   }
 

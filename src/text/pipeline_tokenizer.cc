@@ -51,8 +51,9 @@ class PipelineTokenizer::Encoding final : public PieceSink {
   // Whether a plain range reaches into [begin, end) of the original text.
   bool is_plain(std::size_t begin, std::size_t end) const {
     const auto& ranges = options_.plain_ranges;
-    const auto it = std::partition_point(ranges.begin(), ranges.end(),
-                                         [&](const ByteRange& range) { return range.end <= begin; });
+    auto it = std::partition_point(ranges.begin(), ranges.end(),
+                                   [&](const ByteRange& range) { return range.end <= begin; });
+    while (it != ranges.end() && it->begin < end && it->begin == it->end) ++it;  // empty ones hold nothing
     return it != ranges.end() && it->begin < end;
   }
 

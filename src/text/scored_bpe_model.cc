@@ -6,6 +6,7 @@
 
 #include "text/token_model.h"
 #include "text/utf8.h"
+#include "text/word_cache.h"
 
 namespace pagoda {
 namespace {
@@ -80,6 +81,22 @@ class ScoredBpe final : public TokenModel {
   }
 
   bool encode_word(std::string_view word, std::vector<TokenId>& ids, bool& after_unknown) const {
+    if (word.size() > WordCache::kMaxBytes) return merge_word(word, ids, after_unknown);
+    const WordCache cache(number_, word);
+    if (cache.get(ids)) {
+      after_unknown = false;
+      return true;
+    }
+    const std::size_t before = ids.size();
+    if (!merge_word(word, ids, after_unknown)) return false;
+    // What an unknown piece gives depends on the piece before it.
+    const std::span<const TokenId> made(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+    if (!made.empty() && !after_unknown && std::find(made.begin(), made.end(), options_.unknown) == made.end())
+      cache.put(made);
+    return true;
+  }
+
+  bool merge_word(std::string_view word, std::vector<TokenId>& ids, bool& after_unknown) const {
     std::vector<Symbol> symbols;
     symbols.reserve(word.size());
     for (std::size_t at = 0; at < word.size();) {
@@ -158,6 +175,7 @@ class ScoredBpe final : public TokenModel {
   const Vocabulary& vocabulary_;
   ScoredBpeOptions options_;
   std::vector<TokenId> byte_ids_;
+  std::uint64_t number_ = WordCache::new_owner();
   std::size_t max_piece_bytes_ = 0;
   bool cuts_before_metaspace_ = true, has_unused_ = false;
 };

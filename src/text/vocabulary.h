@@ -35,33 +35,34 @@ class Vocabulary {
   // Empty for an id without a token; contains() tells it from the empty token.
   std::string_view token(TokenId id) const {
     if (!contains(id)) return {};
-    const Entry& entry = entries_[static_cast<std::size_t>(by_id_[static_cast<std::size_t>(id)])];
-    return std::string_view(arena_).substr(entry.begin, entry.length);
+    const Span& span = by_id_[static_cast<std::size_t>(id)];
+    return std::string_view(arena_).substr(span.begin, span.length);
   }
   bool contains(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < by_id_.size() &&
-           by_id_[static_cast<std::size_t>(id)] >= 0;
+           by_id_[static_cast<std::size_t>(id)].length != kNoToken;
   }
-  std::size_t num_tokens() const { return entries_.size(); }              // distinct strings
+  std::size_t num_tokens() const { return num_tokens_; }                  // distinct strings
   TokenId end_id() const { return static_cast<TokenId>(by_id_.size()); }  // largest id + 1
   std::size_t max_token_bytes() const { return max_token_bytes_; }
 
  private:
-  struct Entry {
-    std::uint32_t begin, length;
-    TokenId id;
+  static constexpr std::uint32_t kNoToken = UINT32_MAX;
+  struct Span {
+    std::uint32_t begin = 0, length = kNoToken;
   };
   struct Slot {
-    std::uint32_t tag = 0;    // upper half of the hash
-    std::int32_t entry = -1;  // -1: empty
+    std::uint32_t tag = 0;  // upper half of the hash
+    TokenId id = -1;        // -1: empty
+    Span span;
   };
   void grow(std::size_t capacity);
   std::size_t find_slot(std::string_view token, std::uint64_t hash) const;
 
   std::string arena_;
-  std::vector<Entry> entries_;
-  std::vector<std::int32_t> by_id_;  // entry of an id, -1: none
+  std::vector<Span> by_id_;
   std::vector<Slot> slots_;
+  std::size_t num_tokens_ = 0;
   std::vector<bool> hidden_;  // by id; ids beyond its end are not hidden
   std::size_t max_token_bytes_ = 0;
 };
