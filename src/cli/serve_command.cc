@@ -73,9 +73,9 @@ Status run_serve(const ServeArgs& args) {
     log_warning("start",
                 concat("--host ", flags.host, " without --api-key: anyone who reaches this port may use it"));
   print_try_line((*server)->url(), **engine);
-  (*server)->run();
+  Status ended = (*server)->run();
   (*engine)->stop();
-  return ok_status();
+  return ended;
 }
 
 }  // namespace pagoda

@@ -35,6 +35,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
+constexpr milliseconds kEngineCheck{1000};
 constexpr int kForcedExit = 130;
 
 // Many connections need many file descriptors; the hard limit is the operator's word.
@@ -85,6 +86,7 @@ struct Server::Impl {
   asio::awaitable<void> accept();
   asio::awaitable<void> drain();
   asio::awaitable<void> heed_signals();
+  asio::awaitable<void> watch_engine();
   void begin_drain();
   template <class Function>
   void for_each_connection(Function function);
@@ -96,6 +98,7 @@ struct Server::Impl {
   asio::signal_set signals{io};
   std::uint16_t port = 0;
   std::string host;
+  Status ended;  // written before the loop ends, read after
 
   std::mutex mutex;
   std::vector<std::weak_ptr<Connection>> connections;  // guarded by mutex; swept as it grows
@@ -207,7 +210,21 @@ asio::awaitable<void> Server::Impl::heed_signals() {
   }
 }
 
-void Server::run() {
+// A front that lives on while its engine is dead helps nobody.
+asio::awaitable<void> Server::Impl::watch_engine() {
+  asio::steady_timer timer(io);
+  while (server.engine.healthy()) {
+    timer.expires_after(kEngineCheck);
+    co_await timer.async_wait(kAwait);
+  }
+  log_error("server", "the engine has stopped");
+  timer.expires_after(server.config.dead_engine_grace);
+  co_await timer.async_wait(kAwait);
+  ended = unavailable("the engine has stopped; the log says why");
+  begin_drain();
+}
+
+Status Server::run() {
   Impl& impl = *impl_;
   if (impl.server.config.handle_signals) {
     ErrorCode ignored;
@@ -216,6 +233,7 @@ void Server::run() {
     asio::co_spawn(impl.io, impl.heed_signals(), asio::detached);
   }
   asio::co_spawn(impl.io, impl.accept(), asio::detached);
+  asio::co_spawn(impl.io, impl.watch_engine(), asio::detached);
   log_info("server", concat("Listening on ", url()));
   log_info("server", "Application startup complete.");
   std::vector<std::thread> threads;
@@ -223,6 +241,7 @@ void Server::run() {
     threads.emplace_back([&impl] { impl.io.run(); });
   impl.io.run();
   for (std::thread& thread : threads) thread.join();
+  return impl.ended;
 }
 
 void Server::stop() {

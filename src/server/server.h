@@ -46,6 +46,7 @@ struct ServerConfig {
   std::chrono::milliseconds write_timeout{60'000};       // a reader that takes nothing
   std::chrono::milliseconds keep_alive_timeout{75'000};  // between requests
   std::chrono::milliseconds shutdown_timeout{30'000};    // for running requests on stop()
+  std::chrono::milliseconds dead_engine_grace{5'000};    // with a red /health before run() gives up
 };
 
 class Server {
@@ -56,7 +57,9 @@ class Server {
                                                 const ApiContext& context, MetricsRegistry& metrics);
   ~Server();
 
-  void run();   // until drained
+  // Until drained. unavailable: it ended because the engine had died; /health was red for a while before, and
+  // the process should end with an error so that a supervisor starts another.
+  Status run();
   void stop();  // begins to drain; idempotent
   std::uint16_t port() const;
   std::string url() const;  // "http://127.0.0.1:8000"

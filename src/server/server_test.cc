@@ -37,7 +37,7 @@ class Running {
     auto created = Server::create(std::move(config), engine, model_.context, metrics);
     EXPECT_TRUE(created.has_value()) << created.error().message();
     server = std::move(*created);
-    thread_ = std::thread([this] { server->run(); });
+    thread_ = std::thread([this] { ended = server->run(); });
   }
   ~Running() {
     server->stop();
@@ -53,6 +53,7 @@ class Running {
   FakeEngine engine;
   MetricsRegistry metrics;
   std::unique_ptr<Server> server;
+  Status ended;  // after join()
 
  private:
   TestModel model_;
@@ -419,6 +420,16 @@ TEST(Server, ADeadEngineTurnsHealthRedAndEndsCalls) {
   TestClient client(running.port());
   EXPECT_EQ(client.get("/health").status, 503);
   EXPECT_EQ(client.post("/v1/completions", kPrompt).status, 503);
+}
+
+TEST(Server, ADeadEngineEndsTheServer) {
+  ServerConfig config;
+  config.dead_engine_grace = milliseconds(1);
+  Running running(config);
+  EXPECT_TRUE(running.ended.ok());
+  running.engine.is_healthy = false;
+  running.join();
+  EXPECT_EQ(running.ended.code(), StatusCode::unavailable);
 }
 
 TEST(Server, AClientThatHangsUpWhileStreamingFreesItsRequest) {
