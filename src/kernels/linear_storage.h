@@ -13,9 +13,9 @@ enum class PackedFormat {
   f32,      // float32 [N/16][K][16]
   bf16,     // bfloat16 [N/16][K/2][16][2]
   q4,       // groups of 32: w = d * (u - 8), u in 0..15, two to a byte
-  q4_min,   // groups of 32: w = d * u + m, u in 0..15
+  q4_min,   // groups of 32: w = d * (u - 8) + m, u in 0..15
   q8,       // groups of 32: w = d * (u - 128), u in 0..255
-  q8_min,   // groups of 32: w = d * u + m, u in 0..63
+  q8_min,   // groups of 32: w = d * (u - 16) + m, u in 0..31
   q8_half,  // groups of 16: w = d * (u - 32), u in 0..63
 };
 

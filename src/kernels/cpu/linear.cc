@@ -2,7 +2,6 @@
 #include "kernels/linear.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
@@ -60,11 +59,12 @@ struct Activations {
   std::int64_t row_bytes = 0;
   const float* scale = nullptr;
   std::int64_t groups = 0;
-  // Per kind of format: what the zero point or the minimum adds (linear_tile.h). Two to a group for q8_half.
+  // What the zero points of 8, 16, 32 (two to a group) and 128 add, and what minima are multiplied with.
   const std::int32_t* zero8 = nullptr;
+  const std::int32_t* zero16 = nullptr;
   const std::int32_t* zero128 = nullptr;
   const std::int32_t* zero32_half = nullptr;
-  const std::int32_t* minimum = nullptr;
+  const std::byte* group_sums = nullptr;
 };
 
 bool uses(const PackedLinear::Storage& weight, std::initializer_list<PackedFormat> formats) {
@@ -114,21 +114,25 @@ void prepare_bf16(const KernelContext& context, const LinearKernels& kernels, co
 void prepare_groups(const KernelContext& context, const LinearKernels& kernels,
                     const PackedLinear::Storage& weight, const float* x, Scratch& scratch, Activations& a) {
   const std::int64_t rows = a.panels.num_rows, k = weight.k, groups = ceil_div(k, 32);
+  const std::int64_t pair = 2 * kernels.bf16_bytes, sums_row_bytes = ceil_div(groups, 2) * pair;
   a.groups = groups;
   a.row_bytes = groups * 32;
-  auto* q =
-      reinterpret_cast<std::int8_t*>(scratch.take(static_cast<std::size_t>(rows * groups * (32 + 6 * 4))));
-  auto* scale = reinterpret_cast<float*>(q + rows * groups * 32);
+  auto* q = reinterpret_cast<std::int8_t*>(
+      scratch.take(static_cast<std::size_t>(rows * (groups * (32 + 6 * 4) + sums_row_bytes))));
+  auto* const scale = reinterpret_cast<float*>(q + rows * groups * 32);
   auto* const zero8 = reinterpret_cast<std::int32_t*>(scale + rows * groups);
-  std::int32_t* const zero128 = zero8 + rows * groups;
-  std::int32_t* const minimum = zero128 + rows * groups;
-  std::int32_t* const zero32_half = minimum + rows * groups;
-  const bool need8 = uses(weight, {PackedFormat::q4}), need128 = uses(weight, {PackedFormat::q8}),
-             need_minimum = uses(weight, {PackedFormat::q4_min, PackedFormat::q8_min}),
-             need_half = uses(weight, {PackedFormat::q8_half});
+  std::int32_t* const zero16 = zero8 + rows * groups;
+  std::int32_t* const zero128 = zero16 + rows * groups;
+  std::int32_t* const zero32_half = zero128 + rows * groups;
+  auto* const group_sums = reinterpret_cast<std::byte*>(zero32_half + 2 * rows * groups);
+  const bool need8 = uses(weight, {PackedFormat::q4, PackedFormat::q4_min}),
+             need16 = uses(weight, {PackedFormat::q8_min}), need128 = uses(weight, {PackedFormat::q8}),
+             need_half = uses(weight, {PackedFormat::q8_half}),
+             need_sums = uses(weight, {PackedFormat::q4_min, PackedFormat::q8_min});
   for_panel_rows(context, a.panels, k, [&](std::int64_t begin, std::int64_t row, std::int64_t height) {
     static thread_local Scratch sums_scratch;
-    auto* sums = reinterpret_cast<std::int32_t*>(sums_scratch.take(static_cast<std::size_t>(groups * 8)));
+    auto* sums = reinterpret_cast<std::int32_t*>(sums_scratch.take(static_cast<std::size_t>(groups * 12)));
+    auto* scaled = reinterpret_cast<float*>(sums + 2 * groups);
     const std::int64_t at = begin * groups + row;
     kernels.quantize_row(x + (begin + row) * k, k,
                          {q + (begin * groups + row) * 32, height * 32, scale + at, height, sums});
@@ -136,20 +140,25 @@ void prepare_groups(const KernelContext& context, const LinearKernels& kernels,
       const std::int64_t to = at + g * height;
       const std::int32_t sum = sums[2 * g] + sums[2 * g + 1];
       if (need8) zero8[to] = -8 * sum;
+      if (need16) zero16[to] = -16 * sum;
       if (need128) zero128[to] = -128 * sum;
-      if (need_minimum) minimum[to] = std::bit_cast<std::int32_t>(scale[to] * static_cast<float>(sum));
+      if (need_sums) scaled[g] = scale[to] * static_cast<float>(sum);
       if (need_half) {
         zero32_half[2 * to] = -32 * sums[2 * g];
         zero32_half[2 * to + 1] = -32 * sums[2 * g + 1];
       }
     }
+    if (need_sums) {
+      kernels.round_row(scaled, groups, group_sums + begin * sums_row_bytes + row * pair, height * pair);
+    }
   });
   a.x = reinterpret_cast<const std::byte*>(q);
   a.scale = scale;
   a.zero8 = zero8;
+  a.zero16 = zero16;
   a.zero128 = zero128;
-  a.minimum = minimum;
   a.zero32_half = zero32_half;
+  a.group_sums = group_sums;
 }
 
 Activations prepare(const KernelContext& context, const LinearKernels& kernels,
@@ -173,14 +182,14 @@ Activations prepare(const KernelContext& context, const LinearKernels& kernels,
 const std::int32_t* term_of(const Activations& a, PackedFormat format) {
   switch (format) {
     case PackedFormat::q4:
+    case PackedFormat::q4_min:
       return a.zero8;
+    case PackedFormat::q8_min:
+      return a.zero16;
     case PackedFormat::q8:
       return a.zero128;
     case PackedFormat::q8_half:
       return a.zero32_half;
-    case PackedFormat::q4_min:
-    case PackedFormat::q8_min:
-      return a.minimum;
     default:
       return nullptr;
   }
@@ -226,6 +235,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .x_row_bytes = a.row_bytes,
           .scale = a.scale,
           .term = term,
+          .group_sums = a.group_sums,
           .y = y + column,
           .y_stride = weight.n,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,

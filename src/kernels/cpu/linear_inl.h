@@ -96,14 +96,15 @@ PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
   return value;
 }
 
-// y = sum over groups of d * s * sum(u * q), with the zero point folded in as the integer sum's start
-// (exact), or with the minimum's term m * (s * sum(q)) added after it.
+// y = sum over groups of d * s * sum((u - zero) * q), with the zero point folded in as the integer sum's
+// start (exact). What a format's minimum adds, m * (s * sum(q)), is small beside it: two groups at a time in
+// bf16.
 template <PackedFormat kFormat>
 struct GroupedKernel {
   static constexpr int kMaxRows = kGroupedRows;
   static constexpr bool kNibbles = kFormat == PackedFormat::q4 || kFormat == PackedFormat::q4_min;
   static constexpr bool kMin = kFormat == PackedFormat::q4_min || kFormat == PackedFormat::q8_min;
-  static constexpr bool kHasTerm = !kMin && !(kFormat == PackedFormat::q8 && kWideIsSigned);
+  static constexpr bool kHasTerm = !(kFormat == PackedFormat::q8 && kWideIsSigned);
   static constexpr int kParts = kFormat == PackedFormat::q8_half ? 2 : 1;  // scales per 32 inputs
   static constexpr std::int64_t kBlockBytes = packed_block_bytes(kFormat);
   static constexpr std::int64_t kHeader = kMin || kParts == 2 ? 128 : 64;  // scales and minima of 64 inputs
@@ -114,6 +115,8 @@ struct GroupedKernel {
     const std::int64_t groups = (t.k + 31) / 32;
     const float* scale = t.scale + row * groups;
     const std::int32_t* term = t.term + row * groups * kParts;
+    [[maybe_unused]] const auto* sums =
+        reinterpret_cast<const PairInput*>(t.group_sums) + row * ((groups + 1) / 2) * 2;
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
     PAGODA_UNROLL
@@ -175,22 +178,26 @@ struct GroupedKernel {
             }
           }
         }
-        F d[kCols], m[kCols];
+        F d[kCols];
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) {
           d[c] = load_half(header + c * t.strip_bytes + ((group % 2) * kParts + part) * 32);
-          if constexpr (kMin) m[c] = load_half(header + c * t.strip_bytes + 64 + (group % 2) * 32);
         }
         PAGODA_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const F s = set1(scale[group * kRows + r]);
           PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), mul(d[c], s), acc[r][c]);
-          if constexpr (kMin) {
-            float value;
-            std::memcpy(&value, term + group * kRows + r, 4);
+        }
+      }
+      if constexpr (kMin) {
+        if (group % 2 != 0 || group + 1 == groups) {
+          PAGODA_UNROLL
+          for (int c = 0; c < kCols; ++c) {
+            const Pairs m = load_pairs(header + c * t.strip_bytes + 64);
             PAGODA_UNROLL
-            for (int c = 0; c < kCols; ++c) acc[r][c] = fma(m[c], set1(value), acc[r][c]);
+            for (int r = 0; r < kRows; ++r)
+              acc[r][c] = dot2(acc[r][c], m, sums + (group / 2 * kRows + r) * 2);
           }
         }
       }

@@ -13,7 +13,8 @@ constexpr std::int64_t kStrip = 16;  // output features side by side in the pack
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. In the activations'
 // buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/2][R][2]    groups: q [K/32][R][32], scale [K/32][R], term [K/32][R][parts]
+//     f32 [K][R]    bf16 [K/2][R][2]
+//     groups: q [K/32][R][32], scale [K/32][R], term [K/32][R][parts], group_sums [K/64][R][2]
 // A panel that begins at row r begins at r rows' worth of elements in each buffer.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
@@ -32,10 +33,11 @@ struct LinearTile {
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // of row 0: floats, bf16 (or floats rounded to it), or int8
   std::int64_t x_row_bytes = 0;
-  // Groups only. scale: one float per 32 inputs. term: per 32 inputs (q8_half: per 16), either the int32
-  // -zero * sum(q), or for formats with a minimum the float scale * sum(q).
+  // Groups only. scale: one per 32 inputs. term: -zero * sum(q) per 32 inputs (q8_half: per 16).
   const float* scale = nullptr;
   const std::int32_t* term = nullptr;
+  // Formats with a minimum: scale * sum(q), in pairs of groups as the bf16 kernel takes its inputs.
+  const std::byte* group_sums = nullptr;
 
   float* y = nullptr;  // of row 0 and the tile's first column
   std::int64_t y_stride = 0;

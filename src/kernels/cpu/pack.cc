@@ -28,12 +28,17 @@ std::uint32_t load32(Bytes p) {
   return value;
 }
 
-// 32 consecutive weights of one output: w = d * (u - zero) or d * u + m, scales as f16 bits.
+// 32 consecutive weights of one output as the packed formats (linear_storage.h) hold them.
 struct Group {
   std::uint8_t u[32];
-  std::uint16_t d[2] = {0, 0};  // [1]: of the second half, q8_half only
-  std::uint16_t m = 0;
+  std::uint16_t d[2] = {0, 0};  // f16; [1]: of the second half, q8_half only
+  std::uint16_t m = 0;          // bf16
 };
+
+// The file says w = d * u + minimum; around the zero point the rest is small enough for bf16.
+std::uint16_t around_zero(std::uint16_t d, float minimum, int zero) {
+  return float_to_bfloat16(minimum + half_to_float(d) * static_cast<float>(zero));
+}
 
 PackedFormat format_for(LinearType type, DType stored) {
   if (type == LinearType::float32) return PackedFormat::f32;
@@ -61,8 +66,8 @@ void scale_min(int j, Bytes s, int& scale, int& min) {
   min = j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | (s[j] >> 6) << 4;
 }
 
-// Group `g` of a row stored as `stored`. Exact but for the K types, whose products of scales are rounded
-// to f16.
+// Group `g` of a row stored as `stored`. Exact but for minima (bf16) and the K types, whose products of
+// scales are rounded to f16.
 void decode(DType stored, Bytes row, std::int64_t g, Group& out) {
   switch (stored) {
     case DType::q5_0:
@@ -70,7 +75,7 @@ void decode(DType stored, Bytes row, std::int64_t g, Group& out) {
       const bool min = stored == DType::q5_1;
       Bytes b = row + g * (min ? 24 : 22);
       out.d[0] = load16(b);
-      if (min) out.m = load16(b + 2);
+      if (min) out.m = around_zero(out.d[0], half_to_float(load16(b + 2)), 16);
       b += min ? 4 : 2;
       const std::uint32_t high = load32(b);
       const int offset = min ? 0 : 128 - 16;
@@ -90,7 +95,7 @@ void decode(DType stored, Bytes row, std::int64_t g, Group& out) {
       int scale, min;
       scale_min(j, b + 4, scale, min);
       out.d[0] = float_to_half(half_to_float(load16(b)) * static_cast<float>(scale));
-      out.m = float_to_half(-half_to_float(load16(b + 2)) * static_cast<float>(min));
+      out.m = around_zero(out.d[0], -half_to_float(load16(b + 2)) * static_cast<float>(min), five ? 16 : 8);
       const Bytes low = b + (five ? 48 : 16) + j / 2 * 32;
       for (int i = 0; i < 32; ++i) {
         const int high = five ? ((b[16 + i] >> j) & 1) << 4 : 0;
@@ -127,7 +132,7 @@ struct Strip {
   }
 };
 
-// The place of group g in a strip of format F: its scales, minima and bytes.
+// The place of group g in a strip: its scales [16], minima [16][2] (of two groups) and bytes.
 struct Place {
   std::uint8_t *d, *m, *data;
 };
@@ -136,7 +141,7 @@ Place place(PackedFormat format, std::uint8_t* strip, std::int64_t g) {
   const bool min = format == PackedFormat::q4_min || format == PackedFormat::q8_min;
   const std::int64_t block = packed_block_bytes(format), header = min || parts ? 128 : 64;
   std::uint8_t* base = strip + g / 2 * block;
-  return {base + g % 2 * (parts ? 64 : 32), base + 64 + g % 2 * 32,
+  return {base + g % 2 * (parts ? 64 : 32), base + 64 + g % 2 * 2,
           base + header + g % 2 * (block - header) / 2};
 }
 
@@ -151,7 +156,10 @@ void pack_moved(const Strip& s, PackedFormat format) {
     for (std::int64_t g = 0; g < s.k / 32; ++g, b += block_bytes) {
       const Place p = place(format, s.out, g);
       std::memcpy(p.d + 2 * c, b, 2);
-      if (stored == DType::q4_1) std::memcpy(p.m + 2 * c, b + 2, 2);
+      if (stored == DType::q4_1) {
+        const std::uint16_t m = around_zero(load16(b), half_to_float(load16(b + 2)), 8);
+        std::memcpy(p.m + 4 * c, &m, 2);
+      }
       for (int quad = 0; quad < quads; ++quad) {
         const std::uint32_t value = load32(b + data + 4 * quad) ^ flip;
         std::memcpy(p.data + quad * 64 + c * 4, &value, 4);
@@ -164,7 +172,7 @@ void put_group(PackedFormat format, std::uint8_t* strip, std::int64_t g, std::in
   const Place p = place(format, strip, g);
   std::memcpy(p.d + 2 * c, &group.d[0], 2);
   if (format == PackedFormat::q8_half) std::memcpy(p.d + 32 + 2 * c, &group.d[1], 2);
-  if (format == PackedFormat::q4_min || format == PackedFormat::q8_min) std::memcpy(p.m + 2 * c, &group.m, 2);
+  if (format == PackedFormat::q4_min || format == PackedFormat::q8_min) std::memcpy(p.m + 4 * c, &group.m, 2);
   if (format == PackedFormat::q4 || format == PackedFormat::q4_min) {
     for (int i = 0; i < 16; ++i) {
       p.data[i / 4 * 64 + c * 4 + i % 4] = static_cast<std::uint8_t>(group.u[i] | group.u[i + 16] << 4);
