@@ -70,6 +70,12 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
                 "keep and reuse the blocks of equal prefixes")
       ->default_str("on")
       ->group(group);
+  flags::choice(app, "--kv-manager", flags.kv_manager, {"auto", "paged", "reserved"},
+                "blocks, or a whole region for each sequence; auto: as the scheduler needs")
+      ->group(group);
+  flags::choice(app, "--reserve", flags.reserve, {"auto", "oracle", "pow2", "max"},
+                "size of a reserved region; auto: max")
+      ->group(group);
   // vLLM's --swap-space is a number of GiB.
   const auto store_swap = [name = "--swap-space", &flags](const std::string& value) {
     const bool bare = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
@@ -98,6 +104,9 @@ void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
       ->group(group);
   flags::choice(app, "--scheduling-policy", flags.scheduling_policy, {"fcfs", "priority"},
                 "who is admitted first")
+      ->group(group);
+  flags::choice(app, "--scheduler", flags.scheduler, {"vllm", "orca", "fastertransformer"},
+                "who runs; the last two are the paper's baselines")
       ->group(group);
   flags::choice(app, "--preemption-mode", flags.preemption_mode, {"auto", "swap", "recompute"},
                 "how preempted requests get their K/V back; auto: by measured cost")

@@ -17,9 +17,7 @@
 #include "cli/memory_modes.h"
 #include "cli/runner_options.h"
 #include "engine/engine_thread.h"
-#include "kv_cache/paged_kv_manager.h"
 #include "model_runner/local_model_runner.h"
-#include "scheduler/vllm_scheduler.h"
 
 namespace pagoda {
 
@@ -205,18 +203,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
   PAGODA_RETURN_IF_ERROR(validate(engine_config));
 
-  EngineParts engine_parts;
-  engine_parts.kv = std::make_unique<PagedKvManager>(
-      PagedKvConfig{.block_size = flags.block_size,
-                    .num_blocks = static_cast<std::int32_t>(plan->num_blocks),
-                    .num_swap_blocks = static_cast<std::int32_t>(swap_blocks),
-                    .enable_prefix_caching = flags.enable_prefix_caching,
-                    .model_id = source->path()});
-  engine_parts.scheduler =
-      std::make_unique<VllmScheduler>(engine_config.scheduler_config(), *engine_parts.kv);
-  engine_parts.runner = std::move(*runner);
+  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path());
+  if (!engine_parts) return engine_parts.error();
+  engine_parts->runner = std::move(*runner);
   auto core =
-      std::make_unique<EngineCore>(engine_config, std::move(engine_parts), parts.clock, parts.metrics);
+      std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
 
   parts.api.tokenizer = parts.tokenizer.get();
   parts.api.chat_template = parts.chat_template.get();

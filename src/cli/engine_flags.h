@@ -47,6 +47,8 @@ struct EngineFlags {
   double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
   std::int32_t block_size = 16;           // 1..256
   bool enable_prefix_caching = true;
+  std::string kv_manager = "auto";    // auto, paged, reserved
+  std::string reserve = "auto";       // auto, oracle, pow2, max
   std::int64_t swap_space_bytes = 0;  // what exceeds the KV cache is not used
 
   // scheduler
@@ -54,6 +56,7 @@ struct EngineFlags {
   std::optional<std::int32_t> max_num_batched_tokens;  // tokens in one step; absent: chosen by the engine
   bool enable_chunked_prefill = true;
   std::string scheduling_policy = "fcfs";  // fcfs, priority
+  std::string scheduler = "vllm";          // vllm, orca, fastertransformer
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
 

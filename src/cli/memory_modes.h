@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "cli/engine_flags.h"
-#include "engine/engine_config.h"
+#include "engine/engine_core.h"
 
 namespace pagoda {
 
@@ -16,5 +16,10 @@ std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, 
 
 // Fills in what concerns memory; `block_bytes` gives the first guess of a copy's cost.
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config);
+
+// Manager and scheduler; the runner is still missing. `model_id` keeps prefixes of models apart.
+Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
+                                      std::int64_t num_blocks, std::int64_t num_swap_blocks,
+                                      const std::string& model_id);
 
 }  // namespace pagoda
