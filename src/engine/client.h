@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "request/debug_snapshot.h"
 #include "request/request.h"
 #include "request/request_output.h"
 
@@ -42,6 +43,12 @@ class EngineClient {
   // Ends one sequence (choice) of a request, e.g. after a stop string: no more tokens are computed for it.
   // Its last delta has finish_reason abort, which whoever asked replaces by its own reason.
   virtual void abort_sequence(RequestId id, std::int32_t index) = 0;
+
+  // What the engine holds between two steps. Waits for the step that runs, at most a few seconds:
+  // unavailable beyond, or when the engine is dead.
+  virtual Result<DebugSnapshot> debug_snapshot() {
+    return Status(StatusCode::unimplemented, "This engine tells nothing about itself.");
+  }
 
   // False once the engine thread has died; /health turns red.
   virtual bool healthy() const = 0;

@@ -10,15 +10,9 @@
 #include "base/strings.h"
 
 namespace pagoda {
-
-struct EngineCore::RequestState {
-  SequenceGroup group;
-  std::unique_ptr<DecodingStrategy> strategy;
-  std::shared_ptr<OutputSink> sink;
-  RequestTimes times;
-  bool told_prompt_logprobs = false;
-  std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
-};
+namespace {
+constexpr std::int64_t kUsageInterval = 8;  // steps
+}  // namespace
 
 EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Clock& clock,
                        MetricsRegistry& registry)
@@ -294,6 +288,8 @@ void EngineCore::fail_all(const Status& error) {
 void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
   const SchedulerCounts counts = parts_.scheduler->counts();
   if (!held_.empty() && counts.running_groups == 0) flush_held();
+  // The account costs as much as there are blocks: every few steps, and whenever the engine comes to rest.
+  if (num_steps_ % kUsageInterval == 0 || requests_.empty()) metrics_.on_usage(parts_.kv->usage());
   metrics_.on_step(counts, *parts_.kv, num_batched_tokens);
 }
 

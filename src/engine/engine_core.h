@@ -64,10 +64,18 @@ class EngineCore {
   KvManager& kv() { return *parts_.kv; }
   const Scheduler& scheduler() const { return *parts_.scheduler; }
   const EngineMetrics& metrics() const { return metrics_; }
+  DebugSnapshot debug_snapshot() const;  // in debug_snapshot.cc
   void check_invariants() const;
 
  private:
-  struct RequestState;
+  struct RequestState {
+    SequenceGroup group;
+    std::unique_ptr<DecodingStrategy> strategy;
+    std::shared_ptr<OutputSink> sink;
+    RequestTimes times;
+    bool told_prompt_logprobs = false;
+    std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
+  };
   StepResult run_batch(const ScheduledBatch& batch);
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);

@@ -25,6 +25,12 @@ std::vector<double> one_two_five(std::int32_t limit) {
   return out;
 }
 
+// The paper's Fig. 2; what is missing from 1 is free.
+Gauge& slots(MetricsRegistry& r, std::string_view state) {
+  return r.gauge("kv_cache_slots_perc", "Token slots of the KV cache by state. 1 means 100 percent.",
+                 concat("state=\"", state, "\""));
+}
+
 }  // namespace
 
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, const KvManager& kv)
@@ -33,6 +39,13 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       swapped_(r.gauge("num_requests_swapped", "Number of requests swapped out to the swap space.")),
       kv_usage_(r.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")),
       swap_usage_(r.gauge("cpu_cache_usage_perc", "Swap space usage. 1 means 100 percent usage.")),
+      slots_token_(slots(r, "token")),
+      slots_reserved_(slots(r, "reserved")),
+      slots_internal_(slots(r, "internal_fragmentation")),
+      slots_external_(slots(r, "external_fragmentation")),
+      slots_cached_(slots(r, "cached")),
+      saved_blocks_(r.gauge("kv_cache_saved_perc",
+                            "KV blocks saved by sharing, of those needed without. 1 means 100 percent.")),
       preemptions_(r.counter("num_preemptions", "Cumulative number of preemptions from the engine.")),
       swap_preemptions_(r.counter("num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
       swapped_out_(r.counter("swapped_out_blocks", "KV blocks copied to the swap space.")),
@@ -115,6 +128,18 @@ void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,
   cache_hits_.add(static_cast<double>(cache.hits - seen_cache_.hits));
   seen_cache_ = cache;
   if (num_batched_tokens > 0) iteration_tokens_.observe(num_batched_tokens);
+}
+
+void EngineMetrics::on_usage(const KvUsage& usage) {
+  const auto share = [](std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  };
+  slots_token_.set(share(usage.token_slots, usage.total_slots));
+  slots_reserved_.set(share(usage.reserved_slots, usage.total_slots));
+  slots_internal_.set(share(usage.internal_slots, usage.total_slots));
+  slots_external_.set(share(usage.external_slots, usage.total_slots));
+  slots_cached_.set(share(usage.cached_slots, usage.total_slots));
+  saved_blocks_.set(share(usage.blocks_without_sharing - usage.blocks_in_use, usage.blocks_without_sharing));
 }
 
 void EngineMetrics::on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,

@@ -6,6 +6,7 @@
 namespace pagoda {
 namespace {
 constexpr TimeNs kLogIntervalNs = 10'000'000'000;
+constexpr std::chrono::seconds kSnapshotDeadline{5};
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
 }  // namespace
 
@@ -38,6 +39,19 @@ void EngineThread::abort_sequence(RequestId id, std::int32_t index) {
   inbox_.push_control(AbortSequence{id, index});
 }
 
+Result<DebugSnapshot> EngineThread::debug_snapshot() {
+  auto answer = std::make_shared<std::promise<DebugSnapshot>>();
+  std::future<DebugSnapshot> future = answer->get_future();
+  const Status late = unavailable("The engine is busy with a long step or shutting down; try again.");
+  if (!healthy() || !inbox_.push_control(Snapshot{std::move(answer)})) return kEngineDead;
+  if (future.wait_for(kSnapshotDeadline) != std::future_status::ready) return late;
+  try {
+    return future.get();
+  } catch (const std::future_error&) {  // the thread ended before it came to this
+    return late;
+  }
+}
+
 void EngineThread::handle(Message&& message) {
   if (auto* submit = std::get_if<Submit>(&message)) {
     const RequestId id = submit->request.id;
@@ -49,6 +63,8 @@ void EngineThread::handle(Message&& message) {
     core_->abort(abort->id);
   } else if (const auto* sequence = std::get_if<AbortSequence>(&message)) {
     core_->abort_sequence(sequence->id, sequence->index);
+  } else if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
+    snapshot->answer->set_value(core_->debug_snapshot());
   }
 }
 

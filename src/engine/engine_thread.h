@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <variant>
@@ -31,6 +32,7 @@ class EngineThread final : public EngineClient {
   Status submit(Request request, std::shared_ptr<OutputSink> sink) override;
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;
+  Result<DebugSnapshot> debug_snapshot() override;
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
 
   // Refuses new requests from here on; those accepted go on.
@@ -52,7 +54,10 @@ class EngineThread final : public EngineClient {
     RequestId id;
     std::int32_t index;
   };
-  using Message = std::variant<Submit, Abort, AbortSequence>;
+  struct Snapshot {
+    std::shared_ptr<std::promise<DebugSnapshot>> answer;
+  };
+  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot>;
 
   void loop();
   void serve();

@@ -13,22 +13,11 @@
 #include "base/status.h"
 #include "request/block_copy.h"
 #include "request/ids.h"
+#include "request/kv_usage.h"
 
 namespace pagoda {
 
 enum class Fit { now, later, never };
-
-// Where every token slot of the pool is at this moment (paper Fig. 2), and what sharing saves (Fig. 15).
-struct KvUsage {
-  std::int64_t total_slots = 0;
-  std::int64_t token_slots = 0;     // hold K/V of live sequences; a shared slot counts once
-  std::int64_t reserved_slots = 0;  // allocated for tokens still to come that will be used
-  std::int64_t internal_slots = 0;  // allocated and never used
-  std::int64_t external_slots = 0;  // unusable gaps between allocations
-  std::int64_t cached_slots = 0;    // content kept of finished sequences, evictable
-  std::int64_t blocks_in_use = 0;
-  std::int64_t blocks_without_sharing = 0;  // the same if every sequence had its own
-};
 
 // In tokens; a sequence counts when it first gets room, not while it waits for it.
 struct PrefixCacheStats {
@@ -57,7 +46,8 @@ class KvManager {
   // computed; returns how many tokens that is. How a gang gets its sharing back after recomputation.
   virtual std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) = 0;
   virtual void free(SequenceId id) = 0;
-  virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
+  virtual std::span<const BlockId> block_table(SequenceId id) const = 0;  // not of a swapped one
+  virtual std::int32_t ref_count(BlockId) const { return 1; }
 
   // Swapping (§4.5), all or nothing: the computed K/V of `ids` moves to the swap space, and back into other
   // blocks; one that several of them share moves once, and they share it again. What was allocated for

@@ -47,6 +47,7 @@ class PagedKvManager final : public KvManager {
   std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
   std::span<const BlockId> block_table(SequenceId id) const override;
+  std::int32_t ref_count(BlockId block) const override { return pool_.ref_count(block); }
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   std::int64_t blocks_to_swap(std::span<const SequenceId> ids) const override;

@@ -161,6 +161,33 @@ void OrcaScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
   on_settled();
 }
 
+Standing OrcaScheduler::standing(const SequenceGroup& group) const {
+  Standing out;
+  const bool running = group.state == GroupState::running;
+  out.position = running ? std::ranges::find(running_, &group) - running_.begin()
+                         : std::ranges::find(waiting_, &group) - waiting_.begin();
+  if (running) {
+    out.reason = "It is running.";
+    return out;
+  }
+  const std::int64_t size = kv_.block_size();
+  out.blocks_needed = group.max_live_sequences * ((num_tokens_of(group.request) + size - 1) / size);
+  std::int64_t num_seqs = 0;
+  for (const SequenceGroup* other : running_) num_seqs += other->num_reserved();
+  if (!may_admit()) {
+    out.reason = concat("It waits: the batch of ", running_.size(), " request(s) runs to its end first.");
+  } else if (out.position > 0) {
+    out.reason = concat("It waits: ", out.position, " request(s) are before it, and nobody is skipped.");
+  } else if (num_seqs + group.num_reserved() > config_.max_num_seqs) {
+    out.reason = concat("It waits: it runs ", group.num_reserved(), " sequence(s), and ", num_seqs,
+                        " of max_num_seqs = ", config_.max_num_seqs, " are taken.");
+  } else {
+    out.reason = concat("It waits for regions that hold its whole answers, ", out.blocks_needed,
+                        " KV blocks or more; ", kv_.num_free_blocks(), " are free.");
+  }
+  return out;
+}
+
 SchedulerCounts OrcaScheduler::counts() const {
   SchedulerCounts out;
   out.waiting_groups = static_cast<std::int64_t>(waiting_.size());

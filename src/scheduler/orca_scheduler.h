@@ -26,6 +26,7 @@ class OrcaScheduler : public Scheduler {
   void update(std::span<Change> changes) override;
   void abort(SequenceGroup& group) override;
   void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
+  Standing standing(const SequenceGroup& group) const override;
   SchedulerCounts counts() const override;
   void check_invariants() const override;
 

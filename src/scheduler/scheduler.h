@@ -16,6 +16,7 @@
 // Threads: none; owned by the engine thread. validate() alone is safe from any thread.
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -35,6 +36,13 @@ struct SchedulerConfig {
   bool enable_chunked_prefill = true;          // off: a prompt runs whole in one step
   SchedulingPolicy policy = SchedulingPolicy::fcfs;
   PreemptionMode preemption_mode = PreemptionMode::automatic;
+};
+
+// Where a group stands, and why.
+struct Standing {
+  std::int64_t position = 0;       // in its queue
+  std::int64_t blocks_needed = 0;  // to be let in, about
+  std::string reason;              // one sentence
 };
 
 // One entry of the batch, with the objects behind its ids: for decoding/ and update().
@@ -88,6 +96,7 @@ class Scheduler {
   // Answers are kept back until nothing runs (FasterTransformer's batches end together).
   virtual bool answers_together() const { return false; }
 
+  virtual Standing standing(const SequenceGroup& group) const = 0;  // of one that is not finished
   virtual SchedulerCounts counts() const = 0;
   virtual void check_invariants() const = 0;
 };

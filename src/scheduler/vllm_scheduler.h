@@ -32,6 +32,7 @@ class VllmScheduler final : public Scheduler {
   void abort(SequenceGroup& group) override;
   void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
   void set_preemption_costs(const PreemptionCosts& costs) override { costs_ = costs; }
+  Standing standing(const SequenceGroup& group) const override;  // in vllm_standing.cc
   SchedulerCounts counts() const override;
   void check_invariants() const override;
 

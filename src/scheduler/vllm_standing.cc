@@ -1,0 +1,76 @@
+// Why a request waits under VllmScheduler: the same conditions as admit(), told in words.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda {
+
+Standing VllmScheduler::standing(const SequenceGroup& group) const {
+  Standing out;
+  const std::int64_t free = kv_.num_free_blocks(), size = kv_.block_size();
+  const auto place = [&group](const auto& queue) {
+    return static_cast<std::int64_t>(std::ranges::find(queue, &group) - queue.begin());
+  };
+  const auto position = [&group](const auto& queue) {
+    return static_cast<std::int64_t>(
+        std::distance(queue.begin(), queue.find(const_cast<SequenceGroup*>(&group))));
+  };
+  if (group.state == GroupState::running) {
+    out.position = place(running_);
+    const auto parked = std::ranges::count_if(
+        group.sequences, [](const auto& sequence) { return sequence->state == SequenceState::parked; });
+    out.reason = parked == 0 ? std::string("It is running.")
+                             : concat("It is running; ", parked, " of its ", group.num_live(),
+                                      " sequences wait for KV blocks.");
+    return out;
+  }
+  if (group.state == GroupState::swapped) {
+    std::vector<SequenceId> ids;
+    for (const auto& sequence : group.sequences) {
+      if (sequence->state != SequenceState::swapped) continue;
+      ids.push_back(sequence->id);
+      out.blocks_needed += 2 + sequence->num_missing() / size;
+    }
+    out.position = position(swapped_);
+    out.blocks_needed += kv_.blocks_to_swap(ids) + watermark_blocks_;
+    out.reason = out.position > 0
+                     ? concat("It was preempted and swapped out; ", out.position, " others come back first.")
+                     : concat("It was preempted and swapped out; coming back takes ", out.blocks_needed,
+                              " KV blocks and ", free, " are free.");
+    return out;
+  }
+  out.position = position(waiting_);
+  std::int64_t longest = 0;
+  for (const auto& sequence : group.sequences) {
+    if (!sequence->finished()) longest = std::max<std::int64_t>(longest, sequence->num_tokens());
+  }
+  out.blocks_needed = std::max((longest + size - 1) / size, group.resume_blocks) + watermark_blocks_;
+  std::int64_t num_seqs = 0;
+  bool gang_returns = false;
+  for (const SequenceGroup* other : running_) {
+    num_seqs += other->num_reserved();
+    gang_returns |= has_parked(*other);
+  }
+  const char* const start = group.num_preemptions > 0 ? "It was preempted and waits" : "It waits";
+  if (!swapped_.empty()) {
+    out.reason =
+        concat(start, ": ", swapped_.size(), " swapped-out request(s) come back before anyone else.");
+  } else if (gang_returns) {
+    out.reason = concat(start, ": a request that was preempted brings its sequences back first.");
+  } else if (out.position > 0) {
+    out.reason = concat(start, ": ", out.position, " request(s) are before it, and nobody is skipped.");
+  } else if (num_seqs + group.num_reserved() > config_.max_num_seqs) {
+    out.reason = concat(start, ": it runs up to ", group.num_reserved(), " sequence(s), and ", num_seqs,
+                        " of max_num_seqs = ", config_.max_num_seqs, " are taken.");
+  } else if (out.blocks_needed > free) {
+    out.reason = concat(start, ": it needs ", out.blocks_needed, " KV blocks and ", free, " are free.");
+  } else {
+    out.reason = concat(start, " for its turn under the step's budget of ", config_.max_num_batched_tokens,
+                        " tokens.");
+  }
+  return out;
+}
+
+}  // namespace pagoda
