@@ -1,5 +1,6 @@
 #include "server/connection.h"
 
+#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -9,6 +10,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <ctime>
+#include <exception>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -31,6 +33,17 @@ constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
 constexpr milliseconds kHealthCheck{5000};  // how soon a waiting call notices that the engine died
 constexpr milliseconds kLinger{2000};
+
+// Counts one while it lives, whatever way its scope is left.
+class Counted {
+ public:
+  explicit Counted(std::atomic<std::int64_t>& count) : count_(count) { count_.fetch_add(1); }
+  ~Counted() { count_.fetch_sub(1); }
+  Counted(const Counted&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& count_;
+};
 
 std::chrono::steady_clock::time_point after(milliseconds duration) {
   return std::chrono::steady_clock::now() + duration;
@@ -85,12 +98,6 @@ void Connection::shut_down() {
     self->shutting_down_ = true;
     if (self->idle_) self->stream_.close();
     self->event_.set();
-  });
-}
-
-void Connection::close_if_idle() {
-  asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    if (self->idle_ && self->buffer_.empty()) self->stream_.close();
   });
 }
 
@@ -156,14 +163,14 @@ asio::awaitable<void> Connection::run() {
     }
     idle_ = false;
     const TimeNs begin = server_.clock.now();
-    server_.num_active.fetch_add(1);
+    std::optional<Counted> active(std::in_place, server_.num_active);
     begin_request(request);
     std::string_view rest;
     const Route& route = find_route(request.path, rest);
     // The head stays at the front of buffer_ until the body parser has consumed it.
     const Next next = co_await answer(request, rest);
     release_body();
-    server_.num_active.fetch_sub(1);
+    active.reset();  // not while lingering: a drain need not wait for that
     if (next == Next::gone) status_ = 499;
     server_.metrics.record(request.method, route.path, status_, to_seconds(server_.clock.now() - begin));
     if (server_.config.access_log)
@@ -197,7 +204,10 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
   const SteadyTime deadline = after(server_.config.head_timeout);
   std::size_t scanned = 0;
   for (;;) {
-    if (buffer_.starts_with("\r\n")) buffer_.erase(0, 2);  // a stray blank line before a request is allowed
+    if (buffer_.starts_with("\r\n")) {  // a stray blank line before a request is allowed
+      buffer_.erase(0, 2);
+      scanned = 0;
+    }
     const HeadScan scan = scan_head(buffer_, scanned, server_.config.head_limits);
     error = scan.error;
     if (error) co_return false;
@@ -317,7 +327,11 @@ asio::awaitable<bool> Connection::on_worker(std::function<void()> work) {
   }
   auto done = std::make_shared<bool>(false);  // shared: the connection may be torn down at exit first
   asio::post(workers_, [work = std::move(work), done, self = shared_from_this()] {
-    work();
+    try {
+      work();
+    } catch (const std::exception&) {  // out of memory: this request fails, the others go on
+      log_error("server", "a request could not be read for lack of memory");
+    }
     self->server_.num_pending_calls.fetch_sub(1);
     asio::post(self->stream_.get_executor(), [done, self] {
       *done = true;
@@ -385,15 +399,15 @@ asio::awaitable<Connection::Next> Connection::answer_generation(CallKind kind, s
   if (!co_await on_worker(std::move(work))) {
     Status busy = resource_exhausted("Too many requests are waiting; please try again.");
     next = co_await send(answer_error(busy));
+  } else if (!job->call) {
+    next = co_await send(answer_error(internal_error("out of memory")));
   } else if (!gone_ && !job->call->has_value()) {
     next = co_await send(answer_error(job->call->error()));
   } else if (!gone_) {
     job->body = {};
     release_body();
-    server_.num_generating.fetch_add(1);
     ParsedCall call = std::move(*job->call).value();
     next = co_await generate(std::move(call));
-    server_.num_generating.fetch_sub(1);
   }
   co_await stop_watching();
   co_return gone_ ? Next::gone : next;
@@ -406,6 +420,7 @@ asio::awaitable<Connection::Next> Connection::generate(ParsedCall parsed) {
       if (const std::shared_ptr<Connection> self = weak.lock()) self->event_.set();
     });
   };
+  const Counted generating(server_.num_generating);
   Generation call(std::move(parsed), server_.engine, server_.api, std::move(wake));
   const std::uint64_t first_id = server_.next_request_id.fetch_add(call.num_requests());
   if (Status refused = call.start(first_id, server_.clock.now()); !refused.ok())

@@ -55,7 +55,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void serve();
   // A running call ends with an error event, then the connection closes.
   void shut_down();
-  void close_if_idle();
 
  private:
   template <class T>
