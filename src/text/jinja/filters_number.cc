@@ -66,8 +66,9 @@ Value filter_round(Render&, const Value& value, const Arguments& arguments) {
   if (method != "common") {
     const double scale = std::pow(10.0, static_cast<double>(precision));
     const double scaled = value.as_real() * scale;
-    const Value whole = truncated(method == "ceil" ? std::ceil(scaled) : std::floor(scaled));
-    return Value::real(whole.as_real() / scale);
+    if (!std::isfinite(scaled)) fail(ErrorKind::overflow, "cannot convert float infinity to integer");
+    // An integer in Python, so never a negative zero.
+    return Value::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / scale);
   }
   if (value.is(Kind::real)) return Value::real(round_real(value.as_real(), precision));
   if (precision >= 0) return Value::integer(value.as_integer());

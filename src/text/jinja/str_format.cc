@@ -13,7 +13,7 @@ namespace {
 struct Spec {
   std::string fill = " ";
   char align = '\0';
-  char sign = '-';
+  char sign = '\0';
   bool alternate = false;
   std::int64_t width = 0;
   char grouping = '\0';
@@ -32,15 +32,17 @@ std::int64_t parse_count(std::string_view spec, std::size_t& at) {
   return value;
 }
 
-Spec parse_spec(std::string_view text) {
+Spec parse_spec(std::string_view text, bool is_text) {
   Spec spec;
   std::size_t at = 0;
+  bool has_fill = false;
   if (!text.empty()) {
     std::size_t after_fill = 0;
     const char32_t first = next_char(text, after_fill);
     if (after_fill < text.size() && is_align(static_cast<unsigned char>(text[after_fill]))) {
       spec.fill = std::string(text.substr(0, after_fill));
       spec.align = text[after_fill];
+      has_fill = true;
       at = after_fill + 1;
     } else if (is_align(first)) {
       spec.align = text[0];
@@ -54,11 +56,9 @@ Spec parse_spec(std::string_view text) {
     spec.alternate = true;
     ++at;
   }
-  if (peek() == '0') {
-    if (spec.align == '\0') {
-      spec.fill = "0";
-      spec.align = '=';
-    }
+  if (!has_fill && peek() == '0') {
+    spec.fill = "0";
+    if (spec.align == '\0' && !is_text) spec.align = '=';
     ++at;
   }
   spec.width = parse_count(text, at);
@@ -153,6 +153,8 @@ Value format_integer_field(const Spec& spec, const Value& value) {
       base = 16;
       break;
     case 'c': {
+      if (spec.sign != '\0' || spec.alternate) value_error("Sign and '#' are not allowed with 'c'");
+      if (spec.grouping != '\0') value_error("Cannot specify a separator with 'c'");
       if (negative || number > 0x10FFFF || (number >= 0xD800 && number < 0xE000)) {
         fail(ErrorKind::overflow, "%c arg not in range(0x110000)");
       }
@@ -165,22 +167,29 @@ Value format_integer_field(const Spec& spec, const Value& value) {
   }
   if (spec.alternate && base != 10)
     prefix += base == 2 ? "0b" : base == 8 ? "0o" : spec.type == 'X' ? "0X" : "0x";
+  if (spec.grouping != '\0' && spec.type == 'n') value_error("Cannot specify a separator with 'n'");
   if (spec.grouping == ',' && base != 10)
     value_error(std::string("Cannot specify ',' with '") + spec.type + "'.");
   return number_text(spec, prefix, format_integer(magnitude, base, spec.type == 'X'), base == 10 ? 3 : 4);
 }
 
-// repr()-like, with `precision` significant digits: the empty type of a float.
-std::string general_real(double value, std::int64_t precision) {
-  if (precision < 0) return format_real(value);
-  std::string text = format_real(value, 'g', static_cast<int>(std::max<std::int64_t>(precision, 1)), false);
-  if (std::isfinite(value) && text.find_first_of(".e") == std::string::npos) {
-    if (static_cast<std::int64_t>(text.size()) >= std::max<std::int64_t>(precision, 1)) {
-      return format_real(value, 'e', static_cast<int>(std::max<std::int64_t>(precision, 1)) - 1, false);
-    }
-    text += ".0";
-  }
-  return text;
+// The empty type: like repr(), with `precision` significant digits; like 'g' but that a digit follows the
+// point.
+std::string general_real(double value, std::int64_t given_precision, bool keep_zeros) {
+  if (given_precision < 0 || !std::isfinite(value)) return format_real(value);
+  const int precision = static_cast<int>(std::max<std::int64_t>(given_precision, 1));
+  std::string text = format_real(value, 'e', precision - 1, keep_zeros);
+  const std::size_t e = text.find('e');
+  const auto exponent = static_cast<int>(parse_integer(text.substr(e + 1), 10).value_or(0));
+  const auto strip = [&](std::string digits) {
+    if (keep_zeros || digits.find('.') == std::string::npos) return digits;
+    digits.resize(digits.find_last_not_of('0') + 1);
+    if (digits.ends_with('.')) digits.pop_back();
+    return digits;
+  };
+  if (exponent < -4 || exponent >= precision - 1) return strip(text.substr(0, e)) + text.substr(e);
+  text = strip(format_real(value, 'f', precision - 1 - exponent, keep_zeros));
+  return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
 Value format_real_field(const Spec& spec, const Value& value) {
@@ -188,11 +197,12 @@ Value format_real_field(const Spec& spec, const Value& value) {
   const bool negative = std::signbit(number) && !std::isnan(number);
   const double magnitude = std::abs(number);
   if (spec.precision > (1 << 20)) value_error("precision too big");
+  if (spec.type == 'n' && spec.grouping != '\0') value_error("Cannot specify a separator with 'n'.");
   const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
   std::string digits;
   switch (spec.type) {
     case '\0':
-      digits = general_real(magnitude, spec.precision);
+      digits = general_real(magnitude, spec.precision, spec.alternate);
       break;
     case 'n':
       digits = format_real(magnitude, 'g', precision, spec.alternate);
@@ -216,17 +226,14 @@ Value format_real_field(const Spec& spec, const Value& value) {
 
 Value format_string_field(const Spec& spec, const Value& value) {
   if (spec.type != '\0' && spec.type != 's') unknown_code(spec, value);
-  if (spec.sign != '-') value_error("Sign not allowed in string format specifier");
+  if (spec.sign != '\0') value_error("Sign not allowed in string format specifier");
   if (spec.alternate) value_error("Alternate form (#) not allowed in string format specifier");
-  if (spec.align == '=' && spec.fill != "0")
-    value_error("'=' alignment not allowed in string format specifier");
+  if (spec.align == '=') value_error("'=' alignment not allowed in string format specifier");
   if (spec.grouping != '\0') value_error("Cannot specify ',' with 's'.");
-  Spec effective = spec;
-  if (spec.align == '=') effective.align = '<';
   const String& text = value.text();
-  if (spec.precision < 0 || spec.precision >= text.num_chars) return align(effective, '<', "", text);
+  if (spec.precision < 0 || spec.precision >= text.num_chars) return align(spec, '<', "", text);
   const Value cut = substring(text, 0, byte_offset(text.bytes, spec.precision));
-  return align(effective, '<', "", cut.text());
+  return align(spec, '<', "", cut.text());
 }
 
 class StringFormatter {
@@ -367,7 +374,7 @@ class StringFormatter {
 }  // namespace
 
 Value format_field(Render& render, const Value& value, std::string_view text) {
-  const Spec spec = parse_spec(text);
+  const Spec spec = parse_spec(text, value.is_string());
   render.check_size(static_cast<std::size_t>(spec.width));
   render.work(static_cast<std::size_t>(spec.width));
   if (value.is_string()) return format_string_field(spec, value);
