@@ -231,7 +231,7 @@ class GgufBuilder {
     for (std::size_t i = 0; i < source_.tokens.size(); ++i) {
       const auto id = static_cast<TokenId>(i);
       // The first of equal spellings keeps it, as the later one could never be encoded.
-      if (!vocabulary.find(source_.tokens[i]) && !vocabulary.add(source_.tokens[i], id))
+      if (!vocabulary.add_if_new(source_.tokens[i], id))
         return corrupt_data("GGUF: tokenizer.ggml.tokens is too large");
       const int type = type_of(id);
       if (type == kControl || type == kUnknown) vocabulary.hide(id);

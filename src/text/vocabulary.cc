@@ -10,7 +10,7 @@ void Vocabulary::reserve(std::size_t num_tokens, std::size_t num_bytes) {
   grow(std::bit_ceil(num_tokens * 2 + 16));
 }
 
-bool Vocabulary::add(std::string_view token, TokenId id) {
+bool Vocabulary::insert(std::string_view token, TokenId id, bool replaces) {
   if (id < 0 || id > kMaxId || arena_.size() + token.size() >= UINT32_MAX) return false;
   if ((num_tokens_ + 1) * 2 > slots_.size()) grow(std::max<std::size_t>(64, slots_.size() * 2));
   const std::uint64_t hash = hash_bytes(token);
@@ -21,6 +21,8 @@ bool Vocabulary::add(std::string_view token, TokenId id) {
     arena_ += token;
     max_token_bytes_ = std::max(max_token_bytes_, token.size());
     ++num_tokens_;
+  } else if (!replaces) {
+    return true;
   } else if (Span& old = by_id_[static_cast<std::size_t>(slot.id)]; old.begin == slot.span.begin) {
     old = Span{};
   }

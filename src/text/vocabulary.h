@@ -20,7 +20,9 @@ class Vocabulary {
   void reserve(std::size_t num_tokens, std::size_t num_bytes);
 
   // False if `id` is out of bounds or the arena would pass 4 GiB. A string given twice keeps the last id.
-  [[nodiscard]] bool add(std::string_view token, TokenId id);
+  [[nodiscard]] bool add(std::string_view token, TokenId id) { return insert(token, id, true); }
+  // The same, but a string given twice keeps its first id.
+  [[nodiscard]] bool add_if_new(std::string_view token, TokenId id) { return insert(token, id, false); }
 
   std::optional<TokenId> find(std::string_view token) const;
   // Control tokens are hidden: what a model reads in a text never finds them.
@@ -56,6 +58,7 @@ class Vocabulary {
     TokenId id = -1;        // -1: empty
     Span span;
   };
+  bool insert(std::string_view token, TokenId id, bool replaces);
   void grow(std::size_t capacity);
   std::size_t find_slot(std::string_view token, std::uint64_t hash) const;
 
