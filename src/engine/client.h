@@ -2,6 +2,8 @@
 // EngineClient: how other threads reach the engine. Submitting never waits: a full inbox is refused.
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "request/debug_snapshot.h"
@@ -27,6 +29,13 @@ struct EngineLimits {
   std::int32_t vocab_size = 0;
 };
 
+// A prompt beginning that the provider keeps in the KV cache (§4.4).
+struct PrefixInfo {
+  std::string name;
+  std::int32_t num_tokens = 0;
+  std::int64_t num_blocks = 0;
+};
+
 class EngineClient {
  public:
   virtual ~EngineClient() = default;
@@ -49,6 +58,15 @@ class EngineClient {
   virtual Result<DebugSnapshot> debug_snapshot() {
     return Status(StatusCode::unimplemented, "This engine tells nothing about itself.");
   }
+
+  // Computes a prefix once and pins it under `name`; prompts that start with it use its K/V from then on,
+  // under any cache_salt. `sink` gets one output, finished, with the error if it could not be pinned.
+  virtual Status add_prefix(std::string, std::vector<TokenId>, std::shared_ptr<OutputSink>) {
+    return unimplemented("This engine keeps no prefixes.");
+  }
+  virtual std::vector<PrefixInfo> list_prefixes() const { return {}; }
+  // not_found: there is none of this name. Requests that use it keep its blocks until they end.
+  virtual Status drop_prefix(const std::string&) { return not_found("There is no prefix of this name."); }
 
   // False once the engine thread has died; /health turns red.
   virtual bool healthy() const = 0;

@@ -56,6 +56,12 @@ Status EngineCore::submit(Request request, std::shared_ptr<OutputSink> sink) {
   PAGODA_RETURN_IF_ERROR(validate(request));
   if (requests_.contains(request.id))
     return invalid_argument("A request with this id is already being served.");
+  start(make_state(std::move(request), std::move(sink)));
+  return ok_status();
+}
+
+std::unique_ptr<EngineCore::RequestState> EngineCore::make_state(Request request,
+                                                                 std::shared_ptr<OutputSink> sink) {
   auto state = std::make_unique<RequestState>();
   SequenceGroup& group = state->group;
   group.request = std::move(request);
@@ -71,9 +77,13 @@ Status EngineCore::submit(Request request, std::shared_ptr<OutputSink> sink) {
   group.sequences.push_back(std::move(sequence));
   state->strategy = make_strategy(group.request, config_.max_model_len);
   state->strategy->start(group);
+  return state;
+}
+
+void EngineCore::start(std::unique_ptr<RequestState> state) {
+  SequenceGroup& group = state->group;
   parts_.scheduler->add(group);
   requests_.emplace(group.request.id, std::move(state));
-  return ok_status();
 }
 
 StepResult EngineCore::run_batch(const ScheduledBatch& batch) {
@@ -128,6 +138,7 @@ bool EngineCore::step() {
       if (batch.sequences[i].sample) sampled_.push_back({refs[i].sequence, &result.sequences[i]});
     }
     if (sampled_.empty()) continue;
+    if (!state.prefix_name.empty()) state.prefix_status = pin(group, state.prefix_name);
     const std::size_t begin = changes_.size();
     state.strategy->advance(group, sampled_, ids_, changes_);
     touched_.push_back({&state, begin, changes_.size()});
@@ -202,6 +213,8 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (!state.told_prompt_logprobs && group.prompt_logprobs_complete())
     output.prompt_logprobs = std::move(group.prompt_logprobs);
   output.finished = true;
+  const bool is_prefix = !state.prefix_name.empty();
+  if (is_prefix && output.error.ok()) output.error = std::move(state.prefix_status);
   std::int64_t longest = 0;
   FinishReason reason = FinishReason::abort;
   for (const auto& sequence : group.sequences) {
@@ -212,7 +225,8 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (!output.error.ok()) reason = FinishReason::error;
   if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
   ++num_finished_;
-  metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
+  if (!is_prefix)
+    metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
   std::shared_ptr<OutputSink> sink = std::move(state.sink);
   requests_.erase(output.id);  // `state` is gone; the request's memory with it
   deliver(std::move(sink), std::move(output));
@@ -299,7 +313,7 @@ void EngineCore::check_invariants() const {
   CHECK(counts.waiting_groups + counts.running_groups + counts.swapped_groups == num_requests());
   if (requests_.empty()) {
     CHECK(held_.empty());
-    CHECK(parts_.kv->num_free_blocks() == parts_.kv->num_blocks());
+    CHECK(parts_.kv->num_free_blocks() + parts_.kv->num_pinned_blocks() == parts_.kv->num_blocks());
     CHECK(parts_.kv->num_free_swap_blocks() == parts_.kv->num_swap_blocks());
   }
 }

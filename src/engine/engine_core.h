@@ -7,8 +7,9 @@
 // It owns the requests and what serves them. It is not the queue in front of it (engine_thread.h).
 // Invariants: engine.conservation: every submitted request gets exactly one finished output.
 // engine.release: when no request is left, every KV block is free (or cached).
-// Threads: none; whoever owns it calls everything but validate(), which any thread may call.
+// Threads: none; whoever owns it calls everything but what is marked, and validate().
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,6 +47,12 @@ class EngineCore {
   void abort(RequestId id);
   void abort_sequence(RequestId id, std::int32_t index);
 
+  // Shared prefixes; see client.h. One still being computed is not listed yet, but can be dropped.
+  Status add_prefix(const std::string& name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink);
+  Status drop_prefix(const std::string& name);
+  std::vector<PrefixInfo> prefixes() const;   // any thread
+  bool hide_prefix(const std::string& name);  // any thread; from the list, before it is dropped
+
   // Runs one step; false when there was nothing to run, or the runner has failed (see status()).
   bool step();
   // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
@@ -75,7 +82,17 @@ class EngineCore {
     RequestTimes times;
     bool told_prompt_logprobs = false;
     std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
+    std::string prefix_name;             // not empty: no client's request, but a prefix to be pinned
+    Status prefix_status = unavailable("The prefix was dropped before it was computed.");
   };
+  struct Prefix {
+    PrefixInfo info;
+    SequenceId holder{};  // what stands for it in the KV manager
+    bool hidden = false;
+  };
+  std::unique_ptr<RequestState> make_state(Request request, std::shared_ptr<OutputSink> sink);
+  void start(std::unique_ptr<RequestState> state);
+  Status pin(const SequenceGroup& group, const std::string& name);
   StepResult run_batch(const ScheduledBatch& batch);
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
@@ -94,6 +111,9 @@ class EngineCore {
   EngineLimits limits_;
   Status status_;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
+  mutable std::mutex prefixes_mutex_;  // for those who read from other threads
+  std::vector<Prefix> prefixes_;
+  std::uint64_t num_prefix_requests_ = 0;
   SequenceIds ids_;
   std::uint64_t num_drawn_seeds_ = 0;
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;

@@ -324,7 +324,7 @@ TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
 // the fake model's tokens depend on the K/V it finds.
 struct Totals {
   std::int64_t requests = 0, refused = 0, preemptions = 0, swaps = 0, baselines = 0, cached_tokens = 0,
-               parallel = 0, beams = 0, beams_preempted = 0, steps = 0;
+               parallel = 0, beams = 0, beams_preempted = 0, prefixes = 0, steps = 0;
 };
 
 void make_beam_search(SamplingParams& sampling, std::mt19937_64& rng) {
@@ -376,6 +376,7 @@ void run(std::uint64_t seed, Totals& totals) {
   std::vector<Request> requests;
   std::vector<std::shared_ptr<Collector>> sinks;
   std::set<std::size_t> aborted;
+  std::vector<std::shared_ptr<Collector>> prefix_sinks;
   const std::size_t num_requests = 4 + below(9);
   const std::int64_t step_bound = 4000;
   std::int64_t steps = 0;
@@ -420,6 +421,19 @@ void run(std::uint64_t seed, Totals& totals) {
       requests.push_back(std::move(request));
       sinks.push_back(std::move(sink));
     }
+    if (below(10) == 0) {  // prefixes like the prompts' beginnings come and go
+      const std::string name = concat("p", below(3));
+      std::vector<TokenId> tokens;
+      for (std::size_t i = 1 + below(12); i > 0; --i)
+        tokens.push_back(static_cast<TokenId>(10 + tokens.size()));
+      if (below(3) == 0) {
+        (void)rig.core->drop_prefix(name);
+      } else {
+        auto sink = std::make_shared<Collector>();
+        if (rig.core->add_prefix(name, std::move(tokens), sink).ok()) prefix_sinks.push_back(sink);
+      }
+      rig.core->check_invariants();
+    }
     if (!requests.empty() && below(20) == 0) {
       const std::size_t i = below(requests.size());
       if (below(2) == 0) {
@@ -438,6 +452,11 @@ void run(std::uint64_t seed, Totals& totals) {
   const SchedulerCounts counts = rig.core->scheduler().counts();
   totals.preemptions += counts.preemptions;
   totals.swaps += counts.preemptions_by_swap;
+  for (const auto& sink : prefix_sinks) {
+    ASSERT_TRUE(sink->finished);
+    totals.prefixes += sink->error.ok() ? 1 : 0;
+  }
+  for (const PrefixInfo& prefix : rig.core->prefixes()) ASSERT_TRUE(rig.core->drop_prefix(prefix.name).ok());
   ASSERT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (sinks[i] == nullptr) continue;
@@ -480,6 +499,7 @@ TEST(EngineCoreProperty, EveryRequestGetsItsOwnTokensWhateverElseHappens) {
   EXPECT_GT(totals.cached_tokens, 1000);
   EXPECT_GT(totals.parallel, 500);
   EXPECT_GT(totals.beams, 500);
+  EXPECT_GT(totals.prefixes, 500);
   EXPECT_GT(totals.beams_preempted, 50);
 }
 

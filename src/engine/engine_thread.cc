@@ -21,8 +21,11 @@ Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
   if (!healthy()) return kEngineDead;
   if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
   PAGODA_RETURN_IF_ERROR(core_->validate(request));
+  return accept(Submit{std::move(request), std::move(sink)});
+}
+
+Status EngineThread::accept(Message message) {
   const std::int64_t accepted = num_accepted_.fetch_add(1) + 1;
-  Message message = Submit{std::move(request), std::move(sink)};
   if (accepted - num_started_.load() <= config_.max_waiting && inbox_.try_push(std::move(message)))
     return ok_status();
   num_accepted_.fetch_sub(1);
@@ -31,6 +34,19 @@ Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
   return resource_exhausted(
              concat("The queue is full: ", config_.max_waiting, " requests are waiting. Try again later."))
       .with_reason("queue_full");
+}
+
+Status EngineThread::add_prefix(std::string name, std::vector<TokenId> tokens,
+                                std::shared_ptr<OutputSink> sink) {
+  if (!healthy()) return kEngineDead;
+  if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
+  return accept(AddPrefix{std::move(name), std::move(tokens), std::move(sink)});
+}
+
+Status EngineThread::drop_prefix(const std::string& name) {
+  if (!core_->hide_prefix(name)) return not_found(concat("There is no prefix of the name \"", name, "\"."));
+  inbox_.push_control(DropPrefix{name});
+  return ok_status();
 }
 
 void EngineThread::abort(RequestId id) { inbox_.push_control(Abort{id}); }
@@ -56,25 +72,28 @@ void EngineThread::handle(Message&& message) {
   if (auto* submit = std::get_if<Submit>(&message)) {
     const RequestId id = submit->request.id;
     const Status status = core_->submit(std::move(submit->request), submit->sink);
-    if (status.ok()) return;
-    submit->request.id = id;
-    fail(*submit, status);
+    if (!status.ok()) fail(id, *submit->sink, status);
   } else if (const auto* abort = std::get_if<Abort>(&message)) {
     core_->abort(abort->id);
   } else if (const auto* sequence = std::get_if<AbortSequence>(&message)) {
     core_->abort_sequence(sequence->id, sequence->index);
   } else if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
     snapshot->answer->set_value(core_->debug_snapshot());
+  } else if (auto* add = std::get_if<AddPrefix>(&message)) {
+    const Status status = core_->add_prefix(add->name, std::move(add->tokens), add->sink);
+    if (!status.ok()) fail(RequestId{}, *add->sink, status);
+  } else if (const auto* drop = std::get_if<DropPrefix>(&message)) {
+    (void)core_->drop_prefix(drop->name);  // gone already when two drop it at once
   }
 }
 
-void EngineThread::fail(Submit& submit, const Status& error) {
+void EngineThread::fail(RequestId id, OutputSink& sink, const Status& error) {
   ++num_refused_late_;
   RequestOutput output;
-  output.id = submit.request.id;
+  output.id = id;
   output.error = error;
   output.finished = true;
-  submit.sink->on_output(std::move(output));
+  sink.on_output(std::move(output));
 }
 
 void EngineThread::publish_progress() {
@@ -98,8 +117,9 @@ void EngineThread::loop() {
   inbox_.close();
   core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
   for (Message& message : inbox_.drain()) {
-    if (auto* submit = std::get_if<Submit>(&message))
-      fail(*submit, failure.ok() ? unavailable("The server is shutting down.") : kEngineDead);
+    const Status error = failure.ok() ? unavailable("The server is shutting down.") : kEngineDead;
+    if (auto* submit = std::get_if<Submit>(&message)) fail(submit->request.id, *submit->sink, error);
+    if (auto* add = std::get_if<AddPrefix>(&message)) fail(RequestId{}, *add->sink, error);
   }
   publish_progress();
 }

@@ -33,6 +33,9 @@ class EngineThread final : public EngineClient {
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;
   Result<DebugSnapshot> debug_snapshot() override;
+  Status add_prefix(std::string name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink) override;
+  std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
+  Status drop_prefix(const std::string& name) override;
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
 
   // Refuses new requests from here on; those accepted go on.
@@ -57,13 +60,22 @@ class EngineThread final : public EngineClient {
   struct Snapshot {
     std::shared_ptr<std::promise<DebugSnapshot>> answer;
   };
-  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot>;
+  struct AddPrefix {
+    std::string name;
+    std::vector<TokenId> tokens;
+    std::shared_ptr<OutputSink> sink;
+  };
+  struct DropPrefix {
+    std::string name;
+  };
+  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, AddPrefix, DropPrefix>;
 
   void loop();
   void serve();
   void handle(Message&& message);
   void publish_progress();
-  void fail(Submit& submit, const Status& error);
+  Status accept(Message message);
+  void fail(RequestId id, OutputSink& sink, const Status& error);
   void log_stats();
 
   const EngineConfig config_;

@@ -49,6 +49,14 @@ class KvManager {
   virtual std::span<const BlockId> block_table(SequenceId id) const = 0;  // not of a swapped one
   virtual std::int32_t ref_count(BlockId) const { return 1; }
 
+  // Shared prefixes (§4.4, Fig. 10). `holder` becomes a sequence that stands for the prefix `tokens`: it
+  // shares the blocks of `parent`, which has computed just these, until unpin_prefix(). add_sequence() maps
+  // whoever's tokens start with it onto them, the last block too; the first write into that copies it.
+  // False: this manager cannot share.
+  [[nodiscard]] virtual bool pin_prefix(SequenceId, SequenceId, std::span<const TokenId>) { return false; }
+  virtual void unpin_prefix(SequenceId) {}
+  virtual std::int64_t num_pinned_blocks() const { return 0; }  // safe from any thread
+
   // Swapping (§4.5), all or nothing: the computed K/V of `ids` moves to the swap space, and back into other
   // blocks; one that several of them share moves once, and they share it again. What was allocated for
   // tokens to come is given up. False, with nothing changed: the swap space (or the pool) is full. The

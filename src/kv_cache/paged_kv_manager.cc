@@ -58,9 +58,18 @@ bool PagedKvManager::content_matches(BlockId block, std::span<const TokenId> tok
 std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId> tokens,
                                           std::string_view salt, bool allow_cache) {
   Table& table = insert(id);
-  if (!config_.enable_prefix_caching) return 0;
-  table.chain = table.root = hasher_.root(salt);
+  if (config_.enable_prefix_caching) table.chain = table.root = hasher_.root(salt);
   if (!allow_cache || tokens.empty()) return 0;
+  if (config_.enable_prefix_caching) map_cached(table, tokens);
+  map_prefix(table, tokens);
+  if (config_.enable_prefix_caching) {
+    table.queried = static_cast<std::int64_t>(tokens.size());
+    table.hit = table.num_computed;
+  }
+  return table.num_computed;
+}
+
+void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
   const auto block_size = static_cast<std::size_t>(config_.block_size);
   // The last token must be computed, for its logits; and a block is shared whole or not at all.
   const std::size_t num_full = (tokens.size() - 1) / block_size;
@@ -75,9 +84,6 @@ std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId
   }
   table.num_hashed = static_cast<std::int32_t>(table.blocks.size());
   table.num_tokens = table.num_computed = table.num_hashed * config_.block_size;
-  table.queried = static_cast<std::int64_t>(tokens.size());
-  table.hit = table.num_computed;
-  return table.num_computed;
 }
 
 bool PagedKvManager::must_copy(const Table& table, std::int32_t num_tokens) const {
@@ -239,6 +245,8 @@ void PagedKvManager::check_invariants() const {
     in_use += it != references.end() ? 1 : 0;
   }
   CHECK(in_use + pool_.num_free() == pool_.num_blocks());
+  for (const Prefix& prefix : prefixes_)
+    CHECK(at(prefix.holder).num_computed == static_cast<std::int32_t>(prefix.tokens.size()));
 }
 
 }  // namespace pagoda

@@ -4,11 +4,13 @@
 // when the one before is full. Forks share blocks by reference count; whoever first writes into a shared
 // last block gets a copy of it. Full blocks are published under a hash chain and found again by later
 // requests with the same salt and prefix.
+// A pinned prefix is a sequence like others, which nobody runs.
 // Swapped out, a sequence's blocks are counted in a pool of their own; its content is there only.
 // Invariants: a block's ref_count is the number of tables it stands in; a block that a sequence may
 // write into (at or after its num_computed tokens, once grown) stands in no other table.
 // Source: PagedAttention (SOSP'23) §4.2-4.4; prefix cache: vLLM's automatic prefix caching.
 // Threads: none; owned by the engine thread.
+#include <atomic>
 #include <string>
 #include <unordered_map>
 
@@ -48,6 +50,10 @@ class PagedKvManager final : public KvManager {
   void free(SequenceId id) override;
   std::span<const BlockId> block_table(SequenceId id) const override;
   std::int32_t ref_count(BlockId block) const override { return pool_.ref_count(block); }
+  [[nodiscard]] bool pin_prefix(SequenceId parent, SequenceId holder,
+                                std::span<const TokenId> tokens) override;
+  void unpin_prefix(SequenceId holder) override;
+  std::int64_t num_pinned_blocks() const override { return num_pinned_.load(std::memory_order_acquire); }
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   std::int64_t blocks_to_swap(std::span<const SequenceId> ids) const override;
@@ -74,12 +80,19 @@ class PagedKvManager final : public KvManager {
     BlockHash chain;                    // hash of the last of them; the root when there is none
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
   };
+  struct Prefix {
+    SequenceId holder{};
+    std::vector<TokenId> tokens;
+  };
   Table& at(SequenceId id);
   const Table& at(SequenceId id) const;
   Table& insert(SequenceId id);
   std::int32_t blocks_for(std::int64_t num_tokens) const;
   // The block that the next token is written into, if it exists and others share it.
   bool must_copy(const Table& table, std::int32_t num_tokens) const;
+  void map_cached(Table& table, std::span<const TokenId> tokens);
+  void map_prefix(Table& table, std::span<const TokenId> tokens);  // when that gives more
+  void count_pinned();
   BlockHash hash_block(const BlockHash& parent, std::span<const TokenId> tokens);
   bool content_matches(BlockId block, std::span<const TokenId> tokens) const;
 
@@ -90,6 +103,8 @@ class PagedKvManager final : public KvManager {
   std::unordered_map<SequenceId, Table> tables_;
   std::vector<TokenId> content_;  // with verify_hits: the tokens of each published block
   PrefixCacheStats stats_;
+  std::vector<Prefix> prefixes_;
+  std::atomic<std::int64_t> num_pinned_{0};
 };
 
 }  // namespace pagoda

@@ -49,14 +49,16 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_param(width_name);
   }
   const std::int64_t total = max_tokens_of(request, config_.max_model_len);
-  // Only what never changes is read here: other threads call this while the engine runs.
+  // Only what any thread may read is read here: others call this while the engine runs. What is pinned
+  // may start this prompt, but it counts as if not.
   const std::int64_t size = kv_.block_size();
-  if ((total + size - 1) / size > kv_.num_blocks()) {
+  const std::int64_t usable = kv_.num_blocks() - kv_.num_pinned_blocks();
+  if ((total + size - 1) / size > usable) {
     return invalid_argument(concat("The request can never fit: it may need ", total,
                                    " tokens of KV cache (prompt ", prompt,
-                                   " + max_tokens), and the whole KV cache holds ",
-                                   kv_.num_blocks() * kv_.block_size(), "."))
-        .with_param(prompt > kv_.num_blocks() * kv_.block_size() ? "prompt" : "max_tokens")
+                                   " + max_tokens), and the whole KV cache holds ", usable * size,
+                                   usable < kv_.num_blocks() ? " beside the pinned prefixes." : "."))
+        .with_param(prompt > usable * size ? "prompt" : "max_tokens")
         .with_reason("context_length_exceeded");
   }
   if (!sampling.use_beam_search) return ok_status();
@@ -68,10 +70,10 @@ Status VllmScheduler::validate(const Request& request) const {
   }
   const std::int64_t shared = prompt / size;
   const std::int64_t blocks = shared + width * ((total + size - 1) / size - shared);
-  if (blocks > kv_.num_blocks()) {
+  if (blocks > usable) {
     return invalid_argument(concat("The request can never fit: ", width, " beams of ", total,
                                    " tokens may need ", blocks, " KV blocks, and the whole KV cache has ",
-                                   kv_.num_blocks(), "."))
+                                   usable, "."))
         .with_param("max_tokens");
   }
   return ok_status();

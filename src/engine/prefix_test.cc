@@ -1,0 +1,114 @@
+// Shared prefixes through the engine: Fig. 10 of PagedAttention (SOSP'23), and what must not go wrong.
+#include <gtest/gtest.h>
+
+#include "engine/engine_test_support.h"
+
+namespace pagoda {
+namespace {
+
+using fake::Collector;
+using fake::make_request;
+using fake::Options;
+using fake::Rig;
+
+std::shared_ptr<Collector> add(Rig& rig, const std::string& name, std::vector<TokenId> tokens) {
+  auto sink = std::make_shared<Collector>();
+  const Status status = rig.core->add_prefix(name, std::move(tokens), sink);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return sink;
+}
+
+void expect_reference(const Request& request, const Collector& got) {
+  const fake::Reference wanted = fake::reference(request, 0, 64);
+  ASSERT_TRUE(got.finished);
+  EXPECT_EQ(got.choices.at(0).tokens, wanted.tokens);
+}
+
+// Fig. 10: two requests share the prefix's blocks; here its last block is half full, and each gets a copy.
+TEST(Prefix, Figure10) {
+  for (const bool caching : {false, true}) {
+    Options options;
+    options.engine.enable_prefix_caching = caching;
+    Rig rig(options);
+    const std::vector<TokenId> prefix(10, 5);  // two blocks of 4 and a half
+    const auto added = add(rig, "translate", prefix);
+    rig.run_all();
+    EXPECT_TRUE(added->finished && added->error.ok());
+    ASSERT_EQ(rig.core->prefixes().size(), 1u);
+    EXPECT_EQ(rig.core->prefixes()[0].num_blocks, 3);
+    EXPECT_EQ(rig.core->kv().usage().blocks_in_use, 3);
+    const std::int64_t computed = rig.runner->num_computed_tokens;
+
+    std::vector<TokenId> a = prefix, b = prefix;
+    a.insert(a.end(), {1, 2, 3});
+    b.insert(b.end(), {4, 4, 4, 4});
+    const Request first = make_request(1, a, 5), second = make_request(2, b, 5),
+                  same = make_request(3, prefix, 5);
+    const auto x = rig.submit(first), y = rig.submit(second), z = rig.submit(same);
+    rig.step();
+    EXPECT_EQ(rig.runner->num_copies, 3) << "the half block, once for each";
+    EXPECT_EQ(rig.runner->num_computed_tokens - computed, 3 + 4 + 1) << "only the rest of each prompt";
+    EXPECT_EQ(x->num_cached_tokens, 10);
+    EXPECT_EQ(z->num_cached_tokens, 9) << "the last token is needed for its logits";
+    rig.run_all();
+    expect_reference(first, *x);
+    expect_reference(second, *y);
+    expect_reference(same, *z);
+
+    EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 3) << "no request takes it away";
+    EXPECT_TRUE(rig.core->drop_prefix("translate").ok());
+    EXPECT_EQ(rig.core->drop_prefix("translate").code(), StatusCode::not_found);
+    EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
+    rig.core->check_invariants();
+  }
+}
+
+TEST(Prefix, DroppedWhileInUseItStaysWithItsUsers) {
+  Rig rig({});
+  const std::vector<TokenId> prefix(9, 3);
+  add(rig, "p", prefix);
+  rig.run_all();
+  std::vector<TokenId> prompt = prefix;
+  prompt.push_back(1);
+  const Request request = make_request(1, prompt, 20);
+  const auto sink = rig.submit(request);
+  rig.step();
+  EXPECT_TRUE(rig.core->drop_prefix("p").ok());
+  rig.run_all();
+  expect_reference(request, *sink);
+  EXPECT_EQ(rig.core->kv().num_free_blocks(), 64);
+}
+
+TEST(Prefix, WhatCannotBePinnedIsRefused) {
+  Options options;
+  options.num_blocks = 12;
+  options.engine.max_model_len = 48;
+  options.engine.enable_prefix_caching = false;
+  Rig rig(options);
+  auto sink = std::make_shared<Collector>();
+  EXPECT_EQ(rig.core->add_prefix("", {1}, sink).param(), "name");
+  EXPECT_EQ(rig.core->add_prefix("empty", {}, sink).param(), "prompt");
+  EXPECT_EQ(rig.core->add_prefix("long", std::vector<TokenId>(25, 1), sink).param(), "prompt");
+  EXPECT_EQ(rig.core->add_prefix("ids", {fake::kVocabulary}, sink).param(), "prompt");
+  add(rig, "p", std::vector<TokenId>(8, 1));
+  EXPECT_EQ(rig.core->add_prefix("p", {1}, sink).param(), "name");
+  EXPECT_TRUE(rig.core->drop_prefix("p").ok()) << "before it was computed";
+  EXPECT_TRUE(rig.core->prefixes().empty());
+
+  // Who was accepted with the whole cache is not squeezed out: the prefix is refused instead.
+  const Request large = make_request(1, {1, 2, 3}, 44);
+  const auto large_sink = rig.submit(large);
+  const auto late = add(rig, "q", std::vector<TokenId>(8, 1));
+  rig.step();
+  EXPECT_TRUE(late->finished);
+  EXPECT_EQ(late->error.code(), StatusCode::resource_exhausted);
+  rig.run_all();
+  expect_reference(large, *large_sink);
+  add(rig, "q", std::vector<TokenId>(8, 1));
+  rig.run_all();
+  EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 2);
+  EXPECT_EQ(rig.core->validate(large).param(), "max_tokens") << "now it can never fit";
+}
+
+}  // namespace
+}  // namespace pagoda
