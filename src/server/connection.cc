@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "server/debug_endpoints.h"
 #include "server/endpoints.h"
 
 namespace pagoda {
@@ -300,6 +301,9 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
     case Endpoint::tokenize:
     case Endpoint::detokenize:
       co_return co_await answer_text_call(route, std::move(body));
+    case Endpoint::debug_kv:
+    case Endpoint::debug_request:
+      co_return co_await answer_debug_call(route, std::string(rest));
     default: {
       HttpResponse response = answer_small(route, rest, server_);
       co_return co_await send(std::move(response));
@@ -350,6 +354,21 @@ asio::awaitable<Connection::Next> Connection::answer_text_call(const Route& rout
   const Route* where = &route;
   std::function<void()> work = [job, server, where] {
     job->response = answer_text(*where, job->body, *server);
+  };
+  if (!co_await on_worker(std::move(work))) {
+    HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
+    co_return co_await send(std::move(busy));
+  }
+  co_return co_await send(std::move(job->response));
+}
+
+asio::awaitable<Connection::Next> Connection::answer_debug_call(const Route& route, std::string rest) {
+  auto job = std::make_shared<TextJob>();
+  job->body = std::move(rest);
+  const ServerContext* server = &server_;
+  const Route* where = &route;
+  std::function<void()> work = [job, server, where] {
+    job->response = answer_debug(*where, job->body, *server);
   };
   if (!co_await on_worker(std::move(work))) {
     HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
@@ -421,8 +440,10 @@ asio::awaitable<Connection::Next> Connection::generate(ParsedCall parsed) {
     });
   };
   const Counted generating(server_.num_generating);
+  std::string name = parsed.response.id;
   Generation call(std::move(parsed), server_.engine, server_.api, std::move(wake));
   const std::uint64_t first_id = server_.next_request_id.fetch_add(call.num_requests());
+  const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call.num_requests());
   if (Status refused = call.start(first_id, server_.clock.now()); !refused.ok())
     co_return co_await send(answer_error(refused));
   call_ = &call;

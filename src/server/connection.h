@@ -66,6 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::string& body);
   Awaitable<Next> answer(const HttpRequest& request, std::string_view rest);
   Awaitable<Next> answer_text_call(const Route& route, std::string body);
+  Awaitable<Next> answer_debug_call(const Route& route, std::string rest);
   Awaitable<Next> answer_generation(CallKind kind, std::string body);
   Awaitable<Next> generate(ParsedCall parsed);
   Awaitable<bool> on_worker(std::function<void()> work);

@@ -15,6 +15,8 @@ constexpr Route post(Endpoint endpoint, std::string_view path) {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr Route kModel = get(Endpoint::model, "/v1/models/{model}");
+constexpr std::string_view kDebugPrefix = "/debug/requests/";
+constexpr Route kDebugRequest = get(Endpoint::debug_request, "/debug/requests/{id}");
 constexpr Route kNone = {
     .endpoint = Endpoint::none, .path = "none", .get = false, .post = false, .open = false, .allow = {}};
 constexpr Route kRoutes[] = {
@@ -28,6 +30,7 @@ constexpr Route kRoutes[] = {
     post(Endpoint::chat_completions, "/v1/chat/completions"),
     post(Endpoint::tokenize, "/tokenize"),
     post(Endpoint::detokenize, "/detokenize"),
+    get(Endpoint::debug_kv, "/debug/kv"),
 };
 
 }  // namespace
@@ -39,6 +42,10 @@ const Route& find_route(std::string_view path, std::string_view& rest) {
   if (path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size()) {
     rest = path.substr(kModelPrefix.size());
     return kModel;
+  }
+  if (path.starts_with(kDebugPrefix) && path.size() > kDebugPrefix.size()) {
+    rest = path.substr(kDebugPrefix.size());
+    return kDebugRequest;
   }
   return kNone;
 }

@@ -20,6 +20,8 @@ enum class Endpoint {
   detokenize,
   completions,
   chat_completions,
+  debug_kv,
+  debug_request,
 };
 
 struct Route {
@@ -35,7 +37,8 @@ struct Route {
   }
 };
 
-// Endpoint::none for a path that is not served. `rest` gets what follows "/v1/models/".
+// Endpoint::none for a path that is not served. `rest` gets what follows "/v1/models/" or
+// "/debug/requests/".
 const Route& find_route(std::string_view path, std::string_view& rest);
 
 }  // namespace pagoda

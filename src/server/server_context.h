@@ -11,6 +11,7 @@
 #include "engine/client.h"
 #include "server/access.h"
 #include "server/http_metrics.h"
+#include "server/live_calls.h"
 #include "server/server.h"
 
 namespace pagoda {
@@ -34,6 +35,7 @@ struct ServerContext {
   SteadyClock clock;
 
   std::atomic<std::uint64_t> next_request_id{1};
+  LiveCalls live_calls;
   std::atomic<std::int64_t> num_active{0};        // requests between head and end of response
   std::atomic<std::int64_t> num_generating{0};    // calls in the engine, for /load
   std::atomic<std::size_t> num_pending_calls{0};  // in the workers' queue

@@ -1,0 +1,166 @@
+#include "server/debug_endpoints.h"
+
+#include <algorithm>
+#include <map>
+
+#include "api/json.h"
+#include "base/strings.h"
+#include "server/endpoints.h"
+
+namespace pagoda {
+namespace {
+
+std::string_view name(GroupState state) {
+  switch (state) {
+    case GroupState::waiting:
+      return "waiting";
+    case GroupState::running:
+      return "running";
+    case GroupState::swapped:
+      return "swapped";
+    case GroupState::finished:
+      return "finished";
+  }
+  return "";
+}
+
+std::string_view name(SequenceState state) {
+  switch (state) {
+    case SequenceState::parked:
+      return "no_kv";
+    case SequenceState::resident:
+      return "resident";
+    case SequenceState::swapped:
+      return "swapped";
+    case SequenceState::finished:
+      return "finished";
+  }
+  return "";
+}
+
+// "7/0": choice 0 of request 7.
+std::string holder(const RequestSnapshot& request, const SequenceSnapshot& sequence) {
+  return concat(static_cast<std::uint64_t>(request.id), "/", sequence.index);
+}
+
+using Sharers = std::map<BlockId, std::vector<std::string>>;
+
+Sharers sharers_of(const DebugSnapshot& snapshot) {
+  Sharers out;
+  for (const RequestSnapshot& request : snapshot.requests) {
+    for (const SequenceSnapshot& sequence : request.sequences) {
+      for (std::size_t i = 0; i < sequence.blocks.size(); ++i) {
+        if (sequence.ref_counts[i] > 1) out[sequence.blocks[i]].push_back(holder(request, sequence));
+      }
+    }
+  }
+  return out;
+}
+
+void field(JsonWriter& json, std::string_view key, std::int64_t value) { json.key(key).integer(value); }
+
+void write(JsonWriter& json, const RequestSnapshot& request, const SequenceSnapshot& sequence,
+           const Sharers& sharers) {
+  json.begin_object();
+  field(json, "index", sequence.index);
+  json.key("state").string(name(sequence.state));
+  field(json, "num_tokens", sequence.num_tokens);
+  field(json, "num_computed_tokens", sequence.num_computed_tokens);
+  std::vector<std::int32_t> blocks;
+  std::vector<std::string> shared_with;
+  for (const BlockId block : sequence.blocks) {
+    blocks.push_back(index(block));
+    const auto it = sharers.find(block);
+    if (it == sharers.end()) continue;
+    for (const std::string& other : it->second) {
+      if (other != holder(request, sequence)) shared_with.push_back(other);
+    }
+  }
+  std::ranges::sort(shared_with);
+  shared_with.erase(std::ranges::unique(shared_with).begin(), shared_with.end());
+  json.key("blocks").integers(blocks);
+  json.key("ref_counts").integers(sequence.ref_counts);
+  json.key("shares_blocks_with").begin_array();
+  for (const std::string& other : shared_with) json.string(other);
+  json.end_array();
+  field(json, "num_swapped_blocks", sequence.num_swapped_blocks);
+  json.end_object();
+}
+
+void write(JsonWriter& json, const RequestSnapshot& request, std::string_view id, const Sharers& sharers) {
+  json.begin_object();
+  field(json, "request", static_cast<std::int64_t>(request.id));
+  json.key("id").string(id);
+  json.key("state").string(name(request.state));
+  field(json, "position", request.position);
+  field(json, "blocks_needed", request.blocks_needed);
+  field(json, "blocks_free", request.blocks_free);
+  json.key("reason").string(request.reason);
+  field(json, "num_preemptions", request.num_preemptions);
+  field(json, "num_cached_tokens", request.num_cached_tokens);
+  field(json, "num_prompt_tokens", request.num_prompt_tokens);
+  field(json, "num_output_tokens", request.num_output_tokens);
+  json.key("sequences").begin_array();
+  for (const SequenceSnapshot& sequence : request.sequences) write(json, request, sequence, sharers);
+  json.end_array();
+  json.end_object();
+}
+
+std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) {
+  std::string body;
+  JsonWriter json(body);
+  json.begin_object();
+  field(json, "block_size", snapshot.block_size);
+  field(json, "num_blocks", snapshot.num_blocks);
+  field(json, "num_free_blocks", snapshot.num_free_blocks);
+  field(json, "num_swap_blocks", snapshot.num_swap_blocks);
+  field(json, "num_free_swap_blocks", snapshot.num_free_swap_blocks);
+  const KvUsage& usage = snapshot.usage;
+  json.key("slots").begin_object();
+  field(json, "total", usage.total_slots);
+  field(json, "token", usage.token_slots);
+  field(json, "reserved", usage.reserved_slots);
+  field(json, "internal_fragmentation", usage.internal_slots);
+  field(json, "external_fragmentation", usage.external_slots);
+  field(json, "cached", usage.cached_slots);
+  json.end_object();
+  field(json, "blocks_in_use", usage.blocks_in_use);
+  field(json, "blocks_without_sharing", usage.blocks_without_sharing);
+  const Sharers sharers = sharers_of(snapshot);
+  json.key("requests").begin_array();
+  for (const RequestSnapshot& request : snapshot.requests)
+    write(json, request, server.live_calls.name_of(static_cast<std::uint64_t>(request.id)), sharers);
+  json.end_array();
+  json.end_object();
+  return body;
+}
+
+}  // namespace
+
+HttpResponse answer_debug(const Route& route, std::string_view rest, const ServerContext& server) {
+  const std::optional<std::string> wanted = percent_decode(rest);
+  if (!wanted) return error_response(400, "The id in the path is malformed.");
+  Result<DebugSnapshot> snapshot = server.engine.debug_snapshot();
+  if (!snapshot) return answer_error(snapshot.error());
+  HttpResponse response;
+  if (route.endpoint == Endpoint::debug_kv) {
+    response.body = kv_body(*snapshot, server);
+    return response;
+  }
+  const Sharers sharers = sharers_of(*snapshot);
+  JsonWriter json(response.body);
+  bool found = false;
+  json.begin_object().key("requests").begin_array();  // a call with several prompts is several requests
+  for (const RequestSnapshot& request : snapshot->requests) {
+    const auto number = static_cast<std::uint64_t>(request.id);
+    const std::string id = server.live_calls.name_of(number);
+    if (*wanted != id && *wanted != concat(number)) continue;
+    write(json, request, id, sharers);
+    found = true;
+  }
+  json.end_array().end_object();
+  if (!found) return error_response(404, "No request with this id is being served.", "not_found");
+  return response;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,87 @@
+#include "server/debug_endpoints.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "base/metrics.h"
+
+namespace pagoda {
+namespace {
+
+// Two samples of one request that share a block, and one that waits.
+class StillEngine final : public EngineClient {
+ public:
+  const EngineLimits& limits() const override { return limits_; }
+  Status submit(Request, std::shared_ptr<OutputSink>) override { return unavailable("no"); }
+  void abort(RequestId) override {}
+  void abort_sequence(RequestId, std::int32_t) override {}
+  bool healthy() const override { return true; }
+  Result<DebugSnapshot> debug_snapshot() override {
+    if (dead) return unavailable("The engine has stopped.");
+    DebugSnapshot out;
+    out.block_size = 4;
+    out.num_blocks = 9;
+    RequestSnapshot first;
+    first.id = RequestId{7};
+    first.state = GroupState::running;
+    first.reason = "It is running.";
+    for (std::int32_t i = 0; i < 2; ++i) {
+      SequenceSnapshot sequence;
+      sequence.index = i;
+      sequence.state = SequenceState::resident;
+      sequence.blocks = {BlockId{3}, BlockId{4 + i}};
+      sequence.ref_counts = {2, 1};
+      first.sequences.push_back(sequence);
+    }
+    RequestSnapshot second;
+    second.id = RequestId{9};
+    second.reason = "It waits.";
+    out.requests = {first, second};
+    return out;
+  }
+  bool dead = false;
+
+ private:
+  EngineLimits limits_;
+};
+
+TEST(DebugEndpoints, TellWhoSharesWhatAndWhyARequestWaits) {
+  StillEngine engine;
+  ApiContext api;
+  MetricsRegistry metrics;
+  ServerContext server(ServerConfig{}, true, engine, api, metrics);
+  const LiveCalls::Entry first(server.live_calls, "cmpl-a", 7, 2),
+      second(server.live_calls, "chatcmpl-b", 9, 1);
+  EXPECT_EQ(server.live_calls.name_of(8), "cmpl-a");
+  EXPECT_EQ(server.live_calls.name_of(6), "");
+  EXPECT_EQ(server.live_calls.name_of(10), "");
+
+  std::string_view rest;
+  const Route& kv = find_route("/debug/kv", rest);
+  ASSERT_EQ(kv.endpoint, Endpoint::debug_kv);
+  const auto body = boost::json::parse(answer_debug(kv, rest, server).body);
+  EXPECT_EQ(body.at("num_blocks").as_int64(), 9);
+  const auto& sequence = body.at("requests").at(0).at("sequences").at(1);
+  EXPECT_EQ(sequence.at("blocks").as_array(), boost::json::array({3, 5}));
+  EXPECT_EQ(sequence.at("ref_counts").as_array(), boost::json::array({2, 1}));
+  EXPECT_EQ(sequence.at("shares_blocks_with").as_array(), boost::json::array({"7/0"}));
+
+  for (const char* path :
+       {"/debug/requests/chatcmpl-b", "/debug/requests/9", "/debug/requests/chatcmpl%2Db"}) {
+    const Route& route = find_route(path, rest);
+    const HttpResponse response = answer_debug(route, rest, server);
+    EXPECT_EQ(response.status, 200) << path;
+    const auto found = boost::json::parse(response.body);
+    EXPECT_EQ(found.at("requests").as_array().size(), 1u);
+    EXPECT_EQ(found.at("requests").at(0).at("reason").as_string(), "It waits.");
+    EXPECT_EQ(found.at("requests").at(0).at("id").as_string(), "chatcmpl-b");
+  }
+  EXPECT_EQ(answer_debug(find_route("/debug/requests/x", rest), rest, server).status, 404);
+  EXPECT_FALSE(find_route("/debug/requests/x", rest).open);
+  engine.dead = true;
+  EXPECT_EQ(answer_debug(kv, {}, server).status, 503);
+}
+
+}  // namespace
+}  // namespace pagoda
