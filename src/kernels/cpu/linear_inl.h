@@ -32,6 +32,8 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
   }
 }
 
+constexpr std::int64_t kPrefetchBytes = 8192;
+
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows;
   template <int kRows, int kCols>
@@ -47,7 +49,7 @@ struct F32Kernel {
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + k * 64;
-        prefetch(p + 2048);
+        prefetch(p + kPrefetchBytes);
         weights[c] = load(reinterpret_cast<const float*>(p));
       }
       PAGODA_UNROLL
@@ -77,7 +79,7 @@ struct Bf16Kernel {
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + pair * 64;
-        prefetch(p + 2048);
+        prefetch(p + kPrefetchBytes);
         weights[c] = load_pairs(p);
       }
       PAGODA_UNROLL
@@ -142,7 +144,7 @@ struct GroupedKernel {
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
               const std::byte* p = data + c * t.strip_bytes + v * 64;
-              prefetch(p + 2048);
+              prefetch(p + kPrefetchBytes);
               const W both = load_weights(p);
               low[c] = low_nibbles(both);
               high[c] = high_nibbles(both);
@@ -163,7 +165,7 @@ struct GroupedKernel {
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
               const std::byte* p = data + c * t.strip_bytes + v * 64;
-              prefetch(p + 2048);
+              prefetch(p + kPrefetchBytes);
               weights[c] = load_weights(p);
             }
             PAGODA_UNROLL
@@ -214,17 +216,20 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::in
   Kernel::template run<kRows, kCols>(t, row, strip);
 }
 
+constexpr std::int64_t kStreamRows = 16;
+
 // A pair of strips stays in the cache for all panels.
 template <class Kernel>
 void run_tile(const LinearTile& t) {
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
-    const bool full = strip + kStrips <= t.num_strips;
+    // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
+    const bool full = strip + kStrips <= t.num_strips && t.panels.num_rows > kStreamRows;
     for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
       const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
       if (full) {
         run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);
       } else {
-        for (std::int64_t s = strip; s < t.num_strips; ++s)
+        for (std::int64_t s = strip; s < strip + kStrips && s < t.num_strips; ++s)
           run_rows<Kernel, 1, Kernel::kMaxRows>(t, row, s, rows);
       }
     }
