@@ -14,7 +14,7 @@ SequenceSnapshot describe(const Sequence& sequence, const KvManager& kv) {
   out.num_tokens = sequence.num_tokens();
   out.num_computed_tokens = sequence.num_computed_tokens;
   if (sequence.state == SequenceState::resident) {
-    const std::span<const BlockId> table = kv.block_table(sequence.id);
+    const std::span<const BlockId> table = kv.blocks_of(sequence.id);
     out.blocks.assign(table.begin(), table.end());
     for (const BlockId block : out.blocks) out.ref_counts.push_back(kv.ref_count(block));
   }

@@ -19,11 +19,13 @@ struct KvAddress {
         grouped(layout.block_size % kTokenGroup == 0),
         head_bytes(static_cast<std::int64_t>(layout.block_size) * width * element),
         value_offset(head_bytes * layout.num_kv_heads),
-        layer_bytes(2 * value_offset) {}
+        layer_bytes(2 * value_offset),
+        layer_stride(layout.layer_stride > 0 ? layout.layer_stride : layer_bytes),
+        block_stride(layout.block_stride > 0 ? layout.block_stride : layer_bytes * layout.num_layers) {}
 
   // Of the piece of one KV head in one layer, from the block's start.
   std::int64_t key_piece(std::int32_t layer, std::int32_t head) const {
-    return layer * layer_bytes + head * head_bytes;
+    return layer * layer_stride + head * head_bytes;
   }
   std::int64_t value_piece(std::int32_t layer, std::int32_t head) const {
     return key_piece(layer, head) + value_offset;
@@ -46,6 +48,7 @@ struct KvAddress {
   std::int64_t width;    // D rounded up to even
   bool pairs, grouped;
   std::int64_t head_bytes, value_offset, layer_bytes;
+  std::int64_t layer_stride, block_stride;  // from one layer or block to the next
 };
 
 }  // namespace pagoda

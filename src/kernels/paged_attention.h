@@ -21,8 +21,12 @@ struct KvLayout {
   DType dtype = DType::f32;  // f32, bf16 or f16
   std::int32_t num_layers = 0, num_kv_heads = 0, head_size = 0, block_size = 16;
 
+  // Where blocks and layers lie, in bytes; 0: packed. A virtual cache pads blocks to whole pages, or keeps
+  // a tensor for each layer, with the block's other layers far away.
+  std::int64_t block_stride = 0, layer_stride = 0;
+
   std::size_t layer_bytes() const;  // of one layer in one block, K and V
-  std::size_t block_bytes() const;  // of one block: all layers
+  std::size_t block_bytes() const;  // of one block: all layers, without padding
 };
 
 // One sequence's part of a batch. Its query rows are rows [query_start, query_start + num_queries) of
@@ -36,7 +40,7 @@ struct AttentionSequence {
 
 struct PagedAttentionArgs {
   KvLayout layout;
-  std::byte* cache = nullptr;  // block i at cache + i * layout.block_bytes()
+  std::byte* cache = nullptr;  // block i at cache + i * its stride
   std::int32_t layer = 0;
   std::span<const AttentionSequence> sequences;
   // Row r of query/key/value at pointer + r * row_stride floats; heads contiguous inside a row.

@@ -14,6 +14,7 @@
 #include "request/block_copy.h"
 #include "request/ids.h"
 #include "request/kv_usage.h"
+#include "request/page_ops.h"
 
 namespace pagoda {
 
@@ -46,7 +47,13 @@ class KvManager {
   // computed; returns how many tokens that is. How a gang gets its sharing back after recomputation.
   virtual std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) = 0;
   virtual void free(SequenceId id) = 0;
-  virtual std::span<const BlockId> block_table(SequenceId id) const = 0;  // not of a swapped one
+  // Where the kernels find the sequence: valid once grown, until the next grow(); not of a swapped one.
+  virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
+  // What it holds of the pool; ref_count() and copies speak of these. The same, unless tables are virtual.
+  virtual std::span<const BlockId> blocks_of(SequenceId id) const { return block_table(id); }
+  // Moves out the mappings that grow() and others have decided since the last call; for a batch that will
+  // run.
+  virtual void take_page_mappings(std::vector<PageMapping>&, std::vector<PageMapping>&) {}
   virtual std::int32_t ref_count(BlockId) const { return 1; }
 
   // Shared prefixes (§4.4, Fig. 10). `holder` becomes a sequence that stands for the prefix `tokens`: it

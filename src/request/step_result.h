@@ -21,9 +21,18 @@ struct SequenceResult {
   std::vector<TokenLogprobs> prompt_logprobs;  // for computed positions p: of token p + 1, while it is a prompt token
 };
 
+// What mapping pages cost. A step is delayed when it maps something itself or waits for what was mapped ahead.
+struct MapStats {
+  std::int64_t calls = 0, pages = 0;              // system calls, and pages of all of them
+  std::int64_t calls_ahead = 0, pages_ahead = 0;  // of these, beside a step
+  double seconds = 0, seconds_ahead = 0;          // in a step's way; beside it
+  std::int64_t steps_delayed = 0;
+};
+
 struct StepResult {
   std::vector<SequenceResult> sequences;  // one per ScheduledSequence, in order
   double swap_seconds = 0;                // that the batch's swap lists took
+  MapStats mapping;                       // since the runner's last result
   Status status;                          // not ok: the device is lost, the engine ends
 };
 

@@ -8,6 +8,7 @@
 
 #include "request/block_copy.h"
 #include "request/ids.h"
+#include "request/page_ops.h"
 #include "request/sampling_params.h"
 
 namespace pagoda {
@@ -38,6 +39,8 @@ struct ScheduledBatch {
   std::vector<SwapCopy> swap_out;            // first: device -> swap space
   std::vector<SwapCopy> swap_in;             // then: swap space -> device
   std::vector<BlockCopy> block_copies;       // then: copy-on-write
+  std::vector<PageMapping> page_maps;        // before the forward pass, in this order
+  std::vector<PageMapping> page_maps_ahead;  // for a later step: any time before the next batch's page_maps
   std::vector<ScheduledSequence> sequences;  // running first, then admitted; FCFS inside each
   std::int32_t num_tokens = 0;               // sum of tokens.size() <= the token budget
 

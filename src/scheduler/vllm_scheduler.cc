@@ -92,6 +92,8 @@ const ScheduledBatch& VllmScheduler::schedule() {
   batch_.swap_out.clear();
   batch_.swap_in.clear();
   batch_.block_copies.clear();
+  batch_.page_maps.clear();
+  batch_.page_maps_ahead.clear();
   batch_.sequences.clear();
   batch_.num_tokens = 0;
   refs_.clear();
@@ -103,6 +105,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   // Who was just preempted must not come straight back, nor anyone before it.
   if (preempted_.empty()) admit();
   CHECK(!batch_.empty() || (waiting_.empty() && running_.empty() && swapped_.empty()));
+  if (!batch_.empty()) kv_.take_page_mappings(batch_.page_maps, batch_.page_maps_ahead);
   return batch_;
 }
 

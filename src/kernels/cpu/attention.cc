@@ -48,8 +48,7 @@ struct Call {
   bool direct;         // the cache already holds whole groups of padded width
 
   std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {
-    return args.cache + sequence.block_table[position / args.layout.block_size] *
-                            (address.layer_bytes * args.layout.num_layers);
+    return args.cache + sequence.block_table[position / args.layout.block_size] * address.block_stride;
   }
 };
 

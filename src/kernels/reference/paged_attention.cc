@@ -42,8 +42,7 @@ void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence,
   for (std::int32_t row = 0; row < sequence.num_queries; ++row) {
     const std::int32_t position = sequence.context_len - sequence.num_queries + row;
     const std::int32_t slot = position % layout.block_size;
-    std::byte* block = args.cache + sequence.block_table[position / layout.block_size] *
-                                        static_cast<std::int64_t>(layout.block_bytes());
+    std::byte* block = args.cache + sequence.block_table[position / layout.block_size] * address.block_stride;
     std::byte* keys = block + address.key_piece(args.layer, kv_head);
     std::byte* values = block + address.value_piece(args.layer, kv_head);
     const std::int64_t source = (sequence.query_start + row) * args.row_stride +
@@ -66,8 +65,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
   const float* query = args.query + (sequence.query_start + row) * args.row_stride +
                        static_cast<std::int64_t>(query_head) * d_count;
   const auto block_of = [&](std::int32_t token) {
-    return args.cache +
-           sequence.block_table[token / layout.block_size] * static_cast<std::int64_t>(layout.block_bytes());
+    return args.cache + sequence.block_table[token / layout.block_size] * address.block_stride;
   };
 
   std::vector<double> scores;

@@ -1,0 +1,21 @@
+#pragma once
+// What a step does to the mapping of virtual KV blocks onto physical pages. Ids and counts only; under
+// every other manager there is none of it. Block tables then hold virtual blocks (the place in the address
+// space), and the copies of a batch name physical pages, so copying and mapping do not depend on each other.
+#include <cstdint>
+
+#include "request/ids.h"
+
+namespace pagoda {
+
+inline constexpr BlockId kNoPage{-1};
+
+// Virtual blocks block, block + 1, … (`count` of them) show pages page, page + 1, …, whatever they showed
+// before; or none, when `page` is kNoPage.
+struct PageMapping {
+  BlockId block{};
+  BlockId page{};
+  std::int32_t count = 0;
+};
+
+}  // namespace pagoda
