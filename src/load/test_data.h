@@ -1,0 +1,19 @@
+#pragma once
+// Where published workloads lie, for tests only.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace pagoda {
+
+// Empty: they are not here.
+inline std::string test_data_folder() {
+  const char* const given = std::getenv("PAGODA_SHARED_DATA");
+  for (const std::string& path :
+       {std::string(given == nullptr ? "" : given), std::string(PAGODA_SOURCE_DIR "/../shared/data"),
+        std::string(PAGODA_SOURCE_DIR "/../../shared/data")})
+    if (!path.empty() && std::filesystem::is_directory(path)) return path;
+  return "";
+}
+
+}  // namespace pagoda

@@ -1,0 +1,75 @@
+#pragma once
+// What a workload is made of, from one line of text, and the workload itself.
+//
+//   sharegpt[:KEY=VALUE,...]      lengths like ShareGPT's (load/lengths.h)
+//   alpaca[:...]                  like Alpaca's
+//   uniform:input=A-B,output=C-D  drawn from ranges; a single number is a fixed length ("fixed:" is the same)
+//   trace:FILE[,KEY=VALUE,...]    a file (load/trace_reader.h); FILE has no comma
+//
+//   requests=N     so many (generators: 1000 when neither this nor duration is given; traces: all)
+//   duration=S     arrivals of the first S seconds
+//   rate=X         requests a second, Poisson; inf: all at once. Traces keep their own times without it
+//   burstiness=B   gaps are gamma of this shape: vLLM's --burstiness; 1 is Poisson, below 1 burstier
+//   seed=N         of everything that is drawn
+//   max_len=N      sharegpt, alpaca: prompt + answer at most (2048)
+//   n=N, best_of=N, beam=N         parallel sampling or beam search of width N
+//   prefix=N[,prefixes=K]          N more tokens before each prompt, the same for all that share one of K
+//   rounds=R[,history=N,think=S]   conversations of R rounds: each prompt is the last N (1024) tokens of what
+//                                  was said, then the new question; S seconds (10) apart on average. A trace
+//                                  of ShareGPT's form: up to R rounds of each conversation
+//   scale=X        traces: gaps times X
+//   form=NAME      traces: instead of detection
+//   max_len=N      traces: leaves out requests with more tokens than that
+//
+// An unknown key is refused by name. A workload depends on its spec alone: same spec, same requests.
+// Threads: none.
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "load/lengths.h"
+#include "load/trace_reader.h"
+#include "load/workload.h"
+
+namespace pagoda {
+
+struct WorkloadSpec {
+  enum class Source { sharegpt, alpaca, uniform, trace };
+  Source source = Source::sharegpt;
+  std::string trace_file;
+  TraceForm form = TraceForm::detect;
+  TokenRange input{512, 512}, output{128, 128};  // uniform
+
+  std::optional<std::int64_t> num_requests;
+  std::optional<double> duration_s;
+  // Requests a second; infinity: all at once. Absent: the trace's own times; generators: infinity.
+  std::optional<double> rate;
+  double burstiness = 1;
+  // Stretches the gaps so that the last of num_requests arrives at num_requests / rate exactly, as vLLM's
+  // benchmark does. Needs num_requests and rate.
+  bool exact_duration = false;
+  double time_scale = 1;  // traces
+  std::uint64_t seed = 0;
+  std::int32_t max_model_len = 0;  // 0: 2048 for generators, no limit for traces
+
+  std::int32_t n = 1, best_of = 0, beam_width = 0;  // best_of 0: n
+  std::int32_t prefix_tokens = 0, num_prefixes = 1;
+  std::int32_t rounds = 1, history_tokens = 1024;
+  double think_s = 10;
+};
+
+// invalid_argument: names the key and what it must be.
+Result<WorkloadSpec> parse_workload_spec(std::string_view text);
+
+// The workload of a spec. invalid_argument: values that do not go together. `trace` gives what a trace needs
+// beyond the spec: its counter of tokens, its limits; form, rounds and history are the spec's.
+Result<std::unique_ptr<Workload>> open_workload(const WorkloadSpec& spec, const TraceOptions& trace = {});
+
+// Both in one.
+Result<std::unique_ptr<Workload>> open_workload(std::string_view spec, const TraceOptions& trace = {});
+
+}  // namespace pagoda
