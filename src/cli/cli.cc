@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "cli/perplexity_command.h"
 #include "cli/render_command.h"
 #include "cli/serve_command.h"
+#include "cli/simulate_command.h"
 #include "cli/suggest.h"
 #include "cli/tokenize_command.h"
 #include "cli/vllm_flags.h"
@@ -132,6 +134,25 @@ void declare_perplexity(CLI::App& command, PerplexityArgs& args) {
   flags::int32(command, "--context", args.context, 2, "tokens in a window");
 }
 
+void declare_simulate(CLI::App& command, SimulateArgs& args) {
+  flags::text(command, "--cost-model", args.cost_model, "NAME|FILE",
+              "what steps cost: GPU/MODEL/tpN such as a100-40gb/opt-13b/tp1, or a JSON file");
+  flags::text(command, "--workload", args.workload, "SPEC",
+              "sharegpt, alpaca, uniform or trace:FILE, with :KEY=VALUE,... such as rate=2,duration=3600");
+  flags::text(command, "--trace", args.trace, "FILE", "a recorded workload; short for --workload trace:FILE");
+  flags::int32(command, "--replicas", args.replicas, 1, "engines", 4096);
+  flags::choice(command, "--router", args.router, {"round-robin", "least-loaded", "prefix-aware"},
+                "which replica gets a request");
+  flags::number(command, "--max-seconds", args.max_seconds, 0, 1e9,
+                "of simulated time; 0: until all is served");
+  flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
+  flags::text(command, "--output-csv", args.output_csv, "FILE", "one line a request");
+  flags::text(command, "--plot", args.plot, "FILE", "SVG of load and memory against time");
+  const auto store_seed = [&args](std::int64_t seed) { args.fault_seed = static_cast<std::uint64_t>(seed); };
+  flags::integer(command, "--fault-seed", 0, std::numeric_limits<std::int64_t>::max(), store_seed,
+                 "clients leave, steps stall, arrivals come in bursts; invariants are checked at every step");
+}
+
 // A subcommand without an engine: its own flags only.
 template <class Args>
 void add_plain_command(CLI::App& parent, Action& action, const char* name, const char* help,
@@ -183,6 +204,8 @@ void add_commands(CLI::App& app, Action& action) {
                                        declare_latency);
   add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
                                           run_bench_throughput, declare_throughput);
+  add_engine_command<SimulateArgs>(app, action, "simulate", "the engine on a virtual clock and a cost model",
+                                   run_simulate, declare_simulate);
   add_engine_command<PerplexityArgs>(app, action, "perplexity", "how well a model predicts a text",
                                      run_perplexity, declare_perplexity);
   add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,

@@ -56,6 +56,7 @@ Status EngineCore::submit(Request request, std::shared_ptr<OutputSink> sink) {
   PAGODA_RETURN_IF_ERROR(validate(request));
   if (requests_.contains(request.id))
     return invalid_argument("A request with this id is already being served.");
+  if (observer_ != nullptr) observer_->on_submit(request);
   start(make_state(std::move(request), std::move(sink)));
   return ok_status();
 }
@@ -118,13 +119,20 @@ bool EngineCore::step() {
     return false;
   }
   StepResult result = run_batch(batch);
+  const TimeNs now = clock_.now();
+  if (observer_ != nullptr) {
+    observer_->on_step({.batch = batch,
+                        .preempted = parts_.scheduler->preempted(),
+                        .result = result,
+                        .started = started,
+                        .finished = now});
+  }
   if (!result.status.ok()) {
     parts_.scheduler->update(changes_);
     status_ = result.status;
     return false;
   }
   CHECK(result.sequences.size() == refs.size());
-  const TimeNs now = clock_.now();
   costs_.on_step(batch, result, to_seconds(now - started));
   parts_.scheduler->set_preemption_costs(costs_.costs());
   parts_.scheduler->computed();
@@ -247,6 +255,7 @@ void EngineCore::flush_held() {
 void EngineCore::abort(RequestId id) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
+  if (observer_ != nullptr && it->second->prefix_name.empty()) observer_->on_abort(id);
   RequestState& state = *it->second;
   RequestOutput output;
   for (const auto& sequence : state.group.sequences) {
@@ -270,6 +279,7 @@ void EngineCore::abort_sequence(RequestId id, std::int32_t index) {
   const auto sequence = std::ranges::find_if(
       group.sequences, [&](const auto& s) { return s->index == index && !s->finished(); });
   if (sequence == group.sequences.end() || group.lockstep) return;
+  if (observer_ != nullptr) observer_->on_abort_sequence(id, index);
   parts_.scheduler->abort_sequence(group, **sequence);
   changes_.clear();
   Change change{.verb = Verb::free, .group = &group, .sequence = sequence->get()};
@@ -303,7 +313,11 @@ void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
   const SchedulerCounts counts = parts_.scheduler->counts();
   if (!held_.empty() && counts.running_groups == 0) flush_held();
   // The account costs as much as there are blocks: every few steps, and whenever the engine comes to rest.
-  if (num_steps_ % kUsageInterval == 0 || requests_.empty()) metrics_.on_usage(parts_.kv->usage());
+  if (num_steps_ % kUsageInterval == 0 || requests_.empty()) {
+    const KvUsage usage = parts_.kv->usage();
+    metrics_.on_usage(usage);
+    if (observer_ != nullptr) observer_->on_usage(usage);
+  }
   metrics_.on_step(counts, *parts_.kv, num_batched_tokens);
 }
 

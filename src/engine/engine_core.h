@@ -20,6 +20,7 @@
 #include "engine/cost_meter.h"
 #include "engine/engine_config.h"
 #include "engine/engine_metrics.h"
+#include "engine/step_observer.h"
 #include "model_runner/model_runner.h"
 #include "scheduler/scheduler.h"
 
@@ -67,6 +68,9 @@ class EngineCore {
   std::int64_t num_finished() const { return num_finished_; }
   std::int64_t num_steps() const { return num_steps_; }
 
+  // Null: nobody watches. Borrowed.
+  void set_observer(StepObserver* observer) { observer_ = observer; }
+
   const KvManager& kv() const { return *parts_.kv; }
   KvManager& kv() { return *parts_.kv; }
   const Scheduler& scheduler() const { return *parts_.scheduler; }
@@ -108,6 +112,7 @@ class EngineCore {
   const Clock& clock_;
   EngineMetrics metrics_;
   CostMeter costs_;
+  StepObserver* observer_ = nullptr;
   EngineLimits limits_;
   Status status_;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;

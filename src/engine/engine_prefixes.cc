@@ -46,6 +46,7 @@ Status EngineCore::add_prefix(const std::string& name, std::vector<TokenId> toke
                   concat("The prefixes together would pin more than half of the KV cache, which has ",
                          parts_.kv->num_blocks(), " blocks."));
   }
+  if (observer_ != nullptr) observer_->on_add_prefix(name, request.prompt_token_ids);
   auto state = make_state(std::move(request), std::move(sink));
   state->prefix_name = name;
   start(std::move(state));
@@ -89,6 +90,7 @@ bool EngineCore::hide_prefix(const std::string& name) {
 }
 
 Status EngineCore::drop_prefix(const std::string& name) {
+  if (observer_ != nullptr) observer_->on_drop_prefix(name);
   for (const auto& [id, state] : requests_) {
     if (state->prefix_name != name || name.empty()) continue;
     abort(id);

@@ -1,0 +1,114 @@
+#include "cli/simulate_command.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+
+#include "base/strings.h"
+#include "cli/progress_bar.h"
+#include "cli/simulation_setup.h"
+#include "load/workload_spec.h"
+#include "sim/summary_text.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::chrono::seconds kSilence{1};  // before the progress bar
+
+Result<std::unique_ptr<Workload>> open(const SimulateArgs& args) {
+  if (!args.trace.empty() && !args.workload.empty())
+    return invalid_argument("--trace and --workload: give one of them");
+  if (!args.trace.empty()) return open_workload("trace:" + args.trace);
+  if (args.workload.empty())
+    return invalid_argument("give a workload: --workload sharegpt:rate=2,duration=3600 or --trace FILE");
+  return open_workload(args.workload);
+}
+
+RouterKind router_kind(const std::string& name) {
+  if (name == "least-loaded") return RouterKind::least_loaded;
+  if (name == "prefix-aware") return RouterKind::prefix_aware;
+  return RouterKind::round_robin;
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return ok_status();
+  if (path == "-") {
+    std::fputs(text.c_str(), stdout);
+    return ok_status();
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? ok_status() : invalid_argument(concat("cannot write ", path));
+}
+
+SimulatedFaults faults_of(std::uint64_t seed) {
+  return {.seed = seed,
+          .drop_share = 0.1,
+          .stall_share = 0.001,
+          .max_stall_s = 2,
+          .burst_s = 0.5,
+          .failure_share = 0};
+}
+
+// Shown once a simulation has taken a second.
+class LateProgressBar {
+ public:
+  explicit LateProgressBar(std::optional<std::int64_t> total) : total_(total) {}
+  void update(std::int64_t done, double simulated_s) {
+    if (!total_) return;
+    if (!bar_ && std::chrono::steady_clock::now() - start_ < kSilence) return;
+    if (!bar_) bar_.emplace("simulate", *total_, "requests");
+    bar_->update(done, concat(fixed(simulated_s, 0), " s simulated"));
+  }
+
+ private:
+  const std::optional<std::int64_t> total_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<ProgressBar> bar_;
+};
+
+}  // namespace
+
+Status run_simulate(const SimulateArgs& args) {
+  if (args.cost_model.empty())
+    return invalid_argument("give a --cost-model: a name such as a100-40gb/opt-13b/tp1, or a file");
+  auto cost = load_cost_model(args.cost_model);
+  if (!cost) return cost.error();
+  auto options = simulation_options(args.engine, *cost);
+  if (!options) return options.error();
+  options->replicas = args.replicas;
+  options->router = router_kind(args.router);
+  options->max_seconds = args.max_seconds;
+  if (args.fault_seed) {
+    options->faults = faults_of(*args.fault_seed);
+    options->check_invariants = true;
+  }
+  auto workload = open(args);
+  if (!workload) return workload.error();
+
+  std::ofstream csv;
+  if (!args.output_csv.empty()) {
+    csv.open(args.output_csv, std::ios::binary);
+    csv << outcome_csv_header();
+    if (!csv) return invalid_argument(concat("cannot write ", args.output_csv));
+  }
+  LateProgressBar bar((*workload)->size());
+  SimulationCallbacks callbacks;
+  if (csv.is_open())
+    callbacks.on_outcome = [&](const SimulatedOutcome& outcome) { csv << outcome_csv_row(outcome); };
+  callbacks.on_progress = [&](std::int64_t done, double seconds) { bar.update(done, seconds); };
+  auto summary = simulate(*options, **workload, callbacks);
+  if (!summary) return summary.error();
+  if (csv.is_open()) {
+    csv.close();
+    if (!csv) return invalid_argument(concat("cannot write ", args.output_csv));
+  }
+  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, summary_json(*summary, *options)));
+  if (!args.plot.empty()) PAGODA_RETURN_IF_ERROR(write_file(args.plot, timeline_svg(*summary)));
+  if (args.output_json != "-" && args.plot != "-") std::fputs(summary_table(*summary).c_str(), stdout);
+  return ok_status();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,29 @@
+#pragma once
+// pagoda simulate: the engine on a virtual clock and a cost model, or on a recorded run.
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "cli/engine_flags.h"
+
+namespace pagoda {
+
+struct SimulateArgs {
+  SimulateArgs() { engine.max_queue = std::numeric_limits<std::int32_t>::max(); }
+
+  EngineFlags engine;
+  std::string cost_model;  // a name, or a file
+  std::string workload;    // see load/workload_spec.h
+  std::string trace;       // short for --workload trace:FILE
+  std::int32_t replicas = 1;
+  std::string router = "round-robin";
+  double max_seconds = 0;  // of simulated time; 0: to the end
+  std::string output_json, output_csv, plot;
+  std::optional<std::uint64_t> fault_seed;
+};
+
+Status run_simulate(const SimulateArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,131 @@
+#include "sim/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+constexpr double kActivationBytes = 2;  // what ranks exchange is in 16 bits
+
+double interpolate(const std::vector<CostModel::Point>& points, double tokens) {
+  auto after = std::ranges::find_if(points, [=](const auto& p) { return p.tokens >= tokens; });
+  if (after == points.begin()) return after->seconds;
+  if (after == points.end()) {
+    if (points.size() == 1) return points.front().seconds * tokens / points.front().tokens;
+    --after;
+  }
+  const CostModel::Point &a = *(after - 1), &b = *after;
+  return a.seconds + (b.seconds - a.seconds) * (tokens - a.tokens) / (b.tokens - a.tokens);
+}
+
+double linear_seconds(const CostModel& model, double tokens) {
+  if (!model.linear_points.empty()) return interpolate(model.linear_points, tokens);
+  const double ranks = model.tensor_parallel_size;
+  const double reading = model.parameters * model.bytes_per_parameter / ranks / model.memory_bytes_per_s;
+  const double computing = 2 * model.parameters * tokens / ranks / model.flops_per_s;
+  return std::max(reading, computing);
+}
+
+double head_seconds(const CostModel& model, double rows) {
+  if (rows == 0) return 0;
+  const double ranks = model.tensor_parallel_size;
+  const double reading = model.head_parameters * model.bytes_per_parameter / ranks / model.memory_bytes_per_s;
+  const double computing = 2 * model.head_parameters * rows / ranks / model.flops_per_s;
+  return std::max(reading, computing);
+}
+
+double attention_seconds(const CostModel& model, const ScheduledSequence& sequence) {
+  const auto tokens = static_cast<double>(sequence.tokens.size());
+  const double before = sequence.num_computed_tokens;
+  const double ranks = model.tensor_parallel_size;
+  const double reading = (before + tokens) * model.kv_bytes_per_token / ranks / model.attention_bytes_per_s;
+  const double attended = tokens * before + tokens * (tokens + 1) / 2;  // pairs of query and key
+  const double flops = 4 * model.attention_width * model.num_layers * attended / ranks;
+  return std::max(reading, flops / model.attention_flops_per_s);
+}
+
+double all_reduce_seconds(const CostModel& model, double tokens) {
+  const double ranks = model.tensor_parallel_size;
+  if (ranks == 1) return 0;
+  const double bytes = tokens * model.hidden_size * kActivationBytes;
+  const double on_the_link = 2 * (ranks - 1) / ranks * bytes / model.link_bytes_per_s;
+  return 2.0 * model.num_layers * (model.link_latency_s + on_the_link);
+}
+
+}  // namespace
+
+StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size) {
+  StepCost out;
+  const double ranks = model.tensor_parallel_size;
+  const auto swapped = static_cast<double>(batch.swap_out.size() + batch.swap_in.size());
+  const double block_bytes = model.kv_bytes_per_token * block_size / ranks;
+  if (swapped > 0) out.swap_seconds = swapped * (model.swap_block_s + block_bytes / model.swap_bytes_per_s);
+  // Copy-on-write reads and writes a block inside the memory.
+  const double copying =
+      static_cast<double>(batch.block_copies.size()) * 2 * block_bytes / model.memory_bytes_per_s;
+  double attention = 0, rows = 0;
+  for (const ScheduledSequence& sequence : batch.sequences) {
+    attention += attention_seconds(model, sequence);
+    rows += sequence.sample ? 1 : 0;
+  }
+  const double tokens = batch.num_tokens;
+  out.seconds = model.step_overhead_s + out.swap_seconds + copying + linear_seconds(model, tokens) +
+                head_seconds(model, rows) + attention + all_reduce_seconds(model, tokens) +
+                model.sequence_overhead_s * static_cast<double>(batch.sequences.size()) +
+                model.token_overhead_s * tokens;
+  return out;
+}
+
+Status validate(const CostModel& model) {
+  const auto bad = [](std::string_view field, std::string_view what) {
+    return invalid_argument(concat("cost model: ", field, ' ', what)).with_param(std::string(field));
+  };
+  const auto whole = [&](std::string_view field, std::int64_t value, std::int64_t high) {
+    return value >= 1 && value <= high ? ok_status() : bad(field, concat("must be between 1 and ", high));
+  };
+  const auto positive = [&](std::string_view field, double value) {
+    return std::isfinite(value) && value > 0 ? ok_status() : bad(field, "must be a number above 0");
+  };
+  const auto not_negative = [&](std::string_view field, double value) {
+    return std::isfinite(value) && value >= 0 ? ok_status() : bad(field, "must be a number, at least 0");
+  };
+  PAGODA_RETURN_IF_ERROR(whole("num_layers", model.num_layers, 10'000));
+  PAGODA_RETURN_IF_ERROR(whole("hidden_size", model.hidden_size, 1'000'000));
+  PAGODA_RETURN_IF_ERROR(whole("vocab_size", model.vocab_size, 100'000'000));
+  PAGODA_RETURN_IF_ERROR(whole("max_model_len", model.max_model_len, 100'000'000));
+  PAGODA_RETURN_IF_ERROR(whole("tensor_parallel_size", model.tensor_parallel_size, 4096));
+  PAGODA_RETURN_IF_ERROR(positive("parameters", model.parameters));
+  PAGODA_RETURN_IF_ERROR(not_negative("head_parameters", model.head_parameters));
+  PAGODA_RETURN_IF_ERROR(positive("bytes_per_parameter", model.bytes_per_parameter));
+  PAGODA_RETURN_IF_ERROR(positive("attention_width", model.attention_width));
+  PAGODA_RETURN_IF_ERROR(positive("kv_bytes_per_token", model.kv_bytes_per_token));
+  PAGODA_RETURN_IF_ERROR(positive("kv_cache_bytes", model.kv_cache_bytes));
+  PAGODA_RETURN_IF_ERROR(positive("memory_bytes_per_s", model.memory_bytes_per_s));
+  PAGODA_RETURN_IF_ERROR(positive("flops_per_s", model.flops_per_s));
+  PAGODA_RETURN_IF_ERROR(positive("attention_bytes_per_s", model.attention_bytes_per_s));
+  PAGODA_RETURN_IF_ERROR(positive("attention_flops_per_s", model.attention_flops_per_s));
+  PAGODA_RETURN_IF_ERROR(positive("link_bytes_per_s", model.link_bytes_per_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("link_latency_s", model.link_latency_s));
+  PAGODA_RETURN_IF_ERROR(positive("swap_bytes_per_s", model.swap_bytes_per_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("swap_block_s", model.swap_block_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("step_overhead_s", model.step_overhead_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("sequence_overhead_s", model.sequence_overhead_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("token_overhead_s", model.token_overhead_s));
+  double last = 0;
+  for (std::size_t i = 0; i < model.linear_points.size(); ++i) {
+    const CostModel::Point& point = model.linear_points[i];
+    const std::string field = concat("linear_points.", i);
+    if (!std::isfinite(point.tokens) || point.tokens <= last)
+      return bad(field, "must have more tokens than the one before");
+    if (!std::isfinite(point.seconds) || point.seconds <= 0) return bad(field, "must have seconds above 0");
+    if (i > 0 && point.seconds < model.linear_points[i - 1].seconds)
+      return bad(field, "must not be faster than a point with fewer tokens");
+    last = point.tokens;
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda

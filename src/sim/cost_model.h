@@ -1,0 +1,86 @@
+#pragma once
+// CostModel: how long a step takes, from what it computes: a roofline over the parts of a decoder's step.
+//
+//     linear layers   the larger of reading the weights once and 2 flops a parameter and token; or, where it
+//                     was measured, a curve over the tokens of the step
+//     output head     the same, for the rows that are sampled from
+//     attention       for each sequence the larger of reading its K/V and 4 flops a token, attended token and
+//                     element of the queries
+//     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
+//     swapping        each block over the bus, plus what starting its transfers takes
+//     overhead        of a step, of each sequence and of each token in it
+//
+// Recomputation needs no term: it is tokens. All ranks work alike, so every rate is one rank's.
+// Not the decision who runs: that is the real scheduler's.
+// Source: Williams et al., "Roofline" (CACM'09); PagedAttention (SOSP'23) §4.5, §4.6, §7.3.
+// Threads: none; immutable in use.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "scheduler/scheduled_batch.h"
+
+namespace pagoda {
+
+struct CostModel {
+  std::string name;
+
+  // The model.
+  std::int32_t num_layers = 0;
+  std::int32_t hidden_size = 0;
+  std::int32_t vocab_size = 0;
+  std::int32_t max_model_len = 0;
+  double parameters = 0;           // that each token is multiplied with, without embedding and head
+  double head_parameters = 0;      // of the output head, for sampled rows only
+  double bytes_per_parameter = 2;  // as stored
+  double attention_width = 0;      // query heads * head size
+  double kv_bytes_per_token = 0;   // over all layers and ranks
+  double kv_cache_bytes = 0;       // what is left for the KV cache by default
+
+  // The machine; what it reaches, not what its sheet promises. Rates are of one rank.
+  std::int32_t tensor_parallel_size = 1;
+  double memory_bytes_per_s = 0;
+  double flops_per_s = 0;
+  double attention_bytes_per_s = 0;  // reading K/V
+  double attention_flops_per_s = 0;
+  double link_bytes_per_s = 0;  // between ranks, one direction
+  double link_latency_s = 0;    // of one all-reduce
+  double swap_bytes_per_s = 0;
+  double swap_block_s = 0;  // starting the transfers of one block
+  double step_overhead_s = 0;
+  double sequence_overhead_s = 0;
+  double token_overhead_s = 0;
+
+  // Measured seconds of the linear layers for so many tokens; ascending, linear in between and beyond.
+  // Empty: the roofline.
+  struct Point {
+    double tokens = 0, seconds = 0;
+  };
+  std::vector<Point> linear_points;
+};
+
+struct StepCost {
+  double seconds = 0;       // the whole step, swapping included
+  double swap_seconds = 0;  // of these
+};
+
+StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size);
+
+// invalid_argument, naming the field: what no machine or model can be.
+Status validate(const CostModel& model);
+
+// "GPU/MODEL/tpN". not_found: lists what there is.
+Result<CostModel> named_cost_model(std::string_view name);
+std::vector<std::string> cost_model_gpus();
+std::vector<std::string> cost_model_models();
+
+// The JSON form: one object with the fields above. Errors name the field.
+Result<CostModel> parse_cost_model(std::string_view json);
+std::string cost_model_json(const CostModel& model);
+
+// A named one, or else a file of that name.
+Result<CostModel> load_cost_model(const std::string& name_or_path);
+
+}  // namespace pagoda

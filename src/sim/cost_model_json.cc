@@ -1,0 +1,160 @@
+// The JSON form of a cost model.
+#include <array>
+#include <boost/json.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "base/strings.h"
+#include "sim/cost_model.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 1 << 20;
+constexpr std::size_t kMaxPoints = 10'000;
+
+struct WholeField {
+  std::string_view name;
+  std::int32_t CostModel::* member;
+};
+constexpr std::array kWholeFields = {
+    WholeField{"num_layers", &CostModel::num_layers},
+    WholeField{"hidden_size", &CostModel::hidden_size},
+    WholeField{"vocab_size", &CostModel::vocab_size},
+    WholeField{"max_model_len", &CostModel::max_model_len},
+    WholeField{"tensor_parallel_size", &CostModel::tensor_parallel_size},
+};
+
+struct NumberField {
+  std::string_view name;
+  double CostModel::* member;
+};
+constexpr std::array kNumberFields = {
+    NumberField{"parameters", &CostModel::parameters},
+    NumberField{"head_parameters", &CostModel::head_parameters},
+    NumberField{"bytes_per_parameter", &CostModel::bytes_per_parameter},
+    NumberField{"attention_width", &CostModel::attention_width},
+    NumberField{"kv_bytes_per_token", &CostModel::kv_bytes_per_token},
+    NumberField{"kv_cache_bytes", &CostModel::kv_cache_bytes},
+    NumberField{"memory_bytes_per_s", &CostModel::memory_bytes_per_s},
+    NumberField{"flops_per_s", &CostModel::flops_per_s},
+    NumberField{"attention_bytes_per_s", &CostModel::attention_bytes_per_s},
+    NumberField{"attention_flops_per_s", &CostModel::attention_flops_per_s},
+    NumberField{"link_bytes_per_s", &CostModel::link_bytes_per_s},
+    NumberField{"link_latency_s", &CostModel::link_latency_s},
+    NumberField{"swap_bytes_per_s", &CostModel::swap_bytes_per_s},
+    NumberField{"swap_block_s", &CostModel::swap_block_s},
+    NumberField{"step_overhead_s", &CostModel::step_overhead_s},
+    NumberField{"sequence_overhead_s", &CostModel::sequence_overhead_s},
+    NumberField{"token_overhead_s", &CostModel::token_overhead_s},
+};
+
+Status bad(std::string_view field, std::string_view what) {
+  return invalid_argument(concat("cost model: ", field, ' ', what)).with_param(std::string(field));
+}
+
+std::optional<double> number_of(const boost::json::value& value) {
+  if (!value.is_number()) return std::nullopt;
+  return value.to_number<double>();
+}
+
+Status read_points(const boost::json::value& value, std::vector<CostModel::Point>& out) {
+  if (!value.is_array()) return bad("linear_points", "must be a list of [tokens, seconds]");
+  const boost::json::array& points = value.get_array();
+  if (points.size() > kMaxPoints)
+    return bad("linear_points", concat("has more than ", kMaxPoints, " points"));
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto* pair = points[i].if_array();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_number() || !(*pair)[1].is_number())
+      return bad(concat("linear_points.", i), "must be [tokens, seconds]");
+    out.push_back({*number_of((*pair)[0]), *number_of((*pair)[1])});
+  }
+  return ok_status();
+}
+
+Status read_field(std::string_view key, const boost::json::value& value, CostModel& out) {
+  for (const WholeField& field : kWholeFields) {
+    if (field.name != key) continue;
+    const auto number = number_of(value);
+    if (!number || *number != std::floor(*number) || std::abs(*number) > std::numeric_limits<int>::max())
+      return bad(key, "must be a whole number");
+    out.*field.member = static_cast<std::int32_t>(*number);
+    return ok_status();
+  }
+  for (const NumberField& field : kNumberFields) {
+    if (field.name != key) continue;
+    const auto number = number_of(value);
+    if (!number) return bad(key, "must be a number");
+    out.*field.member = *number;
+    return ok_status();
+  }
+  if (key == "linear_points") return read_points(value, out.linear_points);
+  if (key == "name") {
+    if (!value.is_string()) return bad(key, "must be a string");
+    out.name = std::string(value.get_string());
+    return ok_status();
+  }
+  if (key == "comment") return ok_status();
+  return bad(key, "is no field of a cost model");
+}
+
+}  // namespace
+
+Result<CostModel> parse_cost_model(std::string_view json) {
+  boost::system::error_code error;
+  const boost::json::value value = boost::json::parse(json, error);
+  if (error || !value.is_object()) return invalid_argument("cost model: not a JSON object");
+  CostModel out;
+  const boost::json::object& object = value.get_object();
+  for (const auto& [key, entry] : object) PAGODA_RETURN_IF_ERROR(read_field(key, entry, out));
+  for (const WholeField& field : kWholeFields)
+    if (!object.contains(field.name)) return bad(field.name, "is missing");
+  for (const NumberField& field : kNumberFields)
+    if (!object.contains(field.name)) return bad(field.name, "is missing");
+  PAGODA_RETURN_IF_ERROR(validate(out));
+  return out;
+}
+
+std::string cost_model_json(const CostModel& model) {
+  // Written by hand for a stable, readable layout: one field a line.
+  const auto number = [](double value) {
+    char buffer[40];
+    const int length = std::snprintf(buffer, sizeof buffer, "%.9g", value);
+    return std::string(buffer, static_cast<std::size_t>(length));
+  };
+  std::string out = concat("{\n  \"name\": ", boost::json::serialize(boost::json::string(model.name)));
+  for (const WholeField& field : kWholeFields)
+    out += concat(",\n  \"", field.name, "\": ", model.*field.member);
+  for (const NumberField& field : kNumberFields)
+    out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
+  if (!model.linear_points.empty()) {
+    out += ",\n  \"linear_points\": [";
+    for (std::size_t i = 0; i < model.linear_points.size(); ++i) {
+      const CostModel::Point& point = model.linear_points[i];
+      out += concat(i > 0 ? ", [" : "[", number(point.tokens), ", ", number(point.seconds), "]");
+    }
+    out += "]";
+  }
+  return out + "\n}\n";
+}
+
+Result<CostModel> load_cost_model(const std::string& name_or_path) {
+  auto named = named_cost_model(name_or_path);
+  if (named || named.error().code() != StatusCode::not_found) return named;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(name_or_path, error)) return named.error();
+  if (std::filesystem::file_size(name_or_path, error) > kMaxFileBytes || error)
+    return invalid_argument(concat("cost model: ", name_or_path, " is larger than 1 MiB"));
+  std::ifstream file(name_or_path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return not_found(concat("cost model: cannot read ", name_or_path));
+  auto parsed = parse_cost_model(text.str());
+  if (!parsed) return parsed.error().annotate(name_or_path);
+  return parsed;
+}
+
+}  // namespace pagoda

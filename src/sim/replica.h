@@ -1,0 +1,69 @@
+#pragma once
+// Replica: one simulated engine with its clock, its runner, and what is counted about it.
+// Threads: none; the simulation's.
+#include <memory>
+
+#include "base/metrics.h"
+#include "engine/engine_core.h"
+#include "engine/step_observer.h"
+#include "sim/simulated_model_runner.h"
+#include "sim/simulation.h"
+
+namespace pagoda {
+
+class Replica final : public StepObserver {
+ public:
+  // `number`: its place among the replicas.
+  static Result<std::unique_ptr<Replica>> create(const SimulationOptions& options, std::int32_t number,
+                                                 std::function<void(const SimulatedOutcome&)> on_outcome);
+  ~Replica() override;
+
+  TimeNs now() const { return clock_.now(); }
+  bool idle() const { return core_->idle(); }
+  bool failed() const { return !core_->status().ok(); }
+  std::int64_t num_requests() const { return core_->num_requests(); }
+
+  // Gets there at `time`, which may lie before now(): then it waited for a step to end.
+  // `count_as`: what the outcome shall say; its times and tokens are filled in.
+  void submit(Request request, TimeNs time, SimulatedOutcome count_as);
+  void abort(RequestId id, TimeNs time);
+  // Runs a step; afterwards the clock stands at its end.
+  void step();
+  const Timeline& timeline() const { return timeline_; }
+
+  static double seconds_since_start(TimeNs time) { return to_seconds(time - VirtualClock::kStart); }
+
+ private:
+  class Sink;
+  Replica(const SimulationOptions& options, std::int32_t number,
+          std::function<void(const SimulatedOutcome&)> on_outcome);
+  void on_step(const StepReport& report) override;
+  void on_usage(const KvUsage& usage) override;
+  void finish(SimulatedOutcome& outcome, std::string_view reason);
+  void move_clock_to(TimeNs time);
+
+  const SimulationOptions& options_;
+  const std::int32_t number_;
+  const std::function<void(const SimulatedOutcome&)> on_outcome_;
+  VirtualClock clock_;
+  MetricsRegistry metrics_;
+  SimulatedModelRunner* runner_ = nullptr;  // the core's
+  std::unique_ptr<EngineCore> core_;
+  std::uint64_t fault_draws_ = 0;
+
+  // What is counted.
+  SimulationSummary sums_;
+  struct {
+    double steps = 0, seconds = 0;
+    double sequences = 0, sequence_seconds = 0, requests = 0, request_seconds = 0, waiting_seconds = 0;
+    double token = 0, reserved = 0, internal = 0, external = 0;  // slots, over the samples of the usage
+    double in_use = 0, total = 0, saved = 0, without_sharing = 0;
+  } totals_;
+  Timeline timeline_;
+  friend SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replicas);
+};
+
+// Over all replicas; counts of the workload are left to the caller.
+SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replicas);
+
+}  // namespace pagoda

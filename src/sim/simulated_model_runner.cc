@@ -1,0 +1,80 @@
+#include "sim/simulated_model_runner.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/random.h"
+
+namespace pagoda {
+namespace {
+
+TokenId token_at(std::uint64_t bits, std::int32_t vocab_size) {
+  return static_cast<TokenId>(bits % static_cast<std::uint64_t>(vocab_size));
+}
+
+void draw_beam(const ScheduledSequence& sequence, std::int32_t vocab_size, SequenceResult& out) {
+  const SampleSpec& spec = sequence.spec;
+  const auto id = static_cast<std::uint64_t>(sequence.id);
+  const auto position = static_cast<std::uint64_t>(sequence.all_tokens.size());
+  const double first = 0.05 + 0.95 * random_uniform(spec.seed, id, position);
+  const double ratio = std::log1p(-first);
+  // Consecutive tokens from a random one on: all different.
+  const std::uint64_t start = random_bits(spec.seed, ~id, position) % static_cast<std::uint64_t>(vocab_size);
+  for (std::uint32_t i = 0; i < spec.num_candidates; ++i) {
+    Candidate candidate;
+    candidate.token = token_at(start + i, vocab_size);
+    candidate.logprob = static_cast<float>(std::log(first) + i * ratio);
+    candidate.rank = static_cast<std::int32_t>(i) + 1;
+    out.candidates.push_back(candidate);
+  }
+}
+
+void draw_samples(const ScheduledSequence& sequence, std::int32_t vocab_size, SequenceResult& out) {
+  const SampleSpec& spec = sequence.spec;
+  for (std::uint32_t i = 0; i < spec.num_candidates; ++i) {
+    const std::uint64_t bits =
+        random_bits(spec.seed, spec.first_stream + i, static_cast<std::uint64_t>(spec.num_output_tokens));
+    Candidate candidate;
+    candidate.token = token_at(bits, vocab_size);
+    candidate.logprob = -static_cast<float>(bits >> 40) * 0x1.0p-23f;  // in (-2, 0]
+    candidate.rank = 1;
+    out.candidates.push_back(candidate);
+  }
+}
+
+// One entry for each prompt token whose log-probability this step's rows give.
+void add_prompt_logprobs(const ScheduledSequence& sequence, SequenceResult& out) {
+  const auto first = static_cast<std::size_t>(sequence.num_computed_tokens);
+  for (std::size_t i = first; i < first + sequence.tokens.size(); ++i) {
+    if (i + 1 >= static_cast<std::size_t>(sequence.num_prompt_tokens)) return;
+    out.prompt_logprobs.push_back({.chosen = {sequence.all_tokens[i + 1], -1.0f, 1}, .top = {}});
+  }
+}
+
+}  // namespace
+
+StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
+  StepResult out;
+  if (std::exchange(fail_next_, false)) {
+    out.status = internal_error("the simulated device is lost");
+    return out;
+  }
+  const StepCost cost = step_cost(model_, batch, block_size_);
+  const auto duration = static_cast<TimeNs>(std::ceil(cost.seconds * 1e9));
+  busy_seconds_ += to_seconds(duration);
+  clock_.advance(duration + std::exchange(stall_, 0));
+  out.swap_seconds = cost.swap_seconds;
+  out.sequences.resize(batch.sequences.size());
+  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+    const ScheduledSequence& sequence = batch.sequences[i];
+    if (sequence.prompt_logprobs >= 0) add_prompt_logprobs(sequence, out.sequences[i]);
+    if (!sequence.sample) continue;
+    if (sequence.spec.beam)
+      draw_beam(sequence, model_.vocab_size, out.sequences[i]);
+    else
+      draw_samples(sequence, model_.vocab_size, out.sequences[i]);
+  }
+  return out;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,36 @@
+#pragma once
+// SimulatedModelRunner: a model runner that computes nothing: it lets the time of the cost model pass and
+// answers with candidates that are a function of (seed, sequence, position). Sampled tokens are uniform over
+// the vocabulary. A beam's candidates have the log-probabilities of a geometric distribution whose first
+// probability is itself uniform in [0.05, 1): certain in some steps, open in others, 1.5 nats on average.
+// Not for texts: nothing that depends on what tokens mean can be asked of it.
+// Threads: none; the simulation's.
+#include "model_runner/model_runner.h"
+#include "sim/cost_model.h"
+#include "sim/virtual_clock.h"
+
+namespace pagoda {
+
+class SimulatedModelRunner final : public ModelRunner {
+ public:
+  // Borrows clock.
+  SimulatedModelRunner(const CostModel& model, std::int32_t block_size, VirtualClock& clock)
+      : model_(model), block_size_(block_size), clock_(clock) {}
+
+  StepResult run(const ScheduledBatch& batch) override;
+
+  double busy_seconds() const { return busy_seconds_; }
+  // Lets so much more time pass in the next step.
+  void stall(TimeNs duration) { stall_ += duration; }
+  void fail_next() { fail_next_ = true; }
+
+ private:
+  const CostModel model_;
+  const std::int32_t block_size_;
+  VirtualClock& clock_;
+  double busy_seconds_ = 0;
+  TimeNs stall_ = 0;
+  bool fail_next_ = false;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,63 @@
+#pragma once
+// For tests: a workload from a list, a small cost model with round numbers, and the modes an engine has.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/strings.h"
+#include "cli/simulation_setup.h"
+#include "sim/simulation.h"
+
+namespace pagoda::sim_test {
+
+class ListWorkload final : public Workload {
+ public:
+  explicit ListWorkload(std::vector<WorkloadRequest> requests) : requests_(std::move(requests)) {}
+  Result<std::optional<WorkloadRequest>> next() override {
+    if (next_ == requests_.size()) return std::optional<WorkloadRequest>();
+    return std::optional<WorkloadRequest>(requests_[next_++]);
+  }
+
+ private:
+  std::vector<WorkloadRequest> requests_;
+  std::size_t next_ = 0;
+};
+
+inline WorkloadRequest request_at(double arrival_s, std::int32_t prompt, std::int32_t output) {
+  WorkloadRequest out;
+  out.arrival_s = arrival_s;
+  out.prompt_tokens = prompt;
+  out.output_tokens = output;
+  return out;
+}
+
+// A step takes 10 ms; a token of it 1 ms more from the 11th on; nothing else costs anything to speak of.
+inline CostModel plain_cost_model() {
+  CostModel out;
+  out.name = "plain";
+  out.num_layers = 2;
+  out.hidden_size = 64;
+  out.vocab_size = 1000;
+  out.max_model_len = 1024;
+  out.parameters = 1e6;
+  out.bytes_per_parameter = 2;
+  out.attention_width = 64;
+  out.kv_bytes_per_token = 1024;
+  out.kv_cache_bytes = 1024.0 * 16 * 256;
+  out.memory_bytes_per_s = 2e8;  // the weights in 10 ms
+  out.flops_per_s = 2e9;         // 1 ms a token
+  out.attention_bytes_per_s = out.attention_flops_per_s = 1e18;
+  out.link_bytes_per_s = 1e9;
+  out.swap_bytes_per_s = 1e9;
+  return out;
+}
+
+inline SimulationOptions options_for(const EngineFlags& flags, const CostModel& cost = plain_cost_model()) {
+  auto options = simulation_options(flags, cost);
+  EXPECT_TRUE(options) << (options ? "" : options.error().message());
+  options->check_invariants = true;
+  return *std::move(options);
+}
+
+}  // namespace pagoda::sim_test
