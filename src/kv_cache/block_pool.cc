@@ -1,14 +1,69 @@
 #include "kv_cache/block_pool.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace pagoda {
 
 BlockPool::BlockPool(std::int32_t num_blocks) {
   CHECK(num_blocks > 0);
-  blocks_.resize(static_cast<std::size_t>(num_blocks));
+  add_blocks(num_blocks);
+}
+
+void BlockPool::add_blocks(std::int32_t count) {
+  const auto before = static_cast<std::int32_t>(blocks_.size());
+  blocks_.resize(blocks_.size() + static_cast<std::size_t>(count));
   free_.reserve(blocks_.size());
-  for (std::int32_t i = num_blocks - 1; i >= 0; --i) free_.push_back(BlockId{i});
+  free_at_.resize(blocks_.size(), kNone);
+  for (std::int32_t i = before + count - 1; i >= before; --i) push_free(BlockId{i});
+}
+
+void BlockPool::push_free(BlockId block) {
+  free_at_[at(block)] = static_cast<std::int32_t>(free_.size());
+  free_.push_back(block);
+}
+
+void BlockPool::move_free(std::int32_t a, std::int32_t b) {
+  std::swap(free_[static_cast<std::size_t>(a)], free_[static_cast<std::size_t>(b)]);
+  free_at_[at(free_[static_cast<std::size_t>(a)])] = a;
+  free_at_[at(free_[static_cast<std::size_t>(b)])] = b;
+}
+
+BlockId BlockPool::pop_free() {
+  CHECK(!free_.empty());
+  const auto last = static_cast<std::int32_t>(free_.size()) - 1;
+  if (num_held_ > last) {  // only such: the one held back for longest, about
+    move_free(0, last);
+    --num_held_;
+  }
+  const BlockId block = free_.back();
+  free_.pop_back();
+  free_at_[at(block)] = kNone;
+  return block;
+}
+
+bool BlockPool::allocate_this(BlockId block) {
+  if (!is_free(block)) return false;
+  let_go(block);
+  move_free(free_at_[at(block)], static_cast<std::int32_t>(free_.size()) - 1);
+  CHECK(pop_free() == block);
+  blocks_[at(block)].ref_count = 1;
+  return true;
+}
+
+void BlockPool::hold_back(BlockId block) {
+  if (!is_free(block) || is_held_back(block)) return;
+  move_free(free_at_[at(block)], num_held_++);
+}
+
+void BlockPool::let_go(BlockId block) {
+  if (is_held_back(block)) move_free(free_at_[at(block)], --num_held_);
+}
+
+std::optional<BlockId> BlockPool::peek_free() const {
+  if (static_cast<std::int32_t>(free_.size()) == num_held_) return std::nullopt;
+  return free_.back();
 }
 
 std::optional<BlockId> BlockPool::allocate_one() {
@@ -16,8 +71,7 @@ std::optional<BlockId> BlockPool::allocate_one() {
     if (num_cached_ == 0) return std::nullopt;
     evict_oldest();
   }
-  const BlockId block = free_.back();
-  free_.pop_back();
+  const BlockId block = pop_free();
   blocks_[at(block)].ref_count = 1;
   return block;
 }
@@ -65,7 +119,7 @@ void BlockPool::release_one(BlockId block) {
   if (entry.published) {
     push_newest(index(block));
   } else {
-    free_.push_back(block);
+    push_free(block);
   }
 }
 
@@ -102,7 +156,7 @@ void BlockPool::evict_oldest() {
   Block& entry = blocks_[static_cast<std::size_t>(block)];
   published_.erase(entry.hash);
   entry.published = false;
-  free_.push_back(BlockId{block});
+  push_free(BlockId{block});
 }
 
 void BlockPool::check_invariants() const {
@@ -111,7 +165,9 @@ void BlockPool::check_invariants() const {
     CHECK(!seen[at(block)]);
     seen[at(block)] = 1;
     CHECK(blocks_[at(block)].ref_count == 0 && !blocks_[at(block)].published);
+    CHECK(free_[static_cast<std::size_t>(free_at_[at(block)])] == block);
   }
+  CHECK(num_held_ >= 0 && num_held_ <= static_cast<std::int32_t>(free_.size()));
   std::int32_t cached = 0, before = kNone;
   for (std::int32_t i = oldest_; i != kNone; i = blocks_[static_cast<std::size_t>(i)].newer) {
     const Block& entry = blocks_[static_cast<std::size_t>(i)];

@@ -6,11 +6,10 @@
 //     CACHED (ref_count 0, content kept) --acquire_cached--> IN USE; --allocate--> evicted, IN USE
 //
 // FREE blocks are handed out before CACHED ones and last-released first, so that the memory touched
-// grows only with the K/V really used. CACHED blocks are evicted least recently released first.
-// Invariant: every block is in exactly one of these three states; num_free() counts FREE + CACHED.
-// Source: PagedAttention (SOSP'23) §4.2 block tables, §4.4 sharing by reference count; CACHED state:
-// vLLM's design note on automatic prefix caching.
-// Threads: none; owned by the engine thread.
+// grows only with the K/V really used; those held back only when no other is FREE. CACHED blocks are evicted
+// least recently released first. Invariant: every block is in exactly one of these three states; num_free()
+// counts FREE + CACHED. Source: PagedAttention (SOSP'23) §4.2 block tables, §4.4 sharing by reference count;
+// CACHED state: vLLM's design note on automatic prefix caching. Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -31,10 +30,23 @@ class BlockPool {
   [[nodiscard]] std::optional<std::vector<BlockId>> allocate(std::int32_t count);
   [[nodiscard]] std::optional<BlockId> allocate_one();
 
+  // Takes this very block, if it is FREE.
+  bool allocate_this(BlockId block);
+  bool is_free(BlockId block) const { return free_at_[at(block)] != kNone; }  // not if CACHED
+  // A FREE block is handed out after the others that are, or like them again. No effect on one that is not.
+  void hold_back(BlockId block);
+  void let_go(BlockId block);
+  bool is_held_back(BlockId block) const { return is_free(block) && free_at_[at(block)] < num_held_; }
+  // A FREE block that is not held back, without taking it.
+  std::optional<BlockId> peek_free() const;
+
   // The block holding `hash`, with its ref_count raised; nullopt on a miss.
   [[nodiscard]] std::optional<BlockId> acquire_cached(const BlockHash& hash);
   // The same without taking it.
   std::optional<BlockId> find_cached(const BlockHash& hash) const;
+
+  // Blocks num_blocks() and on, FREE.
+  void add_blocks(std::int32_t count);
 
   // One more reference to a block IN USE.
   void share(BlockId block);
@@ -70,8 +82,14 @@ class BlockPool {
   void unlink(std::int32_t block);
   void evict_oldest();
 
+  void push_free(BlockId block);
+  BlockId pop_free();                              // CHECKs that there is one
+  void move_free(std::int32_t a, std::int32_t b);  // swaps two places in free_
+
   std::vector<Block> blocks_;
-  std::vector<BlockId> free_;  // a stack
+  std::vector<BlockId> free_;          // a stack; the first num_held_ are held back
+  std::vector<std::int32_t> free_at_;  // by block: its place in free_, or kNone
+  std::int32_t num_held_ = 0;
   std::unordered_map<BlockHash, BlockId, BlockHashHasher> published_;
   std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
 };

@@ -84,6 +84,13 @@ class KvManager {
   // now, or later?
   virtual Fit fit(std::int64_t num_tokens) const = 0;
 
+  // What stands against a group of `num_sequences`, each of up to `num_tokens`, that need `num_blocks`
+  // together, even if it is alone, beside the number of blocks. Safe from any thread.
+  virtual Status check_alone(std::int64_t /*num_sequences*/, std::int64_t /*num_tokens*/,
+                             std::int64_t /*num_blocks*/) const {
+    return ok_status();
+  }
+
   virtual KvUsage usage() const = 0;
   virtual PrefixCacheStats prefix_cache_stats() const = 0;
   virtual void clear_prefix_cache() = 0;      // what no sequence uses becomes free

@@ -9,8 +9,10 @@
 namespace pagoda {
 
 PagedKvManager::PagedKvManager(PagedKvConfig config)
-    : config_(std::move(config)), pool_(config_.num_blocks), hasher_(config_.model_id) {
-  CHECK(config_.block_size >= 1 && config_.block_size <= 256);
+    : config_(std::move(config)),
+      pool_(config_.num_created > 0 ? config_.num_created : config_.num_blocks),
+      hasher_(config_.model_id) {
+  CHECK(config_.block_size >= 1);
   CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
   if (config_.num_swap_blocks > 0) swap_pool_.emplace(config_.num_swap_blocks);
   if (config_.verify_hits) {
@@ -98,6 +100,10 @@ std::int64_t PagedKvManager::blocks_to_grow(SequenceId id, std::int32_t num_toke
   return std::max<std::int64_t>(0, blocks_for(num_tokens) - held) + (must_copy(table, num_tokens) ? 1 : 0);
 }
 
+BlockId PagedKvManager::new_block(SequenceId, std::size_t, std::span<const BlockId>) {
+  return *pool_.allocate_one();
+}
+
 bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
   Table& table = at(id);
   CHECK(!table.swapped);
@@ -109,13 +115,14 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
     // Only the last block of a fork can be both shared and unfinished, so this is one copy at most.
     const auto next = static_cast<std::size_t>(table.num_computed / config_.block_size);
     CHECK(next + 1 == table.blocks.size());
-    const BlockId fresh = *pool_.allocate_one();
+    const BlockId fresh = new_block(id, next, table.blocks);
     if (table.num_computed % config_.block_size != 0)
       copies.push_back({.from = table.blocks[next], .to = fresh});
     pool_.release_one(table.blocks[next]);
     table.blocks[next] = fresh;
   }
-  for (std::size_t i = 0; i < more; ++i) table.blocks.push_back(*pool_.allocate_one());
+  for (std::size_t i = 0; i < more; ++i)
+    table.blocks.push_back(new_block(id, table.blocks.size(), table.blocks));
   table.num_tokens = std::max(table.num_tokens, num_tokens);
   stats_.queries += std::exchange(table.queried, 0);
   stats_.hits += std::exchange(table.hit, 0);

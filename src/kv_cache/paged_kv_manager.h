@@ -21,8 +21,9 @@
 namespace pagoda {
 
 struct PagedKvConfig {
-  std::int32_t block_size = 16;      // 1..256
+  std::int32_t block_size = 16;      // 1 or more
   std::int32_t num_blocks = 0;       // > 0
+  std::int32_t num_created = 0;      // the pool starts with so many; 0: with all
   std::int32_t num_swap_blocks = 0;  // at most num_blocks
   bool enable_prefix_caching = true;
   std::string model_id = {};  // part of every hash
@@ -34,7 +35,7 @@ struct PagedKvConfig {
   std::int32_t hash_bits = 256;  // tests force collisions with fewer
 };
 
-class PagedKvManager final : public KvManager {
+class PagedKvManager : public KvManager {
  public:
   explicit PagedKvManager(PagedKvConfig config);
 
@@ -69,6 +70,14 @@ class PagedKvManager final : public KvManager {
 
   const BlockPool& pool() const { return pool_; }
 
+ protected:
+  // The block at place `at` of the sequence's table, which holds `table` so far. There is one to be had.
+  virtual BlockId new_block(SequenceId, std::size_t at, std::span<const BlockId> table);
+  std::int32_t blocks_for(std::int64_t num_tokens) const;
+  bool is_swapped(SequenceId id) const { return at(id).swapped; }
+  BlockPool& mutable_pool() { return pool_; }
+  const PagedKvConfig& config() const { return config_; }
+
  private:
   struct Table {
     std::vector<BlockId> blocks;  // of the pool; of the swap space while `swapped`
@@ -87,7 +96,6 @@ class PagedKvManager final : public KvManager {
   Table& at(SequenceId id);
   const Table& at(SequenceId id) const;
   Table& insert(SequenceId id);
-  std::int32_t blocks_for(std::int64_t num_tokens) const;
   // The block that the next token is written into, if it exists and others share it.
   bool must_copy(const Table& table, std::int32_t num_tokens) const;
   void map_cached(Table& table, std::span<const TokenId> tokens);

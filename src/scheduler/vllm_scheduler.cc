@@ -61,7 +61,8 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_param(prompt > usable * size ? "prompt" : "max_tokens")
         .with_reason("context_length_exceeded");
   }
-  if (!sampling.use_beam_search) return ok_status();
+  // Samples can run one after the other.
+  if (!sampling.use_beam_search) return kv_.check_alone(1, total, (total + size - 1) / size);
   if (width > config_.max_num_batched_tokens) {
     return invalid_argument(concat(width_name, " = ", width,
                                    " beams can never take a step together: max_num_batched_tokens is ",
@@ -76,7 +77,7 @@ Status VllmScheduler::validate(const Request& request) const {
                                    usable, "."))
         .with_param("max_tokens");
   }
-  return ok_status();
+  return kv_.check_alone(width, total, blocks);
 }
 
 void VllmScheduler::add(SequenceGroup& group) {
@@ -319,7 +320,11 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
     release_kv(leader, kv_);
     return false;
   }
-  CHECK(kv_.grow(leader.id, leader.num_tokens(), batch_.block_copies));
+  if (!kv_.grow(leader.id, leader.num_tokens(), batch_.block_copies)) {
+    CHECK(!alone);  // beside blocks, a manager may lack something else for the moment
+    release_kv(leader, kv_);
+    return false;
+  }
   group.retry_free_blocks = 0;
   if (group.num_cached_tokens < 0) group.num_cached_tokens = std::min(cached, leader.num_prompt_tokens);
   return true;

@@ -48,7 +48,10 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
     if (!running_.empty() && blocks + growth + watermark_blocks_ > kv_.num_free_blocks()) return false;
     CHECK(batch_.swap_out.empty());
-    CHECK(kv_.swap_in(ids, batch_.swap_in));
+    if (!kv_.swap_in(ids, batch_.swap_in)) {
+      CHECK(!running_.empty());  // beside blocks, a manager may lack something else for the moment
+      return false;
+    }
     num_swapped_in_ += blocks;
     for (const auto& sequence : group.sequences) {
       if (sequence->state == SequenceState::swapped) sequence->state = SequenceState::resident;

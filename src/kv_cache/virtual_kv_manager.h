@@ -1,0 +1,68 @@
+#pragma once
+// VirtualKvManager: vAttention's memory manager with everything that the paged one can do. A sequence's K/V
+// is contiguous in reserved address space, its slot, and physical pages stand behind as much of it as is
+// needed. Who owns which page is decided as in PagedKvManager, with pages for blocks: so sharing, prefix
+// cache, pinned prefixes, copy-on-write and swapping are the same, and so are the answers, to the bit. What
+// this class adds is where a sequence sees its pages (slot_map.h): a shared page is shown in several slots.
+// A sequence gets its slot when it first grows; one that only stands for a prefix has none.
+// Block tables are runs of consecutive virtual blocks; copies, blocks_of() and ref_count() speak of pages.
+// Invariant: the slot of a sequence that has one shows exactly its pages, in order.
+// Source: vAttention (arXiv 2405.04437).
+// Threads: none; owned by the engine thread. check_alone() is safe from any.
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "kv_cache/paged_kv_manager.h"
+#include "kv_cache/slot_map.h"
+
+namespace pagoda {
+
+struct VirtualKvConfig {
+  PagedKvConfig pages;  // a block is a page, or as many as hold a group of tokens
+  SlotMapConfig slots;  // num_slots: at least as many as sequences that run together
+  // With pages.num_created > 0, only so many exist; more are asked for, in batches, before they are first
+  // used, and may be refused.
+  std::function<bool(std::int64_t)> may_create = {};
+};
+
+class VirtualKvManager final : public PagedKvManager {
+ public:
+  explicit VirtualKvManager(const VirtualKvConfig& config);
+
+  std::int64_t num_blocks() const override { return config().num_blocks; }
+  std::int64_t num_free_blocks() const override { return pool().num_free() + num_uncreated(); }
+  [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  void free(SequenceId id) override;
+  [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
+  [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
+  std::span<const BlockId> block_table(SequenceId id) const override;  // empty before the first grow()
+  std::span<const BlockId> blocks_of(SequenceId id) const override { return PagedKvManager::block_table(id); }
+  void take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) override {
+    slots_.take(now, ahead);
+  }
+  Status check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
+                     std::int64_t num_needed) const override;
+  void check_invariants() const override;
+
+  const SlotMap& slots() const { return slots_; }
+
+ private:
+  struct Place {
+    std::int32_t slot = 0;
+    std::vector<BlockId> table;
+  };
+  BlockId new_block(SequenceId id, std::size_t at, std::span<const BlockId> table) override;
+  std::int64_t num_uncreated() const { return config().num_blocks - pool().num_blocks(); }
+  // Has `num_pages` that can be taken, creating some if they are allowed.
+  bool make_available(std::int64_t num_pages);
+  void leave_slot(SequenceId id);
+
+  SlotMap slots_;
+  std::unordered_map<SequenceId, Place> places_;
+  std::int32_t growing_in_ = 0;  // the slot of the sequence that grow() is about
+  const std::function<bool(std::int64_t)> may_create_;
+  std::int32_t num_refusals_ = 0;  // asks that are left out after a refusal
+};
+
+}  // namespace pagoda

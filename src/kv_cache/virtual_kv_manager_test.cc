@@ -1,0 +1,402 @@
+#include "kv_cache/virtual_kv_manager.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+namespace pagoda {
+namespace {
+
+std::vector<TokenId> iota(std::size_t count, TokenId first = 0) {
+  std::vector<TokenId> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+// What the address space shows, from the records alone.
+class NaiveMemory {
+ public:
+  explicit NaiveMemory(const SlotMapConfig& config)
+      : shown_(static_cast<std::size_t>(config.num_slots * config.blocks_per_slot), kNoPage) {}
+  // One batch: what was to be mapped ahead may have been carried out late, but before this.
+  void take(KvManager& kv) {
+    std::vector<PageMapping> now, ahead;
+    kv.take_page_mappings(now, ahead);
+    apply(late_);
+    apply(now);
+    late_ = std::move(ahead);
+    num_now += static_cast<std::int64_t>(now.size());
+    num_ahead += static_cast<std::int64_t>(late_.size());
+  }
+  BlockId at(BlockId block) const { return shown_.at(static_cast<std::size_t>(index(block))); }
+  std::int64_t regions() const {
+    std::int64_t count = 1;
+    for (std::size_t i = 1; i < shown_.size(); ++i) {
+      const bool goes_on = shown_[i] == kNoPage
+                               ? shown_[i - 1] == kNoPage
+                               : shown_[i - 1] != kNoPage && index(shown_[i]) == index(shown_[i - 1]) + 1;
+      count += goes_on ? 0 : 1;
+    }
+    return count;
+  }
+  std::int64_t num_now = 0, num_ahead = 0;
+
+ private:
+  void apply(const std::vector<PageMapping>& list) {
+    for (const PageMapping& mapping : list) {
+      ASSERT_GT(mapping.count, 0);
+      for (std::int32_t i = 0; i < mapping.count; ++i)
+        shown_.at(static_cast<std::size_t>(index(mapping.block) + i)) =
+            mapping.page == kNoPage ? kNoPage : BlockId{index(mapping.page) + i};
+    }
+  }
+  std::vector<BlockId> shown_;
+  std::vector<PageMapping> late_;
+};
+
+VirtualKvConfig small(std::int32_t num_pages = 16) {
+  VirtualKvConfig config;
+  config.pages = {.block_size = 4, .num_blocks = num_pages, .enable_prefix_caching = true, .model_id = "m"};
+  config.slots = {.num_slots = 4, .blocks_per_slot = 8};
+  return config;
+}
+
+std::vector<BlockId> pages_of(const VirtualKvManager& kv, std::uint64_t id) {
+  const auto span = kv.blocks_of(SequenceId{id});
+  return {span.begin(), span.end()};
+}
+
+TEST(VirtualKvManager, ASequenceIsContiguousAndItsPagesAreMappedInOneCall) {
+  VirtualKvManager kv(small());
+  NaiveMemory memory(small().slots);
+  std::vector<BlockCopy> copies;
+  kv.add_sequence(SequenceId{1}, iota(10), "", true);
+  EXPECT_TRUE(kv.block_table(SequenceId{1}).empty()) << "no slot before there is room";
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 10, copies));
+  const auto table = kv.block_table(SequenceId{1});
+  ASSERT_EQ(table.size(), 3u);
+  EXPECT_EQ(index(table[1]), index(table[0]) + 1);
+  EXPECT_EQ(index(table[2]), index(table[0]) + 2);
+  memory.take(kv);
+  EXPECT_EQ(memory.num_now, 1);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(memory.at(table[i]), kv.blocks_of(SequenceId{1})[i]);
+  kv.check_invariants();
+}
+
+TEST(VirtualKvManager, AFullPageMeansThatTheNextIsMappedBesideTheStep) {
+  VirtualKvManager kv(small());
+  NaiveMemory memory(small().slots);
+  std::vector<BlockCopy> copies;
+  kv.add_sequence(SequenceId{1}, iota(4), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 4, copies));
+  memory.take(kv);
+  EXPECT_EQ(memory.num_now, 1);
+  EXPECT_EQ(memory.num_ahead, 1);
+  EXPECT_EQ(kv.num_free_blocks(), 15) << "shown, not owned";
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 5, copies));
+  memory.take(kv);
+  EXPECT_EQ(memory.num_now, 1) << "no call in the step's way";
+  EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[1]), kv.blocks_of(SequenceId{1})[1]);
+}
+
+TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
+  for (const bool deferred : {true, false}) {
+    VirtualKvConfig config = small();
+    config.pages.enable_prefix_caching = false;
+    config.slots.deferred_reclaim = deferred;
+    VirtualKvManager kv(config);
+    NaiveMemory memory(config.slots);
+    std::vector<BlockCopy> copies;
+    for (const std::uint64_t id : {1, 2}) {  // 2 pages and 5
+      kv.add_sequence(SequenceId{id}, iota(id == 1 ? 7 : 19), "", true);
+      ASSERT_TRUE(kv.grow(SequenceId{id}, id == 1 ? 7 : 19, copies));
+    }
+    const auto long_slot = kv.block_table(SequenceId{2})[0];
+    kv.free(SequenceId{1});
+    kv.free(SequenceId{2});
+    memory.take(kv);
+    const std::int64_t before = memory.num_now;
+    kv.add_sequence(SequenceId{3}, iota(18, 50), "", true);
+    ASSERT_TRUE(kv.grow(SequenceId{3}, 18, copies));
+    memory.take(kv);
+    EXPECT_EQ(memory.num_now - before, deferred ? 0 : 1);
+    if (deferred) EXPECT_EQ(kv.block_table(SequenceId{3})[0], long_slot) << "best fit";
+    EXPECT_EQ(kv.slots().counts().reused_blocks, deferred ? 5 : 0);
+    kv.check_invariants();
+  }
+}
+
+TEST(VirtualKvManager, APrefixHitGoesBackIntoTheSlotThatStillShowsIt) {
+  VirtualKvManager kv(small());
+  NaiveMemory memory(small().slots);
+  std::vector<BlockCopy> copies;
+  const auto tokens = iota(16);
+  kv.add_sequence(SequenceId{1}, tokens, "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 16, copies));
+  kv.computed(SequenceId{1}, tokens, 16);
+  kv.add_sequence(SequenceId{2}, iota(16, 100), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{2}, 16, copies));
+  const BlockId slot = kv.block_table(SequenceId{1})[0];
+  kv.free(SequenceId{1});
+  kv.free(SequenceId{2});
+  memory.take(kv);
+  const std::int64_t before = memory.num_now;
+  EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "", true), 12);
+  ASSERT_TRUE(kv.grow(SequenceId{3}, 16, copies));
+  EXPECT_EQ(kv.block_table(SequenceId{3})[0], slot);
+  memory.take(kv);
+  EXPECT_LE(memory.num_now - before, 1) << "only the page that is computed again";
+}
+
+TEST(VirtualKvManager, ForksMapWholePagesASecondTimeAndCopyTheLastOnFirstWrite) {
+  VirtualKvManager kv(small());
+  NaiveMemory memory(small().slots);
+  std::vector<BlockCopy> copies;
+  const auto tokens = iota(8);
+  kv.add_sequence(SequenceId{1}, tokens, "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 6, copies));
+  kv.computed(SequenceId{1}, tokens, 6);
+  kv.fork(SequenceId{1}, SequenceId{2});
+  ASSERT_TRUE(kv.grow(SequenceId{2}, 7, copies));
+  ASSERT_EQ(copies.size(), 1u);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 7, copies));
+  EXPECT_EQ(copies.size(), 1u) << "the second writer writes in place";
+  memory.take(kv);
+  EXPECT_NE(kv.block_table(SequenceId{1})[0], kv.block_table(SequenceId{2})[0]);
+  EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[0]), memory.at(kv.block_table(SequenceId{2})[0]));
+  EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[1]), copies[0].from);
+  EXPECT_EQ(memory.at(kv.block_table(SequenceId{2})[1]), copies[0].to);
+  EXPECT_EQ(kv.ref_count(pages_of(kv, 1)[0]), 2);
+}
+
+TEST(VirtualKvManager, AStepThatMapsAheadAndThenLosesTheSlotKeepsTheOrder) {
+  VirtualKvConfig config = small();
+  config.slots.num_slots = 1;
+  config.slots.deferred_reclaim = false;
+  VirtualKvManager kv(config);
+  NaiveMemory memory(config.slots);
+  std::vector<BlockCopy> copies;
+  kv.add_sequence(SequenceId{1}, iota(4), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 4, copies));  // its second page is to be mapped ahead
+  kv.free(SequenceId{1});                          // preempted in the same step
+  kv.add_sequence(SequenceId{2}, iota(8, 9), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{2}, 7, copies));
+  memory.take(kv);
+  memory.take(kv);  // what was late has come
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(memory.at(kv.block_table(SequenceId{2})[i]), kv.blocks_of(SequenceId{2})[i]);
+}
+
+TEST(VirtualKvManager, TooFewRegionsIsAnAnswerAfterIdleSlotsAreTakenBack) {
+  VirtualKvConfig config = small();
+  config.pages.enable_prefix_caching = false;
+  config.slots.max_regions = 9;
+  VirtualKvManager kv(config);
+  std::vector<BlockCopy> copies;
+  for (const std::uint64_t id : {1, 2, 3}) {
+    kv.add_sequence(SequenceId{id}, iota(8), "", true);
+    ASSERT_TRUE(kv.grow(SequenceId{id}, 6, copies)) << id;
+    if (id < 3) kv.free(SequenceId{id});
+    kv.check_invariants();
+  }
+  kv.add_sequence(SequenceId{4}, iota(20), "", true);
+  EXPECT_FALSE(kv.grow(SequenceId{4}, 20, copies));
+  EXPECT_FALSE(kv.check_alone(1, 20, 5).ok());
+  EXPECT_TRUE(kv.check_alone(1, 16, 4).ok());
+  kv.free(SequenceId{3});
+  ASSERT_TRUE(kv.grow(SequenceId{4}, 16, copies));
+  EXPECT_GT(kv.slots().counts().reclaimed_slots, 0);
+  kv.check_invariants();
+}
+
+TEST(VirtualKvManager, PagesThatCannotBeCreatedAreAFullPool) {
+  VirtualKvConfig config = small();
+  config.pages.num_created = 4;
+  std::int64_t allowed = 3;
+  config.may_create = [&](std::int64_t count) {
+    if (count > allowed) return false;
+    allowed -= count;
+    return true;
+  };
+  VirtualKvManager kv(config);
+  std::vector<BlockCopy> copies;
+  EXPECT_EQ(kv.num_blocks(), 16);
+  EXPECT_TRUE(kv.check_alone(1, 16, 4).ok());
+  EXPECT_FALSE(kv.check_alone(2, 16, 8).ok());
+  kv.add_sequence(SequenceId{1}, iota(28), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 28, copies));
+  EXPECT_EQ(allowed, 0);
+  kv.add_sequence(SequenceId{2}, iota(4), "", true);
+  EXPECT_FALSE(kv.grow(SequenceId{2}, 4, copies));
+  kv.free(SequenceId{1});
+  EXPECT_TRUE(kv.grow(SequenceId{2}, 4, copies));
+  kv.check_invariants();
+}
+
+// Goal: whatever the order of adding, growing, forking, freeing and swapping, every sequence finds its own
+// tokens where its table points, through the mappings alone, and the system's count of regions stays below
+// the limit. Method: a naive address space and a naive store of tokens by page, compared after every
+// operation.
+void run(std::uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 rng(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
+  const std::size_t size = 1 + below(5);
+  const std::int32_t num_pages = 6 + static_cast<std::int32_t>(below(20));
+  const std::int32_t num_swap = static_cast<std::int32_t>(below(static_cast<std::size_t>(num_pages) + 1));
+  VirtualKvConfig config;
+  config.pages = {.block_size = static_cast<std::int32_t>(size),
+                  .num_blocks = num_pages,
+                  .num_swap_blocks = num_swap,
+                  .enable_prefix_caching = below(3) != 0,
+                  .model_id = "m",
+                  .verify_hits = true};
+  const bool may_refuse = below(4) == 0;
+  if (may_refuse) {
+    config.pages.num_created = 1 + static_cast<std::int32_t>(below(static_cast<std::size_t>(num_pages)));
+    config.may_create = [&](std::int64_t) { return below(2) == 0; };
+  }
+  config.slots = {.num_slots = 4 + static_cast<std::int32_t>(below(8)),
+                  .blocks_per_slot = 40,
+                  .max_regions = below(3) == 0 ? 12 + static_cast<std::int64_t>(below(20)) : 0,
+                  .deferred_reclaim = below(3) != 0,
+                  .map_ahead = below(3) != 0,
+                  .num_eager_blocks = static_cast<std::int32_t>(below(3))};
+  VirtualKvManager kv(config);
+  NaiveMemory memory(config.slots);
+  std::vector<TokenId> store(static_cast<std::size_t>(num_pages) * size, -1);
+  std::vector<TokenId> swap_store(static_cast<std::size_t>(num_swap) * size, -1);
+  struct Model {
+    std::vector<TokenId> tokens;
+    std::size_t computed = 0;
+    std::size_t gang = 0;
+    bool ran = false;
+  };
+  std::map<std::uint64_t, Model> model;
+  std::uint64_t next_id = 1;
+  std::size_t num_gangs = 0;
+  const auto cell = [&](std::uint64_t id, std::size_t position) -> TokenId& {
+    const BlockId page = memory.at(kv.block_table(SequenceId{id})[position / size]);
+    return store.at(static_cast<std::size_t>(index(page)) * size + position % size);
+  };
+  const auto any = [&] { return std::next(model.begin(), static_cast<long>(below(model.size()))); };
+  const auto move_page = [&](const std::vector<TokenId>& from, std::int32_t from_page,
+                             std::vector<TokenId>& to, std::int32_t to_page) {
+    std::copy_n(from.begin() + from_page * static_cast<std::int32_t>(size), size,
+                to.begin() + to_page * static_cast<std::int32_t>(size));
+  };
+  for (int step = 0; step < 300; ++step) {
+    switch (below(7)) {
+      case 0: {
+        Model fresh;
+        for (std::size_t i = 0, n = 1 + below(14); i < n; ++i)
+          fresh.tokens.push_back(static_cast<TokenId>(below(2)));
+        fresh.computed =
+            static_cast<std::size_t>(kv.add_sequence(SequenceId{next_id}, fresh.tokens, "", below(5) != 0));
+        model.emplace(next_id++, std::move(fresh));
+        break;
+      }
+      case 1:
+      case 2: {  // a step of several sequences: all decisions first, then what they ask for
+        std::vector<BlockCopy> copies;
+        std::vector<std::pair<std::uint64_t, std::size_t>> growing;
+        for (auto& [id, seq] : model) {
+          if (seq.gang != 0 || below(2) == 0 || seq.tokens.size() > 38) continue;
+          if (seq.computed == seq.tokens.size()) seq.tokens.push_back(static_cast<TokenId>(below(2)));
+          const std::size_t target = seq.computed + 1 + below(seq.tokens.size() - seq.computed);
+          const std::int64_t needed = kv.blocks_to_grow(SequenceId{id}, static_cast<std::int32_t>(target));
+          const std::int64_t before = kv.num_free_blocks();
+          const bool ok = kv.grow(SequenceId{id}, static_cast<std::int32_t>(target), copies);
+          ASSERT_EQ(kv.num_free_blocks(), ok ? before - needed : before);
+          if (needed > before) ASSERT_FALSE(ok);
+          if (ok) growing.emplace_back(id, target);
+        }
+        memory.take(kv);
+        for (const BlockCopy& copy : copies) move_page(store, index(copy.from), store, index(copy.to));
+        for (const auto& [id, target] : growing) {
+          Model& seq = model.at(id);
+          seq.ran = true;
+          for (; seq.computed < target; ++seq.computed) cell(id, seq.computed) = seq.tokens[seq.computed];
+          kv.computed(SequenceId{id}, seq.tokens, static_cast<std::int32_t>(target));
+        }
+        break;
+      }
+      case 3: {
+        if (model.empty() || model.size() > 12) break;
+        const auto parent = any();
+        if (parent->second.gang != 0) break;
+        Model child = parent->second;
+        child.ran = false;
+        if (below(2) == 0) {
+          kv.fork(SequenceId{parent->first}, SequenceId{next_id});
+        } else {
+          child.computed = static_cast<std::size_t>(
+              kv.fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
+                             static_cast<std::int32_t>(below(parent->second.computed + 1))));
+        }
+        model.emplace(next_id++, std::move(child));
+        break;
+      }
+      case 4: {
+        if (model.empty()) break;
+        const auto it = any();
+        kv.free(SequenceId{it->first});
+        model.erase(it);
+        break;
+      }
+      case 5: {
+        std::vector<SequenceId> group;
+        for (const auto& [id, seq] : model) {
+          if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
+        }
+        std::vector<SwapCopy> copies;
+        if (!kv.swap_out(group, copies)) break;
+        ++num_gangs;
+        for (const SequenceId id : group) model.at(static_cast<std::uint64_t>(id)).gang = num_gangs;
+        for (const SwapCopy& copy : copies)
+          move_page(store, index(copy.block), swap_store, static_cast<std::int32_t>(copy.swap_block));
+        break;
+      }
+      case 6: {
+        if (num_gangs == 0) break;
+        const std::size_t gang = 1 + below(num_gangs);
+        std::vector<SequenceId> group;
+        for (const auto& [id, seq] : model) {
+          if (seq.gang == gang) group.push_back(SequenceId{id});
+        }
+        std::vector<SwapCopy> copies;
+        if (group.empty() || !kv.swap_in(group, copies)) break;
+        for (const SequenceId id : group) {
+          model.at(static_cast<std::uint64_t>(id)).gang = 0;
+          model.at(static_cast<std::uint64_t>(id)).ran = false;  // it gets a slot when it grows
+        }
+        for (const SwapCopy& copy : copies)
+          move_page(swap_store, static_cast<std::int32_t>(copy.swap_block), store, index(copy.block));
+        break;
+      }
+    }
+    kv.check_invariants();
+    if (config.slots.max_regions > 0) ASSERT_LE(memory.regions(), config.slots.max_regions);
+    for (const auto& [id, seq] : model) {
+      if (seq.gang != 0 || !seq.ran) continue;
+      for (std::size_t i = 0; i < seq.computed; ++i)
+        ASSERT_EQ(cell(id, i), seq.tokens[i]) << "sequence " << id;
+    }
+  }
+  for (const auto& [id, seq] : model) kv.free(SequenceId{id});
+  ASSERT_EQ(kv.num_free_blocks(), num_pages);
+  ASSERT_EQ(kv.num_free_swap_blocks(), num_swap);
+}
+
+TEST(VirtualKvManagerProperty, EverySequenceFindsItsOwnTokens) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    run(seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace pagoda
