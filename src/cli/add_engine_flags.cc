@@ -70,6 +70,9 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
                 "keep and reuse the blocks of equal prefixes")
       ->default_str("on")
       ->group(group);
+  flags::text(app, "--prefix-file", flags.prefix_file, "FILE",
+              "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes kept for all")
+      ->group(group);
   flags::choice(app, "--kv-manager", flags.kv_manager, {"auto", "paged", "reserved"},
                 "blocks, or a whole region for each sequence; auto: as the scheduler needs")
       ->group(group);

@@ -15,6 +15,7 @@
 #include "cli/load_tokenizer.h"
 #include "cli/machine.h"
 #include "cli/memory_modes.h"
+#include "cli/register_prefixes.h"
 #include "cli/runner_options.h"
 #include "engine/engine_thread.h"
 #include "model_runner/local_model_runner.h"
@@ -234,6 +235,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
   }
   parts.engine = std::make_unique<EngineThread>(engine_config, std::move(core));
+  if (!flags.prefix_file.empty())
+    PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, *parts.engine));
   return assembled;
 }
 

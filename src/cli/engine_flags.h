@@ -47,6 +47,7 @@ struct EngineFlags {
   double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
   std::int32_t block_size = 16;           // 1..256
   bool enable_prefix_caching = true;
+  std::string prefix_file;            // JSON; shared prefixes pinned at start
   std::string kv_manager = "auto";    // auto, paged, reserved
   std::string reserve = "auto";       // auto, oracle, pow2, max
   std::int64_t swap_space_bytes = 0;  // what exceeds the KV cache is not used

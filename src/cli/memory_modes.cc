@@ -54,6 +54,8 @@ Status check_memory_modes(const EngineFlags& flags) {
   if (is_baseline(flags) && (flags.preemption_mode != "auto" || flags.swap_space_bytes > 0))
     return invalid_argument(
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
+  if (is_baseline(flags) && !flags.prefix_file.empty())
+    return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
   if (flags.preemption_mode == "swap" && flags.swap_space_bytes == 0)
     return invalid_argument("--preemption-mode swap needs --swap-space");
   return ok_status();

@@ -106,6 +106,7 @@ class EngineCore {
   void note_started(RequestState& state, TimeNs now);
   void send_last(RequestState& state, RequestOutput output, TimeNs now);
   void update_gauges(std::int32_t num_batched_tokens);
+  void count_step(const ScheduledBatch& batch);
 
   const EngineConfig config_;
   EngineParts parts_;
@@ -122,6 +123,7 @@ class EngineCore {
   SequenceIds ids_;
   std::uint64_t num_drawn_seeds_ = 0;
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
+  EngineTotals totals_;
 
   // Kept between steps for their capacity.
   std::vector<Change> changes_;

@@ -50,6 +50,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       swap_preemptions_(r.counter("num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
       swapped_out_(r.counter("swapped_out_blocks", "KV blocks copied to the swap space.")),
       swapped_in_(r.counter("swapped_in_blocks", "KV blocks copied back from the swap space.")),
+      copied_(r.counter("kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
       padded_(r.counter("padded_tokens", "Tokens that padded batches would have computed for nothing.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(

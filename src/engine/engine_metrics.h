@@ -21,6 +21,7 @@ class EngineMetrics {
 
   void on_step(const SchedulerCounts& counts, const KvManager& kv, std::int32_t num_batched_tokens);
   void on_usage(const KvUsage& usage);
+  void on_copies(std::int64_t count) { copied_.add(static_cast<double>(count)); }
   void on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,
                       std::int64_t num_cached_tokens);
   void on_next_token(TimeNs since_last);
@@ -34,7 +35,7 @@ class EngineMetrics {
  private:
   Gauge &running_, &waiting_, &swapped_, &kv_usage_, &swap_usage_;
   Gauge &slots_token_, &slots_reserved_, &slots_internal_, &slots_external_, &slots_cached_, &saved_blocks_;
-  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &padded_, &prompt_tokens_,
+  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &copied_, &padded_, &prompt_tokens_,
       &prompt_tokens_cached_, &generation_tokens_, &cache_queries_, &cache_hits_;
   Counter &success_stop_, &success_length_, &success_abort_, &success_error_;
   Histogram &first_token_, &inter_token_, &per_output_token_, &latency_, &queue_, &inference_, &prefill_,
