@@ -19,6 +19,7 @@
 #include "cli/runner_options.h"
 #include "engine/engine_thread.h"
 #include "model_runner/local_model_runner.h"
+#include "sim/recorder.h"
 
 namespace pagoda {
 
@@ -30,6 +31,7 @@ struct AssembledEngine::Parts {
   ApiContext api;
   MemoryTable memory;
   int num_threads = 0;
+  std::unique_ptr<Recorder> recorder;    // of --record
   std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
 };
 
@@ -142,7 +144,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
 AssembledEngine::~AssembledEngine() = default;
 
-Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report) {
+Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report,
+                                                                 StepObserver* observer) {
   const auto start = std::chrono::steady_clock::now();
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   auto path = model_path(flags);
@@ -209,6 +212,18 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_parts->runner = std::move(*runner);
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
+  core->set_observer(observer);
+  if (!flags.record.empty()) {
+    const RunHeader header{
+        .modes = {.scheduler = flags.scheduler, .kv_manager = flags.kv_manager, .reserve = flags.reserve},
+        .engine = engine_config,
+        .num_blocks = plan->num_blocks,
+        .num_swap_blocks = swap_blocks};
+    auto recorder = Recorder::create(flags.record, header, parts.clock);
+    if (!recorder) return recorder.error().annotate("--record");
+    parts.recorder = *std::move(recorder);
+    core->set_observer(parts.recorder.get());
+  }
 
   parts.api.tokenizer = parts.tokenizer.get();
   parts.api.chat_template = parts.chat_template.get();

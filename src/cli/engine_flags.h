@@ -66,6 +66,8 @@ struct EngineFlags {
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
 
+  std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
+
   bool disable_log_stats = false;  // no throughput line every 10 s
 
   ServerFlags server;

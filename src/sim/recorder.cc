@@ -7,7 +7,8 @@ namespace {
 constexpr std::int64_t kFlushSteps = 64;  // a killed server loses no more
 }  // namespace
 
-Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, const RunHeader& header, const Clock& clock) {
+Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, const RunHeader& header,
+                                                   const Clock& clock) {
   auto writer = RunLogWriter::create(path, header);
   if (!writer) return writer.error();
   return std::unique_ptr<Recorder>(new Recorder(*std::move(writer), clock));
