@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "cli/add_engine_flags.h"
 #include "cli/bench_command.h"
+#include "cli/bench_serve_command.h"
 #include "cli/chat_command.h"
 #include "cli/commands.h"
 #include "cli/doctor_command.h"
@@ -205,12 +206,15 @@ void add_commands(CLI::App& app, Action& action) {
                                declare_chat);
   add_engine_command<GenerateArgs>(app, action, "generate", "completions for a file of requests",
                                    run_generate, declare_generate);
-  CLI::App* bench = app.add_subcommand("bench", "how fast the engine is, without HTTP");
+  CLI::App* bench = app.add_subcommand("bench", "how fast the engine is, or a server");
   bench->require_subcommand(0, 1);
   add_engine_command<BenchLatencyArgs>(*bench, action, "latency", "one batch at a time", run_bench_latency,
                                        declare_latency);
   add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
                                           run_bench_throughput, declare_throughput);
+  add_plain_command<BenchServeArgs>(
+      *bench, action, "serve", "load on an OpenAI-compatible server, as `vllm bench serve`",
+      [](const BenchServeArgs& args) { return exit_code(run_bench_serve(args)); }, declare_bench_serve);
   add_engine_command<SimulateArgs>(app, action, "simulate", "the engine on a virtual clock and a cost model",
                                    run_simulate, declare_simulate);
   add_engine_command<PerplexityArgs>(app, action, "perplexity", "how well a model predicts a text",
