@@ -73,9 +73,31 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
   flags::text(app, "--prefix-file", flags.prefix_file, "FILE",
               "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes kept for all")
       ->group(group);
-  flags::choice(app, "--kv-manager", flags.kv_manager, {"auto", "paged", "reserved"},
-                "blocks, or a whole region for each sequence; auto: as the scheduler needs")
+  flags::choice(app, "--kv-manager", flags.kv_manager, {"auto", "paged", "virtual", "reserved"},
+                "blocks, pages in address space, or a whole region each; auto: as the scheduler needs")
       ->group(group);
+  const auto store_page = [&flags](const std::string& value) {
+    const auto bytes = value == "auto" ? std::optional<std::int64_t>(0) : parse_size(value);
+    if (!bytes || *bytes < 0 || (*bytes == 0 && value != "auto"))
+      throw CLI::ValidationError("--kv-page-size", concat("'", value, "' is neither a size nor auto"));
+    flags.kv_page_size = *bytes;
+  };
+  app.add_option_function<std::string>("--kv-page-size", store_page,
+                                       "virtual: 4KiB to 2MiB; auto: --block-size tokens")
+      ->type_name("SIZE")
+      ->default_str("auto")
+      ->group(group);
+  flags::int32(app, "--kv-slots", flags.kv_slots, 0,
+               "virtual: sequences with address space; 0: 2 x --max-num-seqs", 1 << 22)
+      ->group(group);
+  const auto on = [&](const char* name, bool& variable, const char* help) {
+    flags::on_off(app, name, variable, help)->default_str("on")->group(group);
+  };
+  on("kv-slicing", flags.kv_slicing, "virtual: one tensor over all layers");
+  on("kv-precreate-pages", flags.kv_precreate_pages, "virtual: commit all pages at start");
+  on("kv-map-ahead", flags.kv_map_ahead, "virtual: map the next step's pages during this one");
+  on("kv-eager", flags.kv_eager, "virtual: map one page more than needed at first");
+  on("kv-deferred-reclaim", flags.kv_deferred_reclaim, "virtual: finished slots stay mapped");
   flags::choice(app, "--reserve", flags.reserve, {"auto", "oracle", "pow2", "max"},
                 "size of a reserved region; auto: max")
       ->group(group);

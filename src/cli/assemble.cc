@@ -47,8 +47,8 @@ std::string mib(std::int64_t bytes) {
 }
 
 // The number of blocks and the context that they allow. `taken` is what everything else needs.
-Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int64_t block_bytes,
-                             std::int64_t taken) {
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int32_t block_size,
+                             std::int64_t block_bytes, std::int64_t taken) {
   std::int64_t bytes = 0;
   const std::int64_t available = available_memory_bytes();
   if (flags.kv_cache_memory_bytes) {
@@ -64,11 +64,10 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   KvPlan plan;
   plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
   if (plan.num_blocks < 2) {
-    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
-                                   flags.block_size, " tokens takes ", mib(block_bytes),
-                                   ": raise --kv-cache-memory-bytes"));
+    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ", block_size,
+                                   " tokens takes ", mib(block_bytes), ": raise --kv-cache-memory-bytes"));
   }
-  const std::int64_t capacity = plan.num_blocks * flags.block_size;
+  const std::int64_t capacity = plan.num_blocks * block_size;
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
   if (wanted > config.max_positions) {
@@ -130,7 +129,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
   row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
   row("embedding, in the file", memory.embedding_bytes, "memory-mapped, rows read as they are needed");
   row("KV cache", memory.kv_bytes,
-      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
+      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; ",
+             is_virtual(flags) && flags.kv_precreate_pages ? "committed" : "resident as it is used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
@@ -171,12 +171,42 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (!options) return options.error();
   auto runner = LocalModelRunner::create(source, *options);
   if (!runner) return runner.error();
-  const auto block_bytes = static_cast<std::int64_t>((*runner)->kv_layout().block_bytes());
+  std::int32_t block_size = flags.block_size;
+  auto block_bytes = static_cast<std::int64_t>((*runner)->kv_layout().block_bytes());
+  std::optional<VirtualKvPlan> virtual_plan;
+  if (is_virtual(flags)) {
+    auto planned = virtual_kv_plan(flags, (*runner)->kv_layout());
+    if (!planned) return planned.error();
+    virtual_plan = *planned;
+    block_size = virtual_plan->layout.block_size;
+    block_bytes = virtual_plan->block_bytes();
+  }
   const MemoryPlan before = (*runner)->memory_plan();
-  auto plan = plan_kv_cache(flags, config, block_bytes, before.activation_bytes + before.buffer_bytes);
+  auto plan =
+      plan_kv_cache(flags, config, block_size, block_bytes, before.activation_bytes + before.buffer_bytes);
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
-  PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(plan->num_blocks, swap_blocks));
+  std::optional<VirtualMemory> virtual_memory;
+  std::function<bool(std::int64_t)> may_create;
+  if (virtual_plan) {
+    auto planned = plan_virtual_memory(flags, *virtual_plan, plan->num_blocks, plan->max_model_len);
+    if (!planned) return planned.error();
+    virtual_memory = *planned;
+    PAGODA_RETURN_IF_ERROR((*runner)->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
+                                                          plan->num_blocks, swap_blocks));
+    // The manager adds pages in the order of their numbers.
+    may_create = [runner = runner->get(),
+                  next = std::int64_t{virtual_memory->num_created}](std::int64_t count) mutable {
+      if (const Status status = runner->create_kv_pages(next, count); !status.ok()) {
+        log_warning("kv", status.message());
+        return false;
+      }
+      next += count;
+      return true;
+    };
+  } else {
+    PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(plan->num_blocks, swap_blocks));
+  }
 
   const MemoryPlan memory = (*runner)->memory_plan();
   parts.memory = {.weight_bytes = memory.weight_bytes,
@@ -185,8 +215,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                   .swap_bytes = memory.swap_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
-                  .kv_tokens = plan->num_blocks * flags.block_size,
-                  .kv_bytes_per_token = block_bytes / flags.block_size};
+                  .kv_tokens = plan->num_blocks * block_size,
+                  .kv_bytes_per_token = block_bytes / block_size};
   parts.num_threads = options->threads;
   for (const std::string& name : (*runner)->ignored_tensors())
     log_warning("start", concat("tensor ", name, " is not used by architecture ", config.architecture));
@@ -195,7 +225,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.max_model_len = plan->max_model_len;
   engine_config.max_num_seqs = flags.max_num_seqs;
   engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
-  engine_config.block_size = flags.block_size;
+  engine_config.block_size = block_size;
   engine_config.enable_prefix_caching = flags.enable_prefix_caching;
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy =
@@ -207,7 +237,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
   PAGODA_RETURN_IF_ERROR(validate(engine_config));
 
-  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path());
+  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
+                                        virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
   if (!engine_parts) return engine_parts.error();
   engine_parts->runner = std::move(*runner);
   auto core =

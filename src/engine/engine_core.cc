@@ -129,6 +129,7 @@ bool EngineCore::step() {
     return false;
   }
   CHECK(result.sequences.size() == refs.size());
+  metrics_.on_mapping(result.mapping);
   costs_.on_step(batch, result, to_seconds(now - started));
   parts_.scheduler->set_preemption_costs(costs_.costs());
   parts_.scheduler->computed();

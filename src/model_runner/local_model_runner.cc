@@ -104,6 +104,16 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
   return ok_status();
 }
 
+Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
+                                             std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  kv_ = {};
+  auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
+  if (!storage) return storage.error();
+  kv_ = *std::move(storage);
+  layout_ = layout;
+  return ok_status();
+}
+
 MemoryPlan LocalModelRunner::memory_plan() const {
   MemoryPlan plan;
   plan.weight_bytes = decoder_->weights().packed_bytes;
@@ -134,7 +144,7 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
       }
     }
     for (const BlockId block : sequence.block_table) {
-      if (index(block) < 0 || index(block) >= kv_.num_blocks())
+      if (index(block) < 0 || index(block) >= kv_.num_table_ids())
         return internal_error("a block id is out of range");
     }
     if (sequence.sample && sequence.spec.params == nullptr)
@@ -152,6 +162,12 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   result.status = check(batch);
   if (!result.status.ok()) return result;
   const SteadyClock clock;
+  if (PageMapper* mapper = kv_.mapper()) {
+    result.status = mapper->map(batch.page_maps);
+    if (!result.status.ok()) return result;
+    if (!batch.sequences.empty()) mapper->map_ahead(batch.page_maps_ahead);
+    result.mapping = mapper->take_stats();
+  }
   const TimeNs before_swaps = clock.now();
   kv_.swap_out(context_, batch.swap_out);
   kv_.swap_in(context_, batch.swap_in);

@@ -64,6 +64,15 @@ class LocalModelRunner final : public ModelRunner {
   // Replaces the KV cache by one of this many blocks, all empty.
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
 
+  // The same in reserved address space (--kv-manager virtual); `layout` is the runner's with the strides and
+  // the tokens of a block that plan_virtual_kv() gives.
+  Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
+                             std::int64_t num_swap_blocks);
+  // Commits more pages of that, [first, first + count). Between steps.
+  Status create_kv_pages(std::int64_t first, std::int64_t count) {
+    return kv_.mapper()->create_pages(first, count);
+  }
+
   StepResult run(const ScheduledBatch& batch) override;
 
   const ModelSource& source() const { return *source_; }
