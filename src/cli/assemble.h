@@ -16,7 +16,6 @@
 namespace pagoda {
 
 struct ApiContext;
-class StepObserver;
 
 // Where each byte goes; printed at start.
 struct MemoryTable {
@@ -34,9 +33,7 @@ class AssembledEngine {
  public:
   // Loads, sizes, starts the engine thread. Prints the memory table through the log unless `quiet`.
   enum class Report { quiet, table };
-  // `observer`, which may be null, is borrowed. --record makes one of its own instead.
-  static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report,
-                                                         StepObserver* observer = nullptr);
+  static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report);
   ~AssembledEngine();
 
   EngineClient& client();
