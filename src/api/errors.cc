@@ -52,6 +52,8 @@ int http_status(const Status& status) {
       return 401;
     case StatusCode::not_found:
       return 404;
+    case StatusCode::already_exists:
+      return 409;
     case StatusCode::resource_exhausted:
       return 429;
     case StatusCode::cancelled:

@@ -16,6 +16,7 @@ enum class StatusCode {
   invalid_argument,    // 400: the caller sent something wrong
   unauthenticated,     // 401
   not_found,           // 404
+  already_exists,      // 409: the name is taken
   resource_exhausted,  // 429: a bounded queue is full; trying later may work
   cancelled,           // 499: the client went away
   deadline_exceeded,   // 408 / 504
@@ -57,6 +58,7 @@ class [[nodiscard]] Status {
 inline Status ok_status() { return {}; }
 inline Status invalid_argument(std::string message) { return {StatusCode::invalid_argument, std::move(message)}; }
 inline Status not_found(std::string message) { return {StatusCode::not_found, std::move(message)}; }
+inline Status already_exists(std::string message) { return {StatusCode::already_exists, std::move(message)}; }
 inline Status resource_exhausted(std::string message) { return {StatusCode::resource_exhausted, std::move(message)}; }
 inline Status unavailable(std::string message) { return {StatusCode::unavailable, std::move(message)}; }
 inline Status unimplemented(std::string message) { return {StatusCode::unimplemented, std::move(message)}; }

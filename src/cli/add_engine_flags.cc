@@ -1,6 +1,5 @@
 #include "cli/add_engine_flags.h"
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -14,7 +13,7 @@ namespace {
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr double kMaxSeconds = 86'400;
-constexpr std::int32_t kMaxThreads = 1024, kMaxRanks = 64;
+constexpr std::int32_t kMaxThreads = 1024;
 
 void add_model_flags(CLI::App& app, EngineFlags& flags) {
   const char* group = "Model";
@@ -71,9 +70,34 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
                 "keep and reuse the blocks of equal prefixes")
       ->default_str("on")
       ->group(group);
-  flags::choice(app, "--kv-manager", flags.kv_manager, {"auto", "paged", "reserved"},
-                "blocks, or a whole region for each sequence; auto: as the scheduler needs")
+  flags::text(app, "--prefix-file", flags.prefix_file, "FILE",
+              "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes kept for all")
       ->group(group);
+  flags::choice(app, "--kv-manager", flags.kv_manager, {"auto", "paged", "virtual", "reserved"},
+                "blocks, pages in address space, or a whole region each; auto: as the scheduler needs")
+      ->group(group);
+  const auto store_page = [&flags](const std::string& value) {
+    const auto bytes = value == "auto" ? std::optional<std::int64_t>(0) : parse_size(value);
+    if (!bytes || *bytes < 0 || (*bytes == 0 && value != "auto"))
+      throw CLI::ValidationError("--kv-page-size", concat("'", value, "' is neither a size nor auto"));
+    flags.kv_page_size = *bytes;
+  };
+  app.add_option_function<std::string>("--kv-page-size", store_page,
+                                       "virtual: 4KiB to 2MiB; auto: --block-size tokens")
+      ->type_name("SIZE")
+      ->default_str("auto")
+      ->group(group);
+  flags::int32(app, "--kv-slots", flags.kv_slots, 0,
+               "virtual: sequences with address space; 0: 2 x --max-num-seqs", 1 << 22)
+      ->group(group);
+  const auto on = [&](const char* name, bool& variable, const char* help) {
+    flags::on_off(app, name, variable, help)->default_str("on")->group(group);
+  };
+  on("kv-slicing", flags.kv_slicing, "virtual: one tensor over all layers");
+  on("kv-precreate-pages", flags.kv_precreate_pages, "virtual: commit all pages at start");
+  on("kv-map-ahead", flags.kv_map_ahead, "virtual: map the next step's pages during this one");
+  on("kv-eager", flags.kv_eager, "virtual: map one page more than needed at first");
+  on("kv-deferred-reclaim", flags.kv_deferred_reclaim, "virtual: finished slots stay mapped");
   flags::choice(app, "--reserve", flags.reserve, {"auto", "oracle", "pow2", "max"},
                 "size of a reserved region; auto: max")
       ->group(group);
@@ -126,20 +150,6 @@ void add_machine_flags(CLI::App& app, EngineFlags& flags) {
                 "instructions used")
       ->group(group);
   app.add_flag("--disable-log-stats", flags.disable_log_stats, "no throughput line every 10 s")->group(group);
-}
-
-void add_rank_flags(CLI::App& app, EngineFlags& flags) {
-  const char* group = "Tensor parallelism";
-  flags::int32(app, "--tensor-parallel-size,--tp", flags.tensor_parallel_size, 1,
-               "processes that share the model, each with a part of every layer", kMaxRanks)
-      ->group(group);
-  app.add_flag("--deterministic-allreduce", flags.deterministic_allreduce,
-               "the same bits for 1, 2 and 4 ranks; slower")
-      ->group(group);
-  flags::number(app, "--rank-timeout", flags.rank_timeout_s, 0, kMaxSeconds,
-                "a rank that does not answer for so long is lost, and the engine ends; 0: never")
-      ->type_name("S")
-      ->group(group);
 }
 
 // vLLM takes a JSON list, people write commas: both give the same.
@@ -205,46 +215,9 @@ void add_engine_flags(CLI::App& app, EngineFlags& flags) {
   add_cache_flags(app, flags);
   add_scheduler_flags(app, flags);
   add_machine_flags(app, flags);
-  add_rank_flags(app, flags);
 }
-
-namespace {
-
-// The number in the first of these variables that is set; 0: none.
-Result<std::int32_t> launcher_number(const Environment& environment,
-                                     std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const std::string text = environment(name);
-    if (text.empty()) continue;
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > kMaxRanks)
-      return invalid_argument(concat(name, ": '", text, "' is not between 1 and ", kMaxRanks));
-    return number;
-  }
-  return 0;
-}
-
-// Under mpirun every process is a rank, and there are as many as it has started.
-Status apply_launcher(const Environment& environment, EngineFlags& flags) {
-  const auto size = launcher_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
-  if (!size) return size.error();
-  if (*size < 2) return ok_status();
-  const auto local = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
-  if (!local) return local.error();
-  if (flags.tensor_parallel_size != 1 && flags.tensor_parallel_size != *size) {
-    return invalid_argument(concat("--tensor-parallel-size ", flags.tensor_parallel_size,
-                                   ", but mpirun has started ", *size, " ranks"));
-  }
-  flags.tensor_parallel_size = *size;
-  flags.mpi_local_size = std::max(*local, 1);
-  return ok_status();
-}
-
-}  // namespace
 
 Status apply_environment(const Environment& environment, EngineFlags& flags) {
-  PAGODA_RETURN_IF_ERROR(apply_launcher(environment, flags));
   for (const char* name : {"PAGODA_API_KEY", "VLLM_API_KEY"}) {
     if (!flags.server.api_keys.empty()) break;
     if (std::string key = environment(name); !key.empty()) flags.server.api_keys.push_back(std::move(key));

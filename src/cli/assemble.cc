@@ -15,10 +15,11 @@
 #include "cli/load_tokenizer.h"
 #include "cli/machine.h"
 #include "cli/memory_modes.h"
-#include "cli/ranks.h"
+#include "cli/register_prefixes.h"
 #include "cli/runner_options.h"
 #include "engine/engine_thread.h"
 #include "model_runner/local_model_runner.h"
+#include "sim/recorder.h"
 
 namespace pagoda {
 
@@ -30,7 +31,7 @@ struct AssembledEngine::Parts {
   ApiContext api;
   MemoryTable memory;
   int num_threads = 0;
-  std::unique_ptr<Communicator> ranks;   // null: this process is alone
+  std::unique_ptr<Recorder> recorder;    // of --record
   std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
 };
 
@@ -46,8 +47,8 @@ std::string mib(std::int64_t bytes) {
 }
 
 // The number of blocks and the context that they allow. `taken` is what everything else needs.
-Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int64_t block_bytes,
-                             std::int64_t taken) {
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int32_t block_size,
+                             std::int64_t block_bytes, std::int64_t taken) {
   std::int64_t bytes = 0;
   const std::int64_t available = available_memory_bytes();
   if (flags.kv_cache_memory_bytes) {
@@ -63,11 +64,10 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   KvPlan plan;
   plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
   if (plan.num_blocks < 2) {
-    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
-                                   flags.block_size, " tokens takes ", mib(block_bytes),
-                                   ": raise --kv-cache-memory-bytes"));
+    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ", block_size,
+                                   " tokens takes ", mib(block_bytes), ": raise --kv-cache-memory-bytes"));
   }
-  const std::int64_t capacity = plan.num_blocks * flags.block_size;
+  const std::int64_t capacity = plan.num_blocks * block_size;
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
   if (wanted > config.max_positions) {
@@ -117,11 +117,6 @@ std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource
   return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
 }
 
-std::string ranks_text(const EngineFlags& flags) {
-  if (flags.tensor_parallel_size == 1) return {};
-  return concat(flags.tensor_parallel_size, " ranks of ");
-}
-
 void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
                       std::int32_t max_model_len) {
   const auto row = [](const char* label, std::int64_t bytes, const std::string& note) {
@@ -134,7 +129,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
   row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
   row("embedding, in the file", memory.embedding_bytes, "memory-mapped, rows read as they are needed");
   row("KV cache", memory.kv_bytes,
-      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
+      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; ",
+             is_virtual(flags) && flags.kv_precreate_pages ? "committed" : "resident as it is used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
@@ -148,21 +144,19 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
 AssembledEngine::~AssembledEngine() = default;
 
-Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report) {
+Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report,
+                                                                 StepObserver* observer) {
   const auto start = std::chrono::steady_clock::now();
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   auto path = model_path(flags);
   if (!path) return path.error();
-  std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
-  Parts& parts = *assembled->parts_;
-  auto ranks = join_ranks(flags);
-  if (!ranks) return ranks.error();
-  parts.ranks = *std::move(ranks);
   auto opened = ModelSource::open(*path, hub_paths_from_environment());
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = std::move(*opened);
   const ModelConfig& config = source->config();
 
+  std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
+  Parts& parts = *assembled->parts_;
   auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
   if (tokenizer) {
     parts.tokenizer = std::move(*tokenizer);
@@ -175,33 +169,63 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
 
   auto options = runner_options(flags, config);
   if (!options) return options.error();
-  auto runner = LoadedRunner::create(source, *options, flags, parts.ranks.get());
+  auto runner = LocalModelRunner::create(source, *options);
   if (!runner) return runner.error();
-  const RankTotals totals = runner->totals();
-  const std::int64_t block_bytes = totals.kv_block_bytes;
-  auto plan = plan_kv_cache(flags, config, block_bytes, totals.activation_bytes);
+  std::int32_t block_size = flags.block_size;
+  auto block_bytes = static_cast<std::int64_t>((*runner)->kv_layout().block_bytes());
+  std::optional<VirtualKvPlan> virtual_plan;
+  if (is_virtual(flags)) {
+    auto planned = virtual_kv_plan(flags, (*runner)->kv_layout());
+    if (!planned) return planned.error();
+    virtual_plan = *planned;
+    block_size = virtual_plan->layout.block_size;
+    block_bytes = virtual_plan->block_bytes();
+  }
+  const MemoryPlan before = (*runner)->memory_plan();
+  auto plan =
+      plan_kv_cache(flags, config, block_size, block_bytes, before.activation_bytes + before.buffer_bytes);
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
-  PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(plan->num_blocks, swap_blocks));
+  std::optional<VirtualMemory> virtual_memory;
+  std::function<bool(std::int64_t)> may_create;
+  if (virtual_plan) {
+    auto planned = plan_virtual_memory(flags, *virtual_plan, plan->num_blocks, plan->max_model_len);
+    if (!planned) return planned.error();
+    virtual_memory = *planned;
+    PAGODA_RETURN_IF_ERROR((*runner)->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
+                                                          plan->num_blocks, swap_blocks));
+    // The manager adds pages in the order of their numbers.
+    may_create = [runner = runner->get(),
+                  next = std::int64_t{virtual_memory->num_created}](std::int64_t count) mutable {
+      if (const Status status = runner->create_kv_pages(next, count); !status.ok()) {
+        log_warning("kv", status.message());
+        return false;
+      }
+      next += count;
+      return true;
+    };
+  } else {
+    PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(plan->num_blocks, swap_blocks));
+  }
 
-  const MemoryPlan memory = runner->local().memory_plan();
-  parts.memory = {.weight_bytes = totals.weight_bytes,
-                  .embedding_bytes = runner->local().embedding_bytes(),
-                  .kv_bytes = plan->num_blocks * block_bytes,
-                  .swap_bytes = swap_blocks * block_bytes,
+  const MemoryPlan memory = (*runner)->memory_plan();
+  parts.memory = {.weight_bytes = memory.weight_bytes,
+                  .embedding_bytes = (*runner)->embedding_bytes(),
+                  .kv_bytes = memory.kv_bytes,
+                  .swap_bytes = memory.swap_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
-                  .kv_tokens = plan->num_blocks * flags.block_size,
-                  .kv_bytes_per_token = block_bytes / flags.block_size};
+                  .kv_tokens = plan->num_blocks * block_size,
+                  .kv_bytes_per_token = block_bytes / block_size};
   parts.num_threads = options->threads;
-  for (const std::string& name : runner->local().ignored_tensors())
+  for (const std::string& name : (*runner)->ignored_tensors())
     log_warning("start", concat("tensor ", name, " is not used by architecture ", config.architecture));
 
   EngineConfig engine_config;
   engine_config.max_model_len = plan->max_model_len;
   engine_config.max_num_seqs = flags.max_num_seqs;
   engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
-  engine_config.block_size = flags.block_size;
+  engine_config.block_size = block_size;
   engine_config.enable_prefix_caching = flags.enable_prefix_caching;
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy =
@@ -213,11 +237,24 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
   PAGODA_RETURN_IF_ERROR(validate(engine_config));
 
-  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path());
+  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
+                                        virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
   if (!engine_parts) return engine_parts.error();
-  engine_parts->runner = runner->take();
+  engine_parts->runner = std::move(*runner);
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
+  core->set_observer(observer);
+  if (!flags.record.empty()) {
+    const RunHeader header{
+        .modes = {.scheduler = flags.scheduler, .kv_manager = flags.kv_manager, .reserve = flags.reserve},
+        .engine = engine_config,
+        .num_blocks = plan->num_blocks,
+        .num_swap_blocks = swap_blocks};
+    auto recorder = Recorder::create(flags.record, header, parts.clock);
+    if (!recorder) return recorder.error().annotate("--record");
+    parts.recorder = *std::move(recorder);
+    core->set_observer(parts.recorder.get());
+  }
 
   parts.api.tokenizer = parts.tokenizer.get();
   parts.api.chat_template = parts.chat_template.get();
@@ -237,13 +274,15 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
                              config.num_layers, " layers, hidden ", config.hidden_size, ", ",
                              config.num_heads, " heads, ", config.num_kv_heads, " KV heads, vocabulary ",
-                             config.vocab_size, "; ", ranks_text(flags), options->threads, " threads, ",
+                             config.vocab_size, "; ", options->threads, " threads, ",
                              cpu_level_name(options->cpu_level.value_or(detected_cpu_level())), " kernels"));
     log_memory_table(parts.memory, config, flags, plan->max_model_len);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
   }
   parts.engine = std::make_unique<EngineThread>(engine_config, std::move(core));
+  if (!flags.prefix_file.empty())
+    PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, *parts.engine));
   return assembled;
 }
 

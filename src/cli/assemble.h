@@ -16,6 +16,7 @@
 namespace pagoda {
 
 struct ApiContext;
+class StepObserver;
 
 // Where each byte goes; printed at start.
 struct MemoryTable {
@@ -33,7 +34,9 @@ class AssembledEngine {
  public:
   // Loads, sizes, starts the engine thread. Prints the memory table through the log unless `quiet`.
   enum class Report { quiet, table };
-  static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report);
+  // `observer`, which may be null, is borrowed. --record makes one of its own instead.
+  static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report,
+                                                         StepObserver* observer = nullptr);
   ~AssembledEngine();
 
   EngineClient& client();

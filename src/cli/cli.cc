@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "cli/add_engine_flags.h"
 #include "cli/bench_command.h"
+#include "cli/bench_serve_command.h"
 #include "cli/chat_command.h"
 #include "cli/commands.h"
 #include "cli/doctor_command.h"
@@ -96,6 +97,11 @@ CLI::App* add_engine_command(CLI::App& parent, Action& action, const char* name,
   return command;
 }
 
+void declare_serve(CLI::App& command, ServeArgs& args) {
+  flags::text(command, "--record", args.engine.record, "FILE",
+              "log of requests, decisions and step times, for simulate --replay; holds prompts as token ids");
+}
+
 void declare_generate(CLI::App& command, GenerateArgs& args) {
   flags::text(command, "-i,--input", args.input, "FILE",
               "bodies of /v1/completions, one JSON a line; -: stdin")
@@ -137,6 +143,8 @@ void declare_perplexity(CLI::App& command, PerplexityArgs& args) {
 void declare_simulate(CLI::App& command, SimulateArgs& args) {
   flags::text(command, "--cost-model", args.cost_model, "NAME|FILE",
               "what steps cost: GPU/MODEL/tpN such as a100-40gb/opt-13b/tp1, or a JSON file");
+  flags::text(command, "--replay", args.replay, "FILE",
+              "instead: a log of serve --record, which must come to the same decisions");
   flags::text(command, "--workload", args.workload, "SPEC",
               "sharegpt, alpaca, uniform or trace:FILE, with :KEY=VALUE,... such as rate=2,duration=3600");
   flags::text(command, "--trace", args.trace, "FILE", "a recorded workload; short for --workload trace:FILE");
@@ -193,17 +201,20 @@ void declare_render(CLI::App& command, RenderArgs& args) {
 }
 
 void add_commands(CLI::App& app, Action& action) {
-  add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, nullptr);
+  add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, declare_serve);
   add_engine_command<ChatArgs>(app, action, "chat", "talk to a model in the terminal", run_chat,
                                declare_chat);
   add_engine_command<GenerateArgs>(app, action, "generate", "completions for a file of requests",
                                    run_generate, declare_generate);
-  CLI::App* bench = app.add_subcommand("bench", "how fast the engine is, without HTTP");
+  CLI::App* bench = app.add_subcommand("bench", "how fast the engine is, or a server");
   bench->require_subcommand(0, 1);
   add_engine_command<BenchLatencyArgs>(*bench, action, "latency", "one batch at a time", run_bench_latency,
                                        declare_latency);
   add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
                                           run_bench_throughput, declare_throughput);
+  add_plain_command<BenchServeArgs>(
+      *bench, action, "serve", "load on an OpenAI-compatible server, as `vllm bench serve`",
+      [](const BenchServeArgs& args) { return exit_code(run_bench_serve(args)); }, declare_bench_serve);
   add_engine_command<SimulateArgs>(app, action, "simulate", "the engine on a virtual clock and a cost model",
                                    run_simulate, declare_simulate);
   add_engine_command<PerplexityArgs>(app, action, "perplexity", "how well a model predicts a text",

@@ -47,9 +47,18 @@ struct EngineFlags {
   double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
   std::int32_t block_size = 16;           // 1..256
   bool enable_prefix_caching = true;
-  std::string kv_manager = "auto";    // auto, paged, reserved
+  std::string prefix_file;            // JSON; shared prefixes pinned at start
+  std::string kv_manager = "auto";    // auto, paged, virtual, reserved
   std::string reserve = "auto";       // auto, oracle, pow2, max
   std::int64_t swap_space_bytes = 0;  // what exceeds the KV cache is not used
+  // of kv_manager virtual
+  std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
+  std::int32_t kv_slots = 0;        // 0: twice max_num_seqs
+  bool kv_slicing = true;           // one tensor over all layers of a slot; else one for each layer
+  bool kv_precreate_pages = true;   // commit all pages at start, else as they are needed
+  bool kv_map_ahead = true;         // map the next step's pages while this one runs
+  bool kv_eager = true;             // map a page more than is needed with the first ones
+  bool kv_deferred_reclaim = true;  // finished slots stay mapped
 
   // scheduler
   std::int32_t max_num_seqs = 256;                     // sequences in one step
@@ -65,11 +74,7 @@ struct EngineFlags {
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
 
-  // ranks
-  std::int32_t tensor_parallel_size = 1;
-  std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not
-  bool deterministic_allreduce = false;
-  double rank_timeout_s = 4.0;  // 0: wait for ever
+  std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
 
   bool disable_log_stats = false;  // no throughput line every 10 s
 

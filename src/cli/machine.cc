@@ -17,27 +17,6 @@
 namespace pagoda {
 namespace {
 
-// First number in a one-line file such as a cgroup's memory.max; -1 when absent or "max".
-std::int64_t number_in_file(const char* path) {
-  std::ifstream file(path);
-  std::string word;
-  if (!(file >> word)) return -1;
-  std::int64_t value = -1;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc{} ? value : -1;
-}
-
-std::int64_t mem_available() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  std::int64_t kib = 0;
-  while (file >> key >> kib) {
-    if (key == "MemAvailable:") return kib * 1024;
-    std::getline(file, unit);
-  }
-  return 0;
-}
-
 int cgroup_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   std::string quota;
@@ -55,14 +34,6 @@ int usable_cores() {
   CPU_ZERO(&set);
   const int affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
   return std::max(1, std::min(affinity, cgroup_cores()));
-}
-
-std::int64_t available_memory_bytes() {
-  std::int64_t available = mem_available();
-  const std::int64_t limit = number_in_file("/sys/fs/cgroup/memory.max");
-  const std::int64_t used = number_in_file("/sys/fs/cgroup/memory.current");
-  if (limit > 0 && used >= 0) available = std::min(available, std::max<std::int64_t>(0, limit - used));
-  return available;
 }
 
 double measure_read_bandwidth(ThreadPool& pool) {

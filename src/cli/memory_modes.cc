@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "kv_cache/paged_kv_manager.h"
+#include "kv_cache/virtual_kv_manager.h"
 #include "scheduler/fastertransformer_scheduler.h"
 #include "scheduler/vllm_scheduler.h"
 
@@ -42,7 +42,7 @@ Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& 
 
 Status check_memory_modes(const EngineFlags& flags) {
   const std::string scheduler = concat("--scheduler ", flags.scheduler);
-  if (is_baseline(flags) && flags.kv_manager == "paged")
+  if (is_baseline(flags) && (flags.kv_manager == "paged" || is_virtual(flags)))
     return invalid_argument(concat(scheduler, " needs --kv-manager reserved"));
   if (!is_baseline(flags) && flags.kv_manager == "reserved")
     return invalid_argument("--kv-manager reserved needs --scheduler orca or fastertransformer");
@@ -54,6 +54,8 @@ Status check_memory_modes(const EngineFlags& flags) {
   if (is_baseline(flags) && (flags.preemption_mode != "auto" || flags.swap_space_bytes > 0))
     return invalid_argument(
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
+  if (is_baseline(flags) && !flags.prefix_file.empty())
+    return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
   if (flags.preemption_mode == "swap" && flags.swap_space_bytes == 0)
     return invalid_argument("--preemption-mode swap needs --swap-space");
   return ok_status();
@@ -79,15 +81,26 @@ void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, Engine
 
 Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
                                       std::int64_t num_blocks, std::int64_t num_swap_blocks,
-                                      const std::string& model_id) {
+                                      const std::string& model_id, const VirtualMemory* virtual_memory,
+                                      std::function<bool(std::int64_t)> may_create) {
   if (is_baseline(flags)) return make_baseline(flags, config, num_blocks);
   EngineParts parts;
-  parts.kv = std::make_unique<PagedKvManager>(
-      PagedKvConfig{.block_size = flags.block_size,
-                    .num_blocks = static_cast<std::int32_t>(num_blocks),
-                    .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
-                    .enable_prefix_caching = config.enable_prefix_caching,
-                    .model_id = model_id});
+  PagedKvConfig pages{.block_size = config.block_size,
+                      .num_blocks = static_cast<std::int32_t>(num_blocks),
+                      .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
+                      .enable_prefix_caching = config.enable_prefix_caching,
+                      .model_id = model_id};
+  if (is_virtual(flags)) {
+    if (virtual_memory != nullptr && virtual_memory->num_created < num_blocks)
+      pages.num_created = virtual_memory->num_created;
+    const SlotMapConfig slots = virtual_memory != nullptr
+                                    ? virtual_memory->slots
+                                    : slot_map_config(flags, config.max_model_len, config.block_size);
+    parts.kv = std::make_unique<VirtualKvManager>(
+        VirtualKvConfig{.pages = pages, .slots = slots, .may_create = std::move(may_create)});
+  } else {
+    parts.kv = std::make_unique<PagedKvManager>(pages);
+  }
   parts.scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *parts.kv);
   return parts;
 }

@@ -24,6 +24,7 @@ TEST(MemoryModes, CombinationsThatCannotWorkAreRefusedNamingTheFlag) {
   names(refusal([](EngineFlags& f) { f.scheduler = "fastertransformer", f.preemption_mode = "recompute"; }),
         "--preemption-mode");
   names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.swap_space_bytes = 1; }), "--swap-space");
+  names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.prefix_file = "p.json"; }), "--prefix-file");
   EXPECT_EQ(refusal([](EngineFlags&) {}), "");
   EXPECT_EQ(refusal([](EngineFlags& f) { f.scheduler = "orca", f.reserve = "pow2"; }), "");
   EXPECT_EQ(refusal([](EngineFlags& f) { f.preemption_mode = "swap", f.swap_space_bytes = 1 << 20; }), "");

@@ -9,11 +9,9 @@ class OutputCollector::Sink final : public OutputSink {
   explicit Sink(OutputCollector& collector) : collector_(collector) {}
   void on_output(RequestOutput output) override {
     const TimeNs time = SteadyClock().now();
-    {
-      std::lock_guard lock(collector_.mutex_);
-      collector_.items_.push_back({std::move(output), time});
-    }
-    collector_.ready_.notify_one();
+    std::lock_guard lock(collector_.mutex_);
+    collector_.items_.push_back({std::move(output), time});
+    collector_.ready_.notify_one();  // under the lock: who waits may destroy the collector right after
   }
 
  private:

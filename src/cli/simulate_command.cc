@@ -9,6 +9,7 @@
 #include "cli/progress_bar.h"
 #include "cli/simulation_setup.h"
 #include "load/workload_spec.h"
+#include "sim/replay.h"
 #include "sim/summary_text.h"
 
 namespace pagoda {
@@ -69,9 +70,21 @@ class LateProgressBar {
   std::optional<ProgressBar> bar_;
 };
 
+Status run_replay(const SimulateArgs& args) {
+  auto report = replay(args.replay, parts_factory(args.engine));
+  if (!report) return report.error();
+  if (!report->difference.empty())
+    return invalid_argument(concat(args.replay, ": the decisions differ at ", report->difference));
+  std::printf("%s: %lld steps and %lld requests replayed, every decision the same%s\n", args.replay.c_str(),
+              static_cast<long long>(report->num_steps), static_cast<long long>(report->num_requests),
+              report->complete ? "" : "; the log stops without its end, as when the server was killed");
+  return ok_status();
+}
+
 }  // namespace
 
 Status run_simulate(const SimulateArgs& args) {
+  if (!args.replay.empty()) return run_replay(args);
   if (args.cost_model.empty())
     return invalid_argument("give a --cost-model: a name such as a100-40gb/opt-13b/tp1, or a file");
   auto cost = load_cost_model(args.cost_model);

@@ -14,6 +14,7 @@ struct SimulateArgs {
   SimulateArgs() { engine.max_queue = std::numeric_limits<std::int32_t>::max(); }
 
   EngineFlags engine;
+  std::string replay;      // a log; nothing else is needed then
   std::string cost_model;  // a name, or a file
   std::string workload;    // see load/workload_spec.h
   std::string trace;       // short for --workload trace:FILE

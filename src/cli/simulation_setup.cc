@@ -23,6 +23,19 @@ PartsFactory parts_factory(const EngineFlags& flags) {
     chosen.kv_manager = modes.kv_manager;
     chosen.reserve = modes.reserve;
     chosen.block_size = config.block_size;
+    chosen.scheduling_policy = config.scheduling_policy == SchedulingPolicy::priority ? "priority" : "fcfs";
+    chosen.preemption_mode = config.preemption_mode == PreemptionMode::swap        ? "swap"
+                             : config.preemption_mode == PreemptionMode::recompute ? "recompute"
+                                                                                   : "auto";
+    chosen.swap_space_bytes = num_swap_blocks;  // whether there is any
+    for (const auto& [value, known] : {std::pair(modes.scheduler, "vllm orca fastertransformer"),
+                                       std::pair(modes.kv_manager, "auto paged reserved virtual"),
+                                       std::pair(modes.reserve, "auto oracle pow2 max")}) {
+      if (value.find(' ') != std::string::npos ||
+          std::string_view(known).find(value) == std::string_view::npos)
+        return invalid_argument(concat("\"", value, "\" is none of: ", known));
+    }
+    PAGODA_RETURN_IF_ERROR(check_memory_modes(chosen));
     return make_memory_parts(chosen, config, num_blocks, num_swap_blocks, "simulated");
   };
 }

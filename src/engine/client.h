@@ -60,7 +60,8 @@ class EngineClient {
   }
 
   // Computes a prefix once and pins it under `name`; prompts that start with it use its K/V from then on,
-  // under any cache_salt. `sink` gets one output, finished, with the error if it could not be pinned.
+  // under any cache_salt. `sink` gets one output, finished, with the error if it could not be pinned
+  // (already_exists: there is one of this name).
   virtual Status add_prefix(std::string, std::vector<TokenId>, std::shared_ptr<OutputSink>) {
     return unimplemented("This engine keeps no prefixes.");
   }

@@ -36,6 +36,13 @@ DebugSnapshot EngineCore::debug_snapshot() const {
   out.num_swap_blocks = kv.num_swap_blocks();
   out.num_free_swap_blocks = kv.num_free_swap_blocks();
   out.usage = kv.usage();
+  const SchedulerCounts counts = parts_.scheduler->counts();
+  out.totals = totals_;
+  out.totals.blocks_swapped_out = counts.blocks_swapped_out;
+  out.totals.blocks_swapped_in = counts.blocks_swapped_in;
+  out.totals.preemptions = counts.preemptions;
+  out.totals.preemptions_by_swap = counts.preemptions_by_swap;
+  out.totals.padded_tokens = counts.padded_tokens;
   for (const auto& [id, state] : requests_) {
     const SequenceGroup& group = state->group;
     Standing standing = parts_.scheduler->standing(group);

@@ -11,7 +11,7 @@ struct EngineConfig {
   std::int32_t max_model_len = 0;              // the model's, or less
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
-  std::int32_t block_size = 16;                // 1..256
+  std::int32_t block_size = 16;                // of --kv-manager virtual: any, else 1..256
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
@@ -38,8 +38,7 @@ inline Status validate(const EngineConfig& config) {
   if (config.max_num_seqs < 1) return invalid_argument("--max-num-seqs must be at least 1");
   if (config.max_num_batched_tokens < 1)
     return invalid_argument("--max-num-batched-tokens must be at least 1");
-  if (config.block_size < 1 || config.block_size > 256)
-    return invalid_argument("--block-size must be 1 to 256");
+  if (config.block_size < 1) return invalid_argument("--block-size must be at least 1");
   if (!config.enable_chunked_prefill && config.max_num_batched_tokens < config.max_model_len) {
     return invalid_argument(
         "--no-enable-chunked-prefill needs --max-num-batched-tokens of at least --max-model-len: a prompt "

@@ -10,10 +10,6 @@
 #include "base/strings.h"
 
 namespace pagoda {
-namespace {
-constexpr std::int64_t kUsageInterval = 8;  // steps
-}  // namespace
-
 EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Clock& clock,
                        MetricsRegistry& registry)
     : config_(config),
@@ -98,10 +94,6 @@ StepResult EngineCore::run_batch(const ScheduledBatch& batch) {
   }
 }
 
-void EngineCore::heartbeat() {
-  if (status_.ok()) status_ = parts_.runner->heartbeat();
-}
-
 bool EngineCore::step() {
   if (!status_.ok()) return false;
   const ScheduledBatch& batch = parts_.scheduler->schedule();
@@ -137,6 +129,7 @@ bool EngineCore::step() {
     return false;
   }
   CHECK(result.sequences.size() == refs.size());
+  metrics_.on_mapping(result.mapping);
   costs_.on_step(batch, result, to_seconds(now - started));
   parts_.scheduler->set_preemption_costs(costs_.costs());
   parts_.scheduler->computed();
@@ -156,6 +149,7 @@ bool EngineCore::step() {
     touched_.push_back({&state, begin, changes_.size()});
   }
   const std::int32_t num_batched_tokens = batch.num_tokens;
+  count_step(batch);
   parts_.scheduler->update(changes_);
   for (const Part& part : touched_) {
     publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin), now);
@@ -316,13 +310,25 @@ void EngineCore::fail_all(const Status& error) {
 void EngineCore::update_gauges(std::int32_t num_batched_tokens) {
   const SchedulerCounts counts = parts_.scheduler->counts();
   if (!held_.empty() && counts.running_groups == 0) flush_held();
-  // The account costs as much as there are blocks: every few steps, and whenever the engine comes to rest.
-  if (num_steps_ % kUsageInterval == 0 || requests_.empty()) {
+  if (requests_.empty()) {  // at rest
     const KvUsage usage = parts_.kv->usage();
     metrics_.on_usage(usage);
     if (observer_ != nullptr) observer_->on_usage(usage);
   }
   metrics_.on_step(counts, *parts_.kv, num_batched_tokens);
+}
+
+// The account of the step that has run, before its changes: what was allocated for it is in use.
+void EngineCore::count_step(const ScheduledBatch& batch) {
+  const KvUsage usage = parts_.kv->usage();
+  metrics_.on_usage(usage);
+  if (observer_ != nullptr) observer_->on_usage(usage);
+  metrics_.on_copies(static_cast<std::int64_t>(batch.block_copies.size()));
+  ++totals_.steps;
+  totals_.usage += usage;
+  totals_.blocks_copied += static_cast<std::int64_t>(batch.block_copies.size());
+  totals_.batched_tokens += batch.num_tokens;
+  totals_.running_requests += parts_.scheduler->counts().running_groups;
 }
 
 void EngineCore::check_invariants() const {

@@ -58,9 +58,6 @@ class EngineCore {
   bool step();
   // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
   const Status& status() const { return status_; }
-  // For an idle engine: asks the runner whether it could still run, every heartbeat_interval() (0: never).
-  std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
-  void heartbeat();
   // Ends every request with `error`.
   void fail_all(const Status& error);
 
@@ -109,6 +106,7 @@ class EngineCore {
   void note_started(RequestState& state, TimeNs now);
   void send_last(RequestState& state, RequestOutput output, TimeNs now);
   void update_gauges(std::int32_t num_batched_tokens);
+  void count_step(const ScheduledBatch& batch);
 
   const EngineConfig config_;
   EngineParts parts_;
@@ -125,6 +123,7 @@ class EngineCore {
   SequenceIds ids_;
   std::uint64_t num_drawn_seeds_ = 0;
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
+  EngineTotals totals_;
 
   // Kept between steps for their capacity.
   std::vector<Change> changes_;

@@ -31,6 +31,15 @@ Gauge& slots(MetricsRegistry& r, std::string_view state) {
                  concat("state=\"", state, "\""));
 }
 
+Counter& mapping(MetricsRegistry& r, std::string_view name, std::string_view help, std::string_view when) {
+  return r.counter(name, help, concat("when=\"", when, "\""));
+}
+
+constexpr std::string_view kMapCalls =
+    "System calls that mapped or unmapped KV pages (--kv-manager virtual).";
+constexpr std::string_view kMappedPages = "KV pages mapped (--kv-manager virtual).";
+constexpr std::string_view kMapSeconds = "Seconds spent mapping KV pages (--kv-manager virtual).";
+
 }  // namespace
 
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, const KvManager& kv)
@@ -50,6 +59,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       swap_preemptions_(r.counter("num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
       swapped_out_(r.counter("swapped_out_blocks", "KV blocks copied to the swap space.")),
       swapped_in_(r.counter("swapped_in_blocks", "KV blocks copied back from the swap space.")),
+      copied_(r.counter("kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
       padded_(r.counter("padded_tokens", "Tokens that padded batches would have computed for nothing.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(
@@ -58,6 +68,14 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       cache_queries_(
           r.counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.")),
       cache_hits_(r.counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.")),
+      map_calls_(mapping(r, "kv_map_calls", kMapCalls, "in_step")),
+      map_calls_ahead_(mapping(r, "kv_map_calls", kMapCalls, "ahead")),
+      mapped_pages_(mapping(r, "kv_mapped_pages", kMappedPages, "in_step")),
+      mapped_pages_ahead_(mapping(r, "kv_mapped_pages", kMappedPages, "ahead")),
+      map_seconds_(mapping(r, "kv_map_seconds", kMapSeconds, "in_step")),
+      map_seconds_ahead_(mapping(r, "kv_map_seconds", kMapSeconds, "ahead")),
+      map_delayed_steps_(r.counter("kv_map_delayed_steps",
+                                   "Steps that mapped KV pages before they could run, or waited for that.")),
       success_stop_(r.counter("request_success", "Count of finished requests.", "finished_reason=\"stop\"")),
       success_length_(
           r.counter("request_success", "Count of finished requests.", "finished_reason=\"length\"")),
@@ -140,6 +158,16 @@ void EngineMetrics::on_usage(const KvUsage& usage) {
   slots_external_.set(share(usage.external_slots, usage.total_slots));
   slots_cached_.set(share(usage.cached_slots, usage.total_slots));
   saved_blocks_.set(share(usage.blocks_without_sharing - usage.blocks_in_use, usage.blocks_without_sharing));
+}
+
+void EngineMetrics::on_mapping(const MapStats& stats) {
+  map_calls_.add(static_cast<double>(stats.calls - stats.calls_ahead));
+  map_calls_ahead_.add(static_cast<double>(stats.calls_ahead));
+  mapped_pages_.add(static_cast<double>(stats.pages - stats.pages_ahead));
+  mapped_pages_ahead_.add(static_cast<double>(stats.pages_ahead));
+  map_seconds_.add(stats.seconds);
+  map_seconds_ahead_.add(stats.seconds_ahead);
+  map_delayed_steps_.add(static_cast<double>(stats.steps_delayed));
 }
 
 void EngineMetrics::on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,

@@ -7,6 +7,7 @@
 #include "engine/engine_config.h"
 #include "kv_cache/kv_manager.h"
 #include "request/request_output.h"
+#include "request/step_result.h"
 
 namespace pagoda {
 
@@ -21,6 +22,8 @@ class EngineMetrics {
 
   void on_step(const SchedulerCounts& counts, const KvManager& kv, std::int32_t num_batched_tokens);
   void on_usage(const KvUsage& usage);
+  void on_copies(std::int64_t count) { copied_.add(static_cast<double>(count)); }
+  void on_mapping(const MapStats& stats);
   void on_first_token(const RequestTimes& times, std::int64_t num_prompt_tokens,
                       std::int64_t num_cached_tokens);
   void on_next_token(TimeNs since_last);
@@ -34,8 +37,11 @@ class EngineMetrics {
  private:
   Gauge &running_, &waiting_, &swapped_, &kv_usage_, &swap_usage_;
   Gauge &slots_token_, &slots_reserved_, &slots_internal_, &slots_external_, &slots_cached_, &saved_blocks_;
-  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &padded_, &prompt_tokens_,
+  Counter &preemptions_, &swap_preemptions_, &swapped_out_, &swapped_in_, &copied_, &padded_, &prompt_tokens_,
       &prompt_tokens_cached_, &generation_tokens_, &cache_queries_, &cache_hits_;
+  // Of --kv-manager virtual.
+  Counter &map_calls_, &map_calls_ahead_, &mapped_pages_, &mapped_pages_ahead_, &map_seconds_,
+      &map_seconds_ahead_, &map_delayed_steps_;
   Counter &success_stop_, &success_length_, &success_abort_, &success_error_;
   Histogram &first_token_, &inter_token_, &per_output_token_, &latency_, &queue_, &inference_, &prefill_,
       &decode_;

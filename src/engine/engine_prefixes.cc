@@ -31,7 +31,11 @@ Status EngineCore::add_prefix(const std::string& name, std::vector<TokenId> toke
     num_known += state->prefix_name.empty() ? 0 : 1;
     taken |= state->prefix_name == name;
   }
-  if (taken) return refuse("name", concat("There is a prefix of the name \"", name, "\" already."));
+  if (taken) {
+    return already_exists(concat("There is a prefix of the name \"", name, "\" already."))
+        .with_param("name")
+        .with_reason("prefix_exists");
+  }
   if (num_known >= kMaxPrefixes) return refuse("name", concat("There can be ", kMaxPrefixes, " prefixes."));
   Request request;
   request.id = RequestId{kFirstPrefixRequest + ++num_prefix_requests_};

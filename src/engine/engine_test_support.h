@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "engine/engine_core.h"
 #include "engine/fake_model_runner.h"
-#include "kv_cache/paged_kv_manager.h"
+#include "kv_cache/virtual_kv_manager.h"
 #include "scheduler/fastertransformer_scheduler.h"
 #include "scheduler/vllm_scheduler.h"
 
@@ -68,20 +68,44 @@ struct Options {
   std::int32_t num_swap_blocks = 0;
   Mode mode = Mode::vllm;
   Reservation reservation = Reservation::oracle;
+  // Mode vllm with the virtual manager; slots of 0 are filled in.
+  bool virtual_kv = false;
+  SlotMapConfig slots = {};
+
+  SlotMapConfig slot_config() const {
+    SlotMapConfig out = slots;
+    if (out.num_slots == 0) out.num_slots = engine.max_num_seqs + 3;
+    out.blocks_per_slot = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
+    return out;
+  }
+  std::int64_t virtual_blocks() const {
+    return virtual_kv ? std::int64_t{slot_config().num_slots} * slot_config().blocks_per_slot : 0;
+  }
 };
+
+// Tests that have to hold under both managers take this as their parameter.
+enum class Kv { paged, virtual_pages };
+inline std::string kv_name(const ::testing::TestParamInfo<Kv>& info) {
+  return info.param == Kv::paged ? "paged" : "virtual";
+}
 
 // The scheduler borrows the manager.
 inline EngineParts make_parts(const Options& options) {
   EngineParts parts;
   const SchedulerConfig config = options.engine.scheduler_config();
   if (options.mode == Mode::vllm) {
-    parts.kv = std::make_unique<PagedKvManager>(
-        PagedKvConfig{.block_size = options.engine.block_size,
-                      .num_blocks = options.num_blocks,
-                      .num_swap_blocks = options.num_swap_blocks,
-                      .enable_prefix_caching = options.engine.enable_prefix_caching,
-                      .model_id = "fake",
-                      .verify_hits = true});
+    const PagedKvConfig pages{.block_size = options.engine.block_size,
+                              .num_blocks = options.num_blocks,
+                              .num_swap_blocks = options.num_swap_blocks,
+                              .enable_prefix_caching = options.engine.enable_prefix_caching,
+                              .model_id = "fake",
+                              .verify_hits = true};
+    if (options.virtual_kv) {
+      parts.kv =
+          std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages, .slots = options.slot_config()});
+    } else {
+      parts.kv = std::make_unique<PagedKvManager>(pages);
+    }
     parts.scheduler = std::make_unique<VllmScheduler>(config, *parts.kv);
     return parts;
   }
@@ -102,7 +126,7 @@ struct Rig {
   explicit Rig(const Options& options) {
     EngineParts parts = make_parts(options);
     auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
-                                                         options.num_swap_blocks);
+                                                         options.num_swap_blocks, options.virtual_blocks());
     runner = owned.get();
     parts.runner = std::move(owned);
     core = std::make_unique<EngineCore>(options.engine, std::move(parts), clock, metrics);

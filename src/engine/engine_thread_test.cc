@@ -21,6 +21,7 @@ class WaitingSink final : public OutputSink {
     for (const SequenceDelta& delta : output.deltas)
       num_tokens += static_cast<std::int64_t>(delta.token_ids.size());
     if (num_tokens > 0 && !first_seen_.exchange(true)) first_.release();
+    num_cached_tokens = output.num_cached_tokens;
     if (!output.finished) return;
     error = output.error;
     EXPECT_FALSE(done_.exchange(true)) << "finished twice";
@@ -29,6 +30,7 @@ class WaitingSink final : public OutputSink {
   bool wait_first() { return first_.try_acquire_for(20s); }
   bool wait() { return last_.try_acquire_for(20s); }
   std::int64_t num_tokens = 0;  // read after wait()
+  std::int32_t num_cached_tokens = 0;
   Status error;
 
  private:
@@ -166,6 +168,55 @@ TEST(EngineThread, ADeadEngineTellsEveryoneAndTurnsUnhealthy) {
   EXPECT_FALSE(rig.engine->healthy());
   EXPECT_EQ(rig.engine->submit(make_request(99, 1), std::make_shared<WaitingSink>()).code(),
             StatusCode::unavailable);
+}
+
+TEST(EngineThread, PrefixesAreAddedListedUsedAndDropped) {
+  Rig rig;
+  const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6};  // a block and a half
+  auto added = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(rig.engine->add_prefix("rules", tokens, added).ok());
+  ASSERT_TRUE(added->wait());
+  EXPECT_TRUE(added->error.ok()) << added->error.message();
+  ASSERT_EQ(rig.engine->list_prefixes().size(), 1u);
+  EXPECT_EQ(rig.engine->list_prefixes()[0].name, "rules");
+  EXPECT_EQ(rig.engine->list_prefixes()[0].num_tokens, 6);
+  EXPECT_EQ(rig.engine->list_prefixes()[0].num_blocks, 2);
+
+  auto twice = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(rig.engine->add_prefix("rules", {7}, twice).ok()) << "the answer comes through the sink";
+  ASSERT_TRUE(twice->wait());
+  EXPECT_EQ(twice->error.code(), StatusCode::already_exists);
+
+  auto sink = std::make_shared<WaitingSink>();
+  Request request = make_request(1, 3);
+  request.prompt_token_ids = {1, 2, 3, 4, 5, 6, 9};
+  request.cache_salt = "someone's own";
+  ASSERT_TRUE(rig.engine->submit(std::move(request), sink).ok());
+  ASSERT_TRUE(sink->wait());
+  EXPECT_EQ(sink->num_cached_tokens, 6) << "for everybody, whatever the salt";
+
+  EXPECT_EQ(rig.engine->drop_prefix("rule").code(), StatusCode::not_found);
+  EXPECT_TRUE(rig.engine->drop_prefix("rules").ok());
+  EXPECT_TRUE(rig.engine->list_prefixes().empty());
+  EXPECT_EQ(rig.engine->drop_prefix("rules").code(), StatusCode::not_found);
+  auto again = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(rig.engine->add_prefix("rules", tokens, again).ok());
+  ASSERT_TRUE(again->wait());
+  EXPECT_TRUE(again->error.ok()) << "the name is free at once";
+  EXPECT_TRUE(rig.engine->drop_prefix("rules").ok());
+  ASSERT_TRUE(rig.engine->wait_idle(10s));
+  const auto snapshot = rig.engine->debug_snapshot();
+  ASSERT_TRUE(snapshot.has_value());
+  EXPECT_EQ(snapshot->num_free_blocks, 300);
+}
+
+TEST(EngineThread, AnEndingEngineAnswersWhoAddsAPrefix) {
+  Rig rig(1000, 1);
+  auto failed = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(rig.engine->add_prefix("p", std::vector<TokenId>(200, 1), failed).ok());
+  ASSERT_TRUE(failed->wait());
+  EXPECT_FALSE(failed->error.ok());
+  EXPECT_EQ(rig.engine->add_prefix("q", {1}, failed).code(), StatusCode::unavailable);
 }
 
 TEST(EngineThread, IdleUsesNoCpu) {

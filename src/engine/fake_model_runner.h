@@ -5,6 +5,7 @@
 // order therefore changes the tokens. reference() computes the same tokens with none of this machinery.
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -98,8 +99,11 @@ inline Reference reference(const Request& request, std::int32_t index, std::int3
 
 class FakeModelRunner final : public ModelRunner {
  public:
-  FakeModelRunner(std::int32_t block_size, std::int64_t num_blocks, std::int64_t num_swap_blocks = 0)
+  // With virtual blocks, tables are read through the mappings of the batches.
+  FakeModelRunner(std::int32_t block_size, std::int64_t num_blocks, std::int64_t num_swap_blocks = 0,
+                  std::int64_t num_virtual_blocks = 0)
       : size_(static_cast<std::size_t>(block_size)),
+        shown_(static_cast<std::size_t>(num_virtual_blocks), kNoPage),
         pool_(static_cast<std::size_t>(num_blocks) * size_, 0xBAD),
         swap_(static_cast<std::size_t>(num_swap_blocks) * size_, 0xBAD) {}
 
@@ -110,6 +114,9 @@ class FakeModelRunner final : public ModelRunner {
       return out;
     }
     ++num_steps;
+    // As late as allowed.
+    show(std::exchange(late_, batch.page_maps_ahead));
+    show(batch.page_maps);
     for (const SwapCopy& copy : batch.swap_out) move(pool_, index(copy.block), swap_, swap_index(copy));
     for (const SwapCopy& copy : batch.swap_in) move(swap_, swap_index(copy), pool_, index(copy.block));
     for (const BlockCopy& copy : batch.block_copies) move(pool_, index(copy.from), pool_, index(copy.to));
@@ -125,7 +132,7 @@ class FakeModelRunner final : public ModelRunner {
     return out;
   }
 
-  std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0;
+  std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0, num_mappings = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;
@@ -136,9 +143,21 @@ class FakeModelRunner final : public ModelRunner {
           from.at(static_cast<std::size_t>(from_block) * size_ + i);
     }
   }
+  void show(const std::vector<PageMapping>& mappings) {
+    for (const PageMapping& mapping : mappings) {
+      for (std::int32_t i = 0; i < mapping.count; ++i)
+        shown_.at(static_cast<std::size_t>(index(mapping.block) + i)) =
+            mapping.page == kNoPage ? kNoPage : BlockId{index(mapping.page) + i};
+      num_mappings += 1;
+    }
+  }
+  BlockId page_of(BlockId block) const {
+    return shown_.empty() ? block : shown_.at(static_cast<std::size_t>(index(block)));
+  }
   std::size_t slot(const ScheduledSequence& sequence, std::size_t position) const {
     CHECK(position / size_ < sequence.block_table.size());
-    return static_cast<std::size_t>(index(sequence.block_table[position / size_])) * size_ + position % size_;
+    return static_cast<std::size_t>(index(page_of(sequence.block_table[position / size_]))) * size_ +
+           position % size_;
   }
 
   SequenceResult run(const ScheduledSequence& sequence, std::set<std::size_t>& written) {
@@ -176,6 +195,8 @@ class FakeModelRunner final : public ModelRunner {
   }
 
   const std::size_t size_;
+  std::vector<BlockId> shown_;
+  std::vector<PageMapping> late_;
   Slots pool_, swap_;
 };
 

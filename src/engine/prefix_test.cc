@@ -91,7 +91,9 @@ TEST(Prefix, WhatCannotBePinnedIsRefused) {
   EXPECT_EQ(rig.core->add_prefix("long", std::vector<TokenId>(25, 1), sink).param(), "prompt");
   EXPECT_EQ(rig.core->add_prefix("ids", {fake::kVocabulary}, sink).param(), "prompt");
   add(rig, "p", std::vector<TokenId>(8, 1));
-  EXPECT_EQ(rig.core->add_prefix("p", {1}, sink).param(), "name");
+  const Status twice = rig.core->add_prefix("p", {1}, sink);
+  EXPECT_EQ(twice.code(), StatusCode::already_exists);
+  EXPECT_EQ(twice.param(), "name");
   EXPECT_TRUE(rig.core->drop_prefix("p").ok()) << "before it was computed";
   EXPECT_TRUE(rig.core->prefixes().empty());
 

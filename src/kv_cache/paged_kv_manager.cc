@@ -205,28 +205,28 @@ KvUsage PagedKvManager::usage() const {
   out.blocks_in_use = num_blocks() - num_free_blocks();
   out.cached_slots = pool_.num_cached() * size;
   // A shared block counts once, as full as its fullest holder has it.
-  struct Fill {
-    std::int64_t computed = 0, known = 0;
-  };
-  std::unordered_map<std::int32_t, Fill> fills;
-  fills.reserve(static_cast<std::size_t>(out.blocks_in_use));
+  fills_.assign(static_cast<std::size_t>(num_blocks()), Fill{});
   for (const auto& [id, table] : tables_) {
     if (table.swapped) continue;
     out.blocks_without_sharing += static_cast<std::int64_t>(table.blocks.size());
     std::int64_t begin = 0;
     for (const BlockId block : table.blocks) {
-      Fill& fill = fills[index(block)];
-      fill.computed = std::max(fill.computed, std::clamp<std::int64_t>(table.num_computed - begin, 0, size));
-      fill.known = std::max(fill.known, std::clamp<std::int64_t>(table.num_tokens - begin, 0, size));
+      Fill& fill = fills_[static_cast<std::size_t>(index(block))];
+      const auto filled = [&](std::int64_t tokens) {
+        return static_cast<std::int16_t>(std::clamp<std::int64_t>(tokens - begin, 0, size));
+      };
+      fill.computed = std::max(fill.computed, filled(table.num_computed));
+      fill.known = std::max({fill.known, fill.computed, filled(table.num_tokens)});
       begin += size;
     }
   }
-  for (const auto& [block, fill] : fills) {
-    const std::int64_t known = std::max(fill.known, fill.computed);
+  std::int64_t known = 0;
+  for (const Fill& fill : fills_) {
     out.token_slots += fill.computed;
-    out.reserved_slots += known - fill.computed;
-    out.internal_slots += size - known;
+    known += fill.known;
   }
+  out.reserved_slots = known - out.token_slots;
+  out.internal_slots = out.blocks_in_use * size - known;
   return out;
 }
 

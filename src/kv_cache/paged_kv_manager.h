@@ -113,6 +113,10 @@ class PagedKvManager : public KvManager {
   PrefixCacheStats stats_;
   std::vector<Prefix> prefixes_;
   std::atomic<std::int64_t> num_pinned_{0};
+  struct Fill {
+    std::int16_t computed = 0, known = 0;
+  };
+  mutable std::vector<Fill> fills_;  // usage() works in it: by block, at most 256 slots each
 };
 
 }  // namespace pagoda

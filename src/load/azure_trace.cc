@@ -103,7 +103,8 @@ class AzureTrace final : public Workload {
     request.arrival_s = *time - *start_;
     request.prompt_tokens = *prompt;
     request.output_tokens = *output;
-    if (request.arrival_s < 0) return corrupt_data("TIMESTAMP: earlier than the first request's");
+    if (request.arrival_s < 0 || request.arrival_s > kMaxArrivalSeconds)
+      return corrupt_data("TIMESTAMP: earlier than the first request, or over 30 years after it");
     if (const std::string wrong = arrivals_.next(request.arrival_s); !wrong.empty())
       return corrupt_data(concat("TIMESTAMP: ", wrong));
     return request;

@@ -7,12 +7,12 @@
 
 namespace pagoda {
 
-Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_blocks,
-                                    std::int64_t num_swap_blocks) {
+Result<KvStorage> KvStorage::begin(const KvLayout& layout, std::int64_t num_blocks,
+                                   std::int64_t num_swap_blocks) {
   KvStorage storage;
-  storage.block_bytes_ = layout.block_bytes();
+  storage.piece_bytes_ = layout.block_bytes();
   const auto limit =
-      std::numeric_limits<std::int64_t>::max() / 4 / static_cast<std::int64_t>(storage.block_bytes_);
+      std::numeric_limits<std::int64_t>::max() / 4 / static_cast<std::int64_t>(storage.piece_bytes_);
   if (num_blocks <= 0 ||
       num_blocks > std::min<std::int64_t>(limit, std::numeric_limits<std::int32_t>::max()) ||
       num_swap_blocks < 0 || num_swap_blocks > num_blocks) {
@@ -21,52 +21,93 @@ Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_blo
   }
   storage.num_blocks_ = num_blocks;
   storage.num_swap_blocks_ = num_swap_blocks;
-  auto pool = Memory::reserve(static_cast<std::size_t>(num_blocks) * storage.block_bytes_);
-  if (!pool) return pool.error().annotate("KV cache");
-  storage.pool_ = *std::move(pool);
   if (num_swap_blocks > 0) {
-    auto swap = Memory::reserve(static_cast<std::size_t>(num_swap_blocks) * storage.block_bytes_);
+    auto swap = Memory::reserve(static_cast<std::size_t>(num_swap_blocks) * storage.piece_bytes_);
     if (!swap) return swap.error().annotate("KV swap space");
     storage.swap_ = *std::move(swap);
   }
   return storage;
 }
 
-std::byte* KvStorage::block(BlockId id) const {
-  CHECK(index(id) >= 0 && index(id) < num_blocks_);
-  return pool_.data() + static_cast<std::size_t>(index(id)) * block_bytes_;
+Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_blocks,
+                                    std::int64_t num_swap_blocks) {
+  auto storage = begin(layout, num_blocks, num_swap_blocks);
+  if (!storage) return storage.error();
+  auto pool = Memory::reserve(static_cast<std::size_t>(num_blocks) * storage->piece_bytes_);
+  if (!pool) return pool.error().annotate("KV cache");
+  storage->pool_ = *std::move(pool);
+  return storage;
 }
 
-std::byte* KvStorage::block(SwapBlockId id) const {
+Result<KvStorage> KvStorage::create_virtual(const KvLayout& layout, const VirtualKvShape& shape,
+                                            std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  if (shape.num_slots < 1 || shape.blocks_per_slot < 1 ||
+      shape.num_slots > std::numeric_limits<std::int32_t>::max() / shape.blocks_per_slot) {
+    return invalid_argument(
+        concat("a virtual KV cache of ", shape.num_slots, " slots of ", shape.blocks_per_slot, " blocks"));
+  }
+  auto storage = begin(layout, num_blocks, num_swap_blocks);
+  if (!storage) return storage.error();
+  storage->num_pieces_ = shape.num_tensors;
+  storage->piece_bytes_ /= static_cast<std::size_t>(shape.num_tensors);
+  CHECK(static_cast<std::int64_t>(storage->piece_bytes_) <= shape.page_bytes);
+  auto arena = PageArena::create({.page_bytes = shape.page_bytes,
+                                  .num_tensors = shape.num_tensors,
+                                  .num_pages = num_blocks,
+                                  .num_blocks = shape.num_slots * shape.blocks_per_slot});
+  if (!arena) return arena.error().annotate("virtual KV cache");
+  const std::int64_t num_created = shape.num_created < 0 ? num_blocks : shape.num_created;
+  if (const Status status = arena->create_pages(0, num_created); !status.ok())
+    return status.annotate("virtual KV cache");
+  storage->mapper_ = std::make_unique<PageMapper>(*std::move(arena));
+  return storage;
+}
+
+std::byte* KvStorage::block(BlockId id, std::int32_t piece) const {
+  CHECK(index(id) >= 0 && index(id) < num_blocks_);
+  if (mapper_) return mapper_->arena().page(index(id), piece);
+  return pool_.data() + static_cast<std::size_t>(index(id)) * piece_bytes_;
+}
+
+std::byte* KvStorage::block(SwapBlockId id, std::int32_t piece) const {
   const auto position = static_cast<std::int32_t>(id);
   CHECK(position >= 0 && position < num_swap_blocks_);
-  return swap_.data() + static_cast<std::size_t>(position) * block_bytes_;
+  return swap_.data() + (static_cast<std::size_t>(position) * static_cast<std::size_t>(num_pieces_) +
+                         static_cast<std::size_t>(piece)) *
+                            piece_bytes_;
 }
 
 void KvStorage::run(const KernelContext& context) {
-  if (!pairs_.empty()) copy_blocks(context, block_bytes_, pairs_);
+  if (!pairs_.empty()) copy_blocks(context, piece_bytes_, pairs_);
   pairs_.clear();
 }
 
 void KvStorage::swap_out(const KernelContext& context, std::span<const SwapCopy> copies) {
-  for (const SwapCopy& copy : copies) pairs_.push_back({block(copy.block), block(copy.swap_block)});
+  for (const SwapCopy& copy : copies) {
+    for (std::int32_t piece = 0; piece < num_pieces_; ++piece)
+      pairs_.push_back({block(copy.block, piece), block(copy.swap_block, piece)});
+  }
   run(context);
 }
 
 void KvStorage::swap_in(const KernelContext& context, std::span<const SwapCopy> copies) {
-  for (const SwapCopy& copy : copies) pairs_.push_back({block(copy.swap_block), block(copy.block)});
+  for (const SwapCopy& copy : copies) {
+    for (std::int32_t piece = 0; piece < num_pieces_; ++piece)
+      pairs_.push_back({block(copy.swap_block, piece), block(copy.block, piece)});
+  }
   run(context);
 }
 
 void KvStorage::copy(const KernelContext& context, std::span<const BlockCopy> copies) {
   for (const BlockCopy& copy : copies) {
-    const BlockPair pair = {block(copy.from), block(copy.to)};
+    const BlockPair first = {block(copy.from, 0), block(copy.to, 0)};
     // copy_blocks does its pairs in any order: one that touches an earlier destination has to wait for it.
     const bool chained = std::any_of(pairs_.begin(), pairs_.end(), [&](const BlockPair& earlier) {
-      return earlier.to == pair.from || earlier.from == pair.to || earlier.to == pair.to;
+      return earlier.to == first.from || earlier.from == first.to || earlier.to == first.to;
     });
     if (chained) run(context);
-    pairs_.push_back(pair);
+    for (std::int32_t piece = 0; piece < num_pieces_; ++piece)
+      pairs_.push_back({block(copy.from, piece), block(copy.to, piece)});
   }
   run(context);
 }

@@ -1,23 +1,41 @@
 #pragma once
-// KvStorage: the bytes of the KV cache and of its swap space. Both are reserved at once and become resident
-// only as blocks are written. Not who owns which block: that is kv_cache/.
+// KvStorage: the bytes of the KV cache and of its swap space. Not who owns which block: that is kv_cache/.
+// A plain cache is one piece of memory, reserved at once and resident as blocks are written. A virtual one is
+// address space with physical pages behind parts of it, as the batches' mappings say (page_mapper.h); copies
+// and swaps go by pages then, which have the same bytes wherever they are shown.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
 #include "kernels/paged_attention.h"
+#include "model_runner/page_mapper.h"
 #include "request/block_copy.h"
 #include "tensor/memory.h"
 
 namespace pagoda {
+
+// How a virtual cache lies in memory; see virtual_kv_plan.h.
+struct VirtualKvShape {
+  std::int64_t num_slots = 0, blocks_per_slot = 0;
+  std::int64_t page_bytes = 0;    // of one block in one tensor: what is mapped, padding included
+  std::int32_t num_tensors = 1;   // 1: all layers of a slot in one; else one for each layer
+  std::int64_t num_created = -1;  // pages committed at once; -1: all
+};
 
 class KvStorage {
  public:
   KvStorage() = default;
   static Result<KvStorage> create(const KvLayout& layout, std::int64_t num_blocks,
                                   std::int64_t num_swap_blocks);
+  // Of num_blocks pages.
+  static Result<KvStorage> create_virtual(const KvLayout& layout, const VirtualKvShape& shape,
+                                          std::int64_t num_blocks, std::int64_t num_swap_blocks);
+
+  // Null for a plain cache.
+  PageMapper* mapper() const { return mapper_.get(); }
 
   // The three lists of a ScheduledBatch, carried out in the order of these functions. Pairs of one list may
   // chain.
@@ -25,20 +43,29 @@ class KvStorage {
   void swap_in(const KernelContext& context, std::span<const SwapCopy> copies);
   void copy(const KernelContext& context, std::span<const BlockCopy> copies);
 
-  std::byte* data() const { return pool_.data(); }
+  // Where block 0 of a block table lies, and how many such ids there are.
+  std::byte* data() const { return mapper_ ? mapper_->arena().data() : pool_.data(); }
+  std::int64_t num_table_ids() const { return mapper_ ? mapper_->arena().shape().num_blocks : num_blocks_; }
   std::int64_t num_blocks() const { return num_blocks_; }
   std::int64_t num_swap_blocks() const { return num_swap_blocks_; }
-  std::int64_t pool_bytes() const { return static_cast<std::int64_t>(pool_.size()); }
+  std::int64_t pool_bytes() const {
+    return mapper_ ? mapper_->arena().bytes() : static_cast<std::int64_t>(pool_.size());
+  }
   std::int64_t swap_bytes() const { return static_cast<std::int64_t>(swap_.size()); }
 
  private:
-  std::byte* block(BlockId id) const;
-  std::byte* block(SwapBlockId id) const;
+  static Result<KvStorage> begin(const KvLayout& layout, std::int64_t num_blocks,
+                                 std::int64_t num_swap_blocks);
+  // Piece `piece` of a block: all of it, or one layer.
+  std::byte* block(BlockId id, std::int32_t piece) const;
+  std::byte* block(SwapBlockId id, std::int32_t piece) const;
   void run(const KernelContext& context);
 
-  std::size_t block_bytes_ = 0;
+  std::size_t piece_bytes_ = 0;
+  std::int32_t num_pieces_ = 1;  // of a block
   std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
   Memory pool_, swap_;
+  std::unique_ptr<PageMapper> mapper_;
   std::vector<BlockPair> pairs_;
 };
 

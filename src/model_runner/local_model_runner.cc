@@ -1,7 +1,6 @@
 #include "model_runner/local_model_runner.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/clock.h"
 #include "base/strings.h"
@@ -82,18 +81,15 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.cpu_level) runner->context_.level = *options.cpu_level;
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
-  auto decoder = DecoderModel::load(runner->context_, *runner->source_, options.dtype,
-                                    options.max_num_batched_tokens, options.parallel);
+  auto decoder =
+      DecoderModel::load(runner->context_, *runner->source_, options.dtype, options.max_num_batched_tokens);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().kv_heads.count);
-  if (runner->samples()) {
-    runner->sampler_.emplace(runner->context_);
-    auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
-                                  static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
-    if (!logits) return logits.error();
-    runner->logits_ = *std::move(logits);
-  }
+  runner->sampler_.emplace(runner->context_);
+  auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
+                                static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
+  if (!logits) return logits.error();
+  runner->logits_ = *std::move(logits);
   if (options.num_blocks > 0) {
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   }
@@ -108,13 +104,23 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
   return ok_status();
 }
 
+Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
+                                             std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  kv_ = {};
+  auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
+  if (!storage) return storage.error();
+  kv_ = *std::move(storage);
+  layout_ = layout;
+  return ok_status();
+}
+
 MemoryPlan LocalModelRunner::memory_plan() const {
   MemoryPlan plan;
   plan.weight_bytes = decoder_->weights().packed_bytes;
   plan.kv_bytes = kv_.pool_bytes();
   plan.swap_bytes = kv_.swap_bytes();
-  plan.activation_bytes = decoder_->activation_bytes();
-  plan.buffer_bytes = samples() ? buffer_bytes(config().vocab_size, options_) : 0;
+  plan.activation_bytes = DecoderModel::activation_bytes(config(), options_.max_num_batched_tokens);
+  plan.buffer_bytes = buffer_bytes(config().vocab_size, options_);
   return plan;
 }
 
@@ -138,28 +144,14 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
       }
     }
     for (const BlockId block : sequence.block_table) {
-      if (index(block) < 0 || index(block) >= kv_.num_blocks())
+      if (index(block) < 0 || index(block) >= kv_.num_table_ids())
         return internal_error("a block id is out of range");
     }
-    if (sequence.sample && sequence.spec.params == nullptr && samples())
+    if (sequence.sample && sequence.spec.params == nullptr)
       return internal_error("sampling without parameters");
   }
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
-  }
-  return check_copies(batch);
-}
-
-Status LocalModelRunner::check_copies(const ScheduledBatch& batch) const {
-  const auto is_block = [&](BlockId id) { return index(id) >= 0 && index(id) < kv_.num_blocks(); };
-  const auto is_pair = [&](const SwapCopy& copy) {
-    const auto swap = static_cast<std::int64_t>(copy.swap_block);
-    return is_block(copy.block) && swap >= 0 && swap < kv_.num_swap_blocks();
-  };
-  if (!std::ranges::all_of(batch.swap_out, is_pair) || !std::ranges::all_of(batch.swap_in, is_pair) ||
-      !std::ranges::all_of(batch.block_copies,
-                           [&](const BlockCopy& copy) { return is_block(copy.from) && is_block(copy.to); })) {
-    return internal_error("a block to copy is out of range");
   }
   return ok_status();
 }
@@ -170,6 +162,12 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   result.status = check(batch);
   if (!result.status.ok()) return result;
   const SteadyClock clock;
+  if (PageMapper* mapper = kv_.mapper()) {
+    result.status = mapper->map(batch.page_maps);
+    if (!result.status.ok()) return result;
+    if (!batch.sequences.empty()) mapper->map_ahead(batch.page_maps_ahead);
+    result.mapping = mapper->take_stats();
+  }
   const TimeNs before_swaps = clock.now();
   kv_.swap_out(context_, batch.swap_out);
   kv_.swap_in(context_, batch.swap_in);
@@ -178,13 +176,13 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   if (batch.empty()) return result;
 
   flatten(batch, result);
-  result.status = decoder_->forward({.token_ids = token_ids_,
-                                     .positions = positions_,
-                                     .sequences = sequences_,
-                                     .output_rows = output_row_ids_,
-                                     .layout = layout_,
-                                     .cache = kv_.data()});
-  if (result.status.ok()) result.status = sample(batch, result);
+  decoder_->forward({.token_ids = token_ids_,
+                     .positions = positions_,
+                     .sequences = sequences_,
+                     .output_rows = output_row_ids_,
+                     .layout = layout_,
+                     .cache = kv_.data()});
+  sample(batch, result);
   return result;
 }
 
@@ -214,8 +212,7 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
         output_rows_.push_back(
             {.sequence = i,
              .prompt_row = row,
-             .prompt_token =
-                 samples() ? sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)] : -1});
+             .prompt_token = sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)]});
       }
     }
     if (sequence.sample) {
@@ -231,14 +228,12 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
   }
 }
 
-Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+void LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
   const auto vocab = static_cast<std::size_t>(config().vocab_size);
   const std::size_t chunk = static_cast<std::size_t>(logit_buffer_rows(options_));
   for (std::size_t first = 0; first < output_rows_.size(); first += chunk) {
     const std::size_t count = std::min(chunk, output_rows_.size() - first);
-    PAGODA_RETURN_IF_ERROR(decoder_->logits(static_cast<std::int64_t>(first),
-                                            static_cast<std::int64_t>(count), logits_.as<float>()));
-    if (!samples()) continue;
+    decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), logits_.as<float>());
     sample_rows_.clear();
     prompt_rows_.clear();
     for (std::size_t row = 0; row < count; ++row) {
@@ -271,7 +266,6 @@ Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result)
     sampler_->sample(sample_rows_);
     sampler_->score_prompt(prompt_rows_);
   }
-  return ok_status();
 }
 
 }  // namespace pagoda

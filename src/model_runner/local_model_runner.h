@@ -1,8 +1,6 @@
 #pragma once
 // LocalModelRunner: carries out ScheduledBatches in this process, on one thread pool: block copies, the
 // decoder's forward pass, sampling. Owns the weights, the KV bytes, the swap space and the threads.
-// As one rank of several it owns that rank's part of them, all ranks run the same batches
-// (distributed_model_runner.h), and only rank 0 samples; the others' results are empty.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit.
 // Threads: one caller, the engine thread.
 #include <cstdint>
@@ -15,7 +13,6 @@
 
 #include "base/status.h"
 #include "base/thread_pool.h"
-#include "distributed/parallel_context.h"
 #include "kernels/backend.h"
 #include "loader/model_source.h"
 #include "model_runner/kv_storage.h"
@@ -36,7 +33,6 @@ struct RunnerOptions {
   std::int64_t num_swap_blocks = 0;
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
-  ParallelContext parallel = {};
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
@@ -68,11 +64,20 @@ class LocalModelRunner final : public ModelRunner {
   // Replaces the KV cache by one of this many blocks, all empty.
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
 
+  // The same in reserved address space (--kv-manager virtual); `layout` is the runner's with the strides and
+  // the tokens of a block that plan_virtual_kv() gives.
+  Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
+                             std::int64_t num_swap_blocks);
+  // Commits more pages of that, [first, first + count). Between steps.
+  Status create_kv_pages(std::int64_t first, std::int64_t count) {
+    return kv_.mapper()->create_pages(first, count);
+  }
+
   StepResult run(const ScheduledBatch& batch) override;
 
   const ModelSource& source() const { return *source_; }
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // of this rank's key-value heads
+  const KvLayout& kv_layout() const { return layout_; }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
   // Of the token embedding, which stays in the file's mapping: only rows that are looked up become resident.
@@ -91,16 +96,14 @@ class LocalModelRunner final : public ModelRunner {
   };
   Status check(const ScheduledBatch& batch) const;
   void flatten(const ScheduledBatch& batch, StepResult& result);
-  Status check_copies(const ScheduledBatch& batch) const;
-  Status sample(const ScheduledBatch& batch, StepResult& result);
-  bool samples() const { return options_.parallel.rank() == 0; }
+  void sample(const ScheduledBatch& batch, StepResult& result);
 
   std::shared_ptr<const ModelSource> source_;
   RunnerOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
-  std::optional<Sampler> sampler_;  // rank 0
+  std::optional<Sampler> sampler_;
   KvLayout layout_;
   KvStorage kv_;
   Memory logits_;

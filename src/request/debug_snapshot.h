@@ -32,10 +32,22 @@ struct RequestSnapshot {
   std::vector<SequenceSnapshot> sequences;  // those not finished
 };
 
+// Sums since the start: the difference of two tells of the time between.
+struct EngineTotals {
+  std::int64_t steps = 0;
+  KvUsage usage;                   // of the pool after each step, all steps together
+  std::int64_t blocks_copied = 0;  // copy-on-write
+  std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
+  std::int64_t preemptions = 0, preemptions_by_swap = 0;
+  std::int64_t batched_tokens = 0, padded_tokens = 0;
+  std::int64_t running_requests = 0;  // in each step, all steps together
+};
+
 struct DebugSnapshot {
   std::int64_t block_size = 0, num_blocks = 0, num_free_blocks = 0;
   std::int64_t num_swap_blocks = 0, num_free_swap_blocks = 0;
   KvUsage usage;
+  EngineTotals totals;
   std::vector<RequestSnapshot> requests;  // by state (running, swapped, waiting) and position
 };
 

@@ -14,6 +14,18 @@ struct KvUsage {
   std::int64_t cached_slots = 0;    // content kept of finished sequences, evictable
   std::int64_t blocks_in_use = 0;
   std::int64_t blocks_without_sharing = 0;  // the same if every sequence had its own
+
+  KvUsage& operator+=(const KvUsage& other) {
+    total_slots += other.total_slots;
+    token_slots += other.token_slots;
+    reserved_slots += other.reserved_slots;
+    internal_slots += other.internal_slots;
+    external_slots += other.external_slots;
+    cached_slots += other.cached_slots;
+    blocks_in_use += other.blocks_in_use;
+    blocks_without_sharing += other.blocks_without_sharing;
+    return *this;
+  }
 };
 
 }  // namespace pagoda

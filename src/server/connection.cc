@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
+#include "server/prefix_endpoints.h"
 
 namespace pagoda {
 namespace {
@@ -304,6 +305,9 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
     case Endpoint::debug_kv:
     case Endpoint::debug_request:
       co_return co_await answer_debug_call(route, std::string(rest));
+    case Endpoint::admin_prefixes:
+    case Endpoint::admin_prefix:
+      co_return co_await answer_prefix_call(route, request, std::string(rest), std::move(body));
     default: {
       HttpResponse response = answer_small(route, rest, server_);
       co_return co_await send(std::move(response));
@@ -375,6 +379,41 @@ asio::awaitable<Connection::Next> Connection::answer_debug_call(const Route& rou
     co_return co_await send(std::move(busy));
   }
   co_return co_await send(std::move(job->response));
+}
+
+asio::awaitable<Connection::Next> Connection::answer_prefix_call(const Route& route,
+                                                                 const HttpRequest& request, std::string rest,
+                                                                 std::string body) {
+  if (request.method == "POST") co_return co_await add_prefix(std::move(body));
+  HttpResponse response =
+      route.endpoint == Endpoint::admin_prefix ? drop_prefix(rest, server_) : list_prefixes(server_);
+  co_return co_await send(std::move(response));
+}
+
+// Answers once the engine has computed the prefix. A client that hangs up meanwhile changes nothing.
+asio::awaitable<Connection::Next> Connection::add_prefix(std::string body) {
+  auto job = std::make_shared<PrefixJob>();
+  job->body = std::move(body);
+  const ApiContext* api = &server_.api;
+  std::function<void()> work = [job, api] { job->prefix.emplace(parse_prefix(job->body, *api)); };
+  if (!co_await on_worker(std::move(work))) {
+    Status busy = resource_exhausted("Too many requests are waiting; please try again.");
+    co_return co_await send(answer_error(busy));
+  }
+  if (!job->prefix) co_return co_await send(answer_error(internal_error("out of memory")));
+  if (!job->prefix->has_value()) co_return co_await send(answer_error(job->prefix->error()));
+  const PrefixSpec prefix = std::move(*job->prefix).value();
+  // Called on the engine thread. Weak: a connection that is gone needs no waking.
+  std::function<void()> wake = [weak = weak_from_this(), executor = stream_.get_executor()] {
+    asio::post(executor, [weak] {
+      if (const std::shared_ptr<Connection> self = weak.lock()) self->event_.set();
+    });
+  };
+  const auto pinned = std::make_shared<PrefixSink>(std::move(wake));
+  Status status = server_.engine.add_prefix(prefix.name, prefix.token_ids, pinned);
+  while (status.ok() && !pinned->done()) co_await event_.wait(kHealthCheck);
+  if (status.ok()) status = pinned->status();
+  co_return co_await send(prefix_added(prefix, std::move(status), server_));
 }
 
 void Connection::watch() {

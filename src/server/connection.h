@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "api/prefix_parser.h"
 #include "api/request_parser.h"
 #include "server/generation.h"
 #include "server/http_request.h"
@@ -46,6 +47,11 @@ struct CallJob {  // for a worker: parsing a generation call
   std::optional<Result<ParsedCall>> call;
 };
 
+struct PrefixJob {  // for a worker: parsing a prefix
+  std::string body;
+  std::optional<Result<PrefixSpec>> prefix;
+};
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor must be a strand. Borrows both; they outlive the I/O loop.
@@ -67,6 +73,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer(const HttpRequest& request, std::string_view rest);
   Awaitable<Next> answer_text_call(const Route& route, std::string body);
   Awaitable<Next> answer_debug_call(const Route& route, std::string rest);
+  Awaitable<Next> answer_prefix_call(const Route& route, const HttpRequest& request, std::string rest,
+                                     std::string body);
+  Awaitable<Next> add_prefix(std::string body);
   Awaitable<Next> answer_generation(CallKind kind, std::string body);
   Awaitable<Next> generate(ParsedCall parsed);
   Awaitable<bool> on_worker(std::function<void()> work);

@@ -106,16 +106,7 @@ void write(JsonWriter& json, const RequestSnapshot& request, std::string_view id
   json.end_object();
 }
 
-std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) {
-  std::string body;
-  JsonWriter json(body);
-  json.begin_object();
-  field(json, "block_size", snapshot.block_size);
-  field(json, "num_blocks", snapshot.num_blocks);
-  field(json, "num_free_blocks", snapshot.num_free_blocks);
-  field(json, "num_swap_blocks", snapshot.num_swap_blocks);
-  field(json, "num_free_swap_blocks", snapshot.num_free_swap_blocks);
-  const KvUsage& usage = snapshot.usage;
+void write(JsonWriter& json, const KvUsage& usage) {
   json.key("slots").begin_object();
   field(json, "total", usage.total_slots);
   field(json, "token", usage.token_slots);
@@ -126,6 +117,31 @@ std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) 
   json.end_object();
   field(json, "blocks_in_use", usage.blocks_in_use);
   field(json, "blocks_without_sharing", usage.blocks_without_sharing);
+}
+
+std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) {
+  std::string body;
+  JsonWriter json(body);
+  json.begin_object();
+  field(json, "block_size", snapshot.block_size);
+  field(json, "num_blocks", snapshot.num_blocks);
+  field(json, "num_free_blocks", snapshot.num_free_blocks);
+  field(json, "num_swap_blocks", snapshot.num_swap_blocks);
+  field(json, "num_free_swap_blocks", snapshot.num_free_swap_blocks);
+  write(json, snapshot.usage);
+  const EngineTotals& totals = snapshot.totals;
+  json.key("totals").begin_object();
+  field(json, "steps", totals.steps);
+  write(json, totals.usage);
+  field(json, "blocks_copied", totals.blocks_copied);
+  field(json, "blocks_swapped_out", totals.blocks_swapped_out);
+  field(json, "blocks_swapped_in", totals.blocks_swapped_in);
+  field(json, "preemptions", totals.preemptions);
+  field(json, "preemptions_by_swap", totals.preemptions_by_swap);
+  field(json, "batched_tokens", totals.batched_tokens);
+  field(json, "padded_tokens", totals.padded_tokens);
+  field(json, "running_requests", totals.running_requests);
+  json.end_object();
   const Sharers sharers = sharers_of(snapshot);
   json.key("requests").begin_array();
   for (const RequestSnapshot& request : snapshot.requests)

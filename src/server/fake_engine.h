@@ -27,6 +27,7 @@ class FakeEngine final : public EngineClient {
     }
     changed_.notify_all();
     thread_.join();
+    if (adder_.joinable()) adder_.join();
   }
 
   std::atomic<int> pause_ms{0};
@@ -66,6 +67,39 @@ class FakeEngine final : public EngineClient {
     std::lock_guard lock(mutex_);
     if (const auto it = running_.find(id); it != running_.end())
       it->second.over[static_cast<std::size_t>(index)] = true;
+  }
+
+  // A prefix is there after the pause; a list of the one token 0 cannot be pinned.
+  Status add_prefix(std::string name, std::vector<TokenId> tokens,
+                    std::shared_ptr<OutputSink> sink) override {
+    if (draining) return unavailable("The engine is draining.");
+    RequestOutput output;
+    output.finished = true;
+    {
+      std::lock_guard lock(mutex_);
+      const bool taken = prefixes_.contains(name);
+      if (taken) output.error = already_exists("There is one.").with_param("name");
+      if (tokens == std::vector<TokenId>{0}) output.error = invalid_argument("No room.").with_param("prompt");
+      if (output.error.ok())
+        prefixes_[name] = {
+            .name = name, .num_tokens = static_cast<std::int32_t>(tokens.size()), .num_blocks = 1};
+    }
+    if (adder_.joinable()) adder_.join();
+    adder_ = std::thread([this, sink = std::move(sink), output = std::move(output)]() mutable {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+      sink->on_output(std::move(output));
+    });
+    return {};
+  }
+  std::vector<PrefixInfo> list_prefixes() const override {
+    std::lock_guard lock(mutex_);
+    std::vector<PrefixInfo> out;
+    for (const auto& [name, info] : prefixes_) out.push_back(info);
+    return out;
+  }
+  Status drop_prefix(const std::string& name) override {
+    std::lock_guard lock(mutex_);
+    return prefixes_.erase(name) > 0 ? Status() : not_found("There is none.");
   }
 
  private:
@@ -131,8 +165,9 @@ class FakeEngine final : public EngineClient {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<RequestId, Running> running_;
+  std::map<std::string, PrefixInfo> prefixes_;
   bool ended_ = false;
-  std::thread thread_;
+  std::thread thread_, adder_;
 };
 
 }  // namespace pagoda

@@ -22,23 +22,25 @@ enum class Endpoint {
   chat_completions,
   debug_kv,
   debug_request,
+  admin_prefixes,
+  admin_prefix,
 };
 
 struct Route {
   Endpoint endpoint = Endpoint::none;
   std::string_view path;  // for metrics and logs: no client-chosen text
-  bool get = false, post = false;
+  bool get = false, post = false, del = false;
   bool open = false;       // served without a key
   std::string_view allow;  // value of the Allow header
 
   bool allows(std::string_view method) const {
     if (method == "GET" || method == "HEAD") return get;
-    return method == "POST" && post;
+    return method == "POST" ? post : method == "DELETE" && del;
   }
 };
 
-// Endpoint::none for a path that is not served. `rest` gets what follows "/v1/models/" or
-// "/debug/requests/".
+// Endpoint::none for a path that is not served. `rest` gets what follows "/v1/models/", "/debug/requests/" or
+// "/admin/prefixes/".
 const Route& find_route(std::string_view path, std::string_view& rest);
 
 }  // namespace pagoda

@@ -170,7 +170,15 @@ TEST(Server, EveryRouteAnswersEveryMethodAsTheTableSays) {
                                  {"POST /ping", 200},
                                  {"PUT /ping", 405},
                                  {"GET /v1/models/none", 404},
-                                 {"GET /v1/models/%zz", 400}};
+                                 {"GET /v1/models/%zz", 400},
+                                 {"GET /admin/prefixes", 200},
+                                 {"POST /admin/prefixes", 415},
+                                 {"DELETE /admin/prefixes", 405},
+                                 {"OPTIONS /admin/prefixes", 204},
+                                 {"DELETE /admin/prefixes/none", 404},
+                                 {"DELETE /admin/prefixes/%zz", 400},
+                                 {"GET /admin/prefixes/none", 405},
+                                 {"POST /admin/prefixes/none", 405}};
   for (const std::string& path : get_only) {
     table.push_back({"GET " + path, 200});
     table.push_back({"HEAD " + path, 200});
@@ -204,6 +212,56 @@ TEST(Server, EveryRouteAnswersEveryMethodAsTheTableSays) {
         EXPECT_TRUE(body->at("error").as_object().contains(field)) << row.request;
     }
   }
+}
+
+TEST(Server, PrefixesAreAddedListedAndDropped) {
+  Running running;
+  running.engine.pause_ms = 20;  // the answer comes when the engine has computed it
+  TestClient client(running.port());
+  const auto add = [&](std::string_view body) { return client.post("/admin/prefixes", body); };
+  const auto param = [](const TestResponse& response) {
+    return parse_json(response.body)->at("error").at("param");
+  };
+  TestResponse added = add(R"({"name":"a b/c","text":"hello"})");
+  EXPECT_EQ(added.status, 200) << added.body;
+  EXPECT_EQ(parse_json(added.body)->at("name").as_string(), "a b/c");
+  EXPECT_EQ(parse_json(added.body)->at("num_tokens").as_int64(), 6) << "with the beginning of sequence";
+  EXPECT_EQ(parse_json(added.body)->at("num_blocks").as_int64(), 1);
+  const TestResponse twice = add(R"({"name":"a b/c","token_ids":[1]})");
+  EXPECT_EQ(twice.status, 409) << twice.body;
+  EXPECT_EQ(param(twice).as_string(), "name");
+  const TestResponse no_room = add(R"({"name":"b","token_ids":[0]})");
+  EXPECT_EQ(no_room.status, 400);
+  EXPECT_EQ(param(no_room).as_string(), "token_ids") << "the engine says prompt; the client did not";
+  EXPECT_EQ(param(add(R"({"text":"hello"})")).as_string(), "name");
+  EXPECT_EQ(add("{").status, 400);
+
+  const TestResponse list = client.get("/admin/prefixes");
+  EXPECT_EQ(parse_json(list.body)->at("data").as_array().size(), 1u);
+  client.send("DELETE /admin/prefixes/a%20b%2Fc HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(client.read_response().status, 200);
+  client.send("DELETE /admin/prefixes/a%20b%2Fc HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const TestResponse gone = client.read_response();
+  EXPECT_EQ(gone.status, 404);
+  EXPECT_EQ(param(gone).as_string(), "name");
+  EXPECT_TRUE(running.engine.list_prefixes().empty());
+
+  running.engine.draining = true;
+  EXPECT_EQ(add(R"({"name":"late","text":"hello"})").status, 503);
+}
+
+TEST(Server, PrefixesNeedTheKey) {
+  ServerConfig config;
+  config.api_keys = {"secret"};
+  Running running(config);
+  TestClient client(running.port());
+  EXPECT_EQ(client.get("/admin/prefixes").status, 401);
+  client.send("DELETE /admin/prefixes/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(client.read_response().status, 401);
+  EXPECT_EQ(client.get("/admin/prefixes", "Authorization: Bearer secret\r\n").status, 200);
+  TestClient other(running.port());
+  EXPECT_EQ(other.post("/admin/prefixes", R"({"name":"a","text":"x"})").status, 401);
+  EXPECT_TRUE(running.engine.list_prefixes().empty());
 }
 
 TEST(Server, BadBodiesGetTheirStatusAndKeepTheConnection) {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "base/random.h"
+#include "cli/simulation_setup.h"
 #include "load/workload_spec.h"
 #include "sim/summary_text.h"
 #include "sim/test_support.h"
@@ -12,6 +12,10 @@ namespace pagoda {
 namespace {
 
 using namespace sim_test;
+
+SimulationOptions options_for(const EngineFlags& flags) {
+  return checked(simulation_options(flags, plain_cost_model()));
+}
 
 struct Outcome {
   SimulationSummary summary;

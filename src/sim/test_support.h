@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cli/simulation_setup.h"
 #include "sim/simulation.h"
 
 namespace pagoda::sim_test {
@@ -53,8 +52,8 @@ inline CostModel plain_cost_model() {
   return out;
 }
 
-inline SimulationOptions options_for(const EngineFlags& flags, const CostModel& cost = plain_cost_model()) {
-  auto options = simulation_options(flags, cost);
+// What was made of flags, which must have worked; with invariants checked after every step.
+inline SimulationOptions checked(Result<SimulationOptions> options) {
   EXPECT_TRUE(options) << (options ? "" : options.error().message());
   options->check_invariants = true;
   return *std::move(options);

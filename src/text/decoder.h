@@ -78,6 +78,8 @@ class Decoder {
 
 DecodeStepMakerPtr make_byte_level_decoder();
 DecodeStepMakerPtr make_byte_fallback_decoder();
+// SentencePiece's rule for runs of byte tokens: whole characters are text, each other byte is one U+FFFD.
+DecodeStepMakerPtr make_byte_run_decoder();
 DecodeStepMakerPtr make_fuse_decoder();
 DecodeStepMakerPtr make_strip_decoder(std::string content, std::size_t start, std::size_t stop);
 DecodeStepMakerPtr make_metaspace_decoder(std::string replacement, bool drops_first);

@@ -174,7 +174,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
     has_user_defined |= piece.type == kUserDefined;
     if (piece.type == kUnknown && unknown < 0) unknown = id;
     if (piece.type == kUnknown || piece.type == kControl) parts.vocabulary->hide(id);
-    if (piece.type == kUnknown || piece.type == kControl || piece.type == kUserDefined) {
+    // BPE never merges across a user-defined piece; Unigram weighs it with all the others.
+    const bool is_cut = piece.type == kUserDefined && model.type == kBpe;
+    if (piece.type == kUnknown || piece.type == kControl || is_cut) {
       AddedToken token;
       token.id = id;
       token.content = token.normalized_content = std::string(piece.text);
@@ -215,7 +217,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   parts.normalizer = *std::move(normalizer);
   std::vector<DecodeStepMakerPtr> steps;
   steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));
-  steps.push_back(make_byte_fallback_decoder());
+  steps.push_back(make_byte_run_decoder());
   steps.push_back(make_fuse_decoder());
   if (strips) steps.push_back(make_strip_decoder(" ", 1, 0));
   parts.decoder = Decoder(std::move(steps));

@@ -1,5 +1,6 @@
 // Unigram: the segmentation with the highest sum of scores, by the Viterbi algorithm.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "text/byte_trie.h"
@@ -10,6 +11,7 @@ namespace pagoda {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
+constexpr float kRebase = 100000.0F;  // a sum beyond this starts again at 0, lest it lose its precision
 
 template <class Score>
 class Unigram final : public TokenModel {
@@ -17,20 +19,16 @@ class Unigram final : public TokenModel {
   Unigram(const Vocabulary& vocabulary, UnigramOptions options)
       : vocabulary_(vocabulary), options_(std::move(options)) {
     if (options_.byte_fallback) byte_ids_ = byte_tokens(vocabulary);
-    Score lowest = std::numeric_limits<Score>::infinity(), highest = -lowest;
+    Score lowest = std::numeric_limits<Score>::infinity();
     std::vector<std::pair<std::string_view, std::int32_t>> entries;
     for (TokenId id = 0; id < vocabulary.end_id(); ++id) {
       if (!vocabulary.contains(id)) continue;
       const auto score = static_cast<Score>(options_.scores[static_cast<std::size_t>(id)]);
       const bool counted = options_.usable.empty() || options_.usable[static_cast<std::size_t>(id)];
-      if (counted) {
-        lowest = std::min(lowest, score);
-        highest = std::max(highest, score);
-      }
+      if (counted && !is_user_defined(id)) lowest = std::min(lowest, score);
       if (counted && !vocabulary.is_hidden(id)) entries.emplace_back(vocabulary.token(id), id);
     }
     unknown_score_ = static_cast<Score>(lowest - kUnknownPenalty);
-    highest_ = highest;
     trie_ = ByteTrie(std::move(entries));
   }
 
@@ -41,27 +39,30 @@ class Unigram final : public TokenModel {
       Score score = 0;           // of the best path that ends here
     };
     std::vector<Node> ends(piece.size() + 1);
+    std::size_t frontier = 0;  // the last end that was offered
     for (std::size_t at = 0; at < piece.size();) {
+      if (options_.single_precision && std::abs(ends[at].score) > kRebase) {
+        const Score offset = ends[at].score;
+        for (std::size_t end = at; end <= frontier; ++end) ends[end].score -= offset;
+      }
       const Score here = ends[at].score;
       const std::size_t character = utf8_length(piece[at]);
       bool has_single = false;
-      const auto offer = [&](std::size_t length, TokenId id, double score) {
+      const auto offer = [&](std::size_t length, TokenId id, Score score) {
         Node& node = ends[at + length];
-        const auto candidate = static_cast<Score>(score + static_cast<double>(here));
+        frontier = std::max(frontier, at + length);
+        const Score candidate = score + here;
         if (node.length == 0 || candidate > node.score)
           node = {id, static_cast<std::uint32_t>(length), candidate};
       };
       trie_.for_each_prefix(piece.substr(at), [&](std::size_t length, std::int32_t id) {
-        const bool user_defined =
-            !options_.user_defined.empty() && options_.user_defined[static_cast<std::size_t>(id)];
-        const double score =
-            user_defined
-                ? static_cast<double>(length) * static_cast<double>(highest_) - 0.1
-                : static_cast<double>(static_cast<Score>(options_.scores[static_cast<std::size_t>(id)]));
+        const Score score = is_user_defined(id)
+                                ? static_cast<Score>(0.1 * static_cast<double>(length - 1))
+                                : static_cast<Score>(options_.scores[static_cast<std::size_t>(id)]);
         offer(length, id, score);
         has_single |= length == character;
       });
-      if (!has_single) offer(character, options_.unknown, static_cast<double>(unknown_score_));
+      if (!has_single) offer(character, options_.unknown, unknown_score_);
       at += character;
     }
     const std::size_t first = ids.size();
@@ -82,6 +83,11 @@ class Unigram final : public TokenModel {
   }
 
  private:
+  // Scored above all others by its length, so that the longest is chosen.
+  bool is_user_defined(TokenId id) const {
+    return !options_.user_defined.empty() && options_.user_defined[static_cast<std::size_t>(id)];
+  }
+
   bool add_unknown(std::string_view text, std::vector<TokenId>& ids) const {
     // A fused run may by chance be spelled like a token: what the reference implementation does.
     if (!options_.single_precision) {
@@ -108,7 +114,7 @@ class Unigram final : public TokenModel {
   UnigramOptions options_;
   ByteTrie trie_;
   std::vector<TokenId> byte_ids_;
-  Score unknown_score_ = 0, highest_ = 0;
+  Score unknown_score_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,90 @@
+#include "load/request_body.h"
+
+#include <array>
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
+#include <string_view>
+
+#include "base/random.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int32_t kTokensPerHash = 512;
+enum : std::uint64_t { kOwnStream = 1, kPrefixStream, kHashStream };
+
+// One token each in the byte-pair vocabularies in use, with the space before them.
+constexpr std::array<std::string_view, 64> kWords = {
+    "the",   "of",    "and",  "to",   "in",    "is",    "that", "for",  "it",    "as",    "was",
+    "with",  "be",    "by",   "on",   "not",   "he",    "this", "are",  "or",    "his",   "from",
+    "at",    "which", "but",  "have", "an",    "had",   "they", "you",  "were",  "their", "one",
+    "all",   "we",    "can",  "her",  "has",   "there", "been", "if",   "more",  "when",  "will",
+    "would", "who",   "so",   "no",   "time",  "what",  "up",   "out",  "about", "them",  "some",
+    "its",   "into",  "then", "two",  "first", "like",  "over", "make", "day"};
+
+// A random number for the token at `position`, equal for equal prefixes.
+std::uint64_t token_bits(const WorkloadRequest& request, std::uint64_t index, std::uint64_t seed,
+                         std::int32_t position) {
+  const auto p = static_cast<std::uint64_t>(position);
+  if (position < request.shared_prefix_tokens)
+    return random_bits(seed ^ request.shared_prefix_id, kPrefixStream, p);
+  const auto block = static_cast<std::size_t>(position / kTokensPerHash);
+  if (block < request.prefix_hash_ids.size())
+    return random_bits(seed ^ mix64(request.prefix_hash_ids[block]), kHashStream, p);
+  return random_bits(seed ^ mix64(index), kOwnStream, p);
+}
+
+std::string made_up_ids(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options) {
+  std::string ids = "[";
+  const auto width = static_cast<std::uint64_t>(options.token_high - options.token_low) + 1;
+  for (std::int32_t i = 0; i < request.prompt_tokens; ++i) {
+    if (i > 0) ids.push_back(',');
+    const std::uint64_t bits = token_bits(request, index, options.seed, i) >> 32;
+    ids += std::to_string(options.token_low + static_cast<std::int64_t>(bits * width >> 32));
+  }
+  return ids + "]";
+}
+
+std::string made_up_words(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options) {
+  std::string text = "\"";
+  for (std::int32_t i = 0; i < request.prompt_tokens; ++i) {
+    if (i > 0) text.push_back(' ');
+    text += kWords[token_bits(request, index, options.seed, i) >> 58];
+  }
+  return text + "\"";
+}
+
+std::string quoted(const std::string& text) { return boost::json::serialize(boost::json::string(text)); }
+
+}  // namespace
+
+std::string write_body(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options) {
+  const bool chat = options.endpoint == BodyOptions::Endpoint::chat;
+  std::string prompt = !request.prompt.empty() ? quoted(request.prompt)
+                       : chat || options.made_up == BodyOptions::MadeUp::words
+                           ? made_up_words(request, index, options)
+                           : made_up_ids(request, index, options);
+  std::string body = concat("{\"model\":", quoted(options.model));
+  if (chat)
+    body += concat(R"(,"messages":[{"role":"user","content":)", prompt, R"(}],"max_completion_tokens":)",
+                   request.output_tokens);
+  else
+    body += concat(",\"prompt\":", prompt, ",\"max_tokens\":", request.output_tokens);
+  body += R"(,"stream":true,"stream_options":{"include_usage":true)";
+  // With several choices the count of one chunk does not say whose tokens they are.
+  if (options.continuous_usage && request.n == 1 && request.beam_width == 0)
+    body += ",\"continuous_usage_stats\":true";
+  body += "}";
+  if (options.ignore_eos) body += ",\"ignore_eos\":true";
+  if (request.beam_width > 0)
+    body += concat(",\"use_beam_search\":true,\"beam_width\":", request.beam_width,
+                   ",\"n\":", request.beam_width);
+  else if (request.n > 1)
+    body += concat(",\"n\":", request.n);
+  if (request.beam_width == 0 && request.best_of > request.n)
+    body += concat(",\"best_of\":", request.best_of);
+  return body + options.extra_members + "}";
+}
+
+}  // namespace pagoda

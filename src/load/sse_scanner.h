@@ -1,0 +1,79 @@
+#pragma once
+// SseScanner: server-sent events out of bytes that come in any pieces. Gives each event's data; comments and
+// other fields are skipped. An event whole in one piece is given without being copied.
+// Source: WHATWG HTML §9.2, event streams; only `data` is looked at.
+// Threads: none.
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace pagoda {
+
+class SseScanner {
+ public:
+  // A stream is refused when one event grows beyond this.
+  static constexpr std::size_t kMaxEventBytes = std::size_t{16} << 20;
+
+  // Calls event(std::string_view data) for every event that ends in `bytes`. False: an event is too large.
+  template <class OnEvent>
+  bool feed(std::string_view bytes, OnEvent&& event);
+
+  // The stream has ended: an event that no blank line ended counts too, as clients in use have it.
+  template <class OnEvent>
+  void finish(OnEvent&& event);
+
+ private:
+  // One line without its end. True: it ends an event, whose data is in data_.
+  bool take_line(std::string_view line);
+
+  std::string partial_;  // of a line that has not ended
+  std::string data_;     // of the event so far
+  bool has_data_ = false;
+};
+
+template <class OnEvent>
+bool SseScanner::feed(std::string_view bytes, OnEvent&& event) {
+  while (!bytes.empty()) {
+    const std::size_t newline = bytes.find('\n');
+    if (newline == std::string_view::npos) {
+      partial_.append(bytes);
+      return partial_.size() <= kMaxEventBytes;
+    }
+    std::string_view line = bytes.substr(0, newline);
+    bytes.remove_prefix(newline + 1);
+    if (!partial_.empty()) {
+      partial_.append(line);
+      line = partial_;
+    }
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    // The usual event, "data: X" and a blank line, both here.
+    const bool ends = bytes.starts_with('\n') || bytes.starts_with("\r\n");
+    if (!has_data_ && ends && line.starts_with("data:")) {
+      line.remove_prefix(line.size() > 5 && line[5] == ' ' ? 6 : 5);
+      bytes.remove_prefix(bytes.front() == '\r' ? 2 : 1);
+      event(line);
+    } else if (take_line(line)) {
+      event(std::string_view(data_));
+      data_.clear();
+      has_data_ = false;
+    }
+    partial_.clear();
+    if (data_.size() > kMaxEventBytes) return false;
+  }
+  return true;
+}
+
+template <class OnEvent>
+void SseScanner::finish(OnEvent&& event) {
+  if (!partial_.empty()) {
+    std::string_view line = partial_;
+    if (line.back() == '\r') line.remove_suffix(1);
+    take_line(line);
+    partial_.clear();
+  }
+  if (has_data_) event(std::string_view(data_));
+  data_.clear();
+  has_data_ = false;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,55 @@
+#include "model_runner/virtual_kv_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/strings.h"
+#include "kernels/tiles.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int32_t kGroup = 16;  // tokens; kernels/kv_layout.h
+
+// Bytes of `tokens` tokens in one tensor.
+std::int64_t tensor_bytes(KvLayout layout, std::int32_t tokens, std::int32_t num_tensors) {
+  layout.block_size = tokens;
+  return static_cast<std::int64_t>(layout.block_bytes()) / num_tensors;
+}
+
+}  // namespace
+
+double VirtualKvPlan::padding() const {
+  return 1.0 - static_cast<double>(layout.block_bytes()) / static_cast<double>(block_bytes());
+}
+
+Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_bytes, KvTensors tensors) {
+  VirtualKvPlan plan{.layout = layout};
+  plan.num_tensors = tensors == KvTensors::per_layer ? layout.num_layers : 1;
+  const std::int64_t group = tensor_bytes(layout, kGroup, plan.num_tensors);
+  if (page_bytes == 0) {
+    plan.page_bytes = round_up(tensor_bytes(layout, layout.block_size, plan.num_tensors), kPageGranule);
+  } else if (page_bytes % kPageGranule != 0 || page_bytes < kMinKvPage || page_bytes > kMaxKvPage) {
+    return invalid_argument(concat("--kv-page-size ", page_bytes, " is not a multiple of ", kPageGranule,
+                                   " bytes from 4KiB to 2MiB"));
+  } else if (page_bytes >= group) {
+    plan.layout.block_size = static_cast<std::int32_t>(page_bytes / group) * kGroup;
+    plan.page_bytes = page_bytes;
+  } else {
+    plan.layout.block_size = kGroup;
+    plan.page_bytes = round_up(group, page_bytes);
+  }
+  plan.layout.block_stride = plan.page_bytes;
+  return plan;
+}
+
+std::string describe_padding(const VirtualKvPlan& plan) {
+  if (plan.padding() < 0.01) return {};
+  const std::int64_t exact = std::lcm(tensor_bytes(plan.layout, kGroup, plan.num_tensors), kPageGranule);
+  const std::int64_t below = plan.page_bytes / exact * exact;
+  return concat("a KV page of ", plan.page_bytes, " bytes is not a multiple of what ", kGroup,
+                " tokens take: ", fixed(100 * plan.padding(), 1), " % of it is padding; ",
+                below > 0 ? concat(below, " and ") : std::string(), below + exact, " bytes have none");
+}
+
+}  // namespace pagoda

@@ -1,0 +1,37 @@
+#pragma once
+// From a page size to the geometry of a virtual KV cache: how many tokens a block has, which is what is
+// mapped at a time, and where blocks and layers lie. A block holds whole groups of 16 tokens, in which the
+// kernels work, and fills whole pages; what is left over at its end is padding.
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "model_runner/kv_storage.h"
+
+namespace pagoda {
+
+enum class KvTensors {
+  per_slot,   // all layers of a slot in one tensor ("tensor slicing"): a page holds few tokens of every layer
+  per_layer,  // a tensor for each layer: pages hold many tokens of one layer, and each growth maps one in
+              // each
+};
+
+struct VirtualKvPlan {
+  KvLayout layout;              // block_size, block_stride; layer_stride once the number of blocks is known
+  std::int64_t page_bytes = 0;  // of a block in one tensor: one page, or several when a page is small
+  std::int32_t num_tensors = 1;
+  std::int64_t block_bytes() const { return page_bytes * num_tensors; }  // that a block takes, with padding
+  double padding() const;                                                // share of a block
+};
+
+inline constexpr std::int64_t kMinKvPage = 4096, kMaxKvPage = std::int64_t{2} << 20;
+
+// `layout`: of the model; its block_size is what a block holds when page_bytes is 0. invalid_argument: a page
+// size that is not a multiple of 4 KiB, or not in 4 KiB .. 2 MiB.
+Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_bytes, KvTensors tensors);
+
+// A sentence about padding and the page sizes next to page_bytes without any; empty when there is none to
+// speak of.
+std::string describe_padding(const VirtualKvPlan& plan);
+
+}  // namespace pagoda

@@ -1,0 +1,86 @@
+// Steps of a run's log: what is kept of a batch, and how two of them differ.
+#include "base/random.h"
+#include "base/strings.h"
+#include "sim/run_log.h"
+
+namespace pagoda {
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::int64_t value) {
+  return mix64(hash ^ static_cast<std::uint64_t>(value));
+}
+
+}  // namespace
+
+LoggedStep decisions_of(const ScheduledBatch& batch) {
+  LoggedStep out;
+  out.num_swapped_out = std::ssize(batch.swap_out);
+  out.num_swapped_in = std::ssize(batch.swap_in);
+  out.num_copies = std::ssize(batch.block_copies);
+  std::uint64_t copies = 0;
+  for (const auto* swaps : {&batch.swap_out, &batch.swap_in}) {
+    for (const SwapCopy& copy : *swaps)
+      copies = mix(mix(copies, index(copy.block)), static_cast<std::int32_t>(copy.swap_block));
+  }
+  for (const BlockCopy& copy : batch.block_copies)
+    copies = mix(mix(copies, index(copy.from)), index(copy.to));
+  out.copies_digest = static_cast<std::uint32_t>(copies);
+  out.sequences.reserve(batch.sequences.size());
+  for (const ScheduledSequence& sequence : batch.sequences) {
+    LoggedSequence& to = out.sequences.emplace_back();
+    to.id = sequence.id;
+    to.num_computed_tokens = sequence.num_computed_tokens;
+    to.count = static_cast<std::int32_t>(sequence.tokens.size());
+    to.sample = sequence.sample;
+    to.beam = sequence.sample && sequence.spec.beam;
+    std::uint64_t table = 0;
+    for (const BlockId block : sequence.block_table) table = mix(table, index(block));
+    to.table_digest = static_cast<std::uint16_t>(table);
+  }
+  return out;
+}
+
+LoggedStep logged_step(const StepReport& report) {
+  LoggedStep out = decisions_of(report.batch);
+  out.started = report.started;
+  out.finished = report.finished;
+  out.swap_seconds = report.result.swap_seconds;
+  out.failed = !report.result.status.ok();
+  for (const SequenceGroup* group : report.preempted) out.preempted.push_back(group->request.id);
+  if (out.failed) return out;
+  for (std::size_t i = 0; i < out.sequences.size(); ++i) {
+    for (const Candidate& candidate : report.result.sequences[i].candidates) {
+      out.sequences[i].tokens.push_back(candidate.token);
+      if (out.sequences[i].beam) out.sequences[i].logprobs.push_back(candidate.logprob);
+    }
+  }
+  return out;
+}
+
+std::string first_difference(const LoggedStep& recorded, const LoggedStep& now) {
+  const auto differs = [](std::string_view what, std::int64_t a, std::int64_t b) {
+    return concat("the recorded step ", what, ' ', a, ", this one ", b);
+  };
+  if (recorded.num_swapped_out != now.num_swapped_out)
+    return differs("swaps out blocks:", recorded.num_swapped_out, now.num_swapped_out);
+  if (recorded.num_swapped_in != now.num_swapped_in)
+    return differs("swaps in blocks:", recorded.num_swapped_in, now.num_swapped_in);
+  if (recorded.num_copies != now.num_copies)
+    return differs("copies blocks:", recorded.num_copies, now.num_copies);
+  const std::size_t common = std::min(recorded.sequences.size(), now.sequences.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const LoggedSequence &a = recorded.sequences[i], &b = now.sequences[i];
+    if (a.same_decision(b)) continue;
+    const auto describe = [](const LoggedSequence& s) {
+      return concat("sequence ", static_cast<std::uint64_t>(s.id), " from token ", s.num_computed_tokens,
+                    ", ", s.count, " token(s)", s.sample ? ", sampling" : "", ", table ", s.table_digest);
+    };
+    return concat("entry ", i, " of the recorded batch is ", describe(a), "; of this one ", describe(b));
+  }
+  if (recorded.sequences.size() != now.sequences.size())
+    return differs("runs sequences:", std::ssize(recorded.sequences), std::ssize(now.sequences));
+  if (recorded.copies_digest != now.copies_digest) return "other blocks are copied or swapped";
+  return {};
+}
+
+}  // namespace pagoda

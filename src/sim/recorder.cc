@@ -1,0 +1,40 @@
+#include "sim/recorder.h"
+
+#include "base/log.h"
+
+namespace pagoda {
+namespace {
+constexpr std::int64_t kFlushSteps = 64;  // a killed server loses no more
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, const RunHeader& header,
+                                                   const Clock& clock) {
+  auto writer = RunLogWriter::create(path, header);
+  if (!writer) return writer.error();
+  return std::unique_ptr<Recorder>(new Recorder(*std::move(writer), clock));
+}
+
+Recorder::~Recorder() {
+  write(LoggedEnd{});
+  if (writer_ && !writer_->flush().ok()) log_error("record", "the run's log could not be written to its end");
+}
+
+void Recorder::on_submit(const Request& request) {
+  if (!writer_) return;
+  Request copy = request;
+  copy.arrival_time = request.arrival_time != 0 ? request.arrival_time - start_ : clock_.now() - start_;
+  write(std::move(copy));
+}
+
+void Recorder::on_step(const StepReport& report) {
+  if (!writer_) return;
+  LoggedStep step = logged_step(report);
+  step.started -= start_;
+  step.finished -= start_;
+  write(std::move(step));
+  if (++num_steps_ % kFlushSteps != 0 || writer_->flush().ok()) return;
+  log_warning("record", "the run's log cannot be written any more; recording ends here");
+  writer_.reset();
+}
+
+}  // namespace pagoda

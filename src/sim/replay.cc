@@ -1,0 +1,187 @@
+#include "sim/replay.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "sim/virtual_clock.h"
+
+namespace pagoda {
+namespace {
+
+// Gives back what the model answered, if it is asked the same.
+class ReplayRunner final : public ModelRunner {
+ public:
+  ReplayRunner(VirtualClock& clock, std::int32_t vocab_size) : clock_(clock), vocab_size_(vocab_size) {}
+
+  const LoggedStep* recorded = nullptr;  // of the step that comes
+  std::string difference;
+  Status corrupt;
+
+  StepResult run(const ScheduledBatch& batch) override {
+    StepResult out;
+    difference = first_difference(*recorded, decisions_of(batch));
+    if (!difference.empty() || recorded->failed) {
+      out.status = internal_error("the replay ends here");
+      return out;
+    }
+    clock_.advance(recorded->finished - recorded->started);
+    out.swap_seconds = recorded->swap_seconds;
+    out.sequences.resize(batch.sequences.size());
+    for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+      if (!answer(batch.sequences[i], recorded->sequences[i], out.sequences[i])) {
+        corrupt = corrupt_data("answers that the model cannot have given");
+        out.status = corrupt;
+        return out;
+      }
+    }
+    return out;
+  }
+
+ private:
+  bool answer(const ScheduledSequence& sequence, const LoggedSequence& from, SequenceResult& out) const {
+    if (sequence.prompt_logprobs >= 0) add_prompt_logprobs(sequence, out);
+    if (!sequence.sample) return true;
+    if (from.tokens.size() != sequence.spec.num_candidates) return false;
+    for (std::size_t i = 0; i < from.tokens.size(); ++i) {
+      Candidate candidate;
+      candidate.token = from.tokens[i];
+      if (vocab_size_ > 0 && candidate.token >= vocab_size_) return false;
+      if (from.beam) candidate.logprob = from.logprobs[i];
+      out.candidates.push_back(candidate);
+    }
+    return true;
+  }
+  static void add_prompt_logprobs(const ScheduledSequence& sequence, SequenceResult& out) {
+    const auto first = static_cast<std::size_t>(sequence.num_computed_tokens);
+    const auto prompt = static_cast<std::size_t>(std::max(0, sequence.num_prompt_tokens));
+    for (std::size_t i = first; i < first + sequence.tokens.size() && i + 1 < prompt; ++i)
+      out.prompt_logprobs.push_back({.chosen = {sequence.all_tokens[i + 1], 0.0f, 0}, .top = {}});
+  }
+
+  VirtualClock& clock_;
+  const std::int32_t vocab_size_;
+};
+
+class NullSink final : public OutputSink {
+ public:
+  void on_output(RequestOutput) override {}
+};
+
+class Player final : public StepObserver {
+ public:
+  static Result<std::unique_ptr<Player>> create(const RunHeader& header, const PartsFactory& make_parts) {
+    auto parts = make_parts(header.modes, header.engine, header.num_blocks, header.num_swap_blocks);
+    if (!parts) return parts.error();
+    auto out = std::make_unique<Player>();
+    auto runner = std::make_unique<ReplayRunner>(out->clock_, header.engine.vocab_size);
+    out->runner_ = runner.get();
+    parts->runner = std::move(runner);
+    out->core_ = std::make_unique<EngineCore>(header.engine, *std::move(parts), out->clock_, out->metrics_);
+    out->core_->set_observer(out.get());
+    return out;
+  }
+  ~Player() override {
+    if (core_) core_->fail_all(unavailable("the replay is over"));
+  }
+
+  const std::string& difference() const { return difference_; }
+  std::int64_t num_steps() const { return num_steps_; }
+  std::int64_t num_requests() const { return num_requests_; }
+
+  Status play(Request& request) {
+    ++num_requests_;
+    const auto id = static_cast<std::uint64_t>(request.id);
+    // The clock began a little later than the log.
+    request.arrival_time = std::max<TimeNs>(1, VirtualClock::kStart + request.arrival_time);
+    const Status status = core_->submit(std::move(request), sink_);
+    if (!status.ok())
+      return corrupt_data(concat("request ", id, " cannot have been accepted: ", status.message()));
+    return ok_status();
+  }
+  Status play(const LoggedAbort& abort) {
+    core_->abort(abort.id);
+    return ok_status();
+  }
+  Status play(const LoggedAbortSequence& abort) {
+    core_->abort_sequence(abort.id, abort.index);
+    return ok_status();
+  }
+  Status play(LoggedAddPrefix& prefix) {
+    const Status status = core_->add_prefix(prefix.name, std::move(prefix.tokens), sink_);
+    if (!status.ok())
+      return corrupt_data(
+          concat("prefix \"", prefix.name, "\" cannot have been accepted: ", status.message()));
+    return ok_status();
+  }
+  Status play(const LoggedDropPrefix& prefix) {
+    (void)core_->drop_prefix(prefix.name);
+    return ok_status();
+  }
+  Status play(const LoggedEnd&) { return ok_status(); }
+
+  Status play(const LoggedStep& step) {
+    if (!core_->status().ok()) return corrupt_data("a step after the model runner failed");
+    if (VirtualClock::kStart + step.started > clock_.now())
+      clock_.advance_to(VirtualClock::kStart + step.started);
+    runner_->recorded = &step;
+    const std::int64_t before = core_->num_steps();
+    core_->step();
+    const bool ran = core_->num_steps() > before;
+    if (ran) ++num_steps_;
+    if (!runner_->corrupt.ok()) return runner_->corrupt;
+    std::string what = runner_->difference;
+    if (!ran) what = "the recorded engine runs a step, this one has nothing to run";
+    if (what.empty() && step.preempted != preempted_) what = describe_preempted(step.preempted);
+    if (!what.empty()) difference_ = concat("step ", num_steps_ + (ran ? 0 : 1), ": ", what);
+    return ok_status();
+  }
+
+ private:
+  void on_step(const StepReport& report) override {
+    preempted_.clear();
+    for (const SequenceGroup* group : report.preempted) preempted_.push_back(group->request.id);
+  }
+  std::string describe_preempted(const std::vector<RequestId>& recorded) const {
+    const auto list = [](const std::vector<RequestId>& ids) {
+      std::string out;
+      for (const RequestId id : ids) out += concat(out.empty() ? "" : ", ", static_cast<std::uint64_t>(id));
+      return out.empty() ? std::string("nobody") : "request " + out;
+    };
+    return concat("the recorded step preempts ", list(recorded), ", this one ", list(preempted_));
+  }
+
+  VirtualClock clock_;
+  MetricsRegistry metrics_;
+  ReplayRunner* runner_ = nullptr;  // the core's
+  std::unique_ptr<EngineCore> core_;
+  std::shared_ptr<NullSink> sink_ = std::make_shared<NullSink>();
+  std::vector<RequestId> preempted_;  // by the latest step
+  std::string difference_;
+  std::int64_t num_steps_ = 0, num_requests_ = 0;
+};
+
+}  // namespace
+
+Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts) {
+  auto log = RunLogReader::open(path);
+  if (!log) return log.error();
+  auto player = Player::create((*log)->header(), make_parts);
+  if (!player) return player.error().annotate(path);
+  ReplayReport report;
+  while (!report.complete) {
+    auto event = (*log)->next();
+    if (!event) return event.error();
+    if (!*event) break;
+    report.complete = std::holds_alternative<LoggedEnd>(**event);
+    const Status status = std::visit([&](auto& e) { return (*player)->play(e); }, **event);
+    if (!status.ok())
+      return corrupt_data(concat(path, ": record ", (*log)->num_records(), ": ", status.message()));
+    report.num_steps = (*player)->num_steps();
+    report.num_requests = (*player)->num_requests();
+    report.difference = (*player)->difference();
+    if (!report.difference.empty()) break;
+  }
+  return report;
+}
+
+}  // namespace pagoda

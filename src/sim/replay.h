@@ -1,0 +1,18 @@
+#pragma once
+// Replay: a recorded run again, without its model: the same requests, aborts and answers in the same order
+// and at the same times, given to the same engine code, which must come to the same decisions, step by step.
+// Threads: none.
+#include "sim/run_log.h"
+
+namespace pagoda {
+
+struct ReplayReport {
+  std::int64_t num_steps = 0, num_requests = 0;  // replayed
+  bool complete = false;                         // the log has its end
+  std::string difference;                        // empty: every decision was the same
+};
+
+// corrupt_data: the log cannot be read, or holds what no engine can have done.
+Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts);
+
+}  // namespace pagoda

@@ -1,0 +1,425 @@
+#include "sim/run_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "sim/byte_coding.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::string_view kMagic = "PAGODARL";
+constexpr std::uint8_t kVersion = 1;
+constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
+constexpr TimeNs kMaxTime = TimeNs{1} << 60;
+constexpr std::int32_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMaxWidth = 4096;  // n, best_of, beams
+
+enum class Kind : std::uint8_t {
+  header = 1,
+  submit,
+  abort,
+  abort_sequence,
+  add_prefix,
+  drop_prefix,
+  step,
+  end,
+};
+
+// Of a sequence in a step.
+enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4 };
+
+std::uint32_t checksum(std::uint8_t kind, std::string_view payload) {
+  std::uint64_t hash = kind;
+  for (const char c : payload) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3ull;
+  return static_cast<std::uint32_t>(mix64(hash));
+}
+
+void put_tokens(ByteWriter& out, const std::vector<TokenId>& tokens) {
+  out.number(tokens.size());
+  for (const TokenId token : tokens) out.signed_number(token);
+}
+
+std::vector<TokenId> get_tokens(ByteReader& in) {
+  std::vector<TokenId> out(in.count());
+  for (TokenId& token : out) token = in.int32_in(0, kMaxInt32);
+  return out;
+}
+
+// One list of fields for both directions: `Put` writes them, `Get` reads and checks them.
+struct Put {
+  ByteWriter& out;
+  void operator()(const std::int32_t& value, std::int64_t, std::int64_t) { out.signed_number(value); }
+  void operator()(const std::int64_t& value, std::int64_t, std::int64_t) { out.signed_number(value); }
+  void operator()(const std::uint64_t& value) { out.number(value); }
+  void operator()(const bool& value) { out.byte(value ? 1 : 0); }
+  void operator()(const float& value) { out.real(value); }
+  void operator()(const double& value) { out.real(value); }
+  void operator()(const std::string& value) { out.text(value); }
+  void operator()(const std::vector<TokenId>& value) { put_tokens(out, value); }
+  template <class Enum>
+  void choice(const Enum& value, int) {
+    out.byte(static_cast<std::uint8_t>(value));
+  }
+  void optional(const std::optional<std::int32_t>& value, std::int32_t, std::int32_t) {
+    out.byte(value ? 1 : 0);
+    if (value) out.signed_number(*value);
+  }
+  void optional(const std::optional<std::uint64_t>& value) {
+    out.byte(value ? 1 : 0);
+    if (value) out.number(*value);
+  }
+};
+
+struct Get {
+  ByteReader& in;
+  void operator()(std::int32_t& value, std::int64_t low, std::int64_t high) {
+    value = static_cast<std::int32_t>(in.number_in(low, high));
+  }
+  void operator()(std::int64_t& value, std::int64_t low, std::int64_t high) {
+    value = in.number_in(low, high);
+  }
+  void operator()(std::uint64_t& value) { value = in.number(); }
+  void operator()(bool& value) { value = flag(); }
+  void operator()(float& value) { value = in.real32(); }
+  void operator()(double& value) { value = in.real(); }
+  void operator()(std::string& value) { value = in.text(); }
+  void operator()(std::vector<TokenId>& value) { value = get_tokens(in); }
+  template <class Enum>
+  void choice(Enum& value, int count) {
+    const std::uint8_t byte = in.byte();
+    if (byte >= count) in.fail();
+    if (in.ok()) value = static_cast<Enum>(byte);
+  }
+  void optional(std::optional<std::int32_t>& value, std::int32_t low, std::int32_t high) {
+    value.reset();
+    if (flag()) value = in.int32_in(low, high);
+  }
+  void optional(std::optional<std::uint64_t>& value) {
+    value.reset();
+    if (flag()) value = in.number();
+  }
+  bool flag() {
+    const std::uint8_t byte = in.byte();
+    if (byte > 1) in.fail();
+    return byte == 1;
+  }
+};
+
+template <class Coder, class Header>
+void code_header(Coder code, Header& header) {
+  code(header.modes.scheduler);
+  code(header.modes.kv_manager);
+  code(header.modes.reserve);
+  code(header.num_blocks, 1, kMaxBlocks);
+  code(header.num_swap_blocks, 0, kMaxBlocks);
+  auto& engine = header.engine;
+  code(engine.max_model_len, 2, kMaxInt32);
+  code(engine.max_num_seqs, 1, kMaxInt32);
+  code(engine.max_num_batched_tokens, 1, kMaxInt32);
+  code(engine.block_size, 1, 256);
+  code(engine.enable_prefix_caching);
+  code(engine.enable_chunked_prefill);
+  code.choice(engine.scheduling_policy, 2);
+  code.choice(engine.preemption_mode, 3);
+  code(engine.preemption_costs.per_block_copied);
+  code(engine.preemption_costs.per_token_recomputed);
+  code(engine.seed);
+  code(engine.vocab_size, 0, kMaxInt32);
+}
+
+// What decisions depend on; how tokens are drawn does not matter to them.
+template <class Coder, class R>
+void code_request(Coder code, R& request) {
+  auto& sampling = request.sampling;
+  code(request.prompt_token_ids);
+  code(request.priority, std::numeric_limits<std::int32_t>::min(), kMaxInt32);
+  code(request.cache_salt);
+  code(request.arrival_time, -kMaxTime, kMaxTime);
+  code(sampling.n, 1, kMaxWidth);
+  code(sampling.best_of, 1, kMaxWidth);
+  code(sampling.temperature);
+  code.optional(sampling.seed);
+  code(sampling.max_tokens, 0, kMaxInt32);
+  code(sampling.min_tokens, 0, kMaxInt32);
+  code(sampling.ignore_eos);
+  code(sampling.stop_token_ids);
+  code(sampling.eos_token_ids);
+  code.optional(sampling.logprobs, 0, kMaxInt32);
+  code.optional(sampling.prompt_logprobs, 0, kMaxInt32);
+  code(sampling.use_beam_search);
+  code(sampling.beam_width, 0, kMaxWidth);
+  code(sampling.length_penalty);
+  code.choice(sampling.early_stopping, 3);
+  code(sampling.num_beam_groups, 1, kMaxWidth);
+  code(sampling.diversity_penalty);
+}
+
+void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before) {
+  out.signed_number(step.started - before.finished);
+  out.signed_number(step.finished - step.started);
+  out.byte(step.failed ? 1 : 0);
+  out.number(static_cast<std::uint64_t>(step.num_swapped_out));
+  out.number(static_cast<std::uint64_t>(step.num_swapped_in));
+  out.number(static_cast<std::uint64_t>(step.num_copies));
+  if (step.num_swapped_out + step.num_swapped_in + step.num_copies > 0) {
+    out.fixed(step.copies_digest, 4);
+    out.real(step.swap_seconds);
+  }
+  out.number(step.preempted.size());
+  for (const RequestId id : step.preempted) out.number(static_cast<std::uint64_t>(id));
+  out.number(step.sequences.size());
+  std::uint64_t last_id = 0;
+  for (std::size_t i = 0; i < step.sequences.size(); ++i) {
+    const LoggedSequence& s = step.sequences[i];
+    const LoggedSequence* const b = i < before.sequences.size() ? &before.sequences[i] : nullptr;
+    const bool as_before = b != nullptr && b->id == s.id && s.count == 1 &&
+                           s.num_computed_tokens == b->num_computed_tokens + b->count;
+    out.byte(static_cast<std::uint8_t>((s.sample ? kSample : 0) | (s.beam ? kBeam : 0) |
+                                       (as_before ? kAsBefore : 0)));
+    out.fixed(s.table_digest, 2);
+    if (!as_before) {
+      out.signed_number(static_cast<std::int64_t>(static_cast<std::uint64_t>(s.id) - last_id));
+      out.signed_number(s.num_computed_tokens);
+      out.signed_number(s.count);
+    }
+    last_id = static_cast<std::uint64_t>(s.id);
+    if (!s.sample || step.failed) continue;
+    put_tokens(out, s.tokens);
+    if (s.beam)
+      for (const float logprob : s.logprobs) out.real(logprob);
+  }
+}
+
+void get_sequence(ByteReader& in, const LoggedStep& before, LoggedStep& step, std::uint64_t& last_id) {
+  const std::size_t i = step.sequences.size();
+  LoggedSequence& s = step.sequences.emplace_back();
+  const std::uint8_t flags = in.byte();
+  s.sample = (flags & kSample) != 0;
+  s.beam = (flags & kBeam) != 0;
+  s.table_digest = static_cast<std::uint16_t>(in.fixed(2));
+  if ((flags & kAsBefore) != 0) {
+    if (i >= before.sequences.size()) return in.fail();
+    const LoggedSequence& b = before.sequences[i];
+    if (b.num_computed_tokens > kMaxInt32 - b.count) return in.fail();
+    s.id = b.id;
+    s.num_computed_tokens = b.num_computed_tokens + b.count;
+    s.count = 1;
+  } else {
+    s.id = SequenceId{last_id + static_cast<std::uint64_t>(in.signed_number())};
+    s.num_computed_tokens = in.int32_in(0, kMaxInt32);
+    s.count = in.int32_in(1, kMaxInt32);
+  }
+  last_id = static_cast<std::uint64_t>(s.id);
+  if (!s.sample || step.failed) return;
+  s.tokens = get_tokens(in);
+  if (s.beam) {
+    s.logprobs.resize(s.tokens.size());
+    for (float& logprob : s.logprobs) logprob = in.real32();
+  }
+}
+
+LoggedStep get_step(ByteReader& in, const LoggedStep& before) {
+  LoggedStep step;
+  const TimeNs wait = in.number_in(0, kMaxTime), duration = in.number_in(0, kMaxTime);
+  if (wait > kMaxTime - before.finished || duration > kMaxTime - before.finished - wait) in.fail();
+  if (!in.ok()) return step;
+  step.started = before.finished + wait;
+  step.finished = step.started + duration;
+  const std::uint8_t failed = in.byte();
+  step.failed = failed == 1;
+  if (failed > 1) in.fail();
+  const auto blocks = [&] {
+    const std::uint64_t value = in.number();
+    if (value > static_cast<std::uint64_t>(kMaxBlocks)) in.fail();
+    return in.ok() ? static_cast<std::int64_t>(value) : 0;
+  };
+  step.num_swapped_out = blocks();
+  step.num_swapped_in = blocks();
+  step.num_copies = blocks();
+  if (step.num_swapped_out + step.num_swapped_in + step.num_copies > 0) {
+    step.copies_digest = static_cast<std::uint32_t>(in.fixed(4));
+    step.swap_seconds = in.real();
+  }
+  step.preempted.resize(in.count());
+  for (RequestId& id : step.preempted) id = RequestId{in.number()};
+  std::uint64_t last_id = 0;
+  for (std::size_t left = in.count(); left > 0 && in.ok(); --left) get_sequence(in, before, step, last_id);
+  return step;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunLogWriter>> RunLogWriter::create(const std::string& path, const RunHeader& header) {
+  std::unique_ptr<RunLogWriter> out(new RunLogWriter());
+  out->file_.open(path, std::ios::binary | std::ios::trunc);
+  out->file_ << kMagic << static_cast<char>(kVersion);
+  ByteWriter bytes;
+  code_header(Put{bytes}, header);
+  out->write_record(static_cast<std::uint8_t>(Kind::header), bytes.bytes());
+  if (!out->flush().ok()) return invalid_argument(concat("cannot write ", path));
+  return out;
+}
+
+void RunLogWriter::write_record(std::uint8_t kind, const std::string& payload) {
+  ByteWriter frame;
+  frame.byte(kind);
+  frame.number(payload.size());
+  file_ << frame.bytes() << payload;
+  ByteWriter sum;
+  sum.fixed(checksum(kind, payload), 4);
+  file_ << sum.bytes();
+}
+
+void RunLogWriter::write(const LogEvent& event) {
+  ByteWriter out;
+  Kind kind = Kind::end;
+  if (const auto* request = std::get_if<Request>(&event)) {
+    kind = Kind::submit;
+    out.number(static_cast<std::uint64_t>(request->id));
+    code_request(Put{out}, *request);
+  } else if (const auto* abort = std::get_if<LoggedAbort>(&event)) {
+    kind = Kind::abort;
+    out.number(static_cast<std::uint64_t>(abort->id));
+  } else if (const auto* sequence = std::get_if<LoggedAbortSequence>(&event)) {
+    kind = Kind::abort_sequence;
+    out.number(static_cast<std::uint64_t>(sequence->id));
+    out.signed_number(sequence->index);
+  } else if (const auto* add = std::get_if<LoggedAddPrefix>(&event)) {
+    kind = Kind::add_prefix;
+    out.text(add->name);
+    put_tokens(out, add->tokens);
+  } else if (const auto* drop = std::get_if<LoggedDropPrefix>(&event)) {
+    kind = Kind::drop_prefix;
+    out.text(drop->name);
+  } else if (const auto* step = std::get_if<LoggedStep>(&event)) {
+    kind = Kind::step;
+    put_step(out, *step, before_);
+    before_ = *step;
+  }
+  write_record(static_cast<std::uint8_t>(kind), out.bytes());
+}
+
+Status RunLogWriter::flush() {
+  file_.flush();
+  return file_ ? ok_status() : internal_error("the run's log could not be written");
+}
+
+Status RunLogReader::corrupt(const std::string& what) const {
+  return corrupt_data(concat(path_, ": record ", num_records_, ": ", what));
+}
+
+Result<std::unique_ptr<RunLogReader>> RunLogReader::open(const std::string& path) {
+  std::unique_ptr<RunLogReader> out(new RunLogReader());
+  out->path_ = path;
+  out->file_.open(path, std::ios::binary);
+  if (!out->file_) return not_found(concat("cannot read ", path));
+  std::string magic(kMagic.size() + 1, '\0');
+  out->file_.read(magic.data(), static_cast<std::streamsize>(magic.size()));
+  if (!out->file_ || !std::string_view(magic).starts_with(kMagic))
+    return corrupt_data(concat(path, ": not a log of `pagoda serve --record`"));
+  if (static_cast<std::uint8_t>(magic.back()) != kVersion)
+    return corrupt_data(concat(path, ": version ", static_cast<int>(magic.back()),
+                               " of the log; this program reads ", static_cast<int>(kVersion)));
+  auto record = out->read_record();
+  if (!record) return record.error();
+  if (!*record || (*record)->kind != static_cast<std::uint8_t>(Kind::header))
+    return corrupt_data(concat(path, ": the log does not begin with its header"));
+  ByteReader in((*record)->payload);
+  code_header(Get{in}, out->header_);
+  out->header_.engine.log_stats = false;
+  if (!in.ok() || !in.at_end()) return out->corrupt("a header with impossible values");
+  if (const Status status = validate(out->header_.engine); !status.ok())
+    return out->corrupt(concat("a header that cannot be: ", status.message()));
+  if (out->header_.num_swap_blocks > out->header_.num_blocks)
+    return out->corrupt("more swap space than KV cache");
+  return out;
+}
+
+Result<std::optional<RunLogReader::Record>> RunLogReader::read_record() {
+  Record record;
+  const int kind = file_.get();
+  if (kind < 0) return std::optional<Record>();
+  ++num_records_;
+  record.kind = static_cast<std::uint8_t>(kind);
+  std::uint64_t size = 0;
+  for (int shift = 0;; shift += 7) {
+    const int byte = file_.get();
+    if (byte < 0) return std::optional<Record>();  // cut off in a record: as a killed writer leaves it
+    if (shift > 56) return corrupt("its length is too large");
+    size |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+    if (byte < 0x80) break;
+  }
+  if (size > kMaxRecordBytes) return corrupt("its length is too large");
+  // In pieces: what is not in the file is not allocated.
+  constexpr std::uint64_t kPiece = 1 << 20;
+  while (record.payload.size() < size) {
+    const std::size_t at = record.payload.size();
+    const auto piece = static_cast<std::size_t>(std::min(kPiece, size - at));
+    record.payload.resize(at + piece);
+    file_.read(record.payload.data() + at, static_cast<std::streamsize>(piece));
+    if (!file_) return std::optional<Record>();
+  }
+  std::string sum(4, '\0');
+  file_.read(sum.data(), 4);
+  if (!file_) return std::optional<Record>();
+  if (ByteReader(sum).fixed(4) != checksum(record.kind, record.payload))
+    return corrupt("its checksum is wrong");
+  return std::optional<Record>(std::move(record));
+}
+
+Result<std::optional<LogEvent>> RunLogReader::next() {
+  auto record = read_record();
+  if (!record) return record.error();
+  if (!*record) return std::optional<LogEvent>();
+  ByteReader in((*record)->payload);
+  LogEvent event;
+  switch (static_cast<Kind>((*record)->kind)) {
+    case Kind::submit: {
+      Request request;
+      request.id = RequestId{in.number()};
+      code_request(Get{in}, request);
+      const SamplingParams& sampling = request.sampling;
+      if (sampling.best_of < sampling.n && !sampling.use_beam_search) in.fail();
+      event = std::move(request);
+      break;
+    }
+    case Kind::abort:
+      event = LoggedAbort{RequestId{in.number()}};
+      break;
+    case Kind::abort_sequence: {
+      const RequestId id{in.number()};
+      event = LoggedAbortSequence{id, in.int32_in(0, kMaxInt32)};
+      break;
+    }
+    case Kind::add_prefix: {
+      std::string name = in.text();
+      event = LoggedAddPrefix{std::move(name), get_tokens(in)};
+      break;
+    }
+    case Kind::drop_prefix:
+      event = LoggedDropPrefix{in.text()};
+      break;
+    case Kind::step: {
+      LoggedStep step = get_step(in, before_);
+      if (in.ok()) before_ = step;
+      event = std::move(step);
+      break;
+    }
+    case Kind::end:
+      event = LoggedEnd{};
+      break;
+    case Kind::header:
+    default:
+      return corrupt(concat("of the unknown kind ", static_cast<int>((*record)->kind)));
+  }
+  if (!in.ok()) return corrupt("impossible values");
+  if (!in.at_end()) return corrupt("more bytes than it needs");
+  return std::optional<LogEvent>(std::move(event));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,123 @@
+#pragma once
+// A run's log: what came to an engine, what it decided and how long that took, in order: enough to come to
+// the same decisions again without the model. Written by recorder.h, read by replay.h and log_workload.h. It
+// holds prompts and answers as token ids: whoever has the log can read them.
+//
+//     file     "PAGODARL", version (1 byte), records
+//     record   kind (1 byte), payload's length (varint), payload, checksum of kind and payload (4 bytes)
+//
+// The first record is the header, the last one `end`; a log without it belongs to a run that was killed.
+// Numbers are varints (LEB128; signed ones zigzag), doubles and floats their bits, little-endian. A sequence
+// that decodes as it did in the step before at the same place of the batch is two bytes and its token.
+// No byte read is trusted: counts are checked against what is left, values against what they can be.
+// Threads: none; each object has one user.
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/step_observer.h"
+#include "sim/parts_factory.h"
+
+namespace pagoda {
+
+struct RunHeader {
+  EngineModes modes;
+  EngineConfig engine;
+  std::int64_t num_blocks = 0, num_swap_blocks = 0;
+};
+
+struct LoggedSequence {
+  SequenceId id{};
+  std::int32_t num_computed_tokens = 0, count = 0;
+  bool sample = false, beam = false;
+  std::uint16_t table_digest = 0;
+  // What the model answered; log-probabilities only of beams, for which they decide.
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;
+
+  bool same_decision(const LoggedSequence& other) const {
+    return id == other.id && num_computed_tokens == other.num_computed_tokens && count == other.count &&
+           sample == other.sample && beam == other.beam && table_digest == other.table_digest;
+  }
+};
+
+struct LoggedStep {
+  TimeNs started = 0, finished = 0;  // since the start of the log
+  double swap_seconds = 0;
+  bool failed = false;  // the model runner did; the last step
+  std::int64_t num_swapped_out = 0, num_swapped_in = 0, num_copies = 0;
+  std::uint32_t copies_digest = 0;
+  std::vector<RequestId> preempted;
+  std::vector<LoggedSequence> sequences;
+};
+
+// The decisions of a batch, without answers and times.
+LoggedStep decisions_of(const ScheduledBatch& batch);
+LoggedStep logged_step(const StepReport& report);
+// Empty when they are the same; else one sentence with the first difference.
+std::string first_difference(const LoggedStep& recorded, const LoggedStep& now);
+
+struct LoggedAbort {
+  RequestId id{};
+};
+struct LoggedAbortSequence {
+  RequestId id{};
+  std::int32_t index = 0;
+};
+struct LoggedAddPrefix {
+  std::string name;
+  std::vector<TokenId> tokens;
+};
+struct LoggedDropPrefix {
+  std::string name;
+};
+struct LoggedEnd {};
+// A Request's arrival_time is since the start of the log, too.
+using LogEvent = std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
+                              LoggedStep, LoggedEnd>;
+
+class RunLogWriter {
+ public:
+  // invalid_argument: the file cannot be made.
+  static Result<std::unique_ptr<RunLogWriter>> create(const std::string& path, const RunHeader& header);
+  void write(const LogEvent& event);
+  // internal: some of it could not be written.
+  Status flush();
+
+ private:
+  RunLogWriter() = default;
+  void write_record(std::uint8_t kind, const std::string& payload);
+  std::ofstream file_;
+  LoggedStep before_;
+};
+
+class RunLogReader {
+ public:
+  // not_found, corrupt_data.
+  static Result<std::unique_ptr<RunLogReader>> open(const std::string& path);
+  const RunHeader& header() const { return header_; }
+  // Absent: the log stops without an `end`. corrupt_data: names the record and what is wrong with it.
+  Result<std::optional<LogEvent>> next();
+  std::int64_t num_records() const { return num_records_; }  // read so far
+
+ private:
+  RunLogReader() = default;
+  struct Record {
+    std::uint8_t kind = 0;
+    std::string payload;
+  };
+  Result<std::optional<Record>> read_record();
+  Status corrupt(const std::string& what) const;
+
+  std::ifstream file_;
+  std::string path_;
+  RunHeader header_;
+  LoggedStep before_;
+  std::int64_t num_records_ = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,155 @@
+#include "tensor/page_arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/strings.h"
+#include "tensor/system_limits.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;       // of address space; there are 2^47
+constexpr std::int64_t kCommitStep = std::int64_t{64} << 20;    // memory is looked at again after so much
+constexpr std::int64_t kMemoryMargin = std::int64_t{64} << 20;  // left to others
+constexpr int kAnywhere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+// Reserves so much that an aligned piece of `bytes` is inside.
+Status reserve(std::int64_t bytes, void*& base, std::size_t& size, std::byte*& aligned) {
+  size = static_cast<std::size_t>(bytes + kHugePage);
+  base = mmap(nullptr, size, PROT_NONE, kAnywhere, -1, 0);
+  if (base == MAP_FAILED) {
+    base = nullptr;
+    return resource_exhausted(
+        concat("cannot reserve ", bytes, " bytes of address space: ", std::strerror(errno)));
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  const auto align = static_cast<std::uintptr_t>(kHugePage);
+  aligned = static_cast<std::byte*>(base) + ((address + align - 1) / align * align - address);
+  return ok_status();
+}
+
+// Pages as large as the system gives them, filled with zeros. Falls back to plain allocation where the kernel
+// is older than 5.14.
+int commit(int file, std::byte* window, std::int64_t offset, std::int64_t bytes) {
+  for (;;) {
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(window + offset, static_cast<std::size_t>(bytes), MADV_POPULATE_WRITE) == 0) return 0;
+    if (errno != EINVAL && errno != EINTR && errno != EAGAIN) return errno;
+    if (errno != EINVAL) continue;
+#endif
+    if (fallocate(file, 0, offset, bytes) == 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+}
+
+}  // namespace
+
+Result<PageArena> PageArena::create(const PageArenaShape& shape) {
+  if (shape.page_bytes < kPageGranule || shape.page_bytes % kPageGranule != 0) {
+    return invalid_argument(
+        concat("a page of ", shape.page_bytes, " bytes is not a multiple of ", kPageGranule));
+  }
+  if (shape.num_tensors < 1 || shape.num_pages < 1 || shape.num_blocks < 1)
+    return invalid_argument("a page arena without tensors, pages or blocks");
+  const std::int64_t unit = shape.page_bytes * shape.num_tensors;
+  if (shape.page_bytes > kMaxBytes / shape.num_tensors || shape.num_blocks > kMaxBytes / unit ||
+      shape.num_pages > kMaxBytes / unit) {
+    return resource_exhausted(concat(shape.num_blocks, " virtual blocks of ", unit,
+                                     " bytes are more address space than there is: fewer slots or a shorter "
+                                     "context need less"));
+  }
+  PageArena arena;
+  arena.shape_ = shape;
+  PAGODA_RETURN_IF_ERROR(
+      reserve(unit * shape.num_blocks, arena.arena_base_, arena.arena_bytes_, arena.arena_));
+  PAGODA_RETURN_IF_ERROR(
+      reserve(unit * shape.num_pages, arena.window_base_, arena.window_bytes_, arena.window_));
+  arena.file_ = memfd_create("pagoda-kv", MFD_CLOEXEC);
+  if (arena.file_ < 0 || ftruncate(arena.file_, unit * shape.num_pages) != 0)
+    return resource_exhausted(concat("cannot make a file of pages: ", std::strerror(errno)));
+  const auto window_bytes = static_cast<std::size_t>(unit * shape.num_pages);
+  if (mmap(arena.window_, window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, arena.file_, 0) ==
+      MAP_FAILED) {
+    return resource_exhausted(concat("cannot map the file of pages: ", std::strerror(errno)));
+  }
+  madvise(arena.window_, window_bytes, MADV_HUGEPAGE);
+  madvise(arena.window_, window_bytes, MADV_DONTDUMP);
+  return arena;
+}
+
+PageArena::~PageArena() {
+  if (arena_base_ != nullptr) munmap(arena_base_, arena_bytes_);
+  if (window_base_ != nullptr) munmap(window_base_, window_bytes_);
+  if (file_ >= 0) close(file_);
+}
+
+void PageArena::swap(PageArena& other) noexcept {
+  std::swap(shape_, other.shape_);
+  std::swap(file_, other.file_);
+  std::swap(arena_base_, other.arena_base_);
+  std::swap(window_base_, other.window_base_);
+  std::swap(arena_bytes_, other.arena_bytes_);
+  std::swap(window_bytes_, other.window_bytes_);
+  std::swap(arena_, other.arena_);
+  std::swap(window_, other.window_);
+}
+
+Status PageArena::create_pages(std::int64_t first, std::int64_t count) {
+  CHECK(first >= 0 && count >= 0 && first + count <= shape_.num_pages);
+  const auto refuse = [&](std::int64_t bytes, const char* why) {
+    return resource_exhausted(concat("no memory to commit for ", bytes, " bytes of KV pages: ", why));
+  };
+  const std::int64_t all = count * shape_.page_bytes * shape_.num_tensors;
+  for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
+    const std::int64_t begin = (tensor * shape_.num_pages + first) * shape_.page_bytes;
+    const std::int64_t end = begin + count * shape_.page_bytes;
+    for (std::int64_t at = begin; at < end; at += kCommitStep) {
+      // At first for all of it, so that what cannot be finished is not begun.
+      const bool start = tensor == 0 && at == begin;
+      const std::int64_t bytes = std::min(kCommitStep, end - at);
+      if (start || bytes == kCommitStep) {
+        const std::int64_t available = available_memory_bytes();
+        if (available < (start ? all : bytes) + kMemoryMargin)
+          return refuse(all, concat(available, " bytes are available").c_str());
+      }
+      if (const int error = commit(file_, window_, at, bytes); error != 0)
+        return refuse(all, std::strerror(error));
+    }
+  }
+  return ok_status();
+}
+
+Status PageArena::map(std::int64_t block, std::int64_t page, std::int64_t count) {
+  CHECK(block >= 0 && count > 0 && block + count <= shape_.num_blocks);
+  CHECK(page >= 0 && page + count <= shape_.num_pages);
+  const auto bytes = static_cast<std::size_t>(count * shape_.page_bytes);
+  for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
+    std::byte* const address = arena_ + tensor * tensor_stride() + block * shape_.page_bytes;
+    const std::int64_t offset = (tensor * shape_.num_pages + page) * shape_.page_bytes;
+    // Populated, for a page fault later would cost the step more than this call.
+    if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file_, offset) ==
+        MAP_FAILED)
+      return resource_exhausted(concat("cannot map ", bytes, " bytes of KV pages: ", std::strerror(errno)));
+  }
+  return ok_status();
+}
+
+Status PageArena::unmap(std::int64_t block, std::int64_t count) {
+  CHECK(block >= 0 && count > 0 && block + count <= shape_.num_blocks);
+  const auto bytes = static_cast<std::size_t>(count * shape_.page_bytes);
+  for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
+    std::byte* const address = arena_ + tensor * tensor_stride() + block * shape_.page_bytes;
+    if (mmap(address, bytes, PROT_NONE, kAnywhere | MAP_FIXED, -1, 0) == MAP_FAILED)
+      return resource_exhausted(concat("cannot unmap ", bytes, " bytes: ", std::strerror(errno)));
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,69 @@
+#pragma once
+// PageArena: reserved address space, and physical pages that can be shown anywhere in it, several times too.
+// It knows blocks and pages by number, not whose they are. The CPU's form of CUDA's virtual memory
+// management:
+//
+//     reserve  mmap(PROT_NONE)          create  ranges of one memfd, committed here and checked
+//     map      mmap(MAP_FIXED | MAP_SHARED) of a page's range        unmap  mmap(MAP_FIXED, PROT_NONE)
+//
+// Virtual block b of tensor t lies at data() + t * tensor_stride() + b * page_bytes. A page stands for its
+// piece in every tensor, so mapping is num_tensors calls for a run of adjacent blocks on adjacent pages.
+// A window onto all pages serves copies: page(p, t) is the same bytes as whatever block shows p.
+// Limits are errors, never signals: address space, mappings (vm.max_map_count), memory to commit.
+// Source: vAttention (arXiv 2405.04437) §5, with memfd for cuMemCreate.
+// Threads: map() and unmap() by one thread at a time, while others use blocks that are not concerned.
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+inline constexpr std::int64_t kPageGranule = 4096;  // page_bytes is a multiple
+
+struct PageArenaShape {
+  std::int64_t page_bytes = 0;  // of one block or page in one tensor
+  std::int32_t num_tensors = 1;
+  std::int64_t num_pages = 0;
+  std::int64_t num_blocks = 0;  // virtual
+};
+
+class PageArena {
+ public:
+  PageArena() = default;
+  // invalid_argument: the shape. resource_exhausted: the system refuses the address space.
+  static Result<PageArena> create(const PageArenaShape& shape);
+  ~PageArena();
+  PageArena(PageArena&& other) noexcept { swap(other); }
+  PageArena& operator=(PageArena&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  // Commits pages [first, first + count): from then on they are this process's. resource_exhausted, with none
+  // of them used, when the memory is not there.
+  Status create_pages(std::int64_t first, std::int64_t count);
+
+  Status map(std::int64_t block, std::int64_t page, std::int64_t count);  // replaces what was shown
+  Status unmap(std::int64_t block, std::int64_t count);
+
+  std::byte* data() const { return arena_; }
+  std::byte* page(std::int64_t page, std::int32_t tensor) const {
+    return window_ + (tensor * shape_.num_pages + page) * shape_.page_bytes;
+  }
+  std::int64_t tensor_stride() const { return shape_.num_blocks * shape_.page_bytes; }
+  const PageArenaShape& shape() const { return shape_; }
+  std::int64_t bytes() const { return shape_.num_pages * shape_.num_tensors * shape_.page_bytes; }
+
+ private:
+  void swap(PageArena& other) noexcept;
+
+  PageArenaShape shape_;
+  int file_ = -1;
+  void *arena_base_ = nullptr, *window_base_ = nullptr;  // as mapped; the pointers below are aligned
+  std::size_t arena_bytes_ = 0, window_bytes_ = 0;
+  std::byte *arena_ = nullptr, *window_ = nullptr;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,91 @@
+#include "tensor/page_arena.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "tensor/system_limits.h"
+
+namespace pagoda {
+namespace {
+
+std::byte* block(const PageArena& arena, std::int64_t index, std::int32_t tensor = 0) {
+  return arena.data() + tensor * arena.tensor_stride() + index * arena.shape().page_bytes;
+}
+
+TEST(PageArena, APageIsSeenWhereverItIsShown) {
+  auto arena = PageArena::create({.page_bytes = 8192, .num_tensors = 2, .num_pages = 4, .num_blocks = 100});
+  ASSERT_TRUE(arena.has_value()) << arena.error().message();
+  ASSERT_TRUE(arena->create_pages(0, 4).ok());
+  ASSERT_TRUE(arena->map(10, 1, 3).ok());
+  ASSERT_TRUE(arena->map(50, 2, 1).ok());
+  for (const std::int32_t tensor : {0, 1}) {
+    std::memset(block(*arena, 11, tensor), 7 + tensor, 8192);
+    EXPECT_EQ(block(*arena, 50, tensor)[8191], std::byte(7 + tensor)) << "shared";
+    EXPECT_EQ(arena->page(2, tensor)[0], std::byte(7 + tensor)) << "through the window";
+    EXPECT_EQ(block(*arena, 10, tensor)[8191], std::byte(0));
+  }
+  ASSERT_TRUE(arena->map(50, 3, 1).ok()) << "replaced";
+  EXPECT_EQ(block(*arena, 50)[0], std::byte(0));
+  ASSERT_TRUE(arena->unmap(0, 100).ok());
+  EXPECT_EQ(arena->page(2, 1)[5], std::byte(8)) << "the page keeps its content";
+  PageArena moved = *std::move(arena);
+  EXPECT_EQ(moved.page(2, 1)[5], std::byte(8));
+}
+
+TEST(PageArena, RefusesWhatCannotBe) {
+  const auto error = [](PageArenaShape shape) { return PageArena::create(shape).error().message(); };
+  EXPECT_NE(error({.page_bytes = 5000, .num_pages = 1, .num_blocks = 1}).find("multiple of 4096"),
+            std::string::npos);
+  EXPECT_NE(
+      error({.page_bytes = 4096, .num_pages = 1, .num_blocks = std::int64_t{1} << 40}).find("address space"),
+      std::string::npos);
+  EXPECT_FALSE(PageArena::create({.page_bytes = 4096, .num_pages = 0, .num_blocks = 1}).has_value());
+}
+
+TEST(PageArena, MemoryThatIsNotThereIsRefusedBeforeAnyIsTaken) {
+  const std::int64_t pages = available_memory_bytes() / (2 << 20) + 1000;
+  auto arena = PageArena::create({.page_bytes = 2 << 20, .num_pages = pages, .num_blocks = 4});
+  ASSERT_TRUE(arena.has_value()) << arena.error().message();
+  const std::int64_t before = available_memory_bytes();
+  const Status status = arena->create_pages(0, pages);
+  EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
+  EXPECT_NE(status.message().find("no memory to commit"), std::string::npos) << status.message();
+  EXPECT_GT(available_memory_bytes(), before / 2);
+  EXPECT_TRUE(arena->create_pages(0, 2).ok());
+}
+
+// What the manager counts on: adjacent blocks on adjacent pages are one mapping, others one each.
+TEST(PageArena, AdjacentPagesAreOneMapping) {
+  auto arena = PageArena::create({.page_bytes = 4096, .num_pages = 64, .num_blocks = 64});
+  ASSERT_TRUE(arena.has_value());
+  ASSERT_TRUE(arena->create_pages(0, 64).ok());
+  const auto regions = [&] {
+    std::ifstream maps("/proc/self/maps");
+    const auto first = reinterpret_cast<std::uintptr_t>(arena->data());
+    int count = 0;
+    for (std::string line; std::getline(maps, line);) {
+      const std::uintptr_t at = std::stoull(line, nullptr, 16);
+      count += at >= first && at < first + 64 * 4096 ? 1 : 0;
+    }
+    return count;
+  };
+  for (std::int64_t i = 0; i < 8; ++i) ASSERT_TRUE(arena->map(8 + i, i, 1).ok());
+  EXPECT_LE(regions(), 2) << "one, and the rest of the reservation, which began before";
+  for (std::int64_t i = 0; i < 8; ++i) ASSERT_TRUE(arena->map(8 + i, 2 * i, 1).ok());
+  EXPECT_LE(regions(), 9);
+  EXPECT_GE(regions(), 8);
+  ASSERT_TRUE(arena->unmap(8, 8).ok());
+  EXPECT_LE(regions(), 1);
+}
+
+TEST(SystemLimits, AreRead) {
+  EXPECT_GT(available_memory_bytes(), 1 << 20);
+  EXPECT_GT(available_mappings(), 100);
+}
+
+}  // namespace
+}  // namespace pagoda

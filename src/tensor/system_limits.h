@@ -1,0 +1,13 @@
+#pragma once
+// What the system still allows this process: memory to commit, and mappings. Read anew at each call.
+#include <cstdint>
+
+namespace pagoda {
+
+// Bytes that can be taken without swapping: MemAvailable, less where a cgroup limit is lower.
+std::int64_t available_memory_bytes();
+
+// vm.max_map_count, less the mappings that exist; a very large number where the system does not tell.
+std::int64_t available_mappings();
+
+}  // namespace pagoda

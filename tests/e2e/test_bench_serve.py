@@ -1,0 +1,94 @@
+"""`pagoda bench serve` against the real server: the JSON has vLLM's fields, and they agree with each other."""
+import json
+import subprocess
+
+import pytest
+
+from conftest import binary
+
+VLLM_FIELDS = {
+    "date", "endpoint_type", "backend", "label", "model_id", "tokenizer_id", "num_prompts", "request_rate",
+    "burstiness", "max_concurrency", "duration", "completed", "failed", "total_input_tokens",
+    "total_output_tokens", "request_throughput", "request_goodput", "output_throughput",
+    "total_token_throughput", "max_output_tokens_per_s", "max_concurrent_requests",
+} | {f"{statistic}_{metric}_ms" for statistic in ("mean", "median", "std", "p99") for metric in ("ttft", "tpot", "itl")}
+DETAILS = {"input_lens", "output_lens", "ttfts", "itls", "generated_texts", "errors"}
+
+
+def bench(server, tmp_path, *flags, code=0):
+    done = subprocess.run([binary(), "bench", "serve", "--base-url", server.url, "--disable-tqdm", "--save-result",
+                           "--result-dir", str(tmp_path), "--result-filename", "r.json", *flags],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done, json.loads((tmp_path / "r.json").read_text())
+
+
+def test_random_prompts(small_server, tmp_path):
+    done, result = bench(small_server, tmp_path, "--num-prompts", "12", "--random-input-len", "20",
+                         "--random-output-len", "8", "--max-concurrency", "4", "--save-detailed",
+                         "--goodput", "ttft:60000", "tpot:0", "--metadata", "run=e2e", "--percentile-metrics",
+                         "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,99")
+    assert VLLM_FIELDS | DETAILS <= set(result)
+    assert result["model_id"] == "small" and result["run"] == "e2e"
+    assert (result["completed"], result["failed"], result["num_prompts"]) == (12, 0, 12)
+    assert result["total_input_tokens"] == 12 * 20
+    assert result["total_output_tokens"] == 12 * 8
+    assert result["max_concurrency"] == 4 and result["request_rate"] == "inf"
+    assert result["output_lens"] == [8] * 12 and result["errors"] == [""] * 12
+    assert all(len(gaps) <= 7 for gaps in result["itls"])
+    assert result["request_goodput"] == 0  # no token takes no time
+    assert result["output_throughput"] == pytest.approx(96 / result["duration"])
+    for metric in ("ttft", "tpot", "itl", "e2el"):
+        assert result[f"p50_{metric}_ms"] == result[f"median_{metric}_ms"]
+        assert 0 <= result[f"p50_{metric}_ms"] <= result[f"p99_{metric}_ms"] <= result[f"max_{metric}_ms"]
+    assert result["mean_ttft_ms"] == pytest.approx(sum(result["ttfts"]) / 12 * 1000)
+    assert result["mean_normalized_latency_ms"] == pytest.approx(result["mean_e2el_ms"] / 8)
+    lines = done.stdout.splitlines()
+    table = lines[lines.index("=" * 12 + " Serving Benchmark Result " + "=" * 12):]
+    assert table[1].split() == ["Successful", "requests:", "12"]
+    assert table[-1] == "=" * 50
+    for label in ("Benchmark duration (s):", "Mean TTFT (ms):", "Median TPOT (ms):", "P99 ITL (ms):", "P90 E2EL (ms):"):
+        assert any(line.startswith(label) for line in table), label
+
+
+def test_open_loop_of_a_workload(small_server, tmp_path):
+    _, result = bench(small_server, tmp_path, "--workload", "alpaca:requests=10,rate=50,seed=3,max_len=60")
+    assert result["completed"] == 10 and result["request_rate"] == 50
+    assert not DETAILS & set(result)
+
+
+def test_chat(server, tmp_path):
+    _, chat = bench(server, tmp_path, "--backend", "openai-chat", "--num-prompts", "3", "--input-len", "10",
+                    "--output-len", "5", "--temperature", "0.5", "--request-rate", "20")
+    assert (chat["completed"], chat["total_output_tokens"]) == (3, 15)
+
+
+def test_a_text_data_set(small_server, tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps({"prompt_tokens": 9, "output_tokens": 4 + i, "arrival_s": i / 100,
+                                         "prompt": f"Once upon a time there were {i}"}) + "\n" for i in range(5)))
+    _, result = bench(small_server, tmp_path, "--dataset-name", "trace", "--dataset-path", str(trace))
+    assert result["completed"] == 5
+    assert result["total_output_tokens"] == sum(range(4, 9))
+
+
+def test_failures_are_counted_with_their_reason(small_server, tmp_path):
+    done, result = bench(small_server, tmp_path, "--num-prompts", "2", "--random-input-len", "100000",
+                         "--save-detailed", code=2)
+    assert (result["completed"], result["failed"]) == (0, 2)
+    assert all(error.startswith("HTTP 400: ") for error in result["errors"])
+    assert "2 failed: HTTP 400" in done.stderr
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--goodput", "speed:3"], "--goodput"),
+    (["--workload", "sharegpt:speed=3"], "unknown key 'speed'"),
+    (["--request-rate", "0"], "--request-rate"),
+    (["--dataset-name", "sharegpt"], "needs --dataset-path"),
+    (["--base-url", "https://localhost"], "https is not supported"),
+])
+def test_wrong_flags_are_told_before_any_load(flags, message):
+    done = subprocess.run([binary(), "bench", "serve", "--port", "1", *flags], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert message in done.stderr and done.stderr.count("\n") == 1
