@@ -146,6 +146,12 @@ Result<std::unique_ptr<Workload>> open_plan(const Plan& plan) {
       std::make_unique<WithOutputTokens>(std::move(*workload), plan.output_tokens));
 }
 
+Result<std::optional<WorkloadRequest>> first_request(const Plan& plan) {
+  auto workload = open_plan(plan);
+  if (!workload) return workload.error();
+  return (*workload)->next();
+}
+
 // The same request so many times, at once.
 class Repeated final : public Workload {
  public:
@@ -348,13 +354,15 @@ Status run_bench_serve(const BenchServeArgs& args) {
   }
   auto plan = make_plan(args, std::move(count_tokens));
   if (!plan) return plan.error();
+  // The first request says of what kind the data set is, and warms up.
+  auto first = first_request(*plan);
+  if (!first && first.error().reason() == kNoArrivalTimes && args.workload.empty()) {
+    plan->spec.rate = std::numeric_limits<double>::infinity();  // as vLLM: all at once
+    first = first_request(*plan);
+  }
+  if (!first) return first.error();
   auto workload = open_plan(*plan);
   if (!workload) return workload.error();
-  // The first request says of what kind the data set is, and warms up.
-  auto peeked = open_plan(*plan);
-  if (!peeked) return peeked.error();
-  auto first = (*peeked)->next();
-  if (!first) return first.error();
   if (!*first) return invalid_argument("the data set has no requests");
   auto members = extra_members(args);
   if (!members) return members.error();

@@ -151,8 +151,9 @@ class TraceWorkload final : public Workload {
       if (arrivals_)
         given.arrival_s = arrivals_->next();
       else if (std::isnan(given.arrival_s))
-        return invalid_argument(
-            concat(spec_.trace_file, ": arrival_s: the trace has no times; give a rate (rate=2, rate=inf)"));
+        return invalid_argument(concat(spec_.trace_file, ": arrival_s: the trace has no times; give a rate ",
+                                       "(rate=2, rate=inf)"))
+            .with_reason(kNoArrivalTimes);
       else
         given.arrival_s *= spec_.time_scale;
       if (spec_.duration_s && given.arrival_s > *spec_.duration_s) return std::optional<WorkloadRequest>();

@@ -65,6 +65,9 @@ struct WorkloadSpec {
 // invalid_argument: names the key and what it must be.
 Result<WorkloadSpec> parse_workload_spec(std::string_view text);
 
+// Status::reason() of a trace without times that was given no rate either.
+inline constexpr const char* kNoArrivalTimes = "no_arrival_times";
+
 // The workload of a spec. invalid_argument: values that do not go together. `trace` gives what a trace needs
 // beyond the spec: its counter of tokens, its limits; form, rounds and history are the spec's.
 Result<std::unique_ptr<Workload>> open_workload(const WorkloadSpec& spec, const TraceOptions& trace = {});

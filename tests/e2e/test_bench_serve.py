@@ -72,6 +72,13 @@ def test_a_text_data_set(small_server, tmp_path):
     assert result["total_output_tokens"] == sum(range(4, 9))
 
 
+def test_a_trace_without_times_comes_all_at_once(small_server, tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text('{"prompt_tokens":9,"output_tokens":4,"arrival_s":null}\n' * 3)
+    _, result = bench(small_server, tmp_path, "--dataset-name", "trace", "--dataset-path", str(trace))
+    assert (result["completed"], result["total_input_tokens"], result["request_rate"]) == (3, 27, "inf")
+
+
 def test_failures_are_counted_with_their_reason(small_server, tmp_path):
     done, result = bench(small_server, tmp_path, "--num-prompts", "2", "--random-input-len", "100000",
                          "--save-detailed", code=2)
