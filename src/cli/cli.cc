@@ -143,6 +143,7 @@ void declare_perplexity(CLI::App& command, PerplexityArgs& args) {
 void declare_simulate(CLI::App& command, SimulateArgs& args) {
   flags::text(command, "--cost-model", args.cost_model, "NAME|FILE",
               "what steps cost: GPU/MODEL/tpN such as a100-40gb/opt-13b/tp1, or a JSON file");
+  command.add_flag("--print-cost-model", args.print_cost_model, "the cost model as JSON, and nothing else");
   flags::text(command, "--replay", args.replay, "FILE",
               "instead: a log of serve --record, which must come to the same decisions");
   flags::text(command, "--workload", args.workload, "SPEC",
@@ -159,6 +160,8 @@ void declare_simulate(CLI::App& command, SimulateArgs& args) {
   const auto store_seed = [&args](std::int64_t seed) { args.fault_seed = static_cast<std::uint64_t>(seed); };
   flags::integer(command, "--fault-seed", 0, std::numeric_limits<std::int64_t>::max(), store_seed,
                  "clients leave, steps stall, arrivals come in bursts; invariants are checked at every step");
+  flags::int32(command, "--fault-runs", args.fault_runs, 0,
+               "instead: so many small engines of every mode, drawn from --fault-seed on");
 }
 
 // A subcommand without an engine: its own flags only.

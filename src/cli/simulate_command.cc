@@ -9,6 +9,7 @@
 #include "cli/progress_bar.h"
 #include "cli/simulation_setup.h"
 #include "load/workload_spec.h"
+#include "sim/fault_run.h"
 #include "sim/replay.h"
 #include "sim/summary_text.h"
 
@@ -81,14 +82,36 @@ Status run_replay(const SimulateArgs& args) {
   return ok_status();
 }
 
+Status run_faults(const SimulateArgs& args) {
+  const std::uint64_t first = args.fault_seed.value_or(1);
+  ProgressBar bar("fault runs", args.fault_runs, "seeds");
+  std::int64_t arrived = 0, steps = 0;
+  for (std::int32_t i = 0; i < args.fault_runs; ++i) {
+    auto run = run_fault_seed(first + static_cast<std::uint64_t>(i), parts_factory(args.engine));
+    if (!run) return run.error();
+    if (args.fault_runs == 1)
+      std::printf("%s\n%s", run->description.c_str(), summary_table(run->summary).c_str());
+    arrived += run->summary.arrived;
+    steps += run->summary.num_steps;
+    bar.update(i + 1);
+  }
+  std::printf("fault seeds %llu to %llu: %lld requests each ended once, %lld steps, every invariant held\n",
+              static_cast<unsigned long long>(first),
+              static_cast<unsigned long long>(first + static_cast<std::uint64_t>(args.fault_runs) - 1),
+              static_cast<long long>(arrived), static_cast<long long>(steps));
+  return ok_status();
+}
+
 }  // namespace
 
 Status run_simulate(const SimulateArgs& args) {
+  if (args.fault_runs > 0) return run_faults(args);
   if (!args.replay.empty()) return run_replay(args);
   if (args.cost_model.empty())
     return invalid_argument("give a --cost-model: a name such as a100-40gb/opt-13b/tp1, or a file");
   auto cost = load_cost_model(args.cost_model);
   if (!cost) return cost.error();
+  if (args.print_cost_model) return write_file("-", cost_model_json(*cost));
   auto options = simulation_options(args.engine, *cost);
   if (!options) return options.error();
   options->replicas = args.replicas;

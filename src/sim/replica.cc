@@ -100,6 +100,25 @@ void Replica::abort(RequestId id, TimeNs time) {
   core_->abort(id);
 }
 
+void Replica::abort_sequence(RequestId id, std::int32_t index, TimeNs time) {
+  if (core_->idle()) return;
+  move_clock_to(time);
+  core_->abort_sequence(id, index);
+}
+
+void Replica::pin_or_drop_prefix(std::int32_t num_tokens) {
+  class NullSink final : public OutputSink {
+    void on_output(RequestOutput) override {}
+  };
+  const std::string name = "fault";
+  if (std::exchange(prefix_asked_for_, !prefix_asked_for_)) {
+    (void)core_->drop_prefix(name);  // which may never have been pinned
+    return;
+  }
+  std::vector<TokenId> tokens(static_cast<std::size_t>(num_tokens), 1);
+  (void)core_->add_prefix(name, std::move(tokens), std::make_shared<NullSink>());
+}
+
 void Replica::step() {
   if (options_.faults) {
     const SimulatedFaults& faults = *options_.faults;

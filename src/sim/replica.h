@@ -27,6 +27,9 @@ class Replica final : public StepObserver {
   // `count_as`: what the outcome shall say; its times and tokens are filled in.
   void submit(Request request, TimeNs time, SimulatedOutcome count_as);
   void abort(RequestId id, TimeNs time);
+  void abort_sequence(RequestId id, std::int32_t index, TimeNs time);
+  // Pins a prefix of made-up tokens, or drops the one that is pinned.
+  void pin_or_drop_prefix(std::int32_t num_tokens);
   // Runs a step; afterwards the clock stands at its end.
   void step();
   const Timeline& timeline() const { return timeline_; }
@@ -50,6 +53,7 @@ class Replica final : public StepObserver {
   SimulatedModelRunner* runner_ = nullptr;  // the core's
   std::unique_ptr<EngineCore> core_;
   std::uint64_t fault_draws_ = 0;
+  bool prefix_asked_for_ = false;
 
   // What is counted.
   SimulationSummary sums_;

@@ -24,6 +24,7 @@ struct Departure {
   TimeNs time = 0;
   RequestId id{};
   std::size_t replica = 0;
+  std::int32_t index = -1;  // of the one answer that is ended; -1: the whole request
   bool operator>(const Departure& other) const {
     return time != other.time ? time > other.time : id > other.id;
   }
@@ -90,7 +91,10 @@ class Run {
       const Departure departure = departures_.top();
       departures_.pop();
       run_until(*replicas_[departure.replica], departure.time);
-      replicas_[departure.replica]->abort(departure.id, departure.time);
+      if (departure.index < 0)
+        replicas_[departure.replica]->abort(departure.id, departure.time);
+      else
+        replicas_[departure.replica]->abort_sequence(departure.id, departure.index, departure.time);
     }
     for (const auto& replica : replicas_) run_until(*replica, time);
   }
@@ -125,10 +129,15 @@ class Run {
     const auto draw = [&](std::uint64_t stream) {
       return random_uniform(options_.faults->seed, stream, static_cast<std::uint64_t>(id));
     };
-    if (draw(1) >= options_.faults->drop_share) return;
     // From at once to long after it would have been served.
     const double patience = draw(2) * 2 * (0.01 + 0.05 * arrival.output_tokens);
-    departures_.push({time + static_cast<TimeNs>(patience * 1e9), id, replica});
+    const TimeNs at = time + static_cast<TimeNs>(patience * 1e9);
+    if (draw(1) < options_.faults->drop_share) departures_.push({at, id, replica});
+    const auto index = static_cast<std::int32_t>(draw(3) * std::max(1, arrival.n));
+    if (draw(4) < options_.faults->stop_share) departures_.push({at, id, replica, index});
+    if (draw(5) < options_.faults->pin_share)
+      replicas_[replica]->pin_or_drop_prefix(
+          1 + static_cast<std::int32_t>(draw(6) * 3 * options_.engine.block_size));
   }
 
   const SimulationOptions& options_;

@@ -32,6 +32,8 @@ struct SimulatedFaults {
   double max_stall_s = 1;
   double burst_s = 0;        // arrivals are held back to multiples of this
   double failure_share = 0;  // of steps in which the device is lost; the engine ends
+  double stop_share = 0;     // of requests one answer of which is ended early
+  double pin_share = 0;  // of arrivals at which a prefix is pinned, or the pinned one dropped: less memory
 };
 
 struct SimulationOptions {

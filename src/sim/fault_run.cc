@@ -1,0 +1,210 @@
+#include "sim/fault_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <set>
+
+#include "base/random.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+std::atomic<std::uint64_t> running_seed{0};
+
+// Says which seed it was; only calls what a signal handler may.
+void on_abort_signal(int) {
+  char buffer[64] = "fault seed ";
+  std::size_t length = 11;
+  char digits[24];
+  std::size_t count = 0;
+  std::uint64_t seed = running_seed.load();
+  do digits[count++] = static_cast<char>('0' + seed % 10);
+  while ((seed /= 10) > 0);
+  while (count > 0) buffer[length++] = digits[--count];
+  buffer[length++] = '\n';
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, buffer, length);
+}
+
+class SeedNote {
+ public:
+  explicit SeedNote(std::uint64_t seed) {
+    running_seed.store(seed);
+    before_ = std::signal(SIGABRT, on_abort_signal);
+  }
+  ~SeedNote() { std::signal(SIGABRT, before_); }
+  SeedNote(const SeedNote&) = delete;
+  SeedNote& operator=(const SeedNote&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+// The n-th draw of a seed.
+class Draw {
+ public:
+  Draw(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
+  std::int32_t between(std::int32_t low, std::int32_t high) {
+    const auto span = static_cast<std::uint64_t>(high - low) + 1;
+    return low + static_cast<std::int32_t>(random_bits(seed_, stream_, ++count_) % span);
+  }
+  bool one_in(std::int32_t n) { return between(1, n) == 1; }
+  double share(double most) { return one_in(2) ? 0 : most * random_uniform(seed_, stream_, ++count_); }
+  template <class T>
+  T among(std::initializer_list<T> values) {
+    return *(values.begin() + between(0, static_cast<std::int32_t>(values.size()) - 1));
+  }
+
+ private:
+  std::uint64_t seed_, stream_, count_ = 0;
+};
+
+class VectorWorkload final : public Workload {
+ public:
+  explicit VectorWorkload(std::vector<WorkloadRequest> requests) : requests_(std::move(requests)) {}
+  Result<std::optional<WorkloadRequest>> next() override {
+    if (next_ == requests_.size()) return std::optional<WorkloadRequest>();
+    return std::optional<WorkloadRequest>(requests_[next_++]);
+  }
+
+ private:
+  std::vector<WorkloadRequest> requests_;
+  std::size_t next_ = 0;
+};
+
+CostModel small_cost_model() {
+  CostModel out;
+  out.name = "faults";
+  out.num_layers = 2;
+  out.hidden_size = 64;
+  out.vocab_size = 64;
+  out.max_model_len = 4096;
+  out.parameters = 1e6;
+  out.attention_width = 64;
+  out.kv_bytes_per_token = 1024;
+  out.kv_cache_bytes = 1 << 20;
+  out.memory_bytes_per_s = out.attention_bytes_per_s = 1e9;
+  out.flops_per_s = out.attention_flops_per_s = 1e10;
+  out.link_bytes_per_s = out.swap_bytes_per_s = 1e9;
+  out.step_overhead_s = 0.005;
+  return out;
+}
+
+}  // namespace
+
+SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_parts) {
+  Draw draw(seed, 1);
+  SimulationOptions out;
+  out.cost = small_cost_model();
+  out.make_parts = make_parts;
+  out.seed = seed;
+  out.check_invariants = true;
+  out.modes.scheduler = draw.among<std::string>({"vllm", "vllm", "vllm", "orca", "fastertransformer"});
+  const bool baseline = out.modes.scheduler != "vllm";
+  if (baseline) out.modes.reserve = draw.among<std::string>({"oracle", "pow2", "max"});
+  EngineConfig& engine = out.engine;
+  engine.block_size = draw.among({1, 2, 4, 7, 16});
+  engine.max_model_len = draw.between(2, 96);
+  engine.max_num_seqs = draw.among({1, 2, 5, 16});
+  engine.enable_chunked_prefill = draw.one_in(2);
+  engine.max_num_batched_tokens =
+      engine.enable_chunked_prefill ? draw.among({1, 3, 16, 64}) : engine.max_model_len;
+  engine.enable_prefix_caching = !baseline && draw.one_in(2);
+  engine.vocab_size = out.cost.vocab_size;
+  engine.seed = seed;
+  engine.log_stats = false;
+  engine.max_waiting = draw.among({1, 4, 1000});
+  // From just one longest sequence to a few of them.
+  const std::int32_t longest = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
+  out.num_blocks = std::max(2, longest + draw.between(0, 3 * longest));
+  if (!baseline) {
+    if (draw.one_in(3)) engine.scheduling_policy = SchedulingPolicy::priority;
+    out.num_swap_blocks = draw.among<std::int64_t>({0, 1, out.num_blocks / 2, out.num_blocks});
+    if (out.num_swap_blocks > 0) {
+      engine.preemption_mode =
+          draw.among({PreemptionMode::automatic, PreemptionMode::swap, PreemptionMode::recompute});
+    } else {
+      engine.preemption_mode = draw.among({PreemptionMode::automatic, PreemptionMode::recompute});
+    }
+    engine.preemption_costs = {draw.share(0.1), draw.share(0.01)};
+  } else {
+    // The largest power of two must hold a region.
+    std::int64_t region = 1;
+    while (region < longest) region *= 2;
+    out.num_blocks = std::max(out.num_blocks, region);
+  }
+  if (draw.one_in(6)) out.replicas = draw.between(2, 3);
+  out.router = draw.among({RouterKind::round_robin, RouterKind::least_loaded, RouterKind::prefix_aware});
+  out.faults = SimulatedFaults{.seed = seed,
+                               .drop_share = draw.share(0.6),
+                               .stall_share = draw.share(0.1),
+                               .max_stall_s = 1,
+                               .burst_s = draw.one_in(3) ? 0.5 : 0,
+                               .failure_share = draw.one_in(8) ? 0.02 : 0,
+                               .stop_share = draw.share(0.5),
+                               .pin_share = baseline ? 0 : draw.share(0.4)};
+  return out;
+}
+
+std::vector<WorkloadRequest> fault_workload(std::uint64_t seed, const SimulationOptions& options) {
+  Draw draw(seed, 2);
+  std::vector<WorkloadRequest> out(static_cast<std::size_t>(draw.between(3, 30)));
+  const double gap = draw.among({0.0, 0.005, 0.05, 0.2});
+  double at = 0;
+  const std::int32_t longest = options.engine.max_model_len;
+  for (WorkloadRequest& request : out) {
+    at += gap * random_uniform(seed, 3, static_cast<std::uint64_t>(&request - out.data()));
+    request.arrival_s = at;
+    request.prompt_tokens = draw.between(1, longest + (draw.one_in(20) ? 5 : 0));  // some too long
+    request.output_tokens = draw.between(1, longest);
+    if (draw.one_in(3)) {
+      request.shared_prefix_tokens = draw.between(1, request.prompt_tokens);
+      request.shared_prefix_id = static_cast<std::uint64_t>(draw.between(0, 1));
+    }
+    switch (draw.between(0, 5)) {
+      case 0:
+        request.n = draw.between(2, 4);
+        break;
+      case 1:
+        request.n = draw.between(1, 2);
+        request.best_of = request.n + draw.between(1, 2);
+        break;
+      case 2:
+        request.beam_width = draw.between(1, 4);
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+Result<FaultRun> run_fault_seed(std::uint64_t seed, const PartsFactory& make_parts) {
+  const SeedNote note(seed);
+  const SimulationOptions options = fault_options(seed, make_parts);
+  VectorWorkload workload(fault_workload(seed, options));
+  std::set<std::uint64_t> ended;
+  std::string wrong;
+  SimulationCallbacks callbacks;
+  callbacks.on_outcome = [&](const SimulatedOutcome& outcome) {
+    if (!ended.insert(outcome.number).second) wrong = concat("request ", outcome.number, " ended twice");
+  };
+  auto summary = simulate(options, workload, callbacks);
+  if (!summary) return summary.error().annotate(concat("fault seed ", seed));
+  FaultRun out;
+  out.description = concat(options.modes.scheduler, ' ', options.modes.reserve, ", ", options.num_blocks,
+                           " + ", options.num_swap_blocks, " blocks of ", options.engine.block_size);
+  if (std::ssize(ended) != summary->arrived) wrong = "an arrival had no end";
+  if (summary->unfinished != 0) wrong = "requests are left";
+  if (summary->arrived !=
+      summary->completed + summary->aborted + summary->refused + summary->failed + summary->unfinished)
+    wrong = "the counts do not add up";
+  if (!wrong.empty()) return internal_error(concat("fault seed ", seed, " (", out.description, "): ", wrong));
+  out.summary = *std::move(summary);
+  return out;
+}
+
+}  // namespace pagoda
