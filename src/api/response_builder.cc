@@ -1,6 +1,7 @@
 #include "api/response_builder.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "api/choice_writer.h"
 #include "api/errors.h"
@@ -16,6 +17,7 @@ struct ResponseBuilder::State {
   std::vector<bool> closed;                  // by choice: its last chunk has been written
   std::vector<std::int32_t> written_tokens;  // by choice: tokens accounted for in its last chunk
   std::vector<Stop> stops;
+  std::vector<SequenceDelta> best_so_far;  // by prompt: not yet written; without tokens: nothing new
   Status error;
   std::size_t num_unfinished = 0;
   bool ended = false;  // [DONE] has been handed out
@@ -31,6 +33,7 @@ struct ResponseBuilder::State {
     num_unfinished = choices.size();
     closed.resize(choices.size());
     written_tokens.resize(choices.size());
+    best_so_far.resize(prompts.size());
   }
 
   std::size_t width() const { return static_cast<std::size_t>(options.n); }
@@ -112,6 +115,24 @@ struct ResponseBuilder::State {
     written_tokens[index] = choice.num_tokens;
   }
 
+  // Beside OpenAI's fields, and without a choice, so that who knows nothing of it skips it.
+  void write_best_so_far(std::string& out, std::size_t prompt) {
+    const SequenceDelta best = std::exchange(best_so_far[prompt], {});
+    out.append("data: ");
+    JsonWriter json(out);
+    begin_answer(json, options.kind == CallKind::chat ? "chat.completion.chunk" : "text_completion");
+    json.key("choices").begin_array().end_array().key("best_so_far").begin_object();
+    json.key("index").integer(static_cast<std::int64_t>(prompt * width()));
+    json.key("text").string(
+        to_valid_utf8(context.tokenizer->decode(best.token_ids, options.skip_special_tokens)));
+    json.key("cumulative_logprob")
+        .float64(std::isfinite(best.cumulative_logprob) ? best.cumulative_logprob : -9999.0);
+    json.key("num_tokens").integer(static_cast<std::int64_t>(best.token_ids.size()));
+    if (options.return_token_ids) json.key("token_ids").integers(best.token_ids);
+    json.end_object().end_object();
+    out.append("\n\n");
+  }
+
   void write_continuous_usage(JsonWriter& json, std::size_t index, std::int32_t num_tokens) const {
     if (!options.continuous_usage) return;
     Usage usage = usage_of(index / width(), index / width() + 1);
@@ -141,6 +162,7 @@ void ResponseBuilder::add(std::size_t prompt_index, RequestOutput output) {
   if (!output.prompt_logprobs.empty()) prompt.logprobs = std::move(output.prompt_logprobs);
 
   for (SequenceDelta& delta : output.deltas) {
+    if (delta.index == SequenceDelta::kBestSoFar) s.best_so_far[prompt_index] = std::move(delta);
     if (delta.index < 0 || delta.index >= s.options.n) continue;  // a beam or candidate that is not returned
     const std::int32_t sequence = delta.index;
     ChoiceState& choice = s.choices[prompt_index * s.width() + static_cast<std::size_t>(sequence)];
@@ -174,6 +196,8 @@ std::string ResponseBuilder::take_events() {
   State& s = *state_;
   std::string out;
   if (s.ended) return out;
+  for (std::size_t p = 0; p < s.prompts.size() && !finished(); ++p)
+    if (!s.best_so_far[p].token_ids.empty()) s.write_best_so_far(out, p);
   for (std::size_t i = 0; i < s.choices.size(); ++i)
     if (s.has_news(i)) s.write_chunk(out, i);
   if (!finished()) return out;

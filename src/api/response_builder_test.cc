@@ -335,5 +335,36 @@ TEST(ResponseBuilder, TokensCanBeShownAsIds) {
   EXPECT_EQ(str(call.body().at("choices").at(0).at("logprobs").at("tokens").at(0)), "token_id:97");
 }
 
+TEST(ResponseBuilder, TheBestSoFarStandsBesideTheChoicesAndIsReplacedByThem) {
+  Call call(CallKind::completion,
+            R"({"prompt":"q","use_beam_search":true,"n":2,"stream":true,"stream_best_so_far":true})");
+  const auto best = [](std::string_view text) {
+    SequenceDelta delta = delta_of(text, SequenceDelta::kBestSoFar);
+    delta.cumulative_logprob = -1.5;
+    return delta;
+  };
+  call.add(best("ab"));
+  call.add(best("abc"));
+  auto events = events_of(call.builder->take_events());
+  ASSERT_EQ(events.size(), 1u) << "the newest is enough";
+  EXPECT_TRUE(events[0].at("choices").as_array().empty()) << "who knows nothing of it skips it";
+  EXPECT_EQ(events[0].at("best_so_far").at("text").as_string(), "abc");
+  EXPECT_EQ(events[0].at("best_so_far").at("num_tokens").as_int64(), 3);
+  EXPECT_EQ(events[0].at("best_so_far").at("cumulative_logprob").to_number<double>(), -1.5);
+  EXPECT_EQ(call.builder->take_events(), "");
+  call.add(best("abcd"));
+  RequestOutput last;
+  last.finished = true;
+  for (std::int32_t i = 0; i < 2; ++i) {
+    last.deltas.push_back(delta_of(i == 0 ? "xy" : "xz", i));
+    last.deltas.back().finish_reason = FinishReason::length;
+  }
+  call.builder->add(0, std::move(last));
+  events = events_of(call.builder->take_events());
+  ASSERT_EQ(events.size(), 3u) << "two choices and the end; what is over is not shown";
+  EXPECT_EQ(events[0].at("choices").at(0).at("text").as_string(), "xy");
+  EXPECT_EQ(events[2].as_string(), "[DONE]");
+}
+
 }  // namespace
 }  // namespace pagoda

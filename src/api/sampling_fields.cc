@@ -13,7 +13,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxChoices = 128;
+constexpr std::int64_t kMaxChoices = 128, kMaxBestOf = 256;
 constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
 constexpr std::size_t kMaxStopTokenIds = 128;
 constexpr std::size_t kMaxBadWords = 128;
@@ -114,8 +114,12 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
   assign(sampling.num_beam_groups, fields.integer("num_beam_groups", 1, kMaxChoices));
   assign(sampling.diversity_penalty, fields.number("diversity_penalty", 0, 100));
   read_early_stopping(fields, sampling);
+  assign(sampling.best_so_far, fields.boolean("stream_best_so_far"));
+  if (sampling.best_so_far && !sampling.use_beam_search)
+    fields.fail("stream_best_so_far", "needs 'use_beam_search'");
+  if (sampling.best_so_far && !response.stream) fields.fail("stream_best_so_far", "needs 'stream'");
   sampling.best_of = sampling.n;
-  if (const auto best_of = fields.integer("best_of", 1, kMaxChoices)) {
+  if (const auto best_of = fields.integer("best_of", 1, kMaxBestOf)) {
     if (*best_of < sampling.n) fields.fail("best_of", "must be at least 'n'");
     sampling.best_of = static_cast<std::int32_t>(*best_of);
   }

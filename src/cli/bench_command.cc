@@ -28,14 +28,21 @@ struct BatchTimes {
 };
 
 Request make_request(std::uint64_t seed, std::uint64_t number, std::int32_t input_len,
-                     std::int32_t output_len, std::int32_t vocab_size) {
+                     std::int32_t output_len, const BenchDecoding& decoding, std::int32_t vocab_size) {
   Request request;
   request.id = RequestId{number};
   for (std::int32_t i = 0; i < input_len; ++i) {
-    const std::uint64_t bits = random_bits(seed, number, static_cast<std::uint64_t>(i));
+    const std::uint64_t bits =
+        random_bits(seed, i < decoding.prefix_len ? 0 : number, static_cast<std::uint64_t>(i));
     request.prompt_token_ids.push_back(static_cast<TokenId>(bits % static_cast<std::uint64_t>(vocab_size)));
   }
-  request.sampling.temperature = 0;
+  SamplingParams& sampling = request.sampling;
+  sampling.n = decoding.n;
+  sampling.best_of = std::max(decoding.n, decoding.best_of);
+  sampling.use_beam_search = decoding.beam_width > 0;
+  sampling.beam_width = decoding.beam_width;
+  sampling.temperature = sampling.best_of > 1 && !sampling.use_beam_search ? 1 : 0;
+  sampling.seed = number;
   request.sampling.max_tokens = output_len;
   request.sampling.ignore_eos = true;
   return request;
@@ -44,12 +51,12 @@ Request make_request(std::uint64_t seed, std::uint64_t number, std::int32_t inpu
 // Submits `count` requests at once and waits for all.
 Result<BatchTimes> run_batch(AssembledEngine& engine, std::uint64_t& next_id, std::uint64_t seed,
                              std::int32_t count, std::int32_t input_len, std::int32_t output_len,
-                             ProgressBar* bar) {
+                             const BenchDecoding& decoding, ProgressBar* bar) {
   OutputCollector collector;
   const TimeNs start = SteadyClock().now();
   for (std::int32_t i = 0; i < count; ++i) {
     Request request =
-        make_request(seed, ++next_id, input_len, output_len, engine.client().limits().vocab_size);
+        make_request(seed, ++next_id, input_len, output_len, decoding, engine.client().limits().vocab_size);
     request.arrival_time = start;
     PAGODA_RETURN_IF_ERROR(engine.client().submit(std::move(request), collector.make_sink()));
   }
@@ -113,12 +120,64 @@ void print_row(const char* label, const Spread& value, const char* unit) {
 
 struct BenchShape {
   std::int32_t num_requests, input_len, output_len, warmup, iterations;
+  BenchDecoding decoding;
 };
+
+// The shares of the paper's Fig. 2 and Fig. 15 over a stretch of time.
+struct Account {
+  double token = 0, reserved = 0, internal = 0, external = 0, cached = 0;  // of all slots
+  double waste = 0;                                                        // of the allocated ones
+  double saved = 0;                                                        // blocks, by sharing
+  std::int64_t blocks_copied = 0, preemptions = 0;
+};
+
+Account account_between(const EngineTotals& before, const EngineTotals& after) {
+  const auto difference = [&](std::int64_t KvUsage::* field) {
+    return static_cast<double>(after.usage.*field - before.usage.*field);
+  };
+  const double total = std::max(1.0, difference(&KvUsage::total_slots));
+  Account out;
+  out.token = difference(&KvUsage::token_slots) / total;
+  out.reserved = difference(&KvUsage::reserved_slots) / total;
+  out.internal = difference(&KvUsage::internal_slots) / total;
+  out.external = difference(&KvUsage::external_slots) / total;
+  out.cached = difference(&KvUsage::cached_slots) / total;
+  const double wasted = out.reserved + out.internal + out.external;
+  if (wasted + out.token > 0) out.waste = wasted / (wasted + out.token);
+  const double alone = difference(&KvUsage::blocks_without_sharing);
+  if (alone > 0) out.saved = (alone - difference(&KvUsage::blocks_in_use)) / alone;
+  out.blocks_copied = after.blocks_copied - before.blocks_copied;
+  out.preemptions = after.preemptions - before.preemptions;
+  return out;
+}
+
+boost::json::object account_json(const Account& a) {
+  return {{"token", a.token},
+          {"reserved", a.reserved},
+          {"internal_fragmentation", a.internal},
+          {"external_fragmentation", a.external},
+          {"cached", a.cached},
+          {"waste_of_allocated", a.waste},
+          {"blocks_saved_by_sharing", a.saved},
+          {"blocks_copied", a.blocks_copied},
+          {"preemptions", a.preemptions}};
+}
+
+void print_account(const Account& a) {
+  std::printf(
+      "KV slots: %.1f%% token states, %.1f%% reserved, %.1f%% internal and %.1f%% external fragmentation; "
+      "%.1f%% of the allocated wasted\n"
+      "KV blocks: %.1f%% saved by sharing, %lld copied on write; %lld preemptions\n",
+      a.token * 100, a.reserved * 100, a.internal * 100, a.external * 100, a.waste * 100, a.saved * 100,
+      static_cast<long long>(a.blocks_copied), static_cast<long long>(a.preemptions));
+}
 
 Status run_bench(const char* name, const EngineFlags& given, const BenchShape& shape,
                  const std::string& output_json) {
   if (shape.input_len < 1 || shape.output_len < 1 || shape.num_requests < 1 || shape.iterations < 1)
     return invalid_argument("lengths and counts must be at least 1");
+  if (shape.decoding.best_of > 0 && shape.decoding.best_of < shape.decoding.n)
+    return invalid_argument("--best-of must be at least --n");
   EngineFlags flags = given;
   flags.max_queue = std::max(flags.max_queue, shape.num_requests);
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
@@ -128,12 +187,16 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   const double bandwidth_before = measure_read_bandwidth(probe_pool);
   std::uint64_t next_id = 0;
   std::vector<double> prefill, decode, total;
+  EngineTotals totals_before;
   ProgressBar bar(concat("bench ", name),
                   std::int64_t{shape.num_requests} * shape.output_len * shape.iterations, "tokens");
   for (std::int32_t i = -shape.warmup; i < shape.iterations; ++i) {
+    if (i == 0) {
+      if (auto snapshot = (*engine)->client().debug_snapshot()) totals_before = snapshot->totals;
+    }
     // Fresh prompts every time, so that nothing comes from the prefix cache.
     auto times = run_batch(**engine, next_id, flags.seed + static_cast<std::uint64_t>(i + 1000),
-                           shape.num_requests, shape.input_len, shape.output_len, nullptr);
+                           shape.num_requests, shape.input_len, shape.output_len, shape.decoding, nullptr);
     if (!times) return times.error();
     if (i < 0) continue;
     prefill.push_back(double(shape.num_requests) * shape.input_len / times->prefill_seconds);
@@ -142,6 +205,9 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
     bar.update(std::int64_t{shape.num_requests} * shape.output_len * (i + 1));
   }
   const double bandwidth_after = measure_read_bandwidth(probe_pool);
+  const auto snapshot = (*engine)->client().debug_snapshot();
+  if (!snapshot) return snapshot.error();
+  const Account account = account_between(totals_before, snapshot->totals);
   (*engine)->stop();
 
   const Spread prefill_rate = spread(prefill);
@@ -164,6 +230,7 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
                                                     {"prefill_tokens_per_s", spread_json(prefill_rate)},
                                                     {"decode_tokens_per_s", spread_json(decode_rate)},
                                                     {"output_tokens_per_s", spread_json(total_rate)},
+                                                    {"kv", account_json(account)},
                                                     {"read_bandwidth_before", bandwidth_before},
                                                     {"read_bandwidth_after", bandwidth_after},
                                                     {"weight_bandwidth_share", weight_share},
@@ -180,6 +247,7 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   std::printf("%-34s %10.1f %10.1f  GB/s (before, after)\n", "memory read bandwidth", bandwidth_before / 1e9,
               bandwidth_after / 1e9);
   std::printf("%-34s %9.0f%%  of that bandwidth\n", "weights streamed by decode", weight_share * 100);
+  print_account(account);
   return ok_status();
 }
 
@@ -187,13 +255,15 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
 
 Status run_bench_latency(const BenchLatencyArgs& args) {
   return run_bench("latency", args.engine,
-                   {args.batch_size, args.input_len, args.output_len, args.num_iters_warmup, args.num_iters},
+                   {args.batch_size, args.input_len, args.output_len, args.num_iters_warmup, args.num_iters,
+                    args.decoding},
                    args.output_json);
 }
 
 Status run_bench_throughput(const BenchThroughputArgs& args) {
   return run_bench("throughput", args.engine,
-                   {args.num_prompts, args.input_len, args.output_len, 0, args.num_iters}, args.output_json);
+                   {args.num_prompts, args.input_len, args.output_len, 0, args.num_iters, args.decoding},
+                   args.output_json);
 }
 
 }  // namespace pagoda

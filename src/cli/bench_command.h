@@ -8,12 +8,21 @@
 
 namespace pagoda {
 
+// How each request decodes; greedy unless one of them is set.
+struct BenchDecoding {
+  std::int32_t n = 1;           // above 1: sampled at temperature 1
+  std::int32_t best_of = 0;     // 0: n
+  std::int32_t beam_width = 0;  // 0: no beam search
+  std::int32_t prefix_len = 0;  // tokens at the beginning of the prompt that all requests share
+};
+
 // One batch at a time: prefill of input_len tokens, then output_len tokens, for batch_size sequences.
 struct BenchLatencyArgs {
   EngineFlags engine;
   std::int32_t input_len = 512;
   std::int32_t output_len = 128;
   std::int32_t batch_size = 1;
+  BenchDecoding decoding;
   std::int32_t num_iters_warmup = 1;
   std::int32_t num_iters = 5;
   std::string output_json;  // file for the figures; "-": stdout instead of the table; empty: table only
@@ -25,6 +34,7 @@ struct BenchThroughputArgs {
   std::int32_t input_len = 128;
   std::int32_t output_len = 64;
   std::int32_t num_prompts = 64;
+  BenchDecoding decoding;
   std::int32_t num_iters = 1;
   std::string output_json;  // as above
 };

@@ -118,10 +118,18 @@ void declare_chat(CLI::App& command, ChatArgs& args) {
   flags::number(command, "--top-p", args.top_p, 0, 1, "share of the probability to choose from");
 }
 
+void declare_bench_decoding(CLI::App& command, BenchDecoding& args) {
+  flags::int32(command, "--n", args.n, 1, "answers to each request; above 1 sampled");
+  flags::int32(command, "--best-of", args.best_of, 0, "sequences run for them; 0: as many");
+  flags::int32(command, "--beam-width", args.beam_width, 0, "beam search of this width; 0: none");
+  flags::int32(command, "--prefix-len", args.prefix_len, 0, "prompt tokens that all requests share");
+}
+
 void declare_latency(CLI::App& command, BenchLatencyArgs& args) {
   flags::int32(command, "--input-len", args.input_len, 1, "prompt tokens");
   flags::int32(command, "--output-len", args.output_len, 1, "generated tokens");
-  flags::int32(command, "--batch-size", args.batch_size, 1, "sequences at once");
+  flags::int32(command, "--batch-size", args.batch_size, 1, "requests at once");
+  declare_bench_decoding(command, args.decoding);
   flags::int32(command, "--num-iters-warmup", args.num_iters_warmup, 0, "runs before the measured ones");
   flags::int32(command, "--num-iters", args.num_iters, 1, "measured runs");
   flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
@@ -131,6 +139,7 @@ void declare_throughput(CLI::App& command, BenchThroughputArgs& args) {
   flags::int32(command, "--input-len", args.input_len, 1, "prompt tokens of each request");
   flags::int32(command, "--output-len", args.output_len, 1, "generated tokens of each request");
   flags::int32(command, "--num-prompts", args.num_prompts, 1, "requests, all there from the start");
+  declare_bench_decoding(command, args.decoding);
   flags::int32(command, "--num-iters", args.num_iters, 1, "measured runs");
   flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
 }

@@ -221,9 +221,34 @@ std::vector<BeamSearchStrategy::Answer> BeamSearchStrategy::ranked(const Samplin
   return all;
 }
 
-void BeamSearchStrategy::report(const SequenceGroup& group, std::span<Change>,
+// The better, by score, of the best complete answer and the best live beam.
+SequenceDelta BeamSearchStrategy::best_so_far(const SequenceGroup& group) const {
+  const SamplingParams& sampling = group.sampling();
+  SequenceDelta best;
+  double best_score = -std::numeric_limits<double>::infinity();
+  for (const Answer& answer : answers_) {
+    if (answer.score <= best_score) continue;
+    best_score = answer.score;
+    best.token_ids = answer.delta.token_ids;
+    best.cumulative_logprob = answer.delta.cumulative_logprob;
+  }
+  for (const auto& sequence : group.sequences) {
+    const double score = score_of(sampling, sequence->cumulative_logprob, sequence->num_tokens());
+    if (sequence->finished() || score <= best_score) continue;
+    best_score = score;
+    best.token_ids.assign(sequence->tokens.begin() + sequence->num_prompt_tokens, sequence->tokens.end());
+    best.cumulative_logprob = sequence->cumulative_logprob;
+  }
+  best.index = SequenceDelta::kBestSoFar;
+  return best;
+}
+
+void BeamSearchStrategy::report(const SequenceGroup& group, std::span<Change> changes,
                                 std::vector<SequenceDelta>& out) {
-  if (!group.finished()) return;
+  if (!group.finished()) {
+    if (group.sampling().best_so_far && !changes.empty()) out.push_back(best_so_far(group));
+    return;
+  }
   std::vector<Answer> best = ranked(group.sampling());
   best.resize(std::min(best.size(), static_cast<std::size_t>(group.sampling().n)));
   for (Answer& answer : best) {

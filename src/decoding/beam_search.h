@@ -54,6 +54,7 @@ class BeamSearchStrategy : public DecodingStrategy {
                        std::span<const SampledSequence> parents, SequenceIds& ids,
                        std::vector<Change>& changes);
   std::vector<Answer> ranked(const SamplingParams& sampling) const;
+  SequenceDelta best_so_far(const SequenceGroup& group) const;
 
   const std::int32_t max_model_len_;
   std::vector<Beam> beams_;  // live, best first

@@ -60,6 +60,7 @@ Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size) {
   if (sampling.use_beam_search) return check_beam_search(sampling, vocab_size);
   if (sampling.beam_width > 0) return refuse("beam_width", "needs 'use_beam_search'");
   if (sampling.num_beam_groups != 1) return refuse("num_beam_groups", "needs 'use_beam_search'");
+  if (sampling.diversity_penalty != 0) return refuse("diversity_penalty", "needs 'use_beam_search'");
   return ok_status();
 }
 

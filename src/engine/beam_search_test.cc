@@ -215,6 +215,35 @@ TEST(BeamSearch, StoppingEarlySavesStepsAndKeepsTheRule) {
   EXPECT_LT(steps[2], 40);
 }
 
+// Asked for, every step tells the best so far, and the last tells what was asked for, as without.
+TEST(BeamSearch, WhoWantsToWatchSeesTheBestSoFar) {
+  class Watcher final : public OutputSink {
+   public:
+    void on_output(RequestOutput output) override {
+      if (output.finished) return last.on_output(std::move(output));
+      ASSERT_EQ(output.deltas.size(), 1u);
+      EXPECT_EQ(output.deltas[0].index, SequenceDelta::kBestSoFar);
+      seen.push_back(std::move(output.deltas[0]));
+    }
+    std::vector<SequenceDelta> seen;
+    fake::Collector last;
+  };
+  Rig rig({});
+  Request request = make_request(1, {4, 4, 4}, 12);
+  request.sampling.use_beam_search = true;
+  request.sampling.n = 3;
+  request.sampling.best_so_far = true;
+  const auto sink = std::make_shared<Watcher>();
+  ASSERT_TRUE(rig.core->submit(request, sink).ok());
+  rig.run_all();
+  fake::expect_as_beam_reference(request, sink->last, 64);
+  ASSERT_EQ(sink->seen.size(), 11u) << "each step but the last";
+  for (std::size_t i = 0; i < sink->seen.size(); ++i) {
+    EXPECT_EQ(sink->seen[i].token_ids.size(), i + 1) << "nothing ends before its time here";
+    EXPECT_LT(sink->seen[i].cumulative_logprob, 0);
+  }
+}
+
 TEST(BeamSearch, GroupsChooseDifferentTokens) {
   Rig rig({});
   Request request = make_request(1, {8, 9}, 6);
@@ -259,6 +288,7 @@ TEST(BeamSearch, WhatItCannotDoIsRefusedByName) {
   refused("diversity_penalty", [](P& p) { p.diversity_penalty = 1; });
   refused("beam_width", [](P& p) { p.use_beam_search = false, p.beam_width = 2; });
   refused("best_of", [](P& p) { p.n = 5, p.best_of = 3; });
+  refused("diversity_penalty", [](P& p) { p.use_beam_search = false, p.diversity_penalty = 1; });
 }
 
 }  // namespace

@@ -12,47 +12,10 @@ namespace pagoda {
 namespace {
 
 using fake::Collector;
+using fake::expect_as_reference;
 using fake::make_request;
 using fake::Options;
 using fake::Rig;
-
-void expect_as_reference(const Request& request, const Collector& got, std::int32_t max_model_len) {
-  const SamplingParams& sampling = request.sampling;
-  if (sampling.use_beam_search) return fake::expect_as_beam_reference(request, got, max_model_len);
-  const std::int32_t best_of = std::max(sampling.n, sampling.best_of);
-  std::vector<fake::Reference> wanted;
-  for (std::int32_t i = 0; i < best_of; ++i) wanted.push_back(fake::reference(request, i, max_model_len));
-  if (best_of > sampling.n) {
-    std::ranges::sort(
-        wanted, [](const auto& a, const auto& b) { return a.cumulative_logprob > b.cumulative_logprob; });
-  }
-  ASSERT_EQ(got.choices.size(), static_cast<std::size_t>(sampling.n));
-  for (std::int32_t i = 0; i < sampling.n; ++i) {
-    const Collector::Choice& choice = got.choices.at(i);
-    const fake::Reference& reference = wanted[static_cast<std::size_t>(i)];
-    if (choice.reason == FinishReason::abort) {  // as far as it came
-      ASSERT_LE(choice.tokens.size(), reference.tokens.size());
-      ASSERT_TRUE(std::equal(choice.tokens.begin(), choice.tokens.end(), reference.tokens.begin()));
-      continue;
-    }
-    ASSERT_EQ(choice.tokens, reference.tokens) << "choice " << i;
-    ASSERT_EQ(choice.reason, reference.reason);
-    ASSERT_EQ(choice.cumulative_logprob, reference.cumulative_logprob);
-    if (sampling.logprobs) ASSERT_EQ(choice.logprobs, reference.logprobs);
-  }
-  if (!sampling.prompt_logprobs) {
-    ASSERT_TRUE(got.prompt_logprobs.empty());
-    return;
-  }
-  const std::span<const TokenId> prompt = request.prompt_token_ids;
-  ASSERT_EQ(got.prompt_logprobs.size(), prompt.size());
-  ASSERT_FALSE(got.prompt_logprobs[0].has_value());
-  for (std::size_t i = 1; i < prompt.size(); ++i) {
-    ASSERT_EQ(got.prompt_logprobs[i]->chosen.token, prompt[i]);
-    ASSERT_EQ(got.prompt_logprobs[i]->chosen.logprob,
-              fake::logprob_of(fake::attended_after(prompt.first(i)), prompt[i]));
-  }
-}
 
 TEST(EngineCore, OneRequestGivesTheReferenceTokensAndFreesEverything) {
   Rig rig({});

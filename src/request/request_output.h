@@ -36,7 +36,10 @@ struct TokenLogprobs {
 };
 
 struct SequenceDelta {
-  std::int32_t index = 0;                 // choice index, 0 .. n-1
+  // Not a choice: what a beam search would answer now, whole, for whoever wants to watch. Bounds nothing.
+  static constexpr std::int32_t kBestSoFar = -1;
+
+  std::int32_t index = 0;                 // choice index, 0 .. n-1, or kBestSoFar
   std::vector<TokenId> token_ids;         // new ones; a stop token is included as the last
   std::vector<TokenLogprobs> logprobs;    // one per new token when logprobs were asked for
   double cumulative_logprob = 0;          // over all output tokens so far

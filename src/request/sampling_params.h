@@ -49,6 +49,7 @@ struct SamplingParams {
   EarlyStopping early_stopping = EarlyStopping::never;
   std::int32_t num_beam_groups = 1;  // above 1: diverse beam search; divides the width
   float diversity_penalty = 0.0f;    // for each earlier group that chose the same token in the step
+  bool best_so_far = false;          // tell the best sequence after every step (SequenceDelta::kBestSoFar)
 
   std::int32_t width() const { return beam_width > 0 ? beam_width : std::max(n, best_of); }  // of the beam
 };

@@ -18,6 +18,13 @@ struct Generation::Mailbox {
   bool wake_each = true;       // else only when a request ends: nobody waits for the pieces
 };
 
+namespace {
+bool only_best_so_far(const RequestOutput& output) {
+  return !output.finished && output.deltas.size() == 1 &&
+         output.deltas.front().index == SequenceDelta::kBestSoFar;
+}
+}  // namespace
+
 class Generation::Sink final : public OutputSink {
  public:
   Sink(std::shared_ptr<Mailbox> mailbox, std::size_t prompt_index)
@@ -27,6 +34,11 @@ class Generation::Sink final : public OutputSink {
     std::lock_guard lock(mailbox_->mutex);
     if (!mailbox_->wake) return;
     const bool worth_waking = mailbox_->wake_each || output.finished;
+    // Of what only shows where a search stands, the newest is enough: each is as long as the answer.
+    if (std::vector<Arrival>& waiting = mailbox_->arrivals; only_best_so_far(output) && !waiting.empty() &&
+                                                            waiting.back().prompt_index == prompt_index_ &&
+                                                            only_best_so_far(waiting.back().output))
+      waiting.pop_back();
     mailbox_->arrivals.push_back({prompt_index_, std::move(output)});
     if (!worth_waking) return;
     if (std::exchange(mailbox_->woken, true)) return;
