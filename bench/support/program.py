@@ -81,19 +81,21 @@ class Program:
 
     def _own(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(os.times()[:2])
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(os.times()[:4])
 
     def others(self):
         busy, own, begin = self._begin
         capacity = (time.monotonic() - begin) * os.cpu_count()
         return max(0.0, busy_ticks() - busy - (self._own() - own)) / capacity
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, or_busy=False):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
+        if answer.status == 503 and or_busy:
+            return None
         if answer.status != 200:
             sys.exit(f"{method} {path}: {answer.status} {text[:500]}")
         return json.loads(text)
@@ -102,7 +104,11 @@ class Program:
         return self.ask("POST", "/v1/completions", body)
 
     def kv(self):
-        return self.ask("GET", "/debug/kv")
+        for _ in range(20):  # an engine in a long step says 503
+            found = self.ask("GET", "/debug/kv", or_busy=True)
+            if found:
+                return found
+        sys.exit("the engine is stuck in one step")
 
     def totals(self):
         return self.kv()["totals"]
