@@ -203,6 +203,37 @@ class ByteRun final : public DecodeStep {
   std::string bytes_;  // the beginning of one character
 };
 
+class LeadingSpace final : public DecodeStep {
+ public:
+  LeadingSpace(const std::string& space, bool all) : space_(space), all_(all) {}
+  void push(std::string_view token) override {
+    if (active_ && token.starts_with(space_)) {
+      token.remove_prefix(space_.size());
+      active_ = all_;
+    }
+    if (!token.empty()) active_ = false;
+    next_->push(token);
+  }
+  void finish() override { next_->finish(); }
+  void settle() override { next_->settle(); }
+
+ private:
+  const std::string& space_;
+  bool all_, active_ = true;
+};
+
+class LeadingSpaceMaker final : public DecodeStepMaker {
+ public:
+  LeadingSpaceMaker(std::string space, bool all) : space_(std::move(space)), all_(all) {}
+  std::unique_ptr<DecodeStep> make(DecodePosition position, bool) const override {
+    return position.at_start ? std::make_unique<LeadingSpace>(space_, all_) : nullptr;
+  }
+
+ private:
+  std::string space_;
+  bool all_;
+};
+
 class Fuse final : public DecodeStep {
  public:
   void push(std::string_view token) override { next_->push(token); }
@@ -453,6 +484,9 @@ DecodeStepMakerPtr make_byte_fallback_decoder() {
 }
 DecodeStepMakerPtr make_byte_run_decoder() { return std::make_unique<SimpleMaker<ByteRun, false>>(); }
 
+DecodeStepMakerPtr make_leading_space_decoder(std::string space, bool all) {
+  return std::make_unique<LeadingSpaceMaker>(std::move(space), all);
+}
 DecodeStepMakerPtr make_fuse_decoder() { return std::make_unique<SimpleMaker<Fuse, true>>(); }
 DecodeStepMakerPtr make_strip_decoder(std::string content, std::size_t start, std::size_t stop) {
   return std::make_unique<StripMaker>(std::move(content), start, stop);

@@ -80,6 +80,9 @@ DecodeStepMakerPtr make_byte_level_decoder();
 DecodeStepMakerPtr make_byte_fallback_decoder();
 // SentencePiece's rule for runs of byte tokens: whole characters are text, each other byte is one U+FFFD.
 DecodeStepMakerPtr make_byte_run_decoder();
+// SentencePiece's rule for the start of a text: the first piece loses one leading `space`; with `all`, so
+// does every piece until some text has come.
+DecodeStepMakerPtr make_leading_space_decoder(std::string space, bool all);
 DecodeStepMakerPtr make_fuse_decoder();
 DecodeStepMakerPtr make_strip_decoder(std::string content, std::size_t start, std::size_t stop);
 DecodeStepMakerPtr make_metaspace_decoder(std::string replacement, bool drops_first);

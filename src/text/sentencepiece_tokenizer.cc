@@ -199,7 +199,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   if (model.type == kUnigram && parts.eos >= 0) wrap.after.push_back(parts.eos);
   parts.post_processor.add(std::move(wrap));
 
-  const bool strips = model.normalizer.add_dummy_prefix && !model.normalizer.whitespace_as_suffix;
+  const bool strips_all = model.normalizer.remove_extra_whitespaces;
+  const bool strips = model.normalizer.add_dummy_prefix || strips_all;
   if (model.type == kBpe) {
     bpe.unknown = unknown;
     bpe.byte_fallback = model.byte_fallback;
@@ -216,10 +217,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   if (!normalizer) return normalizer.error();
   parts.normalizer = *std::move(normalizer);
   std::vector<DecodeStepMakerPtr> steps;
+  if (strips) steps.push_back(make_leading_space_decoder(std::string(kMetaspace), strips_all));
   steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));
   steps.push_back(make_byte_run_decoder());
   steps.push_back(make_fuse_decoder());
-  if (strips) steps.push_back(make_strip_decoder(" ", 1, 0));
   parts.decoder = Decoder(std::move(steps));
   parts.bytes = TokenizerParts::Bytes::byte_fallback;
   parts.added.build();
