@@ -1,7 +1,6 @@
 #include "cli/render_command.h"
 
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <charconv>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/json_line.h"
 #include "text/chat_template.h"
 
 namespace pagoda {
@@ -131,13 +131,7 @@ int run_render(const RenderArgs& args) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Result<std::string> text =
         parsed ? render_line(line, parsed.value(), options) : Result<std::string>(parsed.error());
-    boost::json::object answer;
-    if (text) {
-      answer["text"] = *text;
-    } else {
-      answer["error"] = text.error().message();
-    }
-    std::cout << boost::json::serialize(answer) << '\n';
+    std::cout << (text ? json_line("text", *text) : json_line("error", text.error().message())) << '\n';
   }
   std::cout.flush();
   return std::cout ? 0 : refuse("cannot write to standard output");

@@ -6,51 +6,21 @@
 #include <fstream>
 
 #include "base/strings.h"
+#include "cli/json_line.h"
 #include "cli/load_tokenizer.h"
-#include "text/utf8.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
 
-// One line of JSON in ASCII: some readers take U+2028 and its like for the end of a line.
-std::string to_line(std::string_view key, std::string_view text) {
-  const std::string json = json::serialize(json::string_view(text.data(), text.size()));
-  std::string out = concat("{\"", key, "\": ");
-  for (std::size_t at = 0; at < json.size();) {
-    const char32_t c = next_code_point(json, at);
-    if (c < 0x7F) {
-      out += static_cast<char>(c);
-      continue;
-    }
-    const auto escape = [&](char32_t unit) {
-      char buffer[8];
-      out.append(buffer, static_cast<std::size_t>(
-                             std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(unit))));
-    };
-    if (c >= 0x10000) escape(0xD800 + ((c - 0x10000) >> 10));
-    escape(c >= 0x10000 ? 0xDC00 + (c & 0x3FF) : c);
-  }
-  return out + "}";
-}
-
-// File names and the like may hold any bytes.
-std::string error_line(std::string_view message) {
-  std::string text;
-  Utf8LossyStream repair;
-  repair.push(message, text);
-  repair.finish(text);
-  return to_line("error", text);
-}
-
 std::string encode_line(const Tokenizer& tokenizer, const json::object& line, bool add_special_tokens) {
   const json::value* text = line.if_contains("text");
-  if (!text || !text->is_string()) return error_line("'text' must be a string");
+  if (!text || !text->is_string()) return json_line("error", "'text' must be a string");
   const json::string& string = text->get_string();
   const Result<std::vector<TokenId>> ids = tokenizer.encode(std::string_view(string.data(), string.size()),
                                                             {.add_special_tokens = add_special_tokens});
-  if (!ids) return error_line(ids.error().message());
+  if (!ids) return json_line("error", ids.error().message());
   std::string out = "{\"ids\": [";
   for (std::size_t i = 0; i < ids->size(); ++i) {
     if (i > 0) out += ", ";
@@ -64,23 +34,23 @@ std::string encode_line(const Tokenizer& tokenizer, const json::object& line, bo
 
 std::string decode_line(const Tokenizer& tokenizer, const json::object& line) {
   const json::value* list = line.if_contains("ids");
-  if (!list || !list->is_array()) return error_line("'ids' must be a list of token ids");
+  if (!list || !list->is_array()) return json_line("error", "'ids' must be a list of token ids");
   std::vector<TokenId> ids;
   ids.reserve(list->get_array().size());
   for (const json::value& element : list->get_array()) {
     boost::system::error_code error;
     const auto id = element.is_number() ? element.to_number<std::int32_t>(error) : -1;
-    if (error || id < 0) return error_line("'ids' must be a list of token ids");
+    if (error || id < 0) return json_line("error", "'ids' must be a list of token ids");
     ids.push_back(id);
   }
-  return to_line("text", tokenizer.decode(ids, false));
+  return json_line("text", tokenizer.decode(ids, false));
 }
 
 std::string answer(const Tokenizer& tokenizer, const TokenizeArgs& args, const std::string& line) {
   boost::system::error_code error;
   const json::value value = json::parse(line, error);
-  if (error) return error_line(concat("the line is not JSON: ", error.message()));
-  if (!value.is_object()) return error_line("the line is not a JSON object");
+  if (error) return json_line("error", concat("the line is not JSON: ", error.message()));
+  if (!value.is_object()) return json_line("error", "the line is not a JSON object");
   return args.decode ? decode_line(tokenizer, value.get_object())
                      : encode_line(tokenizer, value.get_object(), args.add_special_tokens);
 }
