@@ -10,7 +10,6 @@
 #include "text/jinja/render.h"
 #include "text/jinja/scope.h"
 #include "text/jinja/tests.h"
-#include "text/utf8.h"
 
 namespace pagoda {
 
@@ -41,7 +40,6 @@ const std::string& ChatTemplate::source() const { return program_->source; }
 ChatTemplate::ContentFormat ChatTemplate::content_format() const { return program_->content_format; }
 
 Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions options) {
-  if (!is_valid_utf8(source)) return invalid_argument("chat template: it is not valid UTF-8");
   ChatTemplate result;
   Program& program = *result.program_;
   program.source = std::move(source);
