@@ -15,8 +15,6 @@ std::string_view error_type(int status) {
       return "timeout_error";
     case 429:
       return "rate_limit_error";
-    case 501:
-      return "not_implemented_error";
     case 503:
       return "service_unavailable_error";
     default:
@@ -47,6 +45,7 @@ int http_status(const Status& status) {
     case StatusCode::ok:
       return 200;
     case StatusCode::invalid_argument:
+    case StatusCode::unimplemented:  // a field that is not built in: OpenAI's status, which clients do not retry
       return 400;
     case StatusCode::unauthenticated:
       return 401;
@@ -60,8 +59,6 @@ int http_status(const Status& status) {
       return 499;
     case StatusCode::deadline_exceeded:
       return 408;
-    case StatusCode::unimplemented:
-      return 501;
     case StatusCode::unavailable:
       return 503;
     case StatusCode::corrupt_data:

@@ -122,6 +122,10 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
     add_text(prompt->as_string(), "prompt");
     return prompts;
   }
+  if (!prompt->is_array()) {
+    fields.fail("prompt", "must be a string, a list of token ids, or a list of either");
+    return prompts;
+  }
   const json::array* list = fields.array("prompt", kMaxPromptIds);
   if (list == nullptr) return prompts;
   if (list->empty()) {

@@ -135,13 +135,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("diversity_penalty":-1)", "diversity_penalty"},
         BadField{kText, R"("return_token_ids":1)", "return_token_ids"},
         BadField{kText, R"("return_tokens_as_token_ids":1)", "return_tokens_as_token_ids"},
-        BadField{kText, R"("suffix":"x")", "suffix", 501},
-        BadField{kText, R"("response_format":{"type":"json_object"})", "response_format", 501},
+        BadField{kText, R"("suffix":"x")", "suffix", 400},
+        BadField{kText, R"("response_format":{"type":"json_object"})", "response_format", 400},
         BadField{kText, R"("response_format":{"type":"yaml"})", "response_format.type"},
         BadField{kText, R"("response_format":"text")", "response_format"},
-        BadField{kText, R"("guided_json":{})", "guided_json", 501},
-        BadField{kText, R"("structured_outputs":{"regex":"a"})", "structured_outputs", 501},
-        BadField{kText, R"("prompt_embeds":"AAAA")", "prompt_embeds", 501}));
+        BadField{kText, R"("guided_json":{})", "guided_json", 400},
+        BadField{kText, R"("structured_outputs":{"regex":"a"})", "structured_outputs", 400},
+        BadField{kText, R"("prompt_embeds":"AAAA")", "prompt_embeds", 400}));
 
 INSTANTIATE_TEST_SUITE_P(
     Chat, BadFields,
@@ -166,13 +166,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kChat, R"("tools":[{"type":"function","function":{}}])", "tools.0.function.name"},
         BadField{kChat, R"("tools":[{"type":"function","function":{"name":"f","parameters":3}}])",
                  "tools.0.function.parameters"},
-        BadField{kChat, R"("tool_choice":"required")", "tool_choice", 501},
-        BadField{kChat, R"("tool_choice":{"type":"function"})", "tool_choice", 501},
+        BadField{kChat, R"("tool_choice":"required")", "tool_choice", 400},
+        BadField{kChat, R"("tool_choice":{"type":"function"})", "tool_choice", 400},
         BadField{kChat, R"("tool_choice":"maybe")", "tool_choice"},
-        BadField{kChat, R"("audio":{})", "audio", 501},
-        BadField{kChat, R"("modalities":["audio"])", "modalities", 501},
+        BadField{kChat, R"("audio":{})", "audio", 400},
+        BadField{kChat, R"("modalities":["audio"])", "modalities", 400},
         BadField{kChat, R"("modalities":"text")", "modalities"},
-        BadField{kChat, R"("functions":[{}])", "functions", 501}));
+        BadField{kChat, R"("functions":[{}])", "functions", 400}));
 
 struct BadBody {
   CallKind kind;
@@ -191,6 +191,7 @@ TEST(RequestParser, BadBodiesAreRefusedByName) {
       {kText, "{}", "prompt"},
       {kText, R"({"prompt":null})", "prompt"},
       {kText, R"({"prompt":1})", "prompt"},
+      {kText, R"({"prompt":5})", "prompt"},
       {kText, R"({"prompt":[]})", "prompt"},
       {kText, R"({"prompt":{}})", "prompt"},
       {kText, R"({"prompt":true})", "prompt"},

@@ -133,6 +133,7 @@ int run_render(const RenderArgs& args) {
         parsed ? render_line(line, parsed.value(), options) : Result<std::string>(parsed.error());
     std::cout << (text ? json_line("text", *text) : json_line("error", text.error().message())) << '\n';
   }
+  if (input.bad()) return refuse("cannot read " + args.input_path);  // a directory, say
   std::cout.flush();
   return std::cout ? 0 : refuse("cannot write to standard output");
 }

@@ -73,6 +73,7 @@ int run_tokenize(const TokenizeArgs& args) {
     out += '\n';
     if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) return fail("cannot write to stdout");
   }
+  if (input.bad()) return fail(concat(args.input, ": cannot be read"));  // a directory, say
   return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stdout");
 }
 

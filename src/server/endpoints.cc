@@ -46,7 +46,6 @@ HttpResponse answer_error(const Status& status) {
   response.status = http_status(status);
   response.body = error_body(status);
   if (response.status == 429 || response.status == 503) response.headers.emplace_back("retry-after", "1");
-  if (response.status == 501) response.headers.emplace_back("x-should-retry", "false");
   return response;
 }
 

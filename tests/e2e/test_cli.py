@@ -80,6 +80,12 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, message):
     assert run(*arguments) == (2, "", f"pagoda: {message}\n")
 
 
+def test_a_folder_is_no_input(tmp_path):
+    (tmp_path / "t.jinja").write_text("x")
+    code, out, error = run("render", "--template", str(tmp_path / "t.jinja"), "--input", str(tmp_path))
+    assert (code, out, error) == (2, "", f"pagoda render: cannot read {tmp_path}\n")
+
+
 @pytest.mark.parametrize("command", [["serve"], ["bench", "latency"], ["doctor"]])
 def test_a_model_that_is_not_there(command):
     code, out, err = run(*command, "/nonexistent\nmodel.gguf")
