@@ -104,6 +104,26 @@ TEST(DebugSnapshot, GaugesAddUpToThePool) {
       << text;  // 12 of 64
 }
 
+// Sums over the steps: the prompt's step with 3 blocks of its own, then two samples that share a prompt of
+// two blocks, of which the second is copied once.
+TEST(DebugSnapshot, TotalsAreTheSumOverTheSteps) {
+  Rig rig({});
+  rig.submit(gang(1, std::vector<TokenId>(6, 1), 2, 4));
+  const std::int64_t steps = rig.run_all();
+  const EngineTotals totals = rig.core->debug_snapshot().totals;
+  EXPECT_EQ(totals.steps, steps);
+  EXPECT_EQ(totals.steps, 4);
+  EXPECT_EQ(totals.running_requests, 4);
+  EXPECT_EQ(totals.batched_tokens, 6 + 2 * 3);
+  EXPECT_EQ(totals.blocks_copied, 1);
+  EXPECT_EQ(totals.usage.total_slots, 4 * 64 * 4);
+  // Blocks in each step: the prompt's two; then one of two is copied; the ninth token takes a block of each.
+  EXPECT_EQ(totals.usage.blocks_in_use, 2 + 3 + 3 + 5);
+  EXPECT_EQ(totals.usage.blocks_without_sharing, 2 + 4 + 4 + 6);
+  EXPECT_EQ(totals.usage.token_slots, 6 + (4 + 2 * 3) + (4 + 2 * 4) + (4 + 2 * 5));
+  EXPECT_EQ(totals.usage.reserved_slots, 0) << "what is allocated for a step is filled by it";
+}
+
 // n = 128 of best_of 256 on a pool that holds a fraction of it: served, with one short request after the
 // other beside it, each of which ends within a bounded number of steps.
 TEST(ForkBomb, IsServedAndOthersKeepMoving) {

@@ -22,6 +22,8 @@ class StillEngine final : public EngineClient {
     DebugSnapshot out;
     out.block_size = 4;
     out.num_blocks = 9;
+    out.totals.blocks_copied = 5;
+    out.totals.usage.internal_slots = 6;
     RequestSnapshot first;
     first.id = RequestId{7};
     first.state = GroupState::running;
@@ -62,6 +64,8 @@ TEST(DebugEndpoints, TellWhoSharesWhatAndWhyARequestWaits) {
   ASSERT_EQ(kv.endpoint, Endpoint::debug_kv);
   const auto body = boost::json::parse(answer_debug(kv, rest, server).body);
   EXPECT_EQ(body.at("num_blocks").as_int64(), 9);
+  EXPECT_EQ(body.at("totals").at("blocks_copied").as_int64(), 5);
+  EXPECT_EQ(body.at("totals").at("slots").at("internal_fragmentation").as_int64(), 6);
   const auto& sequence = body.at("requests").at(0).at("sequences").at(1);
   EXPECT_EQ(sequence.at("blocks").as_array(), boost::json::array({3, 5}));
   EXPECT_EQ(sequence.at("ref_counts").as_array(), boost::json::array({2, 1}));
