@@ -16,9 +16,10 @@ def line_chart(title, x_label, y_label, series, x_limit, y_limit, level=None):
         return LEFT + x / x_limit * (WIDTH - LEFT - RIGHT)
 
     def y_of(y):
-        return HEIGHT - BOTTOM - min(y, y_limit * 1.04) / y_limit * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - y / y_limit * (HEIGHT - TOP - BOTTOM)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+           f'<clipPath id="inside"><rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"/></clipPath>',
            f'<text x="{LEFT}" y="20" font-size="14" font-weight="bold">{title}</text>']
     for x in _ticks(x_limit):
         out.append(f'<line x1="{x_of(x):.1f}" y1="{TOP}" x2="{x_of(x):.1f}" y2="{HEIGHT - BOTTOM}" stroke="#e5e7eb"/>'
@@ -34,7 +35,7 @@ def line_chart(title, x_label, y_label, series, x_limit, y_limit, level=None):
     for i, (name, points) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in points)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" clip-path="url(#inside)"/>')
         out += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" fill="{colour}"/>' for x, y in points if y <= y_limit]
         y = TOP + 10 + 18 * i
         out.append(f'<line x1="{WIDTH - RIGHT + 6}" y1="{y}" x2="{WIDTH - RIGHT + 24}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
