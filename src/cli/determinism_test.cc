@@ -158,6 +158,42 @@ void expect_same(const Run& expected, const Run& actual, const char* what) {
     EXPECT_TRUE(expected.answers[i] == actual.answers[i]) << what << ": probe " << i << " differs";
 }
 
+// The same under vAttention's manager, in every shape of its memory.
+void check_virtual(const EngineFlags& base, std::int32_t scale, const Run& alone, std::int64_t token_bytes) {
+  EngineFlags flags = base;
+  flags.kv_manager = "virtual";
+  expect_same(alone, run(flags, scale, Order::all_at_once, 12), "virtual");
+  const Run again = run(flags, scale, Order::one_by_one, 0, 2);
+  expect_same(alone, again, "virtual, prefix-cache hit");
+  EXPECT_GT(again.answers[1].num_cached_tokens, 0);
+  for (const std::int64_t page : {4 << 10, 64 << 10, 2 << 20}) {
+    EngineFlags paged = flags;
+    paged.kv_page_size = page;
+    paged.kv_slicing = page != 64 << 10;
+    expect_same(alone, run(paged, scale, Order::all_at_once, 6), "virtual, another page size");
+  }
+  EngineFlags plain = flags;
+  plain.kv_page_size = 4 << 10;
+  plain.kv_slicing = plain.kv_precreate_pages = plain.kv_map_ahead = plain.kv_eager = false;
+  plain.kv_deferred_reclaim = false;
+  expect_same(alone, run(plain, scale, Order::all_at_once, 12), "virtual, every optimisation off");
+
+  // Pages are at least 4 KiB; blocks of as many tokens as fill one keep the small models small here too.
+  const std::int64_t page_tokens = (4096 + token_bytes - 1) / token_bytes;
+  flags.block_size = static_cast<std::int32_t>(std::clamp<std::int64_t>(page_tokens, 16, 256));
+  const std::int64_t page_bytes = (flags.block_size * token_bytes + 4095) / 4096 * 4096;
+  flags.kv_cache_memory_bytes =
+      page_bytes * (scale * (32 + 12) / flags.block_size + (flags.block_size > 16 ? 3 : 4));
+  const Run recomputed = run(flags, scale, Order::all_at_once, 18);
+  EXPECT_GT(recomputed.metric("num_preemptions_total"), 0);
+  expect_same(alone, recomputed, "virtual, after preemption");
+  flags.preemption_mode = "swap";
+  flags.swap_space_bytes = *flags.kv_cache_memory_bytes;
+  const Run swapped = run(flags, scale, Order::all_at_once, 18);
+  EXPECT_GT(swapped.metric("num_preemptions_by_swap_total"), 0);
+  expect_same(alone, swapped, "virtual, after swapping");
+}
+
 void check_model(const EngineFlags& base, std::int32_t scale) {
   EngineFlags flags = base;
   flags.threads = 2;
@@ -196,6 +232,7 @@ void check_model(const EngineFlags& base, std::int32_t scale) {
   const Run preempted = run(tiny, scale, Order::all_at_once, 18);
   EXPECT_GT(preempted.metric("num_preemptions_total"), 0);
   expect_same(alone, preempted, "after preemption");
+  check_virtual(flags, scale, alone, token_bytes);
 }
 
 EngineFlags flags_for(const std::string& model, const std::string& dtype) {

@@ -5,6 +5,7 @@
 
 #include "engine/engine_test_support.h"
 #include "model_runner/test_sequences.h"
+#include "model_runner/virtual_kv_plan.h"
 
 namespace pagoda {
 namespace {
@@ -48,12 +49,13 @@ std::vector<BeamCase> read_cases(const std::string& path) {
 
 struct RealRig {
   RealRig(const std::string& model, std::int32_t num_blocks, std::int32_t threads = 1,
-          bool prefix_caching = true) {
+          bool prefix_caching = true, std::int32_t num_swap_blocks = 0, bool virtual_kv = false) {
     auto source = ModelSource::open(model);
     EXPECT_TRUE(source.has_value());
     RunnerOptions options;
     options.dtype = "float32";
-    options.num_blocks = num_blocks;
+    options.num_blocks = virtual_kv ? 0 : num_blocks;
+    options.num_swap_blocks = virtual_kv ? 0 : num_swap_blocks;
     options.threads = threads;
     auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
     EXPECT_TRUE(runner.has_value());
@@ -63,8 +65,26 @@ struct RealRig {
                         .block_size = options.block_size,
                         .log_stats = false};
     config.vocab_size = (*runner)->config().vocab_size;
-    auto kv = std::make_unique<PagedKvManager>(PagedKvConfig{
-        .block_size = options.block_size, .num_blocks = num_blocks, .enable_prefix_caching = prefix_caching});
+    const PagedKvConfig pages{.block_size = options.block_size,
+                              .num_blocks = num_blocks,
+                              .num_swap_blocks = num_swap_blocks,
+                              .enable_prefix_caching = prefix_caching};
+    if (num_swap_blocks > 0) config.preemption_mode = PreemptionMode::swap;
+    std::unique_ptr<KvManager> kv = std::make_unique<PagedKvManager>(pages);
+    if (virtual_kv) {
+      const SlotMapConfig slots{.num_slots = 40,
+                                .blocks_per_slot = config.max_model_len / options.block_size};
+      auto plan = plan_virtual_kv((*runner)->kv_layout(), 0, KvTensors::per_slot);
+      EXPECT_TRUE(plan.has_value() && plan->layout.block_size == options.block_size);
+      const Status status = (*runner)->allocate_virtual_kv(plan->layout,
+                                                           {.num_slots = slots.num_slots,
+                                                            .blocks_per_slot = slots.blocks_per_slot,
+                                                            .page_bytes = plan->page_bytes,
+                                                            .num_tensors = plan->num_tensors},
+                                                           num_blocks, num_swap_blocks);
+      EXPECT_TRUE(status.ok()) << status.message();
+      kv = std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages, .slots = slots});
+    }
     auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
     core = std::make_unique<EngineCore>(
         config, EngineParts{std::move(kv), std::move(scheduler), *std::move(runner)}, clock, metrics);
@@ -112,13 +132,19 @@ TEST(BeamGolden, StoriesAgreeWithTransformersAndPreemptionChangesNoBit) {
   }
   EXPECT_EQ(rig.core->scheduler().counts().preemptions, 0);
 
-  // All of them at once, in hardly more blocks than the largest may need alone.
-  for (const bool prefix_caching : {false, true}) {
-    RealRig tiny(*folder, 44, 1, prefix_caching);
+  // All of them at once, in hardly more blocks than the largest may need alone; recomputed, and swapped.
+  struct Way {
+    bool prefix_caching, virtual_kv;
+    std::int32_t num_swap_blocks;
+  };
+  for (const Way& way : {Way{false, false, 0}, Way{true, false, 0}, Way{true, false, 44}, Way{false, true, 0},
+                         Way{true, true, 0}, Way{true, true, 44}}) {
+    RealRig tiny(*folder, 44, 1, way.prefix_caching, way.num_swap_blocks, way.virtual_kv);
     std::vector<std::shared_ptr<Collector>> crowded;
     for (const BeamCase& entry : cases) crowded.push_back(tiny.submit(entry.request));
     tiny.run_all();
     EXPECT_GT(tiny.core->scheduler().counts().preemptions, 3);
+    if (way.num_swap_blocks > 0) EXPECT_GT(tiny.core->scheduler().counts().preemptions_by_swap, 3);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       ASSERT_EQ(crowded[i]->choices.size(), alone[i]->choices.size());
       for (const auto& [index, choice] : alone[i]->choices) {

@@ -286,8 +286,8 @@ TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
 // once with the tokens it would get alone, and nothing leaks. Method: everything drawn from one seed;
 // the fake model's tokens depend on the K/V it finds.
 struct Totals {
-  std::int64_t requests = 0, refused = 0, preemptions = 0, swaps = 0, baselines = 0, cached_tokens = 0,
-               parallel = 0, beams = 0, beams_preempted = 0, prefixes = 0, steps = 0;
+  std::int64_t requests = 0, refused = 0, preemptions = 0, swaps = 0, virtuals = 0, baselines = 0,
+               cached_tokens = 0, parallel = 0, beams = 0, beams_preempted = 0, prefixes = 0, steps = 0;
 };
 
 void make_beam_search(SamplingParams& sampling, std::mt19937_64& rng) {
@@ -333,6 +333,14 @@ void run(std::uint64_t seed, Totals& totals) {
     config.scheduling_policy = SchedulingPolicy::fcfs;
     options.num_blocks *= between(1, 3);  // whole regions for whole gangs
     ++totals.baselines;
+  } else if (below(2) == 0) {
+    options.virtual_kv = true;
+    options.slots = {.num_slots = config.max_num_seqs + between(0, 8),
+                     .max_regions = below(3) == 0 ? 2 * options.num_blocks + between(1, 60) : 0,
+                     .deferred_reclaim = below(3) != 0,
+                     .map_ahead = below(3) != 0,
+                     .num_eager_blocks = between(0, 2)};
+    ++totals.virtuals;
   }
   Rig rig(options);
 
@@ -459,6 +467,7 @@ TEST(EngineCoreProperty, EveryRequestGetsItsOwnTokensWhateverElseHappens) {
   EXPECT_GT(totals.preemptions, 500);
   EXPECT_GT(totals.swaps, 200);
   EXPECT_GT(totals.baselines, 200);
+  EXPECT_GT(totals.virtuals, 200);
   EXPECT_GT(totals.cached_tokens, 1000);
   EXPECT_GT(totals.parallel, 500);
   EXPECT_GT(totals.beams, 500);

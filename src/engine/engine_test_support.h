@@ -2,6 +2,7 @@
 // For tests: an engine core on the fake model, and a sink that checks the form of what it gets.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 
 #include "base/strings.h"
@@ -68,26 +69,23 @@ struct Options {
   std::int32_t num_swap_blocks = 0;
   Mode mode = Mode::vllm;
   Reservation reservation = Reservation::oracle;
-  // Mode vllm with the virtual manager; slots of 0 are filled in.
-  bool virtual_kv = false;
+  // Mode vllm with the virtual manager (virtual_kv_test.cc runs other tests so); slots of 0 are filled in.
+  bool virtual_kv = std::getenv("PAGODA_TEST_VIRTUAL_KV") != nullptr;
   SlotMapConfig slots = {};
 
   SlotMapConfig slot_config() const {
     SlotMapConfig out = slots;
     if (out.num_slots == 0) out.num_slots = engine.max_num_seqs + 3;
+    if (out.num_slots < engine.max_num_seqs) out.num_slots = engine.max_num_seqs;
     out.blocks_per_slot = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
     return out;
   }
   std::int64_t virtual_blocks() const {
-    return virtual_kv ? std::int64_t{slot_config().num_slots} * slot_config().blocks_per_slot : 0;
+    return virtual_kv && mode == Mode::vllm
+               ? std::int64_t{slot_config().num_slots} * slot_config().blocks_per_slot
+               : 0;
   }
 };
-
-// Tests that have to hold under both managers take this as their parameter.
-enum class Kv { paged, virtual_pages };
-inline std::string kv_name(const ::testing::TestParamInfo<Kv>& info) {
-  return info.param == Kv::paged ? "paged" : "virtual";
-}
 
 // The scheduler borrows the manager.
 inline EngineParts make_parts(const Options& options) {

@@ -15,6 +15,7 @@ SlotMap::SlotMap(const SlotMapConfig& config, BlockPool& pool) : config_(config)
   CHECK(config_.num_slots > 0 && config_.blocks_per_slot > 0 && config_.num_eager_blocks >= 0);
   shown_.resize(place(config_.num_slots, 0), kNoPage);
   num_shown_.resize(static_cast<std::size_t>(config_.num_slots), 0);
+  num_owned_.resize(static_cast<std::size_t>(config_.num_slots), 0);
   for (std::int32_t slot = 0; slot < config_.num_slots; ++slot) idle_.push_back(slot);
 }
 
@@ -84,8 +85,9 @@ std::optional<std::int32_t> SlotMap::acquire(std::span<const BlockId> pages, std
 
 void SlotMap::release(std::int32_t slot) {
   idle_.push_back(slot);
+  num_owned_[static_cast<std::size_t>(slot)] = 0;
   if (!config_.deferred_reclaim) {
-    drop(slot);
+    drop(slot, 0);
     return;
   }
   for (std::int32_t at = 0; at < num_shown(slot); ++at) {
@@ -93,8 +95,8 @@ void SlotMap::release(std::int32_t slot) {
   }
 }
 
-void SlotMap::drop(std::int32_t slot) {
-  for (std::int32_t at = num_shown(slot) - 1; at >= 0; --at) {
+void SlotMap::drop(std::int32_t slot, std::int32_t from) {
+  for (std::int32_t at = num_shown(slot) - 1; at >= from; --at) {
     const BlockId page = shown(slot, at);
     if (page == kNoPage) continue;
     set(slot, at, kNoPage);
@@ -118,14 +120,17 @@ bool SlotMap::has_room(std::int64_t changes) const {
 bool SlotMap::make_room(std::int64_t changes) {
   for (std::size_t i = 0; i < idle_.size() && !has_room(changes); ++i) {
     if (num_shown(idle_[i]) == 0) continue;
-    drop(idle_[i]);
+    drop(idle_[i], 0);
     ++counts_.reclaimed_slots;
   }
+  for (std::int32_t slot = 0; slot < config_.num_slots && !has_room(changes); ++slot)
+    drop(slot, num_owned_[static_cast<std::size_t>(slot)]);
   return has_room(changes);
 }
 
 void SlotMap::show(std::int32_t slot, std::int32_t first, std::span<const BlockId> pages) {
   CHECK(first >= 0 && first + static_cast<std::int32_t>(pages.size()) <= config_.blocks_per_slot);
+  num_owned_[static_cast<std::size_t>(slot)] = first + static_cast<std::int32_t>(pages.size());
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const std::int32_t at = first + static_cast<std::int32_t>(i);
     if (shown(slot, at) == pages[i]) {
@@ -200,6 +205,7 @@ void SlotMap::check_invariants() const {
   for (const std::int32_t slot : idle_) {
     CHECK(!seen[static_cast<std::size_t>(slot)]);
     seen[static_cast<std::size_t>(slot)] = 1;
+    CHECK(num_owned_[static_cast<std::size_t>(slot)] == 0);
     CHECK(config_.deferred_reclaim || num_shown(slot) == 0);
   }
 }

@@ -46,7 +46,8 @@ class SlotMap {
   std::optional<std::int32_t> acquire(std::span<const BlockId> pages, std::int32_t num_blocks);
   void release(std::int32_t slot);
 
-  // Whether `changes` more blocks can be shown within max_regions; drops mappings of idle slots if need be.
+  // Whether `changes` more blocks can be shown within max_regions; drops what is shown in vain if need be, idle
+  // slots first.
   [[nodiscard]] bool make_room(std::int64_t changes);
   // The same without dropping, for what is not needed yet.
   bool has_room(std::int64_t changes) const;
@@ -87,12 +88,13 @@ class SlotMap {
   void set(std::int32_t slot, std::int32_t at, BlockId page);
   void record(std::vector<PageMapping>& list, std::int32_t slot, std::int32_t at, BlockId page);
   std::optional<BlockId> spare_page(std::int32_t slot, std::int32_t at) const;
-  void drop(std::int32_t slot);
+  void drop(std::int32_t slot, std::int32_t from);  // what it shows from block `from` on
 
   const SlotMapConfig config_;
   BlockPool& pool_;
   std::vector<BlockId> shown_;           // [num_slots][blocks_per_slot]
   std::vector<std::int32_t> num_shown_;  // by slot: blocks up to the last one shown
+  std::vector<std::int32_t> num_owned_;  // by slot: blocks that its sequence needs; 0: idle
   std::vector<std::int32_t> idle_;       // idle for longest first
   std::int64_t num_borders_ = 0;
   std::vector<PageMapping> now_, ahead_;

@@ -46,10 +46,11 @@ Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_
 std::string describe_padding(const VirtualKvPlan& plan) {
   if (plan.padding() < 0.01) return {};
   const std::int64_t exact = std::lcm(tensor_bytes(plan.layout, kGroup, plan.num_tensors), kPageGranule);
-  const std::int64_t below = plan.page_bytes / exact * exact;
-  return concat("a KV page of ", plan.page_bytes, " bytes is not a multiple of what ", kGroup,
-                " tokens take: ", fixed(100 * plan.padding(), 1), " % of it is padding; ",
-                below > 0 ? concat(below, " and ") : std::string(), below + exact, " bytes have none");
+  const std::int64_t better = round_up(plan.page_bytes, exact);
+  return concat("a block of ", plan.layout.block_size, " tokens in KV pages of ", plan.page_bytes, " bytes: ",
+                fixed(100 * plan.padding(), 1), " % of them is padding; ",
+                better <= kMaxKvPage ? concat("--kv-page-size ", better, " has none")
+                                     : concat("only multiples of ", exact, " have none"));
 }
 
 }  // namespace pagoda

@@ -30,7 +30,7 @@ inline constexpr std::int64_t kMinKvPage = 4096, kMaxKvPage = std::int64_t{2} <<
 // size that is not a multiple of 4 KiB, or not in 4 KiB .. 2 MiB.
 Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_bytes, KvTensors tensors);
 
-// A sentence about padding and the page sizes next to page_bytes without any; empty when there is none to
+// A sentence about padding, with a page size that has none; empty when there is none to
 // speak of.
 std::string describe_padding(const VirtualKvPlan& plan);
 

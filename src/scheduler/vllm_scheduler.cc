@@ -244,7 +244,8 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
   sequence.state = SequenceState::resident;
   // Beams need each other; samples can wait for room that lets all of them go on for a while.
   const std::int64_t margin = group.lockstep ? 0 : num_resident;
-  while (kv_.blocks_to_grow(sequence.id, sequence.num_tokens()) + margin > kv_.num_free_blocks()) {
+  while (kv_.blocks_to_grow(sequence.id, sequence.num_tokens()) + margin > kv_.num_free_blocks() ||
+         !kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies)) {
     if (!group.lockstep || running_.back() == &group) {
       release_kv(sequence, kv_);
       CHECK(!group.lockstep || position > 0);
@@ -253,7 +254,6 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
     }
     preempt(*running_.back());
   }
-  CHECK(kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies));
   return true;
 }
 
