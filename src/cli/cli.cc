@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "cli/add_engine_flags.h"
 #include "cli/bench_command.h"
+#include "cli/bench_kv_managers.h"
 #include "cli/bench_serve_command.h"
 #include "cli/chat_command.h"
 #include "cli/commands.h"
@@ -144,6 +145,14 @@ void declare_throughput(CLI::App& command, BenchThroughputArgs& args) {
   flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON; -: stdout, no table");
 }
 
+void declare_kv_managers(CLI::App& command, BenchKvManagersArgs& args) {
+  flags::int32(command, "--num-prompts", args.num_prompts, 1, "requests, all there from the start");
+  flags::int32(command, "--num-iters", args.num_iters, 1, "rounds of serving; medians are told");
+  flags::choice(command, "--only", args.only, {"kernel", "map", "serve"}, "one part; else all");
+  flags::text(command, "--output-json", args.output_json, "FILE", "figures as JSON");
+  flags::text(command, "--output-svg", args.output_svg, "FILE", "figures as bars");
+}
+
 void declare_perplexity(CLI::App& command, PerplexityArgs& args) {
   flags::text(command, "-f,--file", args.file, "FILE", "UTF-8 text; -: stdin")->required();
   flags::int32(command, "--context", args.context, 2, "tokens in a window");
@@ -224,6 +233,9 @@ void add_commands(CLI::App& app, Action& action) {
                                        declare_latency);
   add_engine_command<BenchThroughputArgs>(*bench, action, "throughput", "many requests at once",
                                           run_bench_throughput, declare_throughput);
+  add_engine_command<BenchKvManagersArgs>(*bench, action, "kv-managers",
+                                          "paged, virtual and reserved memory side by side",
+                                          run_bench_kv_managers, declare_kv_managers);
   add_plain_command<BenchServeArgs>(
       *bench, action, "serve", "load on an OpenAI-compatible server, as `vllm bench serve`",
       [](const BenchServeArgs& args) { return exit_code(run_bench_serve(args)); }, declare_bench_serve);

@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+#include <pagoda_kv.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+pagoda_kv_config small() {
+  pagoda_kv_config config = {};
+  config.num_layers = 2;
+  config.num_heads = 2;
+  config.head_size = 32;
+  config.element_size = 2;  // 128 bytes a token and layer
+  config.max_batch = 4;
+  config.max_context = 256;
+  config.page_size = 4096;  // 32 tokens
+  config.capacity_bytes = 12 * 4 * 4096;
+  return config;
+}
+
+struct Kv {
+  explicit Kv(const pagoda_kv_config& config) {
+    EXPECT_EQ(pagoda_kv_init(&config, &kv), PAGODA_KV_OK) << pagoda_kv_last_error();
+  }
+  ~Kv() { pagoda_kv_destroy(kv); }
+  pagoda_kv_status step(std::vector<std::int32_t> lengths) {
+    lengths.resize(16);
+    return pagoda_kv_step(kv, lengths.data());
+  }
+  char* at(std::int32_t layer, std::int32_t reqid, std::int64_t position) {
+    const pagoda_kv_layout layout = pagoda_kv_get_layout(kv);
+    return static_cast<char*>(pagoda_kv_value(kv, layer)) + reqid * layout.slot_stride +
+           position * layout.token_stride;
+  }
+  pagoda_kv* kv = nullptr;
+};
+
+TEST(PagodaKv, TheExamplesRun) {
+  std::istringstream programs(PAGODA_KV_EXAMPLES);
+  int count = 0;
+  for (std::string program; std::getline(programs, program, ':'); ++count) {
+    const int status = std::system(("'" + program + "'").c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << program;
+  }
+  EXPECT_EQ(count, 2);
+}
+
+TEST(PagodaKv, LimitsAreRefusedByName) {
+  const auto refused = [](auto change) {
+    pagoda_kv_config config = small();
+    change(config);
+    pagoda_kv* kv = nullptr;
+    const pagoda_kv_status status = pagoda_kv_init(&config, &kv);
+    EXPECT_EQ(kv, nullptr);
+    pagoda_kv_destroy(kv);
+    return status;
+  };
+  EXPECT_EQ(refused([](auto& c) { c.num_heads = 0; }), PAGODA_KV_INVALID);
+  EXPECT_EQ(refused([](auto& c) { c.capacity_bytes = 4096; }), PAGODA_KV_INVALID);
+  EXPECT_EQ(refused([](auto& c) { c.num_heads = 1 << 30, c.head_size = 1 << 30; }), PAGODA_KV_INVALID);
+  EXPECT_EQ(refused([](auto& c) { c.page_size = 5000; }), PAGODA_KV_PAGE_SIZE);
+  EXPECT_EQ(refused([](auto& c) { c.num_heads = 3; }), PAGODA_KV_PAGE_SIZE);
+  EXPECT_NE(std::string(pagoda_kv_last_error()).find("12288"), std::string::npos) << pagoda_kv_last_error();
+  EXPECT_EQ(refused([](auto& c) { c.capacity_bytes = std::int64_t{1} << 44; }), PAGODA_KV_NO_MEMORY);
+  EXPECT_EQ(refused([](auto& c) { c.max_batch = 1 << 24, c.max_context = 1 << 20; }),
+            PAGODA_KV_ADDRESS_SPACE);
+  EXPECT_EQ(refused([](auto& c) { c.max_context = 1 << 24; }), PAGODA_KV_MAPPINGS);
+  EXPECT_EQ(pagoda_kv_init(nullptr, nullptr), PAGODA_KV_INVALID);
+}
+
+TEST(PagodaKv, FullIsAnAnswerThatChangesNothing) {
+  Kv it(small());
+  const int a = pagoda_kv_alloc_reqid(it.kv, 100), b = pagoda_kv_alloc_reqid(it.kv, 100);
+  ASSERT_EQ(a, 0);
+  ASSERT_EQ(b, 1);
+  ASSERT_EQ(it.step({256, 100}), PAGODA_KV_OK);  // 8 pages and 4: all
+  EXPECT_EQ(pagoda_kv_get_stats(it.kv).free_pages, 0);
+  std::memset(it.at(1, b, 99), 7, 128);
+  EXPECT_EQ(it.step({256, 129}), PAGODA_KV_FULL);
+  EXPECT_EQ(it.step({256, 128}), PAGODA_KV_OK);
+  EXPECT_EQ(it.step({256, 257}), PAGODA_KV_INVALID);
+  EXPECT_EQ(it.step({256, 1, 1}), PAGODA_KV_INVALID) << "slot 2 is not taken";
+  EXPECT_EQ(pagoda_kv_free_reqid(it.kv, a), PAGODA_KV_OK);
+  EXPECT_EQ(pagoda_kv_free_reqid(it.kv, a), PAGODA_KV_INVALID);
+  EXPECT_EQ(it.step({0, 129}), PAGODA_KV_OK);
+  EXPECT_EQ(*it.at(1, b, 99), 7);
+}
+
+// Goal: every slot keeps its bytes, whatever others do. Method: random calls against a plain array for each
+// slot.
+void run(std::uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 rng(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(rng() % n); };
+  pagoda_kv_config config = small();
+  config.slicing = below(2);
+  if (config.slicing) config.page_size = 8192;
+  config.map_ahead = below(2);
+  config.eager_pages = below(3);
+  config.deferred_reclaim = below(2);
+  Kv it(config);
+  const pagoda_kv_layout layout = pagoda_kv_get_layout(it.kv);
+  struct Slot {
+    bool taken = false;
+    std::vector<char> bytes;  // one for each token, the same in both layers but for 1
+  };
+  std::vector<Slot> slots(4);
+  const auto write = [&](std::int32_t slot, std::int32_t position) {
+    const char byte = static_cast<char>(rng());
+    slots[static_cast<std::size_t>(slot)].bytes.push_back(byte);
+    for (const std::int32_t layer : {0, 1}) std::memset(it.at(layer, slot, position), byte + layer, 128);
+  };
+  for (int i = 0; i < 300; ++i) {
+    const std::int32_t slot = below(4);
+    Slot& chosen = slots[static_cast<std::size_t>(slot)];
+    switch (below(5)) {
+      case 0: {
+        const std::int32_t got = pagoda_kv_alloc_reqid(it.kv, below(200));
+        if (got >= 0) slots[static_cast<std::size_t>(got)] = {.taken = true, .bytes = {}};
+        break;
+      }
+      case 1:
+        EXPECT_EQ(pagoda_kv_free_reqid(it.kv, slot),
+                  chosen.taken && below(2) >= 0 ? PAGODA_KV_OK : PAGODA_KV_INVALID);
+        chosen = {};
+        break;
+      case 2: {
+        if (!chosen.taken) break;
+        const std::int32_t tokens = below(chosen.bytes.size() + 1);
+        const std::int32_t child = pagoda_kv_fork(it.kv, slot, tokens);
+        if (child < 0) break;
+        slots[static_cast<std::size_t>(child)] = {
+            .taken = true, .bytes = {chosen.bytes.begin(), chosen.bytes.begin() + tokens}};
+        // Both go on in pages of their own: the parent may not write behind what it shares.
+        break;
+      }
+      default: {
+        std::vector<std::int32_t> lengths(4, 0);
+        for (std::size_t s = 0; s < 4; ++s) {
+          if (slots[s].taken && below(2) == 0)
+            lengths[s] =
+                std::min<std::int32_t>(256, static_cast<std::int32_t>(slots[s].bytes.size()) + 1 + below(40));
+        }
+        if (pagoda_kv_step(it.kv, lengths.data()) != PAGODA_KV_OK) break;
+        for (std::int32_t s = 0; s < 4; ++s) {
+          while (static_cast<std::int32_t>(slots[static_cast<std::size_t>(s)].bytes.size()) <
+                 lengths[static_cast<std::size_t>(s)])
+            write(s, static_cast<std::int32_t>(slots[static_cast<std::size_t>(s)].bytes.size()));
+        }
+      }
+    }
+    for (std::int32_t s = 0; s < 4; ++s) {
+      const auto& bytes = slots[static_cast<std::size_t>(s)].bytes;
+      for (std::size_t t = 0; t < bytes.size(); ++t) {
+        for (const std::int32_t layer : {0, 1}) {
+          ASSERT_EQ(it.at(layer, s, static_cast<std::int64_t>(t))[127], static_cast<char>(bytes[t] + layer))
+              << "slot " << s << " token " << t;
+        }
+      }
+    }
+  }
+  for (std::int32_t s = 0; s < 4; ++s) {
+    if (slots[static_cast<std::size_t>(s)].taken) pagoda_kv_free_reqid(it.kv, s);
+  }
+  EXPECT_EQ(pagoda_kv_get_stats(it.kv).free_pages, layout.num_pages);
+}
+
+TEST(PagodaKvProperty, EverySlotKeepsItsBytes) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    run(seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
