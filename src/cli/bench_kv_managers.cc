@@ -58,7 +58,9 @@ struct KernelCase {
 enum class BlockOrder { scattered, consecutive };
 
 Result<KernelCase> plain_case(std::string label, KvLayout layout, std::int32_t block_size, BlockOrder order) {
-  KernelCase out{.label = std::move(label), .layout = layout};
+  KernelCase out;
+  out.label = std::move(label);
+  out.layout = layout;
   out.layout.block_size = block_size;
   out.blocks_per_sequence = (kContext + block_size - 1) / block_size;
   const std::int32_t count = out.blocks_per_sequence * kSequences;
@@ -79,7 +81,9 @@ Result<KernelCase> virtual_case(std::string label, const KvLayout& layout, std::
                                 KvTensors tensors) {
   auto plan = plan_virtual_kv(layout, page_bytes, tensors);
   if (!plan) return plan.error();
-  KernelCase out{.label = std::move(label), .layout = plan->layout};
+  KernelCase out;
+  out.label = std::move(label);
+  out.layout = plan->layout;
   out.blocks_per_sequence = (kContext + plan->layout.block_size - 1) / plan->layout.block_size;
   const std::int32_t count = out.blocks_per_sequence * kSequences;
   if (plan->num_tensors > 1) out.layout.layer_stride = plan->page_bytes * count;
