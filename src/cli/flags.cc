@@ -89,7 +89,9 @@ CLI::Option* text(CLI::App& app, const std::string& name, std::string& variable,
 
 CLI::Option* texts(CLI::App& app, const std::string& name, std::vector<std::string>& variable,
                    const std::string& type, const std::string& help) {
-  return app.add_option(name, variable, help)->type_name(type)->allow_extra_args(false);
+  // An empty value is a shell variable that was not set: a server without the key it was meant to ask for.
+  const auto not_empty = [](const std::string& value) { return value.empty() ? "must not be empty" : ""; };
+  return app.add_option(name, variable, help)->check(not_empty)->type_name(type)->allow_extra_args(false);
 }
 
 CLI::Option* on_off(CLI::App& app, const std::string& name, bool& variable, const std::string& help) {

@@ -28,6 +28,7 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
   if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
   const auto factor = factor_of(text.substr(static_cast<std::size_t>(end - text.data())));
   if (!factor || number * *factor > 0x1p62) return std::nullopt;
+  if (*factor == 1.0 && number != std::floor(number)) return std::nullopt;  // half a byte, half a token
   // The little is for fractions such as 25.6k, whose product lies just below the whole number.
   return static_cast<std::int64_t>(std::floor(number * *factor + 1e-6));
 }
