@@ -45,7 +45,8 @@ int http_status(const Status& status) {
     case StatusCode::ok:
       return 200;
     case StatusCode::invalid_argument:
-    case StatusCode::unimplemented:  // a field that is not built in: OpenAI's status, which clients do not retry
+    case StatusCode::unimplemented:  // a field that is not built in: OpenAI's status, which clients do not
+                                     // retry
       return 400;
     case StatusCode::unauthenticated:
       return 401;
