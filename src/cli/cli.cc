@@ -15,6 +15,7 @@
 #include "cli/bench_command.h"
 #include "cli/bench_kv_managers.h"
 #include "cli/bench_serve_command.h"
+#include "cli/calibrate_command.h"
 #include "cli/chat_command.h"
 #include "cli/commands.h"
 #include "cli/doctor_command.h"
@@ -23,6 +24,7 @@
 #include "cli/help.h"
 #include "cli/inspect_command.h"
 #include "cli/perplexity_command.h"
+#include "cli/plan_command.h"
 #include "cli/render_command.h"
 #include "cli/serve_command.h"
 #include "cli/simulate_command.h"
@@ -153,6 +155,13 @@ void declare_kv_managers(CLI::App& command, BenchKvManagersArgs& args) {
   flags::text(command, "--output-svg", args.output_svg, "FILE", "figures as bars");
 }
 
+void declare_calibrate(CLI::App& command, CalibrateArgs& args) {
+  flags::text(command, "-o,--output", args.output, "FILE", "the cost model; -: stdout")->default_str("-");
+  flags::text(command, "--log", args.log, "FILE", "instead of measuring: the steps of a log of serve --record");
+  flags::int32(command, "--max-batch", args.max_batch, 1, "sequences at once", 256);
+  flags::int32(command, "--max-context", args.max_context, 64, "tokens of the longest prompts");
+}
+
 void declare_perplexity(CLI::App& command, PerplexityArgs& args) {
   flags::text(command, "-f,--file", args.file, "FILE", "UTF-8 text; -: stdin")->required();
   flags::int32(command, "--context", args.context, 2, "tokens in a window");
@@ -164,6 +173,8 @@ void declare_simulate(CLI::App& command, SimulateArgs& args) {
   command.add_flag("--print-cost-model", args.print_cost_model, "the cost model as JSON, and nothing else");
   flags::text(command, "--replay", args.replay, "FILE",
               "instead: a log of serve --record, which must come to the same decisions");
+  flags::text(command, "--compare", args.compare, "FILE",
+              "instead: latencies of such a log beside those simulated from its arrivals and --cost-model");
   flags::text(command, "--workload", args.workload, "SPEC",
               "sharegpt, alpaca, uniform or trace:FILE, with :KEY=VALUE,... such as rate=2,duration=3600");
   flags::text(command, "--trace", args.trace, "FILE", "a recorded workload; short for --workload trace:FILE");
@@ -180,6 +191,23 @@ void declare_simulate(CLI::App& command, SimulateArgs& args) {
                  "clients leave, steps stall, arrivals come in bursts; invariants are checked at every step");
   flags::int32(command, "--fault-runs", args.fault_runs, 0,
                "instead: so many small engines of every mode, drawn from --fault-seed on");
+}
+
+void declare_plan(CLI::App& command, PlanArgs& args) {
+  flags::text(command, "--cost-model", args.cost_model, "NAME|FILE", "what steps cost, as for simulate");
+  flags::text(command, "--workload", args.workload, "SPEC", "as for simulate, without a rate");
+  flags::choice(command, "--router", args.router, {"round-robin", "least-loaded", "prefix-aware"},
+                "which replica gets a request");
+  flags::int32(command, "--replicas", args.replicas, 1, "how many there are: the rate is searched for", 4096);
+  const auto store_rate = [name = "--rate", &args](double rate) {
+    if (!(rate > 0 && rate < 1e6)) throw CLI::ValidationError(name, "must be above 0 and below 1e6");
+    args.rate = rate;
+  };
+  command.add_option_function<double>("--rate", store_rate, "requests a second: the replicas are searched for")
+      ->type_name("X");
+  flags::number(command, "--ttft-p99", args.ttft_ms, 0.001, 1e9, "limit of the time to first token, ms");
+  flags::number(command, "--tpot-p99", args.tpot_ms, 0.001, 1e9, "limit of the time per output token, ms");
+  flags::text(command, "--output-json", args.output_json, "FILE", "the answer as JSON; -: stdout, no text");
 }
 
 // A subcommand without an engine: its own flags only.
@@ -241,6 +269,10 @@ void add_commands(CLI::App& app, Action& action) {
       [](const BenchServeArgs& args) { return exit_code(run_bench_serve(args)); }, declare_bench_serve);
   add_engine_command<SimulateArgs>(app, action, "simulate", "the engine on a virtual clock and a cost model",
                                    run_simulate, declare_simulate);
+  add_engine_command<CalibrateArgs>(*bench, action, "calibrate", "a cost model of this machine, for simulate",
+                                    run_bench_calibrate, declare_calibrate);
+  add_engine_command<PlanArgs>(app, action, "plan", "which rate machines can hold, or how many a rate needs",
+                               run_plan, declare_plan);
   add_engine_command<PerplexityArgs>(app, action, "perplexity", "how well a model predicts a text",
                                      run_perplexity, declare_perplexity);
   add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,

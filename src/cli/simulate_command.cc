@@ -1,5 +1,6 @@
 #include "cli/simulate_command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -82,6 +83,61 @@ Status run_replay(const SimulateArgs& args) {
   return ok_status();
 }
 
+class ReplayedWorkload final : public Workload {
+ public:
+  explicit ReplayedWorkload(const ReplayReport& report) {
+    for (const ReplayedRequest& request : report.requests) {
+      if (!request.completed) continue;
+      requests_.push_back(request.asked);
+      WorkloadRequest& added = requests_.back();
+      added.output_tokens = std::max(1, added.output_tokens / std::max({1, added.n, added.beam_width}));
+    }
+    // They were submitted by several threads.
+    std::ranges::sort(requests_, {}, &WorkloadRequest::arrival_s);
+  }
+  Result<std::optional<WorkloadRequest>> next() override {
+    if (next_ == requests_.size()) return std::optional<WorkloadRequest>();
+    return std::optional<WorkloadRequest>(requests_[next_++]);
+  }
+
+ private:
+  std::vector<WorkloadRequest> requests_;
+  std::size_t next_ = 0;
+};
+
+Status run_compare(const SimulateArgs& args) {
+  auto cost = load_cost_model(args.cost_model);
+  if (!cost) return cost.error();
+  auto real = replay(args.compare, parts_factory(args.engine));
+  if (!real) return real.error();
+  SimulationOptions options;
+  options.cost = *cost;
+  options.engine = real->header.engine;
+  options.modes = real->header.modes;
+  options.num_blocks = real->header.num_blocks;
+  options.num_swap_blocks = real->header.num_swap_blocks;
+  options.make_parts = parts_factory(args.engine);
+  ReplayedWorkload workload(*real);
+  auto simulated = simulate(options, workload);
+  if (!simulated) return simulated.error();
+  std::printf("%lld requests, %lld completed; seconds\n%-24s %12s %12s %9s\n",
+              static_cast<long long>(std::ssize(real->requests)),
+              static_cast<long long>(simulated->completed), "", "recorded", "simulated", "off by");
+  const auto row = [](const char* name, double a, double b) {
+    std::printf("%-24s %12.5f %12.5f %8.1f%%\n", name, a, b, a > 0 ? 100 * (b / a - 1) : 0.0);
+  };
+  const auto rows = [&](const std::string& name, const LatencySketch& a, const LatencySketch& b) {
+    for (const double percent : {50.0, 90.0, 99.0})
+      row(concat(name, " p", percent).c_str(), a.percentile(percent), b.percentile(percent));
+    row(concat(name, " mean").c_str(), a.statistics().mean, b.statistics().mean);
+  };
+  rows("TTFT", real->ttft, simulated->ttft);
+  rows("inter-token", real->inter_token, simulated->inter_token);
+  rows("end-to-end", real->latency, simulated->latency);
+  row("steps", static_cast<double>(real->num_steps), static_cast<double>(simulated->num_steps));
+  return ok_status();
+}
+
 Status run_faults(const SimulateArgs& args) {
   const std::uint64_t first = args.fault_seed.value_or(1);
   ProgressBar bar("fault runs", args.fault_runs, "seeds");
@@ -111,6 +167,7 @@ Status run_simulate(const SimulateArgs& args) {
     return invalid_argument("give a --cost-model: a name such as a100-40gb/opt-13b/tp1, or a file");
   auto cost = load_cost_model(args.cost_model);
   if (!cost) return cost.error();
+  if (!args.compare.empty()) return run_compare(args);
   if (args.print_cost_model) return write_file("-", cost_model_json(*cost));
   auto options = simulation_options(args.engine, *cost);
   if (!options) return options.error();

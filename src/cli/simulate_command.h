@@ -15,6 +15,7 @@ struct SimulateArgs {
 
   EngineFlags engine;
   std::string replay;             // a log; nothing else is needed then
+  std::string compare;            // a log, to simulate from its arrivals alone
   std::string cost_model;         // a name, or a file
   bool print_cost_model = false;  // as JSON, and nothing else
   std::string workload;           // see load/workload_spec.h

@@ -67,12 +67,50 @@ class NullSink final : public OutputSink {
   void on_output(RequestOutput) override {}
 };
 
+// Notes when a request got its tokens; all that replay() tells of it.
+class TimingSink final : public OutputSink {
+ public:
+  TimingSink(const VirtualClock& clock, ReplayReport& report, std::size_t request, TimeNs arrival)
+      : clock_(clock), report_(report), request_(request), arrival_(arrival) {}
+
+  void on_output(RequestOutput output) override {
+    std::int64_t tokens = 0;
+    bool aborted = !output.error.ok();
+    for (const SequenceDelta& delta : output.deltas) {
+      tokens += std::ssize(delta.token_ids);
+      aborted |= delta.finish_reason == FinishReason::error;
+    }
+    const TimeNs now = clock_.now();
+    ReplayedRequest& request = report_.requests[request_];
+    if (tokens > 0) {
+      if (last_ == 0)
+        report_.ttft.add(to_seconds(now - arrival_));
+      else
+        report_.inter_token.add(to_seconds(now - last_));
+      last_ = now;
+      request.asked.output_tokens += static_cast<std::int32_t>(tokens);
+      report_.duration_s = std::max(report_.duration_s, to_seconds(now - VirtualClock::kStart));
+    }
+    if (!output.finished || aborted) return;
+    request.completed = last_ != 0;
+    if (request.completed) report_.latency.add(to_seconds(now - arrival_));
+  }
+
+ private:
+  const VirtualClock& clock_;
+  ReplayReport& report_;
+  const std::size_t request_;
+  const TimeNs arrival_;
+  TimeNs last_ = 0;
+};
+
 class Player final : public StepObserver {
  public:
-  static Result<std::unique_ptr<Player>> create(const RunHeader& header, const PartsFactory& make_parts) {
+  static Result<std::unique_ptr<Player>> create(const RunHeader& header, const PartsFactory& make_parts,
+                                                ReplayReport& report) {
     auto parts = make_parts(header.modes, header.engine, header.num_blocks, header.num_swap_blocks);
     if (!parts) return parts.error();
-    auto out = std::make_unique<Player>();
+    auto out = std::make_unique<Player>(report);
     auto runner = std::make_unique<ReplayRunner>(out->clock_, header.engine.vocab_size);
     out->runner_ = runner.get();
     parts->runner = std::move(runner);
@@ -80,6 +118,7 @@ class Player final : public StepObserver {
     out->core_->set_observer(out.get());
     return out;
   }
+  explicit Player(ReplayReport& report) : report_(report) {}
   ~Player() override {
     if (core_) core_->fail_all(unavailable("the replay is over"));
   }
@@ -92,8 +131,17 @@ class Player final : public StepObserver {
     ++num_requests_;
     const auto id = static_cast<std::uint64_t>(request.id);
     // The clock began a little later than the log.
-    request.arrival_time = std::max<TimeNs>(1, VirtualClock::kStart + request.arrival_time);
-    const Status status = core_->submit(std::move(request), sink_);
+    const TimeNs arrival = std::max<TimeNs>(1, VirtualClock::kStart + request.arrival_time);
+    ReplayedRequest& noted = report_.requests.emplace_back();
+    noted.asked.arrival_s = std::max(0.0, to_seconds(request.arrival_time));
+    noted.asked.prompt_tokens = static_cast<std::int32_t>(request.prompt_token_ids.size());
+    noted.asked.n = request.sampling.n;
+    noted.asked.best_of = request.sampling.best_of;
+    noted.asked.beam_width = request.sampling.use_beam_search ? request.sampling.width() : 0;
+    request.arrival_time = arrival;
+    const Status status =
+        core_->submit(std::move(request),
+                      std::make_shared<TimingSink>(clock_, report_, report_.requests.size() - 1, arrival));
     if (!status.ok())
       return corrupt_data(concat("request ", id, " cannot have been accepted: ", status.message()));
     return ok_status();
@@ -150,6 +198,7 @@ class Player final : public StepObserver {
     return concat("the recorded step preempts ", list(recorded), ", this one ", list(preempted_));
   }
 
+  ReplayReport& report_;
   VirtualClock clock_;
   MetricsRegistry metrics_;
   ReplayRunner* runner_ = nullptr;  // the core's
@@ -165,9 +214,10 @@ class Player final : public StepObserver {
 Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts) {
   auto log = RunLogReader::open(path);
   if (!log) return log.error();
-  auto player = Player::create((*log)->header(), make_parts);
-  if (!player) return player.error().annotate(path);
   ReplayReport report;
+  report.header = (*log)->header();
+  auto player = Player::create(report.header, make_parts, report);
+  if (!player) return player.error().annotate(path);
   while (!report.complete) {
     auto event = (*log)->next();
     if (!event) return event.error();
@@ -181,6 +231,7 @@ Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_pa
     report.difference = (*player)->difference();
     if (!report.difference.empty()) break;
   }
+  player->reset();  // it ends what is left, which is still noted in the report
   return report;
 }
 

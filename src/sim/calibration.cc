@@ -1,0 +1,128 @@
+#include "sim/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+constexpr int kIterations = 5'000;
+constexpr double kOutlier = 0.5;  // relative error
+constexpr double kFree = 1e30;    // a rate that costs nothing
+
+using Row = std::vector<double>;
+
+// Shares of `tokens` between the two knots around it; beyond the last, the last segment goes on.
+void add_hats(const std::vector<double>& knots, double tokens, Row& row) {
+  std::size_t i = 1;
+  while (i + 1 < knots.size() && knots[i] < tokens) ++i;
+  const double part = (tokens - knots[i - 1]) / (knots[i] - knots[i - 1]);
+  row[i - 1] += 1 - part;
+  row[i] += part;
+}
+
+// Both ends, and between them powers of two and what lies halfway.
+std::vector<double> knots_between(double smallest, double largest) {
+  std::vector<double> out{smallest};
+  for (double power = 2; power <= largest; power *= 2) {
+    for (const double knot : {power, 1.5 * power})
+      if (knot > smallest * 1.1 && knot < largest / 1.1) out.push_back(knot);
+  }
+  out.push_back(largest);
+  return out;
+}
+
+double predict(const Row& row, const Row& x) {
+  double out = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) out += row[i] * x[i];
+  return out;
+}
+
+// Minimises |A x - 1|^2 with x >= 0 by coordinate descent on the normal equations.
+Row solve(const std::vector<Row>& rows) {
+  const std::size_t n = rows.front().size();
+  std::vector<Row> normal(n, Row(n));
+  Row right(n);
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < n; ++i) {
+      right[i] += row[i];
+      for (std::size_t j = 0; j < n; ++j) normal[i][j] += row[i] * row[j];
+    }
+  }
+  Row x(n);
+  for (int iteration = 0; iteration < kIterations; ++iteration) {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (normal[i][i] <= 0) continue;
+      double residual = right[i];
+      for (std::size_t j = 0; j < n; ++j) residual -= normal[i][j] * x[j];
+      x[i] = std::max(0.0, x[i] + residual / normal[i][i]);
+    }
+  }
+  return x;
+}
+
+}  // namespace
+
+Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model) {
+  double smallest = 1e18, largest = 0;
+  for (const MeasuredStep& step : steps) {
+    if (!(step.seconds > 0) || !(step.tokens >= 1)) return invalid_argument("a step without tokens or time");
+    smallest = std::min(smallest, step.tokens);
+    largest = std::max(largest, step.tokens);
+  }
+  if (steps.size() < 4 || !(smallest < largest))
+    return invalid_argument("calibration needs steps of at least two sizes");
+  const std::vector<double> knots = knots_between(smallest, largest);
+  // Columns: the curve at each knot, a sequence, a K/V token read, a pair. Scaled to be of one order.
+  const std::size_t sequence = knots.size(), context = sequence + 1, pair = sequence + 2;
+  constexpr double kPairs = 1e4, kContext = 1e2;
+  std::vector<Row> rows;
+  for (const MeasuredStep& step : steps) {
+    Row row(knots.size() + 3);
+    add_hats(knots, step.tokens, row);
+    row[sequence] = step.sequences;
+    row[context] = step.context_tokens / kContext;
+    row[pair] = step.attention_pairs / kPairs;
+    for (double& value : row) value /= step.seconds;
+    rows.push_back(std::move(row));
+  }
+  Row x = solve(rows);
+  // Once more without what something else on the machine delayed.
+  std::vector<Row> usual;
+  for (const Row& row : rows)
+    if (std::abs(predict(row, x) - 1) < kOutlier) usual.push_back(row);
+  if (usual.size() >= rows.size() / 2) x = solve(usual);
+
+  model.tensor_parallel_size = 1;
+  model.head_parameters = 0;  // in the cost of a sequence
+  model.link_bytes_per_s = kFree;
+  model.link_latency_s = model.step_overhead_s = model.token_overhead_s = 0;
+  model.sequence_overhead_s = x[sequence];
+  const double per_pair = x[pair] / kPairs;
+  // A decode's reading must cost it more than its own pairs, or the roofline would take those.
+  const double per_context = std::max(x[context] / kContext, per_pair);
+  model.attention_bytes_per_s = per_context > 0 ? model.kv_bytes_per_token / per_context : kFree;
+  model.attention_flops_per_s =
+      per_pair > 0 ? 4 * model.attention_width * model.num_layers / per_pair : kFree;
+  model.linear_points.clear();
+  double least = 1e-9;
+  for (std::size_t i = 0; i < knots.size(); ++i) {
+    least = std::max(least, x[i]);  // never faster with more tokens
+    model.linear_points.push_back({knots[i], least});
+  }
+  // For readers of the file; the curve above is what counts.
+  const CostModel::Point &first = model.linear_points.front(), &last = model.linear_points.back();
+  model.memory_bytes_per_s = model.parameters * model.bytes_per_parameter / first.seconds;
+  model.flops_per_s = 2 * model.parameters * last.tokens / last.seconds;
+
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    errors.push_back(std::abs(predict(rows[i], x) - 1));
+  }
+  std::ranges::sort(errors);
+  return CalibrationReport{.median_error = errors[errors.size() / 2], .largest_error = errors.back()};
+}
+
+}  // namespace pagoda

@@ -1,0 +1,48 @@
+// The step times of a recorded run.
+#include "sim/calibration.h"
+#include "sim/run_log.h"
+
+namespace pagoda {
+namespace {
+
+constexpr TimeNs kSmallGap = 2'000'000;  // between two steps of a busy engine; longer: it was idle
+
+MeasuredStep shape_of(const LoggedStep& step) {
+  MeasuredStep out;
+  for (const LoggedSequence& sequence : step.sequences) {
+    const double count = sequence.count, before = sequence.num_computed_tokens;
+    out.tokens += count;
+    out.sequences += 1;
+    if (sequence.count == 1)
+      out.context_tokens += before + 1;
+    else
+      out.attention_pairs += count * before + count * (count + 1) / 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<MeasuredStep>> measured_steps(const std::string& log_path) {
+  auto log = RunLogReader::open(log_path);
+  if (!log) return log.error();
+  std::vector<MeasuredStep> out;
+  TimeNs started = 0, finished = 0;
+  while (true) {
+    auto event = (*log)->next();
+    if (!event) return event.error();
+    if (!*event) break;
+    const auto* step = std::get_if<LoggedStep>(&**event);
+    if (step == nullptr || step->failed || step->num_swapped_out + step->num_swapped_in > 0) continue;
+    if (!out.empty() && step->started - finished < kSmallGap)
+      out.back().seconds = to_seconds(step->started - started);
+    out.push_back(shape_of(*step));
+    out.back().seconds = to_seconds(step->finished - step->started);
+    started = step->started;
+    finished = step->finished;
+  }
+  std::erase_if(out, [](const MeasuredStep& step) { return step.seconds <= 0 || step.tokens < 1; });
+  return out;
+}
+
+}  // namespace pagoda
