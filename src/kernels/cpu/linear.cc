@@ -217,17 +217,20 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     strips_per_tile = round_up(strips_per_tile, 2);
     const std::int64_t strip_tiles = ceil_div(strips, strips_per_tile);
     const std::int32_t* term = term_of(a, segment.format);
+    const std::byte* const weights = weight.packed.data() + segment.offset;
 
     for_tiles(context, strip_tiles * row_tiles, [&](std::int64_t tile, int) {
       const std::int64_t strip = tile / row_tiles * strips_per_tile, row_tile = tile % row_tiles;
       const std::int64_t strip_count = std::min(strips_per_tile, strips - strip);
+      const std::int64_t next = (tile + threads) / row_tiles * strips_per_tile;
       const std::int64_t column = segment.n_begin + strip * kStrip;
       compute({
-          .weights = weight.packed.data() + segment.offset + strip * segment.strip_bytes,
+          .weights = weights + strip * segment.strip_bytes,
           .strip_bytes = segment.strip_bytes,
           .k = weight.k,
           .num_strips = strip_count,
           .last_columns = strip + strip_count == strips ? segment.n - (strips - 1) * kStrip : kStrip,
+          .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes : nullptr,
           .panels = a.panels,
           .first_panel = a.panels.count * row_tile / row_tiles,
           .last_panel = a.panels.count * (row_tile + 1) / row_tiles,

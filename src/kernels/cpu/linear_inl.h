@@ -144,7 +144,7 @@ struct GroupedKernel {
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
               const std::byte* p = data + c * t.strip_bytes + v * 64;
-              prefetch(p + kPrefetchBytes);
+              if constexpr (kCols == 1) prefetch(p + kPrefetchBytes);
               const W both = load_weights(p);
               low[c] = low_nibbles(both);
               high[c] = high_nibbles(both);
@@ -165,7 +165,7 @@ struct GroupedKernel {
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
               const std::byte* p = data + c * t.strip_bytes + v * 64;
-              prefetch(p + kPrefetchBytes);
+              if constexpr (kCols == 1) prefetch(p + kPrefetchBytes);
               weights[c] = load_weights(p);
             }
             PAGODA_UNROLL
@@ -218,13 +218,19 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::in
 
 constexpr std::int64_t kStreamRows = 16;
 
-// A pair of strips stays in the cache for all panels.
+// A pair of strips stays in the cache for all panels; meanwhile the next pair comes in, a share with each.
 template <class Kernel>
 void run_tile(const LinearTile& t) {
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
     const bool full = strip + kStrips <= t.num_strips && t.panels.num_rows > kStreamRows;
+    const std::byte* next =
+        strip + kStrips < t.num_strips ? t.weights + (strip + kStrips) * t.strip_bytes : t.next_weights;
+    const std::int64_t next_bytes = full && next != nullptr ? kStrips * t.strip_bytes : 0;
+    const std::int64_t share = (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64;
     for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
+      const std::int64_t begin = (panel - t.first_panel) * share;
+      for (std::int64_t i = begin; i < begin + share && i < next_bytes; i += 64) prefetch_far(next + i);
       const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
       if (full) {
         run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);

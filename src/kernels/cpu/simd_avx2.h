@@ -127,6 +127,9 @@ PAGODA_INLINE Pairs load_pairs(const std::byte* p) {
 PAGODA_INLINE F dot2(F acc, const Pairs& w, const PairInput* x) {
   return fma(set1(x[1]), w.odd, fma(set1(x[0]), w.even, acc));
 }
+PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+}
 PAGODA_INLINE void prefetch(const std::byte* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }

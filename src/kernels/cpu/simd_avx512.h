@@ -100,6 +100,9 @@ PAGODA_INLINE void store_pair_input(PairInput* p, F x) {  // round to nearest ev
 PAGODA_INLINE F round_to_bf16(F x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16));
 }
+PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+}
 PAGODA_INLINE void prefetch(const std::byte* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
