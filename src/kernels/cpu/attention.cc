@@ -43,9 +43,10 @@ struct Call {
   const AttentionKernels& kernels;
   const AttentionKernelsOfType& of_type;
   KvAddress address;
-  std::int32_t group;  // query heads per KV head
-  std::int32_t width;  // head size padded to 16
-  bool direct;         // the cache already holds whole groups of padded width
+  std::int32_t group;           // query heads per KV head
+  std::int32_t width;           // head size padded to 16
+  bool direct;                  // the cache already holds whole groups of padded width
+  bool heads_together = false;  // one thread takes all KV heads of a unit, which are neighbours in memory
 
   std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {
     return args.cache + sequence.block_table[position / args.layout.block_size] * address.block_stride;
@@ -137,6 +138,8 @@ PartitionKv find_partition(const Call& call, const AttentionSequence& sequence, 
       call.direct ? nullptr : scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
   const std::int32_t first = tile.first_token(0, partition);
   const std::int32_t last = tile.last_token(tile.num_row_heads() - 1, partition);
+  const bool more_heads = call.heads_together && kv_head + 1 < call.args.layout.num_kv_heads;
+  kv.next_keys = call.direct && more_heads && partition == 0 ? call.address.head_bytes : 0;
   for (std::int32_t g = first / kTokenGroup; g * kTokenGroup < last; ++g) {
     const std::int32_t start = partition * kPartition, group = start / kTokenGroup + g;
     if (call.direct) {
@@ -269,15 +272,15 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   static thread_local std::vector<Unit> units;
   const AttentionKernels& kernels = attention_kernels(context.level);
   const KvLayout& layout = args.layout;
-  const Call call{.args = args,
-                  .kernels = kernels,
-                  .of_type = layout.dtype == DType::f32   ? kernels.f32
-                             : layout.dtype == DType::f16 ? kernels.f16
-                                                          : kernels.bf16,
-                  .address = KvAddress(layout),
-                  .group = args.num_query_heads / layout.num_kv_heads,
-                  .width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
-                  .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
+  Call call{.args = args,
+            .kernels = kernels,
+            .of_type = layout.dtype == DType::f32   ? kernels.f32
+                       : layout.dtype == DType::f16 ? kernels.f16
+                                                    : kernels.bf16,
+            .address = KvAddress(layout),
+            .group = args.num_query_heads / layout.num_kv_heads,
+            .width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
+            .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
 
   // 32 query rows share each reading of K and V; more would leave threads idle at the end.
   constexpr std::int32_t kRows = 32;
@@ -315,12 +318,22 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   }
   // The lambda must see the calling thread's list.
   const std::vector<Unit>& all = units;
-  for_tiles(context, tiles, [&](std::int64_t tile, int) {
-    const Unit& unit = all[static_cast<std::size_t>(tile / kv_heads)];
-    const auto kv_head = static_cast<std::int32_t>(tile % kv_heads);
+  const auto run = [&](const Unit& unit, std::int32_t kv_head) {
     if (!write_first) write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
     attend(call, unit, kv_head);
-  });
+  };
+  const auto num_units = static_cast<std::int64_t>(units.size());
+  call.heads_together = num_units >= 8 * threads;
+  if (call.heads_together) {
+    for_tiles(context, num_units, [&](std::int64_t tile, int) {
+      for (std::int32_t head = 0; head < layout.num_kv_heads; ++head)
+        run(all[static_cast<std::size_t>(tile)], head);
+    });
+  } else {
+    for_tiles(context, tiles, [&](std::int64_t tile, int) {
+      run(all[static_cast<std::size_t>(tile / kv_heads)], static_cast<std::int32_t>(tile % kv_heads));
+    });
+  }
 }
 
 }  // namespace pagoda::cpu

@@ -50,9 +50,11 @@ void prepare(const AttentionTile& t, void* query) {
   }
 }
 
-// scores[r][16 * g ...] for kRows row-heads and kGroups groups of tokens.
+// scores[r][16 * g ...] for kRows row-heads and kGroups groups of tokens. Meanwhile the groups' values, as
+// many bytes as their keys, come into the cache: the pieces are too short for the processor to foresee.
 template <class Kv, int kRows, int kGroups>
-void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* const* keys, float* out) {
+void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* const* keys,
+            const std::byte* const* values, float* out) {
   F acc[kRows][kGroups];
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
@@ -63,7 +65,10 @@ void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* co
   for (std::int64_t step = 0; step < width / Kv::kStep; ++step) {
     typename Kv::Vector v[kGroups];
     PAGODA_UNROLL
-    for (int g = 0; g < kGroups; ++g) v[g] = Kv::load_vector(k[g] + step * Kv::kBytes);
+    for (int g = 0; g < kGroups; ++g) {
+      v[g] = Kv::load_vector(k[g] + step * Kv::kBytes);
+      prefetch_far(values[g] + step * Kv::kBytes);
+    }
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int g = 0; g < kGroups; ++g) acc[r][g] = Kv::madd(acc[r][g], v[g], q + r * width + step * Kv::kStep);
@@ -73,9 +78,10 @@ void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* co
   for (int g = 0; g < kGroups; ++g) store(out + r * kPartition + g * 16, acc[r][g]);
 }
 
-// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last).
+// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
+// next, `next_keys` behind these groups' (0: none), come into the cache.
 template <class Kv, int kRows, int kVectors>
-void weighted_values(const typename Kv::Input* p, const std::byte* const* values, std::int32_t first,
+void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::int32_t first,
                      std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
   F acc[kRows][kVectors];
   PAGODA_UNROLL
@@ -83,12 +89,15 @@ void weighted_values(const typename Kv::Input* p, const std::byte* const* values
   for (int v = 0; v < kVectors; ++v) acc[r][v] = zero();
   const std::int64_t row_bytes = width / 16 * Kv::kBytes;
   for (std::int32_t g = first; g < last; ++g) {
-    const std::byte* group = values[g] + d0 / 16 * Kv::kBytes;
+    const std::byte* group = kv.values[g] + d0 / 16 * Kv::kBytes;
+    const std::byte* next = kv.keys[g] + kv.next_keys + d0 / 16 * Kv::kBytes;
     for (int step = 0; step < 16 / Kv::kStep; ++step) {
       typename Kv::Vector vectors[kVectors];
       PAGODA_UNROLL
-      for (int v = 0; v < kVectors; ++v)
+      for (int v = 0; v < kVectors; ++v) {
         vectors[v] = Kv::load_vector(group + step * row_bytes + v * Kv::kBytes);
+        if (kv.next_keys != 0) prefetch_far(next + step * row_bytes + v * Kv::kBytes);
+      }
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
       for (int v = 0; v < kVectors; ++v)
@@ -115,9 +124,10 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
   constexpr int kGroups = score_groups(kRows);
   std::int32_t group = first_group;
   for (; group + kGroups <= last_group; group += kGroups) {
-    scores<Kv, kRows, kGroups>(q, width, kv.keys + group, score + group * 16);
+    scores<Kv, kRows, kGroups>(q, width, kv.keys + group, kv.values + group, score + group * 16);
   }
-  for (; group < last_group; ++group) scores<Kv, kRows, 1>(q, width, kv.keys + group, score + group * 16);
+  for (; group < last_group; ++group)
+    scores<Kv, kRows, 1>(q, width, kv.keys + group, kv.values + group, score + group * 16);
 
   const F scale = set1(t.scale), lowest = set1(-3.0e38f);
   for (int r = 0; r < kRows; ++r) {
@@ -152,10 +162,10 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
   float* values = out.values + begin * width;
   std::int64_t d = 0;
   for (; d + 16 * kVectors <= width; d += 16 * kVectors) {
-    weighted_values<Kv, kRows, kVectors>(probability, kv.values, first_group, last_group, width, d, values);
+    weighted_values<Kv, kRows, kVectors>(probability, kv, first_group, last_group, width, d, values);
   }
   for (; d < width; d += 16) {
-    weighted_values<Kv, kRows, 1>(probability, kv.values, first_group, last_group, width, d, values);
+    weighted_values<Kv, kRows, 1>(probability, kv, first_group, last_group, width, d, values);
   }
 }
 

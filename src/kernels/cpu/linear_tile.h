@@ -27,7 +27,7 @@ struct LinearTile {
   std::int64_t strip_bytes = 0;
   std::int64_t k = 0;
   std::int64_t num_strips = 0;
-  std::int64_t last_columns = kStrip;  // columns of the last strip that exist
+  std::int64_t last_columns = kStrip;       // columns of the last strip that exist
   const std::byte* next_weights = nullptr;  // what this thread will most likely read next, or null
 
   Panels panels;
