@@ -104,7 +104,10 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
   out.check_invariants = true;
   out.modes.scheduler = draw.among<std::string>({"vllm", "vllm", "vllm", "orca", "fastertransformer"});
   const bool baseline = out.modes.scheduler != "vllm";
-  if (baseline) out.modes.reserve = draw.among<std::string>({"oracle", "pow2", "max"});
+  if (baseline)
+    out.modes.reserve = draw.among<std::string>({"oracle", "pow2", "max"});
+  else
+    out.modes.kv_manager = draw.among<std::string>({"paged", "virtual"});
   EngineConfig& engine = out.engine;
   engine.block_size = draw.among({1, 2, 4, 7, 16});
   engine.max_model_len = draw.between(2, 96);
@@ -195,8 +198,9 @@ Result<FaultRun> run_fault_seed(std::uint64_t seed, const PartsFactory& make_par
   auto summary = simulate(options, workload, callbacks);
   if (!summary) return summary.error().annotate(concat("fault seed ", seed));
   FaultRun out;
-  out.description = concat(options.modes.scheduler, ' ', options.modes.reserve, ", ", options.num_blocks,
-                           " + ", options.num_swap_blocks, " blocks of ", options.engine.block_size);
+  out.description =
+      concat(options.modes.scheduler, ' ', options.modes.kv_manager, ' ', options.modes.reserve, ", ",
+             options.num_blocks, " + ", options.num_swap_blocks, " blocks of ", options.engine.block_size);
   if (std::ssize(ended) != summary->arrived) wrong = "an arrival had no end";
   if (summary->unfinished != 0) wrong = "requests are left";
   if (summary->arrived !=

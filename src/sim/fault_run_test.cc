@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::uint64_t kSeeds = 5000;
+constexpr std::uint64_t kSeeds = 3000;
 
 TEST(FaultRuns, ThousandsOfSeedsKeepEveryInvariant) {
   const char* const given = std::getenv("PAGODA_SEED");
