@@ -76,6 +76,12 @@ std::optional<BlockId> BlockPool::allocate_one() {
   return block;
 }
 
+bool BlockPool::evict_one() {
+  if (num_cached_ == 0) return false;
+  evict_oldest();
+  return true;
+}
+
 std::optional<std::vector<BlockId>> BlockPool::allocate(std::int32_t count) {
   CHECK(count >= 0);
   if (num_free() < count) return std::nullopt;

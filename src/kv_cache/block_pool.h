@@ -39,6 +39,8 @@ class BlockPool {
   bool is_held_back(BlockId block) const { return is_free(block) && free_at_[at(block)] < num_held_; }
   // A FREE block that is not held back, without taking it.
   std::optional<BlockId> peek_free() const;
+  // Makes the CACHED block that would go next FREE; false when there is none.
+  bool evict_one();
 
   // The block holding `hash`, with its ref_count raised; nullopt on a miss.
   [[nodiscard]] std::optional<BlockId> acquire_cached(const BlockHash& hash);

@@ -167,7 +167,12 @@ void SlotMap::show_eagerly(std::int32_t slot, std::int32_t end) {
 
 void SlotMap::show_ahead(std::int32_t slot, std::int32_t next) {
   if (!config_.map_ahead) return;
-  const std::optional<BlockId> page = spare_page(slot, next);
+  std::optional<BlockId> page = spare_page(slot, next);
+  const bool well =
+      next < config_.blocks_per_slot && shown(slot, next) != kNoPage && pool_.is_free(shown(slot, next));
+  // The next step would evict the same page, and map it itself.
+  if (!page && !well && has_room(1) && next < config_.blocks_per_slot && pool_.evict_one())
+    page = pool_.peek_free();
   if (!page) return;
   set(slot, next, *page);
   pool_.hold_back(*page);

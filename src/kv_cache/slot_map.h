@@ -46,8 +46,8 @@ class SlotMap {
   std::optional<std::int32_t> acquire(std::span<const BlockId> pages, std::int32_t num_blocks);
   void release(std::int32_t slot);
 
-  // Whether `changes` more blocks can be shown within max_regions; drops what is shown in vain if need be, idle
-  // slots first.
+  // Whether `changes` more blocks can be shown within max_regions; drops what is shown in vain if need be,
+  // idle slots first.
   [[nodiscard]] bool make_room(std::int64_t changes);
   // The same without dropping, for what is not needed yet.
   bool has_room(std::int64_t changes) const;

@@ -106,7 +106,8 @@ std::span<const BlockId> VirtualKvManager::block_table(SequenceId id) const {
 Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
                                      std::int64_t num_needed) const {
   const SlotMapConfig& slots = slots_.config();
-  // As make_room() counts when nothing is shown in vain: every page of every sequence may lie apart from its neighbour.
+  // As make_room() counts when nothing is shown in vain: every page of every sequence may lie apart from its
+  // neighbour.
   const std::int64_t regions = 1 + 2 * num_sequences * blocks_for(num_tokens);
   if (slots.max_regions > 0 && regions > slots.max_regions) {
     return invalid_argument(concat("The request can never fit: ", num_sequences, " sequences of ", num_tokens,

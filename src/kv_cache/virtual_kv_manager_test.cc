@@ -102,6 +102,26 @@ TEST(VirtualKvManager, AFullPageMeansThatTheNextIsMappedBesideTheStep) {
   EXPECT_EQ(memory.at(kv.block_table(SequenceId{1})[1]), kv.blocks_of(SequenceId{1})[1]);
 }
 
+TEST(VirtualKvManager, WhereOnlyCachedPagesAreLeftTheOldestIsMappedAhead) {
+  VirtualKvManager kv(small(4));
+  NaiveMemory memory(small().slots);
+  std::vector<BlockCopy> copies;
+  kv.add_sequence(SequenceId{1}, iota(12), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{1}, 12, copies));
+  kv.computed(SequenceId{1}, iota(12), 12);
+  kv.free(SequenceId{1});  // three pages are cached, one is free
+  kv.add_sequence(SequenceId{2}, iota(4, 50), "", true);
+  ASSERT_TRUE(kv.grow(SequenceId{2}, 4, copies));
+  EXPECT_EQ(kv.num_free_blocks(), 3);
+  memory.take(kv);
+  const std::int64_t before = memory.num_now;
+  ASSERT_TRUE(kv.grow(SequenceId{2}, 5, copies));
+  memory.take(kv);
+  EXPECT_EQ(memory.num_now, before);
+  EXPECT_EQ(kv.add_sequence(SequenceId{3}, iota(12), "", true), 8) << "the beginning is still cached";
+  kv.check_invariants();
+}
+
 TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
   for (const bool deferred : {true, false}) {
     VirtualKvConfig config = small();
