@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <pagoda_kv.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -67,7 +68,8 @@ TEST(PagodaKv, LimitsAreRefusedByName) {
   EXPECT_EQ(refused([](auto& c) { c.page_size = 5000; }), PAGODA_KV_PAGE_SIZE);
   EXPECT_EQ(refused([](auto& c) { c.num_heads = 3; }), PAGODA_KV_PAGE_SIZE);
   EXPECT_NE(std::string(pagoda_kv_last_error()).find("12288"), std::string::npos) << pagoda_kv_last_error();
-  EXPECT_EQ(refused([](auto& c) { c.capacity_bytes = std::int64_t{1} << 44; }), PAGODA_KV_NO_MEMORY);
+  EXPECT_EQ(refused([](auto& c) { c.capacity_bytes = 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }),
+            PAGODA_KV_NO_MEMORY);
   EXPECT_EQ(refused([](auto& c) { c.max_batch = 1 << 24, c.max_context = 1 << 20; }),
             PAGODA_KV_ADDRESS_SPACE);
   EXPECT_EQ(refused([](auto& c) { c.max_context = 1 << 24; }), PAGODA_KV_MAPPINGS);
