@@ -16,6 +16,9 @@ TABLE = """# x
 CLEAN = {
     "docs/ARCHITECTURE.md": TABLE,
     "src/text/tokenizer.h": '#pragma once\n#include "base/status.h"\n#include "text/other.h"\n',
+    "src/text/other.h": "#pragma once\nnamespace pagoda {\nclass Other final {\n};\n}  // namespace pagoda\n",
+    "src/text/mine.cc": "namespace pagoda {\nnamespace {\nstruct Other {\n};\n}  // namespace\n"
+                        "class Unlike;\n}  // namespace pagoda\n",
     "src/server/server.cc": '#include <vector>\n#include "engine/client.h"\n#include "text/tokenizer.h"\n',
     "src/cli/cli.cc": '#include "server/server.h"\n#include "engine/engine.h"\n',
     "src/text/tokenizer_test.cc": '#include "server/server.h"\n',
@@ -44,6 +47,8 @@ def test_clean_tree(tmp_path):
     ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
     ("docs/a.md", "see /ho" + "me/someone/notes\n", "docs/a.md:1: a path of one machine"),
     ("docs/ARCHITECTURE.md", "nothing\n", "no table"),
+    ("src/text/b.cc", "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",
+     "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2"),
 ])
 def test_finds(tmp_path, name, text, message):
     code, output = run(tmp_path, {name: text})
