@@ -47,7 +47,7 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
   storage.backend = context.backend;
   storage.packed_bytes =
       context.backend == Backend::cpu ? cpu::plan_packing(weights, storage) : storage.n * storage.k * 4;
-  auto memory = Memory::reserve(static_cast<std::size_t>(storage.packed_bytes));
+  auto memory = Memory::carve(static_cast<std::size_t>(storage.packed_bytes));
   if (!memory) return memory.error();
   storage.packed = std::move(*memory);
   if (context.backend == Backend::cpu) {

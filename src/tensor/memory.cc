@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
+#include <mutex>
+
 #include "base/strings.h"
 
 namespace pagoda {
@@ -18,8 +21,31 @@ Result<Memory> Memory::reserve(std::size_t bytes) {
   return memory;
 }
 
+Result<Memory> Memory::carve(std::size_t bytes) {
+  constexpr std::size_t kHuge = std::size_t{2} << 20, kShared = std::size_t{64} << 20, kPage = 4096;
+  if (bytes == 0 || bytes > kShared / 2) return reserve(bytes);
+  static std::mutex mutex;
+  static std::weak_ptr<const Memory> latest;
+  static std::size_t next = 0;  // of the latest mapping: where its free part begins
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const Memory> shared = latest.lock();
+  if (shared == nullptr || shared->size() - next < bytes) {
+    auto mapping = reserve(kShared);
+    if (!mapping) return mapping.error();
+    shared = std::make_shared<const Memory>(*std::move(mapping));
+    latest = shared;
+    next = (kHuge - reinterpret_cast<std::uintptr_t>(shared->data()) % kHuge) % kHuge;
+  }
+  Memory piece;
+  piece.data_ = shared->data() + next;
+  piece.size_ = bytes;
+  piece.shared_ = std::move(shared);
+  next += (bytes + kPage - 1) / kPage * kPage;
+  return piece;
+}
+
 Memory::~Memory() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ != nullptr && shared_ == nullptr) munmap(data_, size_);
 }
 
 }  // namespace pagoda
