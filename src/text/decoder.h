@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "text/regex.h"
 #include "text/utf8.h"
 
 namespace pagoda {
@@ -75,23 +74,5 @@ class Decoder {
  private:
   std::vector<DecodeStepMakerPtr> steps_;
 };
-
-DecodeStepMakerPtr make_byte_level_decoder();
-DecodeStepMakerPtr make_byte_fallback_decoder();
-// SentencePiece's rule for runs of byte tokens: whole characters are text, each other byte is one U+FFFD.
-DecodeStepMakerPtr make_byte_run_decoder();
-// SentencePiece's rule for the start of a text: the first piece loses one leading `space`; with `all`, so
-// does every piece until some text has come.
-DecodeStepMakerPtr make_leading_space_decoder(std::string space, bool all);
-DecodeStepMakerPtr make_fuse_decoder();
-DecodeStepMakerPtr make_strip_decoder(std::string content, std::size_t start, std::size_t stop);
-DecodeStepMakerPtr make_metaspace_decoder(std::string replacement, bool drops_first);
-DecodeStepMakerPtr make_word_piece_decoder(std::string prefix, bool cleanup);
-DecodeStepMakerPtr make_bpe_decoder(std::string suffix);
-DecodeStepMakerPtr make_ctc_decoder(std::string pad_token, std::string word_delimiter, bool cleanup);
-DecodeStepMakerPtr make_replace_decoder(Regex pattern, std::string content);
-DecodeStepMakerPtr make_replace_string_decoder(std::string pattern, std::string content);
-// The reverse of the prefix SentencePiece put before a text: white space as U+2581, one leading space less.
-DecodeStepMakerPtr make_join_decoder(std::string separator);
 
 }  // namespace pagoda

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "text/decode_steps.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/utf8.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "text/charsmap.h"
+#include "text/decode_steps.h"
 #include "text/utf8.h"
 
 namespace pagoda {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/strings.h"
+#include "text/decode_steps.h"
 #include "text/json_components.h"
 #include "text/json_cursor.h"
 

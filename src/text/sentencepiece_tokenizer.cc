@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/strings.h"
+#include "text/decode_steps.h"
 #include "text/pipeline_tokenizer.h"
 #include "text/utf8.h"
 
