@@ -2,6 +2,7 @@
 // BoundedQueue: many producers, one consumer; the way into the engine thread. A full queue is a normal
 // answer (try_push returns false), never a wait.
 // Threads: any may push or close; one pops.
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -50,6 +51,13 @@ class BoundedQueue {
   bool wait() {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return !items_.empty() || closed_; });
+    return !items_.empty();
+  }
+
+  // Like wait(), but nullopt when `timeout` passed and nothing has happened.
+  std::optional<bool> wait_for(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    if (!ready_.wait_for(lock, timeout, [this] { return !items_.empty() || closed_; })) return std::nullopt;
     return !items_.empty();
   }
 

@@ -1,5 +1,6 @@
 #include "cli/add_engine_flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -13,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr double kMaxSeconds = 86'400;
-constexpr std::int32_t kMaxThreads = 1024;
+constexpr std::int32_t kMaxThreads = 1024, kMaxRanks = 64;
 
 void add_model_flags(CLI::App& app, EngineFlags& flags) {
   const char* group = "Model";
@@ -152,6 +153,20 @@ void add_machine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_flag("--disable-log-stats", flags.disable_log_stats, "no throughput line every 10 s")->group(group);
 }
 
+void add_rank_flags(CLI::App& app, EngineFlags& flags) {
+  const char* group = "Tensor parallelism";
+  flags::int32(app, "--tensor-parallel-size,--tp", flags.tensor_parallel_size, 1,
+               "processes that share the model, each with a part of every layer", kMaxRanks)
+      ->group(group);
+  app.add_flag("--deterministic-allreduce", flags.deterministic_allreduce,
+               "the same bits for 1, 2 and 4 ranks; slower")
+      ->group(group);
+  flags::number(app, "--rank-timeout", flags.rank_timeout_s, 0, kMaxSeconds,
+                "a rank that does not answer for so long is lost, and the engine ends; 0: never")
+      ->type_name("S")
+      ->group(group);
+}
+
 // vLLM takes a JSON list, people write commas: both give the same.
 std::vector<std::string> split_list(const std::string& value) {
   std::vector<std::string> items(1);
@@ -215,9 +230,46 @@ void add_engine_flags(CLI::App& app, EngineFlags& flags) {
   add_cache_flags(app, flags);
   add_scheduler_flags(app, flags);
   add_machine_flags(app, flags);
+  add_rank_flags(app, flags);
 }
 
+namespace {
+
+// The number in the first of these variables that is set; 0: none.
+Result<std::int32_t> launcher_number(const Environment& environment,
+                                     std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const std::string text = environment(name);
+    if (text.empty()) continue;
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > kMaxRanks)
+      return invalid_argument(concat(name, ": '", text, "' is not between 1 and ", kMaxRanks));
+    return number;
+  }
+  return 0;
+}
+
+// Under mpirun every process is a rank, and there are as many as it has started.
+Status apply_launcher(const Environment& environment, EngineFlags& flags) {
+  const auto size = launcher_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+  if (!size) return size.error();
+  if (*size < 2) return ok_status();
+  const auto local = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
+  if (!local) return local.error();
+  if (flags.tensor_parallel_size != 1 && flags.tensor_parallel_size != *size) {
+    return invalid_argument(concat("--tensor-parallel-size ", flags.tensor_parallel_size,
+                                   ", but mpirun has started ", *size, " ranks"));
+  }
+  flags.tensor_parallel_size = *size;
+  flags.mpi_local_size = std::max(*local, 1);
+  return ok_status();
+}
+
+}  // namespace
+
 Status apply_environment(const Environment& environment, EngineFlags& flags) {
+  PAGODA_RETURN_IF_ERROR(apply_launcher(environment, flags));
   for (const char* name : {"PAGODA_API_KEY", "VLLM_API_KEY"}) {
     if (!flags.server.api_keys.empty()) break;
     if (std::string key = environment(name); !key.empty()) flags.server.api_keys.push_back(std::move(key));

@@ -15,6 +15,7 @@
 #include "cli/load_tokenizer.h"
 #include "cli/machine.h"
 #include "cli/memory_modes.h"
+#include "cli/ranks.h"
 #include "cli/register_prefixes.h"
 #include "cli/runner_options.h"
 #include "engine/engine_thread.h"
@@ -32,6 +33,7 @@ struct AssembledEngine::Parts {
   MemoryTable memory;
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;    // of --record
+  std::unique_ptr<Communicator> ranks;   // null: this process is alone
   std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
 };
 
@@ -117,6 +119,11 @@ std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource
   return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
 }
 
+std::string ranks_text(const EngineFlags& flags) {
+  if (flags.tensor_parallel_size == 1) return {};
+  return concat(flags.tensor_parallel_size, " ranks of ");
+}
+
 void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
                       std::int32_t max_model_len) {
   const auto row = [](const char* label, std::int64_t bytes, const std::string& note) {
@@ -150,13 +157,16 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   auto path = model_path(flags);
   if (!path) return path.error();
+  std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
+  Parts& parts = *assembled->parts_;
+  auto ranks = join_ranks(flags);
+  if (!ranks) return ranks.error();
+  parts.ranks = *std::move(ranks);
   auto opened = ModelSource::open(*path, hub_paths_from_environment());
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = std::move(*opened);
   const ModelConfig& config = source->config();
 
-  std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
-  Parts& parts = *assembled->parts_;
   auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
   if (tokenizer) {
     parts.tokenizer = std::move(*tokenizer);
@@ -169,21 +179,20 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
 
   auto options = runner_options(flags, config);
   if (!options) return options.error();
-  auto runner = LocalModelRunner::create(source, *options);
+  auto runner = LoadedRunner::create(source, *options, flags, parts.ranks.get());
   if (!runner) return runner.error();
   std::int32_t block_size = flags.block_size;
-  auto block_bytes = static_cast<std::int64_t>((*runner)->kv_layout().block_bytes());
+  const RankTotals totals = runner->totals();
+  std::int64_t block_bytes = totals.kv_block_bytes;
   std::optional<VirtualKvPlan> virtual_plan;
   if (is_virtual(flags)) {
-    auto planned = virtual_kv_plan(flags, (*runner)->kv_layout());
+    auto planned = virtual_kv_plan(flags, runner->local().kv_layout());
     if (!planned) return planned.error();
     virtual_plan = *planned;
     block_size = virtual_plan->layout.block_size;
-    block_bytes = virtual_plan->block_bytes();
+    block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
   }
-  const MemoryPlan before = (*runner)->memory_plan();
-  auto plan =
-      plan_kv_cache(flags, config, block_size, block_bytes, before.activation_bytes + before.buffer_bytes);
+  auto plan = plan_kv_cache(flags, config, block_size, block_bytes, totals.activation_bytes);
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
   std::optional<VirtualMemory> virtual_memory;
@@ -192,12 +201,12 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     auto planned = plan_virtual_memory(flags, *virtual_plan, plan->num_blocks, plan->max_model_len);
     if (!planned) return planned.error();
     virtual_memory = *planned;
-    PAGODA_RETURN_IF_ERROR((*runner)->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
-                                                          plan->num_blocks, swap_blocks));
+    PAGODA_RETURN_IF_ERROR(runner->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
+                                                       plan->num_blocks, swap_blocks));
     // The manager adds pages in the order of their numbers.
-    may_create = [runner = runner->get(),
+    may_create = [create = runner->page_creator(),
                   next = std::int64_t{virtual_memory->num_created}](std::int64_t count) mutable {
-      if (const Status status = runner->create_kv_pages(next, count); !status.ok()) {
+      if (const Status status = create(next, count); !status.ok()) {
         log_warning("kv", status.message());
         return false;
       }
@@ -205,20 +214,20 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       return true;
     };
   } else {
-    PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(plan->num_blocks, swap_blocks));
+    PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(plan->num_blocks, swap_blocks));
   }
 
-  const MemoryPlan memory = (*runner)->memory_plan();
-  parts.memory = {.weight_bytes = memory.weight_bytes,
-                  .embedding_bytes = (*runner)->embedding_bytes(),
-                  .kv_bytes = memory.kv_bytes,
-                  .swap_bytes = memory.swap_bytes,
+  const MemoryPlan memory = runner->local().memory_plan();
+  parts.memory = {.weight_bytes = totals.weight_bytes,
+                  .embedding_bytes = runner->local().embedding_bytes(),
+                  .kv_bytes = plan->num_blocks * block_bytes,
+                  .swap_bytes = swap_blocks * block_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
                   .kv_tokens = plan->num_blocks * block_size,
                   .kv_bytes_per_token = block_bytes / block_size};
   parts.num_threads = options->threads;
-  for (const std::string& name : (*runner)->ignored_tensors())
+  for (const std::string& name : runner->local().ignored_tensors())
     log_warning("start", concat("tensor ", name, " is not used by architecture ", config.architecture));
 
   EngineConfig engine_config;
@@ -240,7 +249,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
                                         virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
   if (!engine_parts) return engine_parts.error();
-  engine_parts->runner = std::move(*runner);
+  engine_parts->runner = runner->take();
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
   core->set_observer(observer);
@@ -274,7 +283,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
                              config.num_layers, " layers, hidden ", config.hidden_size, ", ",
                              config.num_heads, " heads, ", config.num_kv_heads, " KV heads, vocabulary ",
-                             config.vocab_size, "; ", options->threads, " threads, ",
+                             config.vocab_size, "; ", ranks_text(flags), options->threads, " threads, ",
                              cpu_level_name(options->cpu_level.value_or(detected_cpu_level())), " kernels"));
     log_memory_table(parts.memory, config, flags, plan->max_model_len);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -74,6 +74,12 @@ struct EngineFlags {
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
 
+  // ranks
+  std::int32_t tensor_parallel_size = 1;
+  std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not
+  bool deterministic_allreduce = false;
+  double rank_timeout_s = 4.0;  // 0: wait for ever
+
   std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
 
   bool disable_log_stats = false;  // no throughput line every 10 s

@@ -8,6 +8,7 @@
 #include "cli/hub_paths.h"
 #include "cli/load_tokenizer.h"
 #include "cli/progress_bar.h"
+#include "cli/ranks.h"
 #include "cli/runner_options.h"
 #include "loader/mapped_file.h"
 #include "model_runner/local_model_runner.h"
@@ -29,6 +30,8 @@ Status run_perplexity(const PerplexityArgs& args) {
   if (!text) return text.error();
   auto model = model_path(args.engine);
   if (!model) return model.error();
+  auto ranks = join_ranks(args.engine);
+  if (!ranks) return ranks.error();
   auto opened = ModelSource::open(*model, hub_paths_from_environment());
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = *std::move(opened);
@@ -57,12 +60,13 @@ Status run_perplexity(const PerplexityArgs& args) {
   if (!options) return options.error();
   options->num_blocks = (context + options->block_size - 1) / options->block_size;
   if (!args.engine.max_num_batched_tokens) options->max_num_batched_tokens = context;
-  auto runner = LocalModelRunner::create(source, *options);
+  auto runner = LoadedRunner::create(source, *options, args.engine, ranks->get());
   if (!runner) return runner.error();
+  PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options->num_blocks, 0));
 
   ProgressBar progress("scoring", static_cast<std::int64_t>((tokens->size() + context - 1) / context),
                        "windows");
-  auto result = measure_perplexity(**runner, *tokens,
+  auto result = measure_perplexity(runner->runner(), *tokens,
                                    {.context = context,
                                     .block_size = options->block_size,
                                     .max_num_batched_tokens = options->max_num_batched_tokens},

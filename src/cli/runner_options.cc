@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "cli/default_model.h"
 #include "cli/machine.h"
+#include "cli/ranks.h"
 
 namespace pagoda {
 namespace {
@@ -41,7 +42,7 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   RunnerOptions options;
   options.dtype = flags.dtype;
   options.kv_cache_dtype = flags.kv_cache_dtype;
-  options.threads = num_threads(flags);
+  options.threads = threads_per_rank(flags);
   options.block_size = flags.block_size;
   options.max_num_seqs = flags.max_num_seqs;
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;

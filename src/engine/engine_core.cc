@@ -94,6 +94,10 @@ StepResult EngineCore::run_batch(const ScheduledBatch& batch) {
   }
 }
 
+void EngineCore::heartbeat() {
+  if (status_.ok()) status_ = parts_.runner->heartbeat();
+}
+
 bool EngineCore::step() {
   if (!status_.ok()) return false;
   const ScheduledBatch& batch = parts_.scheduler->schedule();

@@ -58,6 +58,9 @@ class EngineCore {
   bool step();
   // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
   const Status& status() const { return status_; }
+  // For an idle engine: asks the runner whether it could still run, every heartbeat_interval() (0: never).
+  std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
+  void heartbeat();
   // Ends every request with `error`.
   void fail_all(const Status& error);
 

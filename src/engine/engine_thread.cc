@@ -124,9 +124,20 @@ void EngineThread::loop() {
   publish_progress();
 }
 
+// False when there will be none: the inbox is closed, or the runner is lost.
+bool EngineThread::wait_for_work() {
+  const std::chrono::milliseconds interval = core_->heartbeat_interval();
+  if (interval.count() == 0) return inbox_.wait();
+  for (;;) {
+    if (const std::optional<bool> ready = inbox_.wait_for(interval)) return *ready;
+    core_->heartbeat();
+    if (!core_->status().ok()) return false;
+  }
+}
+
 void EngineThread::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (core_->idle() && !inbox_.wait()) return;
+    if (core_->idle() && !wait_for_work()) return;
     for (Message& message : inbox_.drain()) handle(std::move(message));
     core_->step();
     publish_progress();

@@ -72,6 +72,7 @@ class EngineThread final : public EngineClient {
 
   void loop();
   void serve();
+  bool wait_for_work();
   void handle(Message&& message);
   void publish_progress();
   Status accept(Message message);

@@ -64,14 +64,16 @@ TEST(GoldenDistributions, AreExact) {
     const AttentionSequence sequence = {
         .query_start = 0, .num_queries = count, .context_len = count, .block_table = table.data()};
     const std::int32_t last = count - 1;
-    (*decoder)->forward({.token_ids = ids,
-                         .positions = positions,
-                         .sequences = std::span(&sequence, 1),
-                         .output_rows = std::span(&last, 1),
-                         .layout = layout,
-                         .cache = cache->data()});
+    ASSERT_TRUE((*decoder)
+                    ->forward({.token_ids = ids,
+                               .positions = positions,
+                               .sequences = std::span(&sequence, 1),
+                               .output_rows = std::span(&last, 1),
+                               .layout = layout,
+                               .cache = cache->data()})
+                    .ok());
     std::vector<float> logits(static_cast<std::size_t>(config.vocab_size));
-    (*decoder)->logits(0, 1, logits.data());
+    ASSERT_TRUE((*decoder)->logits(0, 1, logits.data()).ok());
     const SamplingParams params = params_of(line.at("params").as_object());
     processor.process(params, prompt, output, logits);
     distribution.assign(context.level, logits, params);

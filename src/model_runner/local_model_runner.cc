@@ -1,6 +1,7 @@
 #include "model_runner/local_model_runner.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/clock.h"
 #include "base/strings.h"
@@ -81,15 +82,18 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.cpu_level) runner->context_.level = *options.cpu_level;
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
-  auto decoder =
-      DecoderModel::load(runner->context_, *runner->source_, options.dtype, options.max_num_batched_tokens);
+  auto decoder = DecoderModel::load(runner->context_, *runner->source_, options.dtype,
+                                    options.max_num_batched_tokens, options.parallel);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->sampler_.emplace(runner->context_);
-  auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
-                                static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
-  if (!logits) return logits.error();
-  runner->logits_ = *std::move(logits);
+  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().kv_heads.count);
+  if (runner->samples()) {
+    runner->sampler_.emplace(runner->context_);
+    auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
+                                  static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
+    if (!logits) return logits.error();
+    runner->logits_ = *std::move(logits);
+  }
   if (options.num_blocks > 0) {
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   }
@@ -114,13 +118,19 @@ Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virtu
   return ok_status();
 }
 
+Status LocalModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
+  if (kv_.mapper() == nullptr || first < 0 || count < 0 || first > kv_.num_blocks() - count)
+    return internal_error("pages to create are out of range");
+  return kv_.mapper()->create_pages(first, count);
+}
+
 MemoryPlan LocalModelRunner::memory_plan() const {
   MemoryPlan plan;
   plan.weight_bytes = decoder_->weights().packed_bytes;
   plan.kv_bytes = kv_.pool_bytes();
   plan.swap_bytes = kv_.swap_bytes();
-  plan.activation_bytes = DecoderModel::activation_bytes(config(), options_.max_num_batched_tokens);
-  plan.buffer_bytes = buffer_bytes(config().vocab_size, options_);
+  plan.activation_bytes = decoder_->activation_bytes();
+  plan.buffer_bytes = samples() ? buffer_bytes(config().vocab_size, options_) : 0;
   return plan;
 }
 
@@ -147,12 +157,36 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
       if (index(block) < 0 || index(block) >= kv_.num_table_ids())
         return internal_error("a block id is out of range");
     }
-    if (sequence.sample && sequence.spec.params == nullptr)
+    if (sequence.sample && sequence.spec.params == nullptr && samples())
       return internal_error("sampling without parameters");
   }
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
   }
+  return check_copies(batch);
+}
+
+Status LocalModelRunner::check_copies(const ScheduledBatch& batch) const {
+  const auto is_block = [&](BlockId id) { return index(id) >= 0 && index(id) < kv_.num_blocks(); };
+  const auto is_pair = [&](const SwapCopy& copy) {
+    const auto swap = static_cast<std::int64_t>(copy.swap_block);
+    return is_block(copy.block) && swap >= 0 && swap < kv_.num_swap_blocks();
+  };
+  if (!std::ranges::all_of(batch.swap_out, is_pair) || !std::ranges::all_of(batch.swap_in, is_pair) ||
+      !std::ranges::all_of(batch.block_copies,
+                           [&](const BlockCopy& copy) { return is_block(copy.from) && is_block(copy.to); })) {
+    return internal_error("a block to copy is out of range");
+  }
+  const auto is_mapping = [&](const PageMapping& mapping) {
+    if (kv_.mapper() == nullptr || mapping.count < 0 || index(mapping.block) < 0 ||
+        index(mapping.block) > kv_.num_table_ids() - mapping.count)
+      return false;
+    return mapping.page == kNoPage ||
+           (index(mapping.page) >= 0 && index(mapping.page) <= kv_.num_blocks() - mapping.count);
+  };
+  if (!std::ranges::all_of(batch.page_maps, is_mapping) ||
+      !std::ranges::all_of(batch.page_maps_ahead, is_mapping))
+    return internal_error("a page to map is out of range");
   return ok_status();
 }
 
@@ -176,13 +210,13 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   if (batch.empty()) return result;
 
   flatten(batch, result);
-  decoder_->forward({.token_ids = token_ids_,
-                     .positions = positions_,
-                     .sequences = sequences_,
-                     .output_rows = output_row_ids_,
-                     .layout = layout_,
-                     .cache = kv_.data()});
-  sample(batch, result);
+  result.status = decoder_->forward({.token_ids = token_ids_,
+                                     .positions = positions_,
+                                     .sequences = sequences_,
+                                     .output_rows = output_row_ids_,
+                                     .layout = layout_,
+                                     .cache = kv_.data()});
+  if (result.status.ok()) result.status = sample(batch, result);
   return result;
 }
 
@@ -212,7 +246,8 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
         output_rows_.push_back(
             {.sequence = i,
              .prompt_row = row,
-             .prompt_token = sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)]});
+             .prompt_token =
+                 samples() ? sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)] : -1});
       }
     }
     if (sequence.sample) {
@@ -228,12 +263,14 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
   }
 }
 
-void LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
   const auto vocab = static_cast<std::size_t>(config().vocab_size);
   const std::size_t chunk = static_cast<std::size_t>(logit_buffer_rows(options_));
   for (std::size_t first = 0; first < output_rows_.size(); first += chunk) {
     const std::size_t count = std::min(chunk, output_rows_.size() - first);
-    decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), logits_.as<float>());
+    PAGODA_RETURN_IF_ERROR(decoder_->logits(static_cast<std::int64_t>(first),
+                                            static_cast<std::int64_t>(count), logits_.as<float>()));
+    if (!samples()) continue;
     sample_rows_.clear();
     prompt_rows_.clear();
     for (std::size_t row = 0; row < count; ++row) {
@@ -266,6 +303,7 @@ void LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
     sampler_->sample(sample_rows_);
     sampler_->score_prompt(prompt_rows_);
   }
+  return ok_status();
 }
 
 }  // namespace pagoda

@@ -1,6 +1,8 @@
 #pragma once
 // LocalModelRunner: carries out ScheduledBatches in this process, on one thread pool: block copies, the
 // decoder's forward pass, sampling. Owns the weights, the KV bytes, the swap space and the threads.
+// As one rank of several it owns that rank's part of them, all ranks run the same batches
+// (distributed_model_runner.h), and only rank 0 samples; the others' results are empty.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit.
 // Threads: one caller, the engine thread.
 #include <cstdint>
@@ -13,6 +15,7 @@
 
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "distributed/parallel_context.h"
 #include "kernels/backend.h"
 #include "loader/model_source.h"
 #include "model_runner/kv_storage.h"
@@ -33,6 +36,7 @@ struct RunnerOptions {
   std::int64_t num_swap_blocks = 0;
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
+  ParallelContext parallel = {};
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
@@ -69,15 +73,13 @@ class LocalModelRunner final : public ModelRunner {
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
   // Commits more pages of that, [first, first + count). Between steps.
-  Status create_kv_pages(std::int64_t first, std::int64_t count) {
-    return kv_.mapper()->create_pages(first, count);
-  }
+  Status create_kv_pages(std::int64_t first, std::int64_t count);
 
   StepResult run(const ScheduledBatch& batch) override;
 
   const ModelSource& source() const { return *source_; }
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }
+  const KvLayout& kv_layout() const { return layout_; }  // of this rank's key-value heads
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
   // Of the token embedding, which stays in the file's mapping: only rows that are looked up become resident.
@@ -96,14 +98,16 @@ class LocalModelRunner final : public ModelRunner {
   };
   Status check(const ScheduledBatch& batch) const;
   void flatten(const ScheduledBatch& batch, StepResult& result);
-  void sample(const ScheduledBatch& batch, StepResult& result);
+  Status check_copies(const ScheduledBatch& batch) const;
+  Status sample(const ScheduledBatch& batch, StepResult& result);
+  bool samples() const { return options_.parallel.rank() == 0; }
 
   std::shared_ptr<const ModelSource> source_;
   RunnerOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
-  std::optional<Sampler> sampler_;
+  std::optional<Sampler> sampler_;  // rank 0
   KvLayout layout_;
   KvStorage kv_;
   Memory logits_;

@@ -2,6 +2,8 @@
 // ModelRunner: carries out a ScheduledBatch: block copies, forward pass, sampling. The engine sees only
 // this interface; the simulator implements it with a cost model.
 // Threads: the engine thread only.
+#include <chrono>
+
 #include "request/step_result.h"
 #include "scheduler/scheduled_batch.h"
 
@@ -11,6 +13,11 @@ class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
   virtual StepResult run(const ScheduledBatch& batch) = 0;
+
+  // A runner on several ranks wants to be asked between steps whether all are still there, even when the
+  // engine has nothing to do. heartbeat() not ok: nothing can run any more. 0: no need.
+  virtual std::chrono::milliseconds heartbeat_interval() const { return std::chrono::milliseconds(0); }
+  virtual Status heartbeat() { return ok_status(); }
 };
 
 }  // namespace pagoda

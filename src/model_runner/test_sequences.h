@@ -40,11 +40,11 @@ inline TestSequence greedy(std::vector<TokenId> prompt) {
 
 class Driver {
  public:
-  explicit Driver(LocalModelRunner& runner) : runner_(runner) {}
+  explicit Driver(LocalModelRunner& runner) : Driver(runner, runner.kv_layout().block_size) {}
+  Driver(ModelRunner& runner, std::int32_t block_size) : runner_(runner), block_size_(block_size) {}
 
   void cover(TestSequence& sequence, std::int32_t num_tokens) {
-    const std::int32_t size = runner_.kv_layout().block_size;
-    while (static_cast<std::int32_t>(sequence.blocks.size()) * size < num_tokens) {
+    while (static_cast<std::int32_t>(sequence.blocks.size()) * block_size_ < num_tokens) {
       sequence.blocks.push_back(static_cast<BlockId>(next_block_++));
     }
   }
@@ -115,7 +115,8 @@ class Driver {
     return counts;
   }
 
-  LocalModelRunner& runner_;
+  ModelRunner& runner_;
+  std::int32_t block_size_;
   std::int32_t next_block_ = 0;
 };
 

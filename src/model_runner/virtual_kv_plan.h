@@ -3,6 +3,7 @@
 // mapped at a time, and where blocks and layers lie. A block holds whole groups of 16 tokens, in which the
 // kernels work, and fills whole pages; what is left over at its end is padding.
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -29,6 +30,15 @@ inline constexpr std::int64_t kMinKvPage = 4096, kMaxKvPage = std::int64_t{2} <<
 // `layout`: of the model; its block_size is what a block holds when page_bytes is 0. invalid_argument: a page
 // size that is not a multiple of 4 KiB, or not in 4 KiB .. 2 MiB.
 Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_bytes, KvTensors tensors);
+
+// The bytes of a block of `plan` on all ranks of a group together, where rank r has kv_heads[r] KV heads.
+std::int64_t virtual_block_bytes(const VirtualKvPlan& plan, std::span<const std::int32_t> kv_heads);
+// The same cache on a rank whose own layout this is: as many tokens in a block, in pages of its own size.
+struct RankKv {
+  KvLayout layout;
+  VirtualKvShape shape;
+};
+RankKv virtual_kv_of_rank(KvLayout layout, std::int32_t block_size, const VirtualKvShape& shape);
 
 // A sentence about padding, with a page size that has none; empty when there is none to
 // speak of.

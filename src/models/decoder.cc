@@ -19,21 +19,39 @@ std::int64_t chunk_rows(const DecoderConfig& c, std::int32_t max_batched_tokens)
   return std::min<std::int64_t>(max_batched_tokens, weights < 8'000'000 ? 64 : 256);
 }
 
-// Float counts of the buffers, each rounded up to whole cache lines.
+constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
+
+// Float counts of the buffers, each rounded up to whole cache lines. `local` has this rank's heads and
+// intermediate features; the chunks are the whole model's, the same on every rank.
 struct BufferSizes {
   std::int64_t residual, qkv, attended, normed, mlp_in, mlp_hidden;
+  std::int64_t partial = 0, piece_in = 0, own_logits = 0, gathered = 0;
 
-  BufferSizes(const DecoderConfig& config, std::int32_t tokens) {
-    const auto padded = [](std::int64_t count) { return (count + 15) / 16 * 16; };
-    const std::int64_t chunk = chunk_rows(config, tokens);
-    residual = padded(std::int64_t{tokens} * config.hidden_size);
-    qkv = padded(std::int64_t{tokens} * config.qkv_size());
-    attended = padded(std::int64_t{tokens} * config.query_size());
-    normed = padded(chunk * (config.hidden_size + config.embedding_size));
-    mlp_in = padded(chunk * config.intermediate_size * (config.gated_mlp ? 2 : 1));
-    mlp_hidden = config.gated_mlp ? padded(chunk * config.intermediate_size) : 0;
+  BufferSizes(const DecoderConfig& local, std::int64_t chunk, std::int32_t tokens,
+              const TensorShard* shard = nullptr) {
+    residual = padded(std::int64_t{tokens} * local.hidden_size);
+    qkv = padded(std::int64_t{tokens} * local.qkv_size());
+    attended = padded(std::int64_t{tokens} * local.query_size());
+    normed = padded(chunk * (local.hidden_size + local.embedding_size));
+    mlp_in = padded(chunk * local.intermediate_size * (local.gated_mlp ? 2 : 1));
+    mlp_hidden = local.gated_mlp ? padded(chunk * local.intermediate_size) : 0;
+    if (shard == nullptr || !shard->split()) return;
+    const auto pieces =
+        static_cast<std::int64_t>(std::max(shard->attention_pieces.size(), shard->mlp_pieces.size()));
+    partial = padded(pieces * chunk * local.hidden_size);
+    piece_in = padded(chunk * std::max(local.query_size(), local.intermediate_size));
+    if (shard->size == 1) return;
+    const std::int64_t rows = std::min(chunk, kLogitChunk);
+    own_logits = padded(rows * shard->own_vocab().count);
+    if (shard->rank == 0) gathered = padded(rows * local.vocab_size);
   }
-  std::int64_t total() const { return residual + qkv + attended + normed + mlp_in + mlp_hidden; }
+  std::int64_t total() const {
+    return residual + qkv + attended + normed + mlp_in + mlp_hidden + partial + piece_in + own_logits +
+           gathered;
+  }
+
+ private:
+  static std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }
 };
 
 Status check_sizes(const DecoderConfig& c) {
@@ -67,12 +85,14 @@ Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
 }
 
 std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
-  return BufferSizes(config, max_batched_tokens).total() * static_cast<std::int64_t>(sizeof(float));
+  return BufferSizes(config, chunk_rows(config, max_batched_tokens), max_batched_tokens).total() *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
                                                          const ModelSource& source, std::string_view dtype,
-                                                         std::int32_t max_batched_tokens) {
+                                                         std::int32_t max_batched_tokens,
+                                                         const ParallelContext& parallel) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
   auto config = describe_decoder(source.config());
   if (!config) return config.error();
@@ -82,13 +102,23 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   // A GGUF file says that its head is tied by not having one.
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
+  auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), parallel.rank(),
+                          parallel.size(), parallel.deterministic ? SumOrder::fixed : SumOrder::any);
+  if (!shard) return shard.error();
 
   std::unique_ptr<DecoderModel> decoder(new DecoderModel);
   decoder->context_ = context;
+  decoder->parallel_ = parallel;
   decoder->config_ = *config;
+  decoder->local_ = *config;
+  decoder->local_.num_heads = static_cast<std::int32_t>(shard->query_heads.count);
+  decoder->local_.num_kv_heads = static_cast<std::int32_t>(shard->kv_heads.count);
+  decoder->local_.intermediate_size = static_cast<std::int32_t>(shard->intermediate.count);
+  decoder->shard_ = *std::move(shard);
+  decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
   decoder->chunk_rows_ = chunk_rows(*config, max_batched_tokens);
-  auto weights = load_decoder_weights(context, source, names, *config, dtype);
+  auto weights = load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
   if (config->position == PositionKind::rope) {
@@ -97,10 +127,10 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
     decoder->rope_ = *std::move(rope);
   }
 
-  auto memory = Memory::reserve(static_cast<std::size_t>(activation_bytes(*config, max_batched_tokens)));
+  const BufferSizes sizes(decoder->local_, decoder->chunk_rows_, max_batched_tokens, &decoder->shard_);
+  auto memory = Memory::reserve(static_cast<std::size_t>(sizes.total()) * sizeof(float));
   if (!memory) return memory.error();
   decoder->memory_ = *std::move(memory);
-  const BufferSizes sizes(*config, max_batched_tokens);
   auto* next = decoder->memory_.as<float>();
   const auto take = [&](std::int64_t count) { return std::exchange(next, next + count); };
   decoder->residual_ = take(sizes.residual);
@@ -109,6 +139,10 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->normed_ = take(sizes.normed);
   decoder->mlp_in_ = take(sizes.mlp_in);
   decoder->mlp_hidden_ = take(sizes.mlp_hidden);
+  decoder->partial_ = take(sizes.partial);
+  decoder->piece_in_ = take(sizes.piece_in);
+  decoder->own_logits_ = take(sizes.own_logits);
+  decoder->gathered_ = take(sizes.gathered);
   return decoder;
 }
 
@@ -126,7 +160,68 @@ void DecoderModel::normalize_in_place(const NormWeights& norm, float* x, std::in
   std::memcpy(x, normed_, static_cast<std::size_t>(count * config_.hidden_size) * sizeof(float));
 }
 
-void DecoderModel::embed(const DecoderBatch& batch) {
+Status DecoderModel::sum_over_ranks(std::span<float> data, std::int64_t length,
+                                    std::span<const std::int32_t> parts) {
+  if (parallel_.communicator != nullptr) {
+    const auto order = parallel_.deterministic ? Communicator::Order::in_order : Communicator::Order::any;
+    return parallel_.communicator->all_reduce_sum(data, length, parts, order, parallel_.timeout);
+  }
+  for (std::int32_t part = 1; part < parts[0]; ++part)
+    add_vector(data.data() + part * length, length, data.data());
+  return ok_status();
+}
+
+// y += the sum of x W^T over all pieces and ranks; x [count, this rank's columns].
+Status DecoderModel::add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
+                                      const float* x, std::int64_t count, float* y) {
+  if (!shard_.split()) {
+    linear(context_, weight.front(), x, count, y, LinearOutput::accumulate);
+    return ok_status();
+  }
+  const std::int64_t length = count * config_.hidden_size;
+  std::int64_t width = 0, first = 0;
+  for (const PackedLinear& piece : weight) width += piece.k();
+  float* out = partial_;
+  for (const PackedLinear& piece : weight) {
+    const float* in = x;
+    if (weight.size() > 1) {
+      for (std::int64_t row = 0; row < count; ++row) {
+        std::memcpy(piece_in_ + row * piece.k(), x + row * width + first,
+                    static_cast<std::size_t>(piece.k()) * sizeof(float));
+      }
+      in = piece_in_;
+      first += piece.k();
+    }
+    linear(context_, piece, in, count, out);
+    out += length;
+  }
+  PAGODA_RETURN_IF_ERROR(sum_over_ranks(std::span(partial_, out), length, parts));
+  add_vector(partial_, length, y);
+  return ok_status();
+}
+
+// Rows of the token embedding. Each rank has some tokens' rows and brings zeros for the others'.
+Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out) {
+  if (shard_.size == 1) {
+    embedding(context_, weights_.token_embedding, ids, out);
+    return ok_status();
+  }
+  const Range own = shard_.own_vocab();
+  const auto is_own = [&](std::int32_t id) { return id >= own.first && id < own.end(); };
+  own_ids_.clear();
+  for (const std::int32_t id : ids)
+    own_ids_.push_back(is_own(id) ? id - static_cast<std::int32_t>(own.first) : 0);
+  embedding(context_, weights_.token_embedding, own_ids_, out);
+  const std::int64_t width = config_.embedding_size;
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    float* values = out + static_cast<std::int64_t>(row) * width;
+    if (!is_own(ids[row])) std::fill(values, values + width, 0.0f);
+  }
+  const std::int64_t length = static_cast<std::int64_t>(ids.size()) * width;
+  return sum_over_ranks(std::span(out, static_cast<std::size_t>(length)), length, one_each_);
+}
+
+Status DecoderModel::embed(const DecoderBatch& batch) {
   const std::int64_t hidden = config_.hidden_size;
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
   if (config_.position == PositionKind::learned) {
@@ -138,10 +233,10 @@ void DecoderModel::embed(const DecoderBatch& batch) {
     const auto count = static_cast<std::size_t>(std::min(chunk_rows_, tokens - first));
     float* x = residual_ + first * hidden;
     if (weights_.project_in) {
-      embedding(context_, weights_.token_embedding, batch.token_ids.subspan(start, count), normed_);
+      PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), normed_));
       linear(context_, *weights_.project_in, normed_, static_cast<std::int64_t>(count), x);
     } else {
-      embedding(context_, weights_.token_embedding, batch.token_ids.subspan(start, count), x);
+      PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), x));
     }
     if (config_.position == PositionKind::learned) {
       embedding(context_, weights_.position_embedding, std::span(shifted_positions_).subspan(start, count),
@@ -149,15 +244,16 @@ void DecoderModel::embed(const DecoderBatch& batch) {
       for (std::int64_t i = 0; i < static_cast<std::int64_t>(count) * hidden; ++i) x[i] += normed_[i];
     }
   }
+  return ok_status();
 }
 
 // RMS norm of each query and key head in the fused rows, in place.
 void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count) {
   const std::int32_t size = config_.head_size;
   const auto body = [&](std::int64_t row, int) {
-    float* heads = qkv_ + row * config_.qkv_size();
-    for (std::int32_t head = 0; head < config_.num_heads + config_.num_kv_heads; ++head, heads += size) {
-      const float* weight = head < config_.num_heads ? layer.query_norm.data() : layer.key_norm.data();
+    float* heads = qkv_ + row * local_.qkv_size();
+    for (std::int32_t head = 0; head < local_.num_heads + local_.num_kv_heads; ++head, heads += size) {
+      const float* weight = head < local_.num_heads ? layer.query_norm.data() : layer.key_norm.data();
       double sum = 0;
       for (std::int32_t i = 0; i < size; ++i) sum += static_cast<double>(heads[i]) * heads[i];
       const auto scale = static_cast<float>(1.0 / std::sqrt(sum / size + config_.norm_eps));
@@ -172,7 +268,7 @@ void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count
 void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
-  const std::int64_t width = config_.qkv_size();
+  const std::int64_t width = local_.qkv_size();
   for (std::int64_t first = 0; first < tokens; first += chunk_rows_) {
     const std::int64_t count = std::min(chunk_rows_, tokens - first);
     const float* x = residual_ + first * config_.hidden_size;
@@ -185,7 +281,7 @@ void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   if (config_.query_key_norm) normalize_heads(layer, tokens);
   if (rope_) {
     const std::int32_t last = *std::max_element(batch.positions.begin(), batch.positions.end());
-    rope(context_, qkv_, tokens, width, config_.num_heads + config_.num_kv_heads, config_.head_size,
+    rope(context_, qkv_, tokens, width, local_.num_heads + local_.num_kv_heads, config_.head_size,
          config_.rope.rotary_size, batch.positions, rope_->rows(context_, last + 1));
   }
   PagedAttentionArgs args;
@@ -194,10 +290,10 @@ void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   args.layer = index;
   args.sequences = batch.sequences;
   args.query = qkv_;
-  args.key = qkv_ + config_.query_size();
-  args.value = args.key + config_.kv_size();
+  args.key = qkv_ + local_.query_size();
+  args.value = args.key + local_.kv_size();
   args.row_stride = width;
-  args.num_query_heads = config_.num_heads;
+  args.num_query_heads = local_.num_heads;
   args.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_size));
   args.sliding_window = config_.sliding_window[static_cast<std::size_t>(index)];
   args.output = attended_;
@@ -214,18 +310,19 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows) {
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     move_row(residual_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
-    move_row(attended_, config_.query_size(), rows[i], static_cast<std::int64_t>(i));
+    move_row(attended_, local_.query_size(), rows[i], static_cast<std::int64_t>(i));
   }
 }
 
-void DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
+Status DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
-  linear(context_, layer.attention_output, attended_ + rows.first * config_.query_size(), rows.count, x,
-         LinearOutput::accumulate);
+  PAGODA_RETURN_IF_ERROR(add_row_parallel(layer.attention_output, shard_.attention_parts,
+                                          attended_ + rows.first * local_.query_size(), rows.count, x));
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.attention_norm, x, rows.count);
+  return ok_status();
 }
 
-void DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
+Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
   const float* input = x;
   if (config_.norm_place == NormPlace::before) {
@@ -235,20 +332,21 @@ void DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   linear(context_, layer.mlp_in, input, rows.count, mlp_in_);
   const float* inner = mlp_in_;
   if (config_.gated_mlp) {
-    activate_and_multiply(context_, config_.activation, mlp_in_, rows.count, config_.intermediate_size,
+    activate_and_multiply(context_, config_.activation, mlp_in_, rows.count, local_.intermediate_size,
                           mlp_hidden_);
     inner = mlp_hidden_;
   } else {
-    activate(context_, config_.activation, mlp_in_, rows.count, config_.intermediate_size);
+    activate(context_, config_.activation, mlp_in_, rows.count, local_.intermediate_size);
   }
-  linear(context_, layer.mlp_out, inner, rows.count, x, LinearOutput::accumulate);
+  PAGODA_RETURN_IF_ERROR(add_row_parallel(layer.mlp_out, shard_.mlp_parts, inner, rows.count, x));
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.mlp_norm, x, rows.count);
+  return ok_status();
 }
 
-void DecoderModel::forward(const DecoderBatch& batch) {
+Status DecoderModel::forward(const DecoderBatch& batch) {
   auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   CHECK(rows > 0 && rows <= max_batched_tokens_ && batch.positions.size() == batch.token_ids.size());
-  embed(batch);
+  PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::int32_t index = 0; index < config_.num_layers; ++index) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
     attention(batch, index);
@@ -258,15 +356,38 @@ void DecoderModel::forward(const DecoderBatch& batch) {
     }
     for (std::int64_t first = 0; first < rows; first += chunk_rows_) {
       const Rows chunk = {first, std::min(chunk_rows_, rows - first)};
-      attention_output(layer, chunk);
-      mlp(layer, chunk);
+      PAGODA_RETURN_IF_ERROR(attention_output(layer, chunk));
+      PAGODA_RETURN_IF_ERROR(mlp(layer, chunk));
     }
   }
+  return ok_status();
 }
 
-void DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
-  for (; count > 0; first += chunk_rows_, count -= chunk_rows_) {
-    const std::int64_t rows = std::min(chunk_rows_, count);
+// Each rank has the logits of its own tokens: rank 0 puts the rows together.
+Status DecoderModel::gather_logits(const float* x, std::int64_t count, float* out) {
+  linear(context_, weights_.head, x, count, own_logits_);
+  std::vector<std::size_t> sizes;
+  for (const Range& part : shard_.vocab)
+    sizes.push_back(static_cast<std::size_t>(count * part.count) * sizeof(float));
+  const std::span own(own_logits_, static_cast<std::size_t>(count * shard_.own_vocab().count));
+  auto* const all =
+      reinterpret_cast<std::byte*>(count == 1 ? out : gathered_);  // one row is in order at once
+  PAGODA_RETURN_IF_ERROR(parallel_.communicator->gather(std::as_bytes(own), sizes, all, parallel_.timeout));
+  if (shard_.rank != 0 || count == 1) return ok_status();
+  const float* from = gathered_;
+  for (const Range& part : shard_.vocab) {
+    for (std::int64_t row = 0; row < count; ++row, from += part.count) {
+      std::memcpy(out + row * config_.vocab_size + part.first, from,
+                  static_cast<std::size_t>(part.count) * sizeof(float));
+    }
+  }
+  return ok_status();
+}
+
+Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
+  const std::int64_t chunk = shard_.size == 1 ? chunk_rows_ : std::min(chunk_rows_, kLogitChunk);
+  for (; count > 0; first += chunk, count -= chunk) {
+    const std::int64_t rows = std::min(chunk, count);
     const float* x = residual_ + first * config_.hidden_size;
     if (config_.final_norm) {
       normalize(weights_.final_norm, x, rows, normed_);
@@ -277,9 +398,13 @@ void DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
       linear(context_, *weights_.project_out, x, rows, projected);
       x = projected;
     }
-    linear(context_, weights_.head, x, rows, out);
-    out += rows * config_.vocab_size;
+    if (shard_.size == 1)
+      linear(context_, weights_.head, x, rows, out);
+    else
+      PAGODA_RETURN_IF_ERROR(gather_logits(x, rows, out));
+    if (out != nullptr) out += rows * config_.vocab_size;
   }
+  return ok_status();
 }
 
 }  // namespace pagoda

@@ -1,9 +1,10 @@
 #pragma once
-// DecoderModel: a generic decoder-only transformer with its weights and activation buffers. Runs one batch of
-// new tokens over a paged KV cache that the caller owns; gives logits for the rows that were asked for. Not
-// here: which rows those are, sampling, the KV bytes. Invariant: every row's result depends on its own
-// sequence alone, never on the batch or its chunking. Threads: one caller; the work runs on the context's
-// pool.
+// DecoderModel: a generic decoder-only transformer with its weights and activation buffers, or one rank's
+// part of it (tensor_shard.h). Runs one batch of new tokens over a paged KV cache that the caller owns; gives
+// logits for the rows that were asked for. Not here: which rows those are, sampling, the KV bytes. Invariant:
+// every row's result depends on its own sequence alone, never on the batch or its chunking. On several ranks
+// all make the same calls with the same batch; the residual stream is the same on each. Threads: one caller;
+// the work runs on the context's pool.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "distributed/parallel_context.h"
 #include "kernels/paged_attention.h"
 #include "loader/model_source.h"
 #include "models/decoder_config.h"
@@ -35,36 +37,50 @@ struct DecoderBatch {
 class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
-  // or misshapen. `source` must outlive the decoder. max_batched_tokens bounds every batch.
+  // or misshapen. invalid_argument: it cannot be cut into so many parts. `source` must outlive the decoder.
+  // max_batched_tokens bounds every batch.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
-                                                    std::string_view dtype, std::int32_t max_batched_tokens);
+                                                    std::string_view dtype, std::int32_t max_batched_tokens,
+                                                    const ParallelContext& parallel = {});
 
-  const DecoderConfig& config() const { return config_; }
+  const DecoderConfig& config() const { return config_; }  // of the whole model
+  const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }
+  std::int64_t activation_bytes() const { return static_cast<std::int64_t>(memory_.size()); }
   static std::int64_t activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens);
 
   // Needs 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below max_positions.
-  void forward(const DecoderBatch& batch);
+  // Not ok: another rank is lost.
+  Status forward(const DecoderBatch& batch);
 
-  // Logits of output rows [first, first + count) of the last forward into out [count, vocab_size].
-  void logits(std::int64_t first, std::int64_t count, float* out);
+  // Logits of output rows [first, first + count) of the last forward into out [count, vocab_size], on rank 0;
+  // the others send their parts.
+  Status logits(std::int64_t first, std::int64_t count, float* out);
 
  private:
   DecoderModel() = default;
   struct Rows {
     std::int64_t first = 0, count = 0;
   };
-  void embed(const DecoderBatch& batch);
+  Status embed(const DecoderBatch& batch);
+  Status embed_tokens(std::span<const std::int32_t> ids, float* out);
   void attention(const DecoderBatch& batch, std::int32_t layer);
   void gather_output_rows(std::span<const std::int32_t> rows);
-  void mlp(const LayerWeights& layer, Rows rows);
-  void attention_output(const LayerWeights& layer, Rows rows);
+  Status mlp(const LayerWeights& layer, Rows rows);
+  Status attention_output(const LayerWeights& layer, Rows rows);
+  Status add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
+                          const float* x, std::int64_t count, float* y);
+  Status sum_over_ranks(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts);
+  Status gather_logits(const float* x, std::int64_t count, float* out);
   void normalize(const NormWeights& norm, const float* x, std::int64_t count, float* out);
   void normalize_in_place(const NormWeights& norm, float* x, std::int64_t count);
   void normalize_heads(const LayerWeights& layer, std::int64_t count);
 
   KernelContext context_;
-  DecoderConfig config_;
+  ParallelContext parallel_;
+  DecoderConfig config_, local_;  // local_: with this rank's numbers of heads and of intermediate features
+  TensorShard shard_;
+  std::vector<std::int32_t> one_each_;  // parts of sums to which each rank brings one vector
   DecoderWeights weights_;
   std::optional<RopeTable> rope_;
   std::int32_t max_batched_tokens_ = 0;
@@ -77,7 +93,12 @@ class DecoderModel {
   float* normed_ = nullptr;      // [chunk, max(hidden, embedding)]
   float* mlp_in_ = nullptr;      // [chunk, gate|up]
   float* mlp_hidden_ = nullptr;  // [chunk, intermediate]; gated only
-  std::vector<std::int32_t> shifted_positions_;
+  // Only where the model is split:
+  float* partial_ = nullptr;     // [pieces, chunk, hidden]: what row-parallel layers bring to the sum
+  float* piece_in_ = nullptr;    // [chunk, columns of a piece]
+  float* own_logits_ = nullptr;  // [chunk, own vocabulary]
+  float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
+  std::vector<std::int32_t> shifted_positions_, own_ids_;
 };
 
 // The DecoderConfig of a model, checked for sense: what can be known before any weight is read.

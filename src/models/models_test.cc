@@ -113,14 +113,16 @@ std::vector<float> logits_of(const FakeSource& source, const std::vector<std::in
   const auto count = static_cast<std::int32_t>(ids.size());
   const AttentionSequence sequence = {
       .query_start = 0, .num_queries = count, .context_len = count, .block_table = &table};
-  (*decoder)->forward({.token_ids = ids,
-                       .positions = positions,
-                       .sequences = std::span(&sequence, 1),
-                       .output_rows = rows,
-                       .layout = layout,
-                       .cache = cache->data()});
+  EXPECT_TRUE((*decoder)
+                  ->forward({.token_ids = ids,
+                             .positions = positions,
+                             .sequences = std::span(&sequence, 1),
+                             .output_rows = rows,
+                             .layout = layout,
+                             .cache = cache->data()})
+                  .ok());
   std::vector<float> logits(ids.size() * static_cast<std::size_t>(config.vocab_size));
-  (*decoder)->logits(0, count, logits.data());
+  EXPECT_TRUE((*decoder)->logits(0, count, logits.data()).ok());
   return logits;
 }
 
@@ -289,15 +291,17 @@ TEST(Decoder, OutputRowsAreThoseAskedFor) {
   const std::int32_t table = 0;
   const AttentionSequence sequence = {
       .query_start = 0, .num_queries = 5, .context_len = 5, .block_table = &table};
-  (*decoder)->forward({.token_ids = ids,
-                       .positions = positions,
-                       .sequences = std::span(&sequence, 1),
-                       .output_rows = rows,
-                       .layout = layout,
-                       .cache = cache->data()});
+  EXPECT_TRUE((*decoder)
+                  ->forward({.token_ids = ids,
+                             .positions = positions,
+                             .sequences = std::span(&sequence, 1),
+                             .output_rows = rows,
+                             .layout = layout,
+                             .cache = cache->data()})
+                  .ok());
   std::vector<float> got(kVocab);
   for (std::size_t i = 0; i < 2; ++i) {
-    (*decoder)->logits(static_cast<std::int64_t>(i), 1, got.data());
+    EXPECT_TRUE((*decoder)->logits(static_cast<std::int64_t>(i), 1, got.data()).ok());
     const auto* expected = all.data() + rows[i] * kVocab;
     EXPECT_EQ(got, std::vector<float>(expected, expected + kVocab));
   }

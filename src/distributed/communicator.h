@@ -1,0 +1,83 @@
+#pragma once
+// Communicator: what the ranks of a tensor-parallel group say to each other: rank 0's control messages to
+// all, sums of activations among all, parts of logits to rank 0. Every rank makes the same calls with the
+// same sizes in the same order. Not here: what the bytes mean, and who decides (rank 0, always).
+//
+// Every call has a deadline; when it passes, or a rank is gone, the call fails and so does every later one:
+// the group is lost. abort() tells the others, who then fail too instead of waiting.
+//
+//     single_process.h  no others          shared_memory.h  threads, or processes of one machine
+//     mpi.h             ranks started by mpirun, on one machine or many
+//
+// Source: Megatron-LM (arXiv 1909.08053) §3 for what is summed where; PagedAttention (SOSP'23) §4.6.
+// Threads: each rank's object has one caller.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+// Time of calls that wait for other ranks; none: no deadline.
+using RankTimeout = std::chrono::milliseconds;
+inline constexpr RankTimeout kNoTimeout{0};
+
+struct CommunicationStats {
+  std::int64_t broadcasts = 0, broadcast_bytes = 0;
+  std::int64_t sums = 0, sum_bytes = 0;  // bytes: what this rank contributes
+  std::int64_t gathers = 0, gather_bytes = 0;
+  double seconds = 0;  // in any of them, waiting for slower ranks included
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual std::int32_t rank() const = 0;
+  virtual std::int32_t size() const = 0;
+
+  // Rank 0's bytes, on every rank. corrupt_data: more than max_bytes.
+  Status broadcast(std::vector<std::byte>& bytes, std::size_t max_bytes, RankTimeout timeout);
+
+  // Rank r brings parts[r] >= 1 vectors of `length`, one after the other, in `data`. Afterwards data's first
+  // `length` elements are the sum of all vectors of all ranks, the same bits on every rank. Order: with
+  // in_order, ((v0 + v1) + v2) + ... by rank and then by place; else as the implementation likes.
+  enum class Order { any, in_order };
+  Status all_reduce_sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts,
+                        Order order, RankTimeout timeout);
+
+  // sizes[r] bytes of each rank r, one after the other, into `all` on rank 0. `mine` may lie in its place.
+  Status gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes, std::byte* all,
+                RankTimeout timeout);
+
+  // Returns once every rank has called it.
+  Status barrier(RankTimeout timeout);
+
+  // The group is lost: all others' calls fail soon. Safe to repeat.
+  virtual void abort(std::string_view why) = 0;
+
+  const CommunicationStats& stats() const { return stats_; }
+
+ protected:
+  virtual Status do_broadcast(std::vector<std::byte>& bytes, std::size_t max_bytes, RankTimeout timeout) = 0;
+  virtual Status do_all_reduce_sum(std::span<float> data, std::int64_t length,
+                                   std::span<const std::int32_t> parts, Order order, RankTimeout timeout) = 0;
+  virtual Status do_gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes,
+                           std::byte* all, RankTimeout timeout) = 0;
+  virtual Status do_barrier(RankTimeout timeout) = 0;
+
+ private:
+  template <class Call>
+  Status measured(const Call& call);
+
+  CommunicationStats stats_;
+  Status lost_;
+};
+
+// out[i] += vector[i]
+void add_vector(const float* vector, std::int64_t length, float* out);
+
+}  // namespace pagoda

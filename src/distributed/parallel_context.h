@@ -1,0 +1,19 @@
+#pragma once
+// ParallelContext: handed to whatever runs on one rank of a tensor-parallel group: the group, and how long to
+// wait for it. Owns nothing.
+#include "distributed/communicator.h"
+
+namespace pagoda {
+
+struct ParallelContext {
+  Communicator* communicator = nullptr;  // null: this process is alone
+  RankTimeout timeout{4'000};            // of one call inside a step
+  // Sums over the ranks are taken over pieces fixed by the model, in a fixed order: the same bits for 1, 2
+  // and 4 ranks. Costs more, smaller matrix products.
+  bool deterministic = false;
+
+  std::int32_t rank() const { return communicator == nullptr ? 0 : communicator->rank(); }
+  std::int32_t size() const { return communicator == nullptr ? 1 : communicator->size(); }
+};
+
+}  // namespace pagoda

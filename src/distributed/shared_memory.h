@@ -1,0 +1,83 @@
+#pragma once
+// SharedMemoryGroup: the memory through which ranks on one machine talk: threads of one process (tests), or
+// processes forked from one (local_ranks.h). Anonymous and shared, so that nothing of it can be left behind.
+//
+// Each rank has a slot: the number of the last round that it has finished, and two halves of data. A round
+// (one piece of one call): wait until all others have finished the round before, so that nobody still reads
+// the half that was used two rounds ago; write the own half; publish; read what the others have published.
+//
+// A waiting rank spins briefly, where there is a core for each rank, then sleeps on a futex: idle ranks use
+// no CPU. Time is counted in slices of sleep, so that a machine or a job that was suspended as a whole does
+// not look like a rank that hangs. Threads: join() once per rank, from any; each communicator has one caller.
+// The group outlives them.
+#include <functional>
+#include <memory>
+
+#include "distributed/communicator.h"
+#include "tensor/memory.h"
+
+namespace pagoda {
+
+class SharedMemoryGroup {
+ public:
+  static constexpr std::int32_t kMaxRanks = 64;
+  // invalid_argument: a size outside of 1..kMaxRanks.
+  static Result<std::shared_ptr<SharedMemoryGroup>> create(std::int32_t size);
+  ~SharedMemoryGroup();
+  SharedMemoryGroup(const SharedMemoryGroup&) = delete;
+  SharedMemoryGroup& operator=(const SharedMemoryGroup&) = delete;
+
+  struct Layout;
+  Layout& layout() const { return *layout_; }
+  std::int32_t size() const { return size_; }
+
+ private:
+  SharedMemoryGroup() = default;
+  Layout* layout_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::int32_t size_ = 0;
+};
+
+class SharedMemoryCommunicator : public Communicator {
+ public:
+  // `check_peers` is asked now and then while waiting; not ok: the group is lost.
+  SharedMemoryCommunicator(std::shared_ptr<SharedMemoryGroup> group, std::int32_t rank,
+                           std::function<Status()> check_peers = {});
+  ~SharedMemoryCommunicator() override;
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t size() const override { return group_->size(); }
+  void abort(std::string_view why) override;
+
+  struct Slot;
+
+ protected:
+  // The rank for which a call waited in vain; -1: none.
+  std::int32_t stalled_rank() const { return stalled_rank_; }
+
+ private:
+  Status do_broadcast(std::vector<std::byte>& bytes, std::size_t max_bytes, RankTimeout timeout) override;
+  Status do_all_reduce_sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts,
+                           Order order, RankTimeout timeout) override;
+  Status do_gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes, std::byte* all,
+                   RankTimeout timeout) override;
+  Status do_barrier(RankTimeout timeout) override;
+
+  Slot& slot(std::int32_t rank) const;
+  std::byte* half(std::int32_t rank) const;  // of the current round
+  Status begin_round(RankTimeout timeout);
+  void publish();
+  Status wait_for_others(std::uint32_t round, RankTimeout timeout);
+  Status wait_for(std::int32_t peer, std::uint32_t round, RankTimeout timeout);
+  Status sleep_for(std::int32_t peer, std::uint32_t round, RankTimeout timeout);
+  Status why_aborted() const;
+
+  std::shared_ptr<SharedMemoryGroup> group_;
+  std::int32_t rank_;
+  std::function<Status()> check_peers_;
+  std::uint32_t round_ = 0;
+  std::int32_t stalled_rank_ = -1;
+  bool spin_ = false;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,175 @@
+// Goal: the collectives give every rank what they promise, over sizes around their pieces' borders and in any
+// mixture; a rank that is silent or gives up ends the others' waiting. Method: ranks as threads.
+#include "distributed/shared_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "distributed/single_process.h"
+
+namespace pagoda {
+namespace {
+
+constexpr RankTimeout kTimeout{20'000};
+
+// body(communicator) on a thread for each rank.
+template <class Body>
+void on_ranks(std::int32_t size, const Body& body) {
+  auto group = SharedMemoryGroup::create(size);
+  ASSERT_TRUE(group.has_value());
+  std::vector<std::thread> threads;
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      SharedMemoryCommunicator communicator(*group, rank);
+      body(communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<float> values(std::int32_t rank, std::int64_t count, std::uint64_t seed) {
+  std::mt19937_64 rng(seed * 1000 + static_cast<std::uint64_t>(rank));
+  std::vector<float> result(static_cast<std::size_t>(count));
+  for (float& value : result)
+    value = static_cast<float>(static_cast<std::int64_t>(rng() % 2'000'001) - 1'000'000) * 1e-3f;
+  return result;
+}
+
+TEST(SharedMemory, SumsAreTheSameBitsOnEveryRankAndInTheOrderOfParts) {
+  for (const std::int32_t size : {1, 2, 3, 4}) {
+    for (const std::int64_t length : {1, 15, 4096, 65'536, 65'537, 200'000}) {
+      std::vector<std::int32_t> parts;
+      for (std::int32_t rank = 0; rank < size; ++rank) parts.push_back(1 + (rank + size) % 3);
+      std::vector<float> expected;
+      for (std::int32_t rank = 0; rank < size; ++rank) {
+        const std::int32_t count = parts[static_cast<std::size_t>(rank)];
+        const std::vector<float> all = values(rank, length * count, 7);
+        for (std::int32_t part = 0; part < count; ++part) {
+          if (expected.empty())
+            expected.assign(all.begin(), all.begin() + length);
+          else
+            add_vector(all.data() + part * length, length, expected.data());
+        }
+      }
+      on_ranks(size, [&](Communicator& c) {
+        std::vector<float> data = values(c.rank(), length * parts[static_cast<std::size_t>(c.rank())], 7);
+        ASSERT_TRUE(c.all_reduce_sum(data, length, parts, Communicator::Order::in_order, kTimeout).ok());
+        EXPECT_EQ(std::memcmp(data.data(), expected.data(), expected.size() * sizeof(float)), 0)
+            << size << " ranks, " << length;
+      });
+    }
+  }
+}
+
+TEST(SharedMemory, ARandomMixtureOfCallsAgreesWithAPlainModel) {
+  for (const std::int32_t size : {2, 4}) {
+    on_ranks(size, [&](Communicator& c) {
+      std::mt19937_64 rng(5);  // the same on every rank: so are the calls
+      for (std::uint64_t step = 0; step < 400; ++step) {
+        const auto length = static_cast<std::int64_t>(step % 50 == 0 ? 300'000 : rng() % 3000 + 1);
+        switch (rng() % 4) {
+          case 0: {
+            const std::vector<float> sent = values(0, length, step);
+            std::vector<std::byte> bytes;
+            if (c.rank() == 0)
+              bytes.assign(std::as_bytes(std::span(sent)).begin(), std::as_bytes(std::span(sent)).end());
+            ASSERT_TRUE(c.broadcast(bytes, std::size_t{1} << 30, kTimeout).ok());
+            ASSERT_EQ(bytes.size(), sent.size() * sizeof(float));
+            ASSERT_EQ(std::memcmp(bytes.data(), sent.data(), bytes.size()), 0);
+            break;
+          }
+          case 1: {
+            const std::vector<std::int32_t> parts(static_cast<std::size_t>(size), 1);
+            std::vector<float> data = values(c.rank(), length, step), expected = values(0, length, step);
+            for (std::int32_t rank = 1; rank < size; ++rank)
+              add_vector(values(rank, length, step).data(), length, expected.data());
+            ASSERT_TRUE(c.all_reduce_sum(data, length, parts, Communicator::Order::any, kTimeout).ok());
+            ASSERT_EQ(data, expected);
+            break;
+          }
+          case 2: {
+            std::vector<std::size_t> sizes;
+            std::vector<float> expected;
+            for (std::int32_t rank = 0; rank < size; ++rank) {
+              const std::int64_t count = rank == 2 ? 0 : length + rank;
+              const std::vector<float> part = values(rank, count, step);
+              sizes.push_back(part.size() * sizeof(float));
+              expected.insert(expected.end(), part.begin(), part.end());
+            }
+            std::vector<float> all(expected.size());
+            const std::vector<float> mine = values(c.rank(), c.rank() == 2 ? 0 : length + c.rank(), step);
+            ASSERT_TRUE(c.gather(std::as_bytes(std::span(mine)), sizes,
+                                 c.rank() == 0 ? reinterpret_cast<std::byte*>(all.data()) : nullptr, kTimeout)
+                            .ok());
+            if (c.rank() == 0) ASSERT_EQ(all, expected);
+            break;
+          }
+          default:
+            ASSERT_TRUE(c.barrier(kTimeout).ok());
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedMemory, ASilentRankIsNamedAndTheGroupStaysLost) {
+  auto group = SharedMemoryGroup::create(2);
+  ASSERT_TRUE(group.has_value());
+  SharedMemoryCommunicator zero(*group, 0);
+  const Status status = zero.barrier(RankTimeout(100));
+  EXPECT_EQ(status.code(), StatusCode::deadline_exceeded);
+  EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
+  EXPECT_EQ(zero.barrier(RankTimeout(100)).code(), StatusCode::deadline_exceeded);
+}
+
+TEST(SharedMemory, GivingUpEndsTheWaitingOfOthers) {
+  auto group = SharedMemoryGroup::create(3);
+  ASSERT_TRUE(group.has_value());
+  std::thread waiting([&] {
+    SharedMemoryCommunicator one(*group, 1);
+    std::vector<std::byte> bytes;
+    const Status status = one.broadcast(bytes, 100, kNoTimeout);
+    EXPECT_EQ(status.code(), StatusCode::unavailable);
+    EXPECT_NE(status.message().find("rank 2 gave up: out of paper"), std::string::npos) << status.message();
+  });
+  SharedMemoryCommunicator two(*group, 2);
+  two.abort("out of paper");
+  two.abort("a later reason does not count");
+  waiting.join();
+}
+
+TEST(SharedMemory, CheckedPeersEndTheWaiting) {
+  auto group = SharedMemoryGroup::create(2);
+  SharedMemoryCommunicator zero(*group, 0, [] { return unavailable("rank 1 was eaten"); });
+  EXPECT_EQ(zero.barrier(kNoTimeout).message(), "rank 1 was eaten");
+}
+
+TEST(SharedMemory, AMessageOverTheLimitIsRefused) {
+  on_ranks(2, [](Communicator& c) {
+    std::vector<std::byte> bytes(c.rank() == 0 ? 101 : 0);
+    const Status status = c.broadcast(bytes, c.rank() == 0 ? 1000 : 100, kTimeout);
+    EXPECT_EQ(status.code(), c.rank() == 0 ? StatusCode::ok : StatusCode::corrupt_data);
+  });
+}
+
+TEST(SharedMemory, SizesOutOfRangeAreRefused) {
+  EXPECT_FALSE(SharedMemoryGroup::create(0).has_value());
+  EXPECT_FALSE(SharedMemoryGroup::create(SharedMemoryGroup::kMaxRanks + 1).has_value());
+}
+
+TEST(SingleProcess, SumsItsOwnParts) {
+  SingleProcess alone;
+  std::vector<float> data = {1, 2, 10, 20, 100, 200};
+  const std::vector<std::int32_t> parts = {3};
+  ASSERT_TRUE(alone.all_reduce_sum(data, 2, parts, Communicator::Order::in_order, kNoTimeout).ok());
+  EXPECT_EQ(data[0], 111);
+  EXPECT_EQ(data[1], 222);
+  EXPECT_EQ(alone.stats().sums, 1);
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,282 @@
+#include "model_runner/distributed_model_runner.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/strings.h"
+#include "model_runner/control_message.h"
+#include "model_runner/virtual_kv_plan.h"
+
+namespace pagoda {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kStartTimeout{600'000};  // loading weights; a dead rank is noticed at once
+constexpr milliseconds kPingInterval{1'000};
+constexpr milliseconds kStopTimeout{500};
+
+// What rank 0 tells first: the options that have to be the same on every rank.
+struct RankSetup {
+  std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0;
+  char dtype[20] = {}, kv_cache_dtype[20] = {};
+};
+
+RankSetup setup_of(const RunnerOptions& options) {
+  RankSetup setup;
+  setup.max_num_batched_tokens = options.max_num_batched_tokens;
+  setup.block_size = options.block_size;
+  setup.deterministic = options.parallel.deterministic ? 1 : 0;
+  options.dtype.copy(setup.dtype, sizeof(setup.dtype) - 1);
+  options.kv_cache_dtype.copy(setup.kv_cache_dtype, sizeof(setup.kv_cache_dtype) - 1);
+  return setup;
+}
+
+// Rank 0's options on every rank. Values are checked by the runner, as flags are.
+Status agree_on_options(RunnerOptions& options) {
+  RankSetup setup = setup_of(options);
+  const auto sent = std::as_bytes(std::span(&setup, 1));
+  std::vector<std::byte> bytes(sent.begin(), sent.end());
+  PAGODA_RETURN_IF_ERROR(options.parallel.communicator->broadcast(bytes, sizeof(RankSetup), kStartTimeout));
+  if (bytes.size() != sizeof(RankSetup)) return corrupt_data("rank 0 is of another version");
+  std::memcpy(&setup, bytes.data(), sizeof(RankSetup));
+  setup.dtype[sizeof(setup.dtype) - 1] = setup.kv_cache_dtype[sizeof(setup.kv_cache_dtype) - 1] = '\0';
+  options.max_num_batched_tokens = setup.max_num_batched_tokens;
+  options.block_size = setup.block_size;
+  options.parallel.deterministic = setup.deterministic != 0;
+  options.dtype = setup.dtype;
+  options.kv_cache_dtype = setup.kv_cache_dtype;
+  return ok_status();
+}
+
+// What each rank tells rank 0 once it has loaded its part, and once it has its KV cache.
+struct RankReport {
+  std::int32_t ok = 0;
+  std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
+  std::int32_t kv_heads = 0, padding = 0;
+  std::int64_t weight_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
+  char error[512] = {};
+};
+
+RankReport make_report(const Status& status, const LocalModelRunner* runner) {
+  RankReport report;
+  report.ok = status.ok() ? 1 : 0;
+  std::memcpy(report.error, status.message().data(),
+              std::min(status.message().size(), sizeof(report.error) - 1));
+  if (runner == nullptr) return report;
+  report.num_layers = runner->config().num_layers;
+  report.hidden_size = runner->config().hidden_size;
+  report.vocab_size = runner->config().vocab_size;
+  const MemoryPlan plan = runner->memory_plan();
+  report.kv_heads = runner->kv_layout().num_kv_heads;
+  report.weight_bytes = plan.weight_bytes;
+  report.kv_block_bytes = static_cast<std::int64_t>(runner->kv_layout().block_bytes());
+  report.activation_bytes = plan.activation_bytes + plan.buffer_bytes;
+  return report;
+}
+
+// Every rank's report on rank 0; the first error, if there is one. On the others: the own error.
+Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Status& own,
+                                    const LocalModelRunner* runner) {
+  const RankReport mine = make_report(own, runner);
+  const auto size = static_cast<std::size_t>(parallel.size());
+  std::vector<RankReport> reports(size);
+  const std::vector<std::size_t> sizes(size, sizeof(RankReport));
+  PAGODA_RETURN_IF_ERROR(parallel.communicator->gather(std::as_bytes(std::span(&mine, 1)), sizes,
+                                                       reinterpret_cast<std::byte*>(reports.data()),
+                                                       kStartTimeout));
+  if (!own.ok()) return own;
+  RankTotals totals;
+  if (parallel.rank() != 0) return totals;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    RankReport& report = reports[rank];
+    report.error[sizeof(report.error) - 1] = '\0';
+    if (report.ok == 0) return internal_error(concat("rank ", rank, ": ", report.error));
+    if (report.num_layers != mine.num_layers || report.hidden_size != mine.hidden_size ||
+        report.vocab_size != mine.vocab_size) {
+      return invalid_argument(concat("rank ", rank, " has another model than rank 0"));
+    }
+    totals.weight_bytes += report.weight_bytes;
+    totals.kv_block_bytes += report.kv_block_bytes;
+    totals.activation_bytes += report.activation_bytes;
+    totals.kv_heads.push_back(report.kv_heads);
+  }
+  return totals;
+}
+
+// A question that may be answered by no: the first refusal, on rank 0; `lost` when the ranks could not be
+// asked.
+struct Answers {
+  Status lost, refused;
+};
+Answers exchange_answers(const ParallelContext& parallel, const Status& own) {
+  std::array<char, 256> mine{};
+  own.message().copy(mine.data(), mine.size() - 1);
+  const auto size = static_cast<std::size_t>(parallel.size());
+  std::vector<std::array<char, 256>> all(size);
+  const std::vector<std::size_t> sizes(size, mine.size());
+  Answers answers;
+  answers.lost = parallel.communicator->gather(std::as_bytes(std::span(mine)), sizes,
+                                               reinterpret_cast<std::byte*>(all.data()), parallel.timeout);
+  if (!answers.lost.ok() || parallel.rank() != 0) return answers;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    all[rank].back() = '\0';
+    if (all[rank][0] == '\0') continue;
+    answers.refused = resource_exhausted(concat("rank ", rank, ": ", all[rank].data()));
+    break;
+  }
+  return answers;
+}
+
+// Until rank 0 has something to say: it pings once a second, so that silence means that it is gone.
+milliseconds silence_limit(const ParallelContext& parallel, bool serving) {
+  if (parallel.timeout == kNoTimeout) return kNoTimeout;
+  return serving ? 2 * parallel.timeout + 2 * kPingInterval : kStartTimeout;
+}
+
+// A virtual cache as rank 0 describes it, in this rank's layout. Sizes are checked where they are used.
+Status allocate_virtual(LocalModelRunner& runner, const ControlMessage& message) {
+  const KvLayout& own = runner.kv_layout();
+  if (message.block_size < 1 || message.block_size > 1 << 20 || message.shape.num_tensors < 1 ||
+      (message.shape.num_tensors != 1 && message.shape.num_tensors != own.num_layers) ||
+      message.shape.num_slots < 1 || message.shape.blocks_per_slot < 1 ||
+      message.shape.num_slots > INT32_MAX / message.shape.blocks_per_slot ||
+      message.shape.num_created > message.num_blocks) {
+    return corrupt_data("a virtual KV cache that cannot be");
+  }
+  const RankKv rank = virtual_kv_of_rank(own, message.block_size, message.shape);
+  return runner.allocate_virtual_kv(rank.layout, rank.shape, message.num_blocks, message.num_swap_blocks);
+}
+
+Status obey(LocalModelRunner& runner, const ParallelContext& parallel) {
+  std::vector<std::byte> bytes;
+  ControlMessage message;
+  bool serving = false;
+  for (;;) {
+    PAGODA_RETURN_IF_ERROR(
+        parallel.communicator->broadcast(bytes, kMaxControlBytes, silence_limit(parallel, serving)));
+    PAGODA_RETURN_IF_ERROR(decode_control(bytes, message));
+    switch (message.kind) {
+      case ControlKind::allocate: {
+        const Status status = runner.allocate_kv_cache(message.num_blocks, message.num_swap_blocks);
+        if (const auto told = exchange_reports(parallel, status, &runner); !told) return told.error();
+        break;
+      }
+      case ControlKind::allocate_virtual: {
+        const Status status = allocate_virtual(runner, message);
+        if (const auto told = exchange_reports(parallel, status, &runner); !told) return told.error();
+        break;
+      }
+      case ControlKind::create_pages: {
+        const Status status = runner.create_kv_pages(message.first_page, message.num_pages);
+        PAGODA_RETURN_IF_ERROR(exchange_answers(parallel, status).lost);
+        break;
+      }
+      case ControlKind::step:
+        PAGODA_RETURN_IF_ERROR(runner.run(message.batch).status);
+        serving = true;
+        break;
+      case ControlKind::ping:
+        PAGODA_RETURN_IF_ERROR(parallel.communicator->barrier(parallel.timeout));
+        serving = true;
+        break;
+      case ControlKind::stop:
+        return ok_status();
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
+    std::shared_ptr<const ModelSource> source, const RunnerOptions& options) {
+  CHECK(options.parallel.communicator != nullptr && options.parallel.rank() == 0);
+  std::unique_ptr<DistributedModelRunner> runner(new DistributedModelRunner);
+  runner->parallel_ = options.parallel;
+  RunnerOptions agreed = options;
+  if (Status status = agree_on_options(agreed); !status.ok()) return runner->fail(std::move(status));
+  agreed.num_blocks = agreed.num_swap_blocks = 0;
+  auto local = LocalModelRunner::create(std::move(source), agreed);
+  const Status status = local ? ok_status() : local.error();
+  if (local) runner->local_ = *std::move(local);
+  auto totals = exchange_reports(options.parallel, status, runner->local_.get());
+  if (!totals) return runner->fail(totals.error());
+  runner->totals_ = *totals;
+  return runner;
+}
+
+DistributedModelRunner::~DistributedModelRunner() {
+  if (lost_) return;
+  encode_signal(ControlKind::stop, message_);
+  (void)send(kStopTimeout);  // who does not hear it ends with rank 0
+}
+
+Status DistributedModelRunner::fail(Status status) {
+  lost_ = true;
+  parallel_.communicator->abort(status.message());
+  return status;
+}
+
+Status DistributedModelRunner::send(RankTimeout timeout) {
+  return parallel_.communicator->broadcast(message_, kMaxControlBytes, timeout);
+}
+
+Status DistributedModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  encode_allocate(num_blocks, num_swap_blocks, message_);
+  if (Status status = send(kStartTimeout); !status.ok()) return fail(std::move(status));
+  return finish_allocation(local_->allocate_kv_cache(num_blocks, num_swap_blocks));
+}
+
+Status DistributedModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
+                                                   std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  encode_allocate_virtual(layout.block_size, shape, num_blocks, num_swap_blocks, message_);
+  if (Status status = send(kStartTimeout); !status.ok()) return fail(std::move(status));
+  return finish_allocation(local_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks));
+}
+
+Status DistributedModelRunner::finish_allocation(const Status& own) {
+  if (const auto totals = exchange_reports(parallel_, own, local_.get()); !totals)
+    return fail(totals.error());
+  return ok_status();
+}
+
+Status DistributedModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
+  encode_create_pages(first, count, message_);
+  if (Status status = send(parallel_.timeout); !status.ok()) return fail(std::move(status));
+  Answers answers = exchange_answers(parallel_, local_->create_kv_pages(first, count));
+  return answers.lost.ok() ? std::move(answers.refused) : fail(std::move(answers.lost));
+}
+
+StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
+  encode_step(batch, local_->kv_layout().block_size, message_);
+  StepResult result;
+  result.status = send(parallel_.timeout);
+  if (result.status.ok()) result = local_->run(batch);
+  if (!result.status.ok()) result.status = fail(std::move(result.status));
+  return result;
+}
+
+milliseconds DistributedModelRunner::heartbeat_interval() const { return kPingInterval; }
+
+Status DistributedModelRunner::heartbeat() {
+  encode_signal(ControlKind::ping, message_);
+  Status status = send(parallel_.timeout);
+  if (status.ok()) status = parallel_.communicator->barrier(parallel_.timeout);
+  return status.ok() ? status : fail(std::move(status));
+}
+
+Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options) {
+  CHECK(options.parallel.communicator != nullptr && options.parallel.rank() != 0);
+  options.num_blocks = options.num_swap_blocks = 0;  // allocate follows
+  PAGODA_RETURN_IF_ERROR(agree_on_options(options));
+  auto local = LocalModelRunner::create(std::move(source), options);
+  const Status loaded = local ? ok_status() : local.error();
+  const auto told = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
+  Status status = told ? obey(**local, options.parallel) : told.error();
+  // An error that rank 0 already knows is told once more, to no harm.
+  if (!status.ok()) options.parallel.communicator->abort(status.message());
+  return status;
+}
+
+}  // namespace pagoda

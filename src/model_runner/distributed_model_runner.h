@@ -1,0 +1,68 @@
+#pragma once
+// The model on the ranks of a tensor-parallel group. Rank 0 has a DistributedModelRunner, which broadcasts
+// each batch (control_message.h), runs its own part and samples; every other rank is in serve_rank(), which
+// only carries out what it is told:
+//
+//     all ranks    load their part of the weights, report to rank 0
+//     allocate     rank 0 has sized the KV cache, in blocks: the same number on every rank
+//     create       more pages of a virtual cache are committed
+//     step         rank 0's batch; sums and logits meet inside DecoderModel
+//     ping         while the engine is idle, once a second: who does not answer is lost
+//     stop         the end
+//
+// Invariant: a rank never decides anything; all make the same collective calls in the same order.
+// Failure: a rank that is dead or does not answer in time fails run() or heartbeat(), which ends the engine;
+// the others' calls fail too, and they leave serve_rank() with that error. Source: PagedAttention (SOSP'23)
+// §4.6. Threads: one caller, the engine thread.
+#include <cstdint>
+#include <memory>
+
+#include "model_runner/local_model_runner.h"
+
+namespace pagoda {
+
+// Sums over all ranks, for planning and reports.
+struct RankTotals {
+  std::int64_t weight_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
+  std::vector<std::int32_t> kv_heads;  // of each rank
+};
+
+class DistributedModelRunner final : public ModelRunner {
+ public:
+  // options.parallel is rank 0 of a group. Returns when every rank has loaded its part, or with the first
+  // rank's error, naming it.
+  static Result<std::unique_ptr<DistributedModelRunner>> create(std::shared_ptr<const ModelSource> source,
+                                                                const RunnerOptions& options);
+  ~DistributedModelRunner() override;  // tells the others to stop
+
+  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
+  // The virtual cache of LocalModelRunner; other ranks' pages have their own size (virtual_kv_plan.h).
+  Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
+                             std::int64_t num_swap_blocks);
+  // Not ok: some rank could not; nothing is lost by it.
+  Status create_kv_pages(std::int64_t first, std::int64_t count);
+  StepResult run(const ScheduledBatch& batch) override;
+  std::chrono::milliseconds heartbeat_interval() const override;
+  Status heartbeat() override;
+
+  const LocalModelRunner& local() const { return *local_; }  // rank 0's part
+  const RankTotals& totals() const { return totals_; }
+
+ private:
+  DistributedModelRunner() = default;
+  Status send(RankTimeout timeout);
+  Status finish_allocation(const Status& own);
+  Status fail(Status status);
+
+  ParallelContext parallel_;
+  std::unique_ptr<LocalModelRunner> local_;
+  RankTotals totals_;
+  std::vector<std::byte> message_;
+  bool lost_ = false;
+};
+
+// What a rank other than 0 does with its life. ok: rank 0 told it to stop.
+// Of `options`, what has to be the same everywhere is rank 0's.
+Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options);
+
+}  // namespace pagoda

@@ -1,0 +1,234 @@
+// Goal: a model split over 2 or 4 ranks computes what it computes whole: the goldens' tokens; the same bits
+// where sums are deterministic; each rank with its own part of the weights only. Method: ranks as threads of
+// this process (test_ranks.h) on the committed tiny models and, where they are, the shared ones.
+#include "model_runner/distributed_model_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "model_runner/expect_golden.h"
+#include "model_runner/test_ranks.h"
+
+namespace pagoda::testing {
+namespace {
+
+RunnerOptions float32_options(Backend backend = Backend::cpu) {
+  RunnerOptions options;
+  options.dtype = "float32";
+  options.num_blocks = 200;
+  options.max_num_batched_tokens = 512;
+  options.backend = backend;
+  return options;
+}
+
+std::string model_in(const std::string& folder) {
+  const std::string gguf = folder + "/model.gguf";
+  return std::filesystem::exists(gguf) ? gguf : folder;
+}
+
+struct Case {
+  const char* name;
+  std::int32_t most_ranks;
+};
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+void expect_split_goldens(const std::string& model, const std::string& goldens, std::int32_t most_ranks) {
+  for (std::int32_t size = 2; size <= most_ranks; ++size) {
+    for (const bool deterministic : {false, true}) {
+      if (deterministic && size == 3) continue;
+      SCOPED_TRACE(size);
+      TestRanks ranks(model, float32_options(), size, deterministic);
+      ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+      std::size_t done = 0;
+      for (const boost::json::object& line : read_json_lines(goldens)) {
+        if (line.at("prompt_ids").as_array().size() > 64 || ++done > 4) continue;
+        expect_golden(*ranks.runner, 16, line);
+      }
+      ranks.join();
+      for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
+    }
+  }
+}
+
+class SplitFixture : public ::testing::TestWithParam<Case> {};
+TEST_P(SplitFixture, GivesTheGoldensTokens) {
+  const std::string folder = fixture(GetParam().name);
+  expect_split_goldens(model_in(folder), folder + "/golden.jsonl", GetParam().most_ranks);
+}
+constexpr Case kFixtures[] = {
+    {"opt", 2},     {"opt_post_norm", 2}, {"gpt2", 2},  {"gpt2_no_prefix", 2}, {"llama", 4},
+    {"mistral", 4}, {"qwen2", 4},         {"qwen3", 4}, {"llama_gguf_f16", 2}, {"llama_gguf_quantized", 2}};
+INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kFixtures), case_name);
+
+class SplitShared : public ::testing::TestWithParam<Case> {};
+TEST_P(SplitShared, GivesTheGoldensTokens) {
+  const auto folder = shared_data(std::string("models/") + GetParam().name);
+  if (!folder) GTEST_SKIP() << "no shared test data: set PAGODA_SHARED_DATA";
+  const bool stories = std::string_view(GetParam().name) == "stories260K";
+  expect_split_goldens(*folder, *folder + (stories ? "/golden_greedy_sample.jsonl" : "/golden.jsonl"), 4);
+}
+constexpr Case kShared[] = {{"tiny_opt", 4},   {"tiny_gpt2", 4},  {"tiny_llama", 4}, {"tiny_mistral", 4},
+                            {"tiny_qwen2", 4}, {"tiny_qwen3", 4}, {"stories260K", 4}};
+INSTANTIATE_TEST_SUITE_P(Models, SplitShared, ::testing::ValuesIn(kShared), case_name);
+
+// Log-probabilities of prompts and greedy continuations, chunked and together, as bits.
+std::vector<std::uint32_t> bits_of(ModelRunner& runner, std::int32_t vocab_size) {
+  std::vector<TestSequence> sequences;
+  for (std::int32_t i = 0; i < 3; ++i) {
+    std::vector<TokenId> prompt;
+    for (std::int32_t t = 0; t < 5 + 9 * i; ++t) prompt.push_back((7 + 31 * t + 5 * i * t) % vocab_size);
+    sequences.push_back(greedy(std::move(prompt)));
+    sequences.back().prompt_logprobs = 3;
+  }
+  Driver driver(runner, 16);
+  std::vector<TestSequence*> all;
+  for (TestSequence& sequence : sequences) all.push_back(&sequence);
+  const Status status = driver.generate(all, 12, 10);
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::vector<std::uint32_t> bits;
+  const auto add = [&](float value) { bits.push_back(std::bit_cast<std::uint32_t>(value)); };
+  for (const TestSequence& sequence : sequences) {
+    for (const TokenLogprobs& score : sequence.prompt_scores) {
+      add(score.chosen.logprob);
+      for (const TokenLogprob& top : score.top) add(top.logprob);
+    }
+    for (const Candidate& sampled : sequence.sampled) {
+      bits.push_back(static_cast<std::uint32_t>(sampled.token));
+      add(sampled.logprob);
+    }
+    for (const auto& step : sequence.top) {
+      for (const TokenLogprob& top : step) add(top.logprob);
+    }
+  }
+  return bits;
+}
+
+class DeterministicSums : public ::testing::TestWithParam<Case> {};
+TEST_P(DeterministicSums, GiveTheSameBitsForAnyNumberOfRanks) {
+  const std::string model = model_in(fixture(GetParam().name));
+  for (const Backend backend : {Backend::cpu, Backend::reference}) {
+    RunnerOptions options = float32_options(backend);
+    auto source = ModelSource::open(model);
+    ASSERT_TRUE(source.has_value());
+    options.parallel.deterministic = true;
+    auto whole = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+    ASSERT_TRUE(whole.has_value()) << whole.error().message();
+    const std::int32_t vocab_size = (*whole)->config().vocab_size;
+    const std::vector<std::uint32_t> expected = bits_of(**whole, vocab_size);
+    ASSERT_FALSE(expected.empty());
+    for (std::int32_t size : {1, 2, 4}) {
+      if (size > GetParam().most_ranks) continue;
+      TestRanks ranks(model, options, size, true);
+      ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+      EXPECT_TRUE(bits_of(*ranks.runner, vocab_size) == expected) << size << " ranks";
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Models, DeterministicSums, ::testing::ValuesIn(kFixtures), case_name);
+
+TEST(DeterministicSumsOfTheDefaultModel, AreTheSameBits) {
+  const auto model = default_model_file();
+  if (!model) GTEST_SKIP() << "no default model (PAGODA_MODEL)";
+  RunnerOptions options = float32_options();
+  options.max_num_batched_tokens = 64;
+  std::vector<std::uint32_t> first;
+  for (const std::int32_t size : {1, 2, 4}) {
+    TestRanks ranks(*model, options, size, true);
+    ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+    const std::vector<std::uint32_t> bits = bits_of(*ranks.runner, ranks.runner->local().config().vocab_size);
+    if (size == 1) first = bits;
+    EXPECT_TRUE(bits == first) << size << " ranks";
+  }
+}
+
+TEST(Split, EachRankHasItsPartOfTheWeightsOnly) {
+  const std::string model = fixture("mistral");
+  RunnerOptions options = float32_options();
+  auto source = ModelSource::open(model);
+  ASSERT_TRUE(source.has_value());
+  auto whole = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+  ASSERT_TRUE(whole.has_value());
+  const MemoryPlan plan = (*whole)->memory_plan();
+  for (const std::int32_t size : {2, 4}) {
+    TestRanks ranks(model, options, size);
+    ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+    const LocalModelRunner& local = ranks.runner->local();
+    // Strips of 16 outputs are padded, so that small parts take a little more than their share.
+    EXPECT_LT(local.memory_plan().weight_bytes, plan.weight_bytes * (size == 2 ? 0.75 : 0.6));
+    EXPECT_EQ(local.embedding_bytes() * size, (*whole)->embedding_bytes());
+    const std::int64_t kv_heads = std::max(1, (*whole)->config().num_kv_heads / size);
+    EXPECT_EQ(local.kv_layout().num_kv_heads, kv_heads);
+    EXPECT_EQ(ranks.runner->totals().kv_block_bytes,
+              size * static_cast<std::int64_t>(local.kv_layout().block_bytes()));
+  }
+}
+
+TEST(Split, OfTheDefaultModelIsHalfTheBytes) {
+  const auto model = default_model_file();
+  if (!model) GTEST_SKIP() << "no default model (PAGODA_MODEL)";
+  RunnerOptions options;
+  options.max_num_batched_tokens = 64;
+  auto source = ModelSource::open(*model);
+  ASSERT_TRUE(source.has_value());
+  auto whole = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+  ASSERT_TRUE(whole.has_value());
+  TestRanks ranks(*model, options, 2);
+  ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+  const double total = static_cast<double>((*whole)->memory_plan().weight_bytes);
+  EXPECT_NEAR(static_cast<double>(ranks.runner->totals().weight_bytes) / total, 1.0, 0.01);
+  // 9 heads over 3 key-value heads: one rank has 1 of the 3.
+  EXPECT_NEAR(static_cast<double>(ranks.runner->local().memory_plan().weight_bytes) / total, 0.5, 0.06);
+}
+
+TEST(Split, WhatCannotBeCutIsRefusedByName) {
+  const auto error = [](const std::string& model, const std::string& dtype, std::int32_t size,
+                        bool deterministic = false) {
+    RunnerOptions options = float32_options();
+    options.dtype = dtype;
+    TestRanks ranks(model, options, size, deterministic);
+    EXPECT_EQ(ranks.runner, nullptr);
+    return ranks.status.message();
+  };
+  const std::string opt = error(fixture("opt"), "float32", 3);
+  EXPECT_NE(opt.find("over 3 ranks: 2 attention heads"), std::string::npos) << opt;
+  const std::string quantized = error(fixture("llama_gguf_quantized") + "/model.gguf", "auto", 2);
+  EXPECT_NE(quantized.find("blocks of 32 columns"), std::string::npos) << quantized;
+  const std::string three = error(fixture("llama"), "float32", 3, true);
+  EXPECT_NE(three.find("1, 2 or 4 ranks, not 3"), std::string::npos) << three;
+}
+
+// A rank that gives up between steps fails the next one, and every rank ends.
+TEST(Split, ALostRankFailsTheStepOnEveryRank) {
+  TestRanks ranks(fixture("llama"), float32_options(), 4);
+  ASSERT_TRUE(ranks.status.ok());
+  TestSequence sequence = greedy({1, 2, 3});
+  Driver driver(*ranks.runner, 16);
+  ASSERT_TRUE(driver.step({&sequence}, 16).ok());
+  ranks.communicators[2]->abort("lost");
+  Status status;
+  for (int i = 0; i < 3 && status.ok(); ++i) {
+    sequence.tokens.push_back(sequence.sampled.back().token);
+    status = driver.step({&sequence}, 16);
+  }
+  // Ranks that never have to wait may get through a step more, but not past a beat of the heart.
+  if (status.ok()) status = ranks.runner->heartbeat();
+  ranks.join();
+  int failed = status.ok() ? 0 : 1;
+  for (const Status& other : ranks.statuses) failed += other.ok() ? 0 : 1;
+  EXPECT_GT(failed, 0);
+}
+
+TEST(Split, ABrokenBatchEndsTheGroupWithAMessage) {
+  TestRanks ranks(fixture("llama"), float32_options(), 2);
+  ASSERT_TRUE(ranks.status.ok());
+  ScheduledBatch batch;
+  batch.block_copies.push_back({BlockId{0}, BlockId{5000}});
+  const StepResult result = ranks.runner->run(batch);
+  EXPECT_EQ(result.status.code(), StatusCode::internal);
+  ranks.join();
+  EXPECT_FALSE(ranks.statuses[1].ok());
+}
+
+}  // namespace
+}  // namespace pagoda::testing

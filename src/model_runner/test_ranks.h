@@ -1,0 +1,59 @@
+#pragma once
+// For tests: a tensor-parallel group as threads of this process: rank 0 is the caller's, the others serve.
+#include <thread>
+
+#include "distributed/shared_memory.h"
+#include "model_runner/distributed_model_runner.h"
+#include "model_runner/test_sequences.h"
+
+namespace pagoda::testing {
+
+class TestRanks {
+ public:
+  // With an error instead of a runner where the model cannot be split so.
+  TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = false) {
+    auto opened = ModelSource::open(model);
+    if (!opened) {
+      status = opened.error();
+      return;
+    }
+    const std::shared_ptr<const ModelSource> source = *std::move(opened);
+    auto group = SharedMemoryGroup::create(size);
+    CHECK(group.has_value());
+    statuses.resize(static_cast<std::size_t>(size));
+    for (std::int32_t rank = 0; rank < size; ++rank)
+      communicators.push_back(std::make_unique<SharedMemoryCommunicator>(*group, rank));
+    options.parallel.deterministic = deterministic;
+    for (std::int32_t rank = 1; rank < size; ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      options.parallel.communicator = communicators[at].get();
+      threads.emplace_back([this, at, source, options] { statuses[at] = serve_rank(source, options); });
+    }
+    options.parallel.communicator = communicators[0].get();
+    auto created = DistributedModelRunner::create(source, options);
+    if (!created) {
+      status = created.error();
+    } else {
+      runner = *std::move(created);
+      if (options.num_blocks > 0)
+        status = runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks);
+    }
+  }
+  ~TestRanks() { join(); }
+
+  void join() {
+    runner.reset();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+  }
+
+  Status status;
+  std::vector<Status> statuses;  // of the other ranks, once joined
+  std::vector<std::unique_ptr<SharedMemoryCommunicator>> communicators;
+  std::unique_ptr<DistributedModelRunner> runner;
+
+ private:
+  std::vector<std::thread> threads;
+};
+
+}  // namespace pagoda::testing

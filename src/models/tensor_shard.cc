@@ -1,0 +1,152 @@
+#include "models/tensor_shard.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+// Part `part` of `count` things cut into `parts` nearly equal parts.
+Range part_of(std::int64_t count, std::int64_t parts, std::int64_t part) {
+  const std::int64_t first = count * part / parts;
+  return {first, count * (part + 1) / parts - first};
+}
+
+Range scaled(Range range, std::int64_t factor) { return {range.first * factor, range.count * factor}; }
+
+struct Heads {
+  Range query, kv;
+};
+
+Result<std::vector<Heads>> split_heads(const DecoderConfig& config, std::int64_t block, std::int32_t size) {
+  const std::int64_t group = config.num_heads / config.num_kv_heads;  // query heads of one key-value head
+  // Key-value heads that cannot be parted without cutting a block of the output matrix's columns.
+  const std::int64_t unit = block / std::gcd(block, group * config.head_size);
+  std::vector<Heads> heads;
+  if (config.num_kv_heads % unit == 0 && config.num_kv_heads / unit >= size) {
+    for (std::int32_t rank = 0; rank < size; ++rank) {
+      const Range kv = scaled(part_of(config.num_kv_heads / unit, size, rank), unit);
+      heads.push_back({scaled(kv, group), kv});
+    }
+    return heads;
+  }
+  const std::int64_t query_unit = block / std::gcd(block, std::int64_t{config.head_size});
+  if (config.num_kv_heads <= size && group % query_unit == 0) {
+    // Each key-value head on one rank or more, which share its query heads.
+    for (std::int64_t head = 0; head < config.num_kv_heads; ++head) {
+      const Range ranks = part_of(size, config.num_kv_heads, head);
+      if (ranks.count > group / query_unit) break;
+      for (std::int64_t i = 0; i < ranks.count; ++i) {
+        Range query = scaled(part_of(group / query_unit, ranks.count, i), query_unit);
+        query.first += head * group;
+        heads.push_back({query, {head, 1}});
+      }
+    }
+    if (heads.size() == static_cast<std::size_t>(size)) return heads;
+  }
+  std::string blocks;
+  if (block > 1) blocks = concat(", whose output weights are quantised in blocks of ", block, " columns");
+  return invalid_argument(concat("cannot split the model over ", size, " ranks: ", config.num_heads,
+                                 " attention heads of ", config.head_size, ", ", config.num_kv_heads,
+                                 " for keys and values", blocks));
+}
+
+Result<std::vector<Range>> split_intermediate(const DecoderConfig& config, std::int64_t block,
+                                              std::int32_t size) {
+  const std::int64_t total = config.intermediate_size;
+  // Not a function of `size`: the parts of 2 ranks have to be unions of the parts of 4.
+  std::int64_t unit = block;
+  if (block == 1 && total % 32 == 0 && total / 32 >= 4) unit = 32;  // whole groups of 8-bit activations
+  if (total % unit != 0 || total / unit < size) {
+    return invalid_argument(concat("cannot split the model over ", size, " ranks: a feed-forward size of ",
+                                   total, unit > 1 ? concat(" in blocks of ", unit) : std::string()));
+  }
+  std::vector<Range> parts;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    parts.push_back(scaled(part_of(total / unit, size, rank), unit));
+  return parts;
+}
+
+// The pieces of `whole` between the cuts, which include its ends.
+std::vector<Range> pieces_of(Range whole, const std::set<std::int64_t>& cuts) {
+  std::vector<Range> pieces;
+  for (auto cut = cuts.find(whole.first); *cut != whole.end();) {
+    const std::int64_t first = *cut++;
+    pieces.push_back({first, *cut - first});
+  }
+  return pieces;
+}
+
+void add_cuts(const Range& range, std::set<std::int64_t>& cuts) {
+  cuts.insert(range.first);
+  cuts.insert(range.end());
+}
+
+}  // namespace
+
+ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,
+                           std::string_view dtype) {
+  ColumnBlocks blocks;
+  if (dtype != "auto" && dtype != "int8") return blocks;  // dequantised at load: any column will do
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+    std::string prefix = names.layer;
+    prefix.replace(prefix.find("{}"), 2, std::to_string(layer));
+    const auto take = [&](const std::string& name, std::int64_t& block) {
+      const TensorView* tensor = source.find(concat(prefix, name, ".weight"));
+      if (tensor != nullptr) block = std::lcm(block, std::int64_t{dtype_info(tensor->dtype).block_elements});
+    };
+    take(names.attention_output, blocks.attention_output);
+    take(names.down, blocks.down);
+  }
+  return blocks;
+}
+
+Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& blocks, std::int32_t rank,
+                               std::int32_t size, SumOrder order) {
+  CHECK(size >= 1 && rank >= 0 && rank < size);
+  if (order == SumOrder::fixed && size != 1 && size != 2 && size != 4)
+    return invalid_argument(concat("deterministic sums are for 1, 2 or 4 ranks, not ", size));
+  auto heads = split_heads(config, blocks.attention_output, size);
+  if (!heads) return heads.error();
+  auto intermediate = split_intermediate(config, blocks.down, size);
+  if (!intermediate) return intermediate.error();
+  if (config.vocab_size < size)
+    return invalid_argument(
+        concat("cannot split the model over ", size, " ranks: a vocabulary of ", config.vocab_size));
+
+  std::set<std::int64_t> head_cuts, mlp_cuts;
+  for (const Heads& part : *heads) add_cuts(part.query, head_cuts);
+  for (const Range& part : *intermediate) add_cuts(part, mlp_cuts);
+  if (order == SumOrder::fixed) {
+    for (const std::int32_t other : {2, 4}) {  // as far as the model can be cut so
+      if (const auto parts = split_heads(config, blocks.attention_output, other))
+        for (const Heads& part : *parts) add_cuts(part.query, head_cuts);
+      if (const auto parts = split_intermediate(config, blocks.down, other))
+        for (const Range& part : *parts) add_cuts(part, mlp_cuts);
+    }
+  }
+
+  TensorShard shard;
+  shard.rank = rank;
+  shard.size = size;
+  const auto own = static_cast<std::size_t>(rank);
+  shard.query_heads = (*heads)[own].query;
+  shard.kv_heads = (*heads)[own].kv;
+  shard.intermediate = (*intermediate)[own];
+  shard.attention_pieces = pieces_of(shard.query_heads, head_cuts);
+  shard.mlp_pieces = pieces_of(shard.intermediate, mlp_cuts);
+  const std::int64_t vocab_unit = config.vocab_size % 16 == 0 && config.vocab_size / 16 >= size ? 16 : 1;
+  for (std::int32_t part = 0; part < size; ++part) {
+    const auto index = static_cast<std::size_t>(part);
+    shard.attention_parts.push_back(
+        static_cast<std::int32_t>(pieces_of((*heads)[index].query, head_cuts).size()));
+    shard.mlp_parts.push_back(static_cast<std::int32_t>(pieces_of((*intermediate)[index], mlp_cuts).size()));
+    shard.vocab.push_back(scaled(part_of(config.vocab_size / vocab_unit, size, part), vocab_unit));
+  }
+  return shard;
+}
+
+}  // namespace pagoda
