@@ -32,9 +32,10 @@ struct AssembledEngine::Parts {
   ApiContext api;
   MemoryTable memory;
   int num_threads = 0;
-  std::unique_ptr<Recorder> recorder;    // of --record
-  std::unique_ptr<Communicator> ranks;   // null: this process is alone
-  std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
+  std::unique_ptr<Recorder> recorder;             // of --record
+  const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
+  std::unique_ptr<Communicator> ranks;            // null: this process is alone
+  std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
 };
 
 namespace {
@@ -249,6 +250,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
                                         virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
   if (!engine_parts) return engine_parts.error();
+  parts.group = runner->group();
   engine_parts->runner = runner->take();
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
@@ -304,6 +306,9 @@ const MemoryTable& AssembledEngine::memory() const { return parts_->memory; }
 const std::string& AssembledEngine::model_name() const { return parts_->api.model_names.front(); }
 int AssembledEngine::num_threads() const { return parts_->num_threads; }
 std::int64_t AssembledEngine::bytes_read_per_step() const { return parts_->memory.weight_bytes; }
+const RankSteps* AssembledEngine::rank_steps() const {
+  return parts_->group == nullptr ? nullptr : &parts_->group->steps();
+}
 void AssembledEngine::stop() { parts_->engine->stop(); }
 
 }  // namespace pagoda

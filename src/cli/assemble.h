@@ -16,6 +16,7 @@
 namespace pagoda {
 
 struct ApiContext;
+struct RankSteps;
 class StepObserver;
 
 // Where each byte goes; printed at start.
@@ -48,6 +49,9 @@ class AssembledEngine {
   const std::string& model_name() const;  // first served name
   int num_threads() const;
   std::int64_t bytes_read_per_step() const;  // weights that a decode step streams
+
+  // What the ranks said to each other; null without ranks. Once stopped.
+  const RankSteps* rank_steps() const;
 
   // Stops the engine thread; requests still running get a final output.
   void stop();

@@ -14,6 +14,7 @@
 #include "cli/output_collector.h"
 #include "cli/progress_bar.h"
 #include "cli/runner_options.h"
+#include "model_runner/distributed_model_runner.h"
 
 namespace pagoda {
 namespace {
@@ -172,6 +173,31 @@ void print_account(const Account& a) {
       static_cast<long long>(a.blocks_copied), static_cast<long long>(a.preemptions));
 }
 
+double per_step(double total, const RankSteps& ranks) {
+  return total / static_cast<double>(std::max<std::int64_t>(1, ranks.steps));
+}
+
+boost::json::object ranks_json(const RankSteps& ranks, std::int32_t size) {
+  return {{"ranks", size},
+          {"steps", ranks.steps},
+          {"step_seconds", per_step(ranks.seconds, ranks)},
+          {"communication_seconds", per_step(ranks.communication_seconds, ranks)},
+          {"message_bytes", per_step(static_cast<double>(ranks.message_bytes), ranks)},
+          {"sums", per_step(static_cast<double>(ranks.sums), ranks)},
+          {"sum_bytes", per_step(static_cast<double>(ranks.sum_bytes), ranks)}};
+}
+
+void print_ranks(const RankSteps& ranks, std::int32_t size) {
+  std::printf(
+      "%d ranks, a step: %.3f ms, %.1f%% of it in communication; message of %.0f bytes, %.0f sums of %.0f "
+      "bytes\n",
+      size, per_step(ranks.seconds, ranks) * 1e3,
+      100 * ranks.communication_seconds / std::max(ranks.seconds, 1e-9),
+      per_step(static_cast<double>(ranks.message_bytes), ranks),
+      per_step(static_cast<double>(ranks.sums), ranks),
+      static_cast<double>(ranks.sum_bytes) / std::max<double>(1, static_cast<double>(ranks.sums)));
+}
+
 Status run_bench(const char* name, const EngineFlags& given, const BenchShape& shape,
                  const std::string& output_json) {
   if (shape.input_len < 1 || shape.output_len < 1 || shape.num_requests < 1 || shape.iterations < 1)
@@ -219,8 +245,12 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   const double weight_share =
       bandwidth > 0 ? steps_per_second * static_cast<double>((*engine)->bytes_read_per_step()) / bandwidth
                     : 0;
+  const RankSteps* ranks = (*engine)->rank_steps();
   if (!output_json.empty()) {
+    const boost::json::value ranks_or_null =
+        ranks == nullptr ? boost::json::value() : ranks_json(*ranks, flags.tensor_parallel_size);
     PAGODA_RETURN_IF_ERROR(write_json(output_json, {{"bench", name},
+                                                    {"tensor_parallel", ranks_or_null},
                                                     {"model", (*engine)->model_name()},
                                                     {"dtype", flags.dtype},
                                                     {"threads", (*engine)->num_threads()},
@@ -248,6 +278,7 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
               bandwidth_after / 1e9);
   std::printf("%-34s %9.0f%%  of that bandwidth\n", "weights streamed by decode", weight_share * 100);
   print_account(account);
+  if (ranks != nullptr) print_ranks(*ranks, flags.tensor_parallel_size);
   return ok_status();
 }
 

@@ -76,6 +76,11 @@ std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale) {
     p.temperature = 0;
     p.prompt_logprobs = 1;
   });
+  add(18, [](SamplingParams& p) {
+    p.temperature = 0;
+    p.use_beam_search = true;
+    p.n = p.best_of = p.beam_width = 3;
+  });
   return requests;
 }
 
@@ -257,6 +262,51 @@ INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
                          testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
                                                           "gpt2"),
                                           testing::Values("float32", "bfloat16", "int8")));
+
+// With deterministic sums, the bits of one process are those of ranks, whatever happens on them.
+class Ranks : public testing::TestWithParam<const char*> {};
+
+TEST_P(Ranks, GiveTheBitsOfOneProcess) {
+  EngineFlags flags =
+      flags_for(std::string(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/") + GetParam(), "float32");
+  flags.deterministic_allreduce = true;
+  flags.threads = 1;
+  flags.rank_timeout_s = 30;  // sanitizers, busy machines
+  const Run alone = run(flags, 1, Order::one_by_one);
+  ASSERT_FALSE(alone.answers.empty());
+  auto sized = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  ASSERT_TRUE(sized.has_value());
+  const std::int64_t block_bytes = 16 * (*sized)->memory().kv_bytes_per_token;
+  (*sized).reset();
+  for (const std::int32_t size : {2, 4}) {
+    flags.tensor_parallel_size = size;
+    SCOPED_TRACE(size);
+    expect_same(alone, run(flags, 1, Order::all_at_once, 14), "among others");
+    expect_same(alone, run(flags, 1, Order::one_by_one, 0, 2), "prefix-cache hit");
+    EngineFlags chunked = flags;
+    chunked.max_num_seqs = chunked.max_num_batched_tokens = 16;
+    expect_same(alone, run(chunked, 1, Order::all_at_once, 7), "chunks of 16");
+    EngineFlags tiny = flags;
+    tiny.kv_cache_memory_bytes = block_bytes * 8;
+    const Run recomputed = run(tiny, 1, Order::all_at_once, 21);
+    EXPECT_GT(recomputed.metric("num_preemptions_total"), 0);
+    expect_same(alone, recomputed, "after recomputation");
+    tiny.preemption_mode = "swap";
+    tiny.swap_space_bytes = block_bytes * 8;
+    const Run swapped = run(tiny, 1, Order::all_at_once, 21);
+    EXPECT_GT(swapped.metric("num_preemptions_total"), 0);
+    expect_same(alone, swapped, "after swapping");
+    EngineFlags paged_out = flags;
+    paged_out.kv_manager = "virtual";
+    expect_same(alone, run(paged_out, 1, Order::all_at_once, 14), "virtual cache");
+    paged_out.kv_slicing = false;
+    paged_out.kv_precreate_pages = false;
+    paged_out.swap_space_bytes = std::int64_t{1} << 20;
+    expect_same(alone, run(paged_out, 1, Order::all_at_once, 14), "virtual cache, a tensor for each layer");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Determinism, Ranks, testing::Values("llama", "mistral", "qwen2", "qwen3"));
 
 TEST(DefaultModel, SameBitsWhateverTheCompany) {
   auto model = default_model();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/strings.h"
 #include "model_runner/control_message.h"
 #include "model_runner/virtual_kv_plan.h"
@@ -249,11 +250,22 @@ Status DistributedModelRunner::create_kv_pages(std::int64_t first, std::int64_t 
 }
 
 StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
+  const SteadyClock clock;
+  const TimeNs start = clock.now();
+  const CommunicationStats before = parallel_.communicator->stats();
   encode_step(batch, local_->kv_layout().block_size, message_);
+  const auto message_bytes = static_cast<std::int64_t>(message_.size());
   StepResult result;
   result.status = send(parallel_.timeout);
   if (result.status.ok()) result = local_->run(batch);
   if (!result.status.ok()) result.status = fail(std::move(result.status));
+  const CommunicationStats& after = parallel_.communicator->stats();
+  ++steps_.steps;
+  steps_.message_bytes += message_bytes;
+  steps_.sums += after.sums - before.sums;
+  steps_.sum_bytes += after.sum_bytes - before.sum_bytes;
+  steps_.communication_seconds += after.seconds - before.seconds;
+  steps_.seconds += to_seconds(clock.now() - start);
   return result;
 }
 

@@ -27,6 +27,14 @@ struct RankTotals {
   std::vector<std::int32_t> kv_heads;  // of each rank
 };
 
+// What the steps so far took on rank 0, and of that the calls to the group, waiting for slower ranks
+// included.
+struct RankSteps {
+  std::int64_t steps = 0, message_bytes = 0;  // of control messages
+  std::int64_t sums = 0, sum_bytes = 0;       // that rank 0 brought
+  double seconds = 0, communication_seconds = 0;
+};
+
 class DistributedModelRunner final : public ModelRunner {
  public:
   // options.parallel is rank 0 of a group. Returns when every rank has loaded its part, or with the first
@@ -47,6 +55,7 @@ class DistributedModelRunner final : public ModelRunner {
 
   const LocalModelRunner& local() const { return *local_; }  // rank 0's part
   const RankTotals& totals() const { return totals_; }
+  const RankSteps& steps() const { return steps_; }
 
  private:
   DistributedModelRunner() = default;
@@ -57,6 +66,7 @@ class DistributedModelRunner final : public ModelRunner {
   ParallelContext parallel_;
   std::unique_ptr<LocalModelRunner> local_;
   RankTotals totals_;
+  RankSteps steps_;
   std::vector<std::byte> message_;
   bool lost_ = false;
 };

@@ -1,0 +1,168 @@
+"""A model split over processes: the same answers, and no rank that outlives another."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import httpx
+import pytest
+
+from conftest import binary, default_model, serving
+
+PROMPTS = ["The capital of France is", "Once upon a time", "1, 2, 3, 4,"]
+RANK_TIMEOUT_S = 2
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, timeout_s):
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+def cpu_ticks(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def generate(tmp_path, *flags, launcher=(), env=None):
+    source = tmp_path / "prompts.jsonl"
+    bodies = [{"prompt": p, "max_tokens": 24, "temperature": 0} for p in PROMPTS]
+    bodies.append({"prompt": PROMPTS[1], "max_tokens": 12, "n": 2, "best_of": 2, "use_beam_search": True, "temperature": 0})
+    bodies.append({"prompt": PROMPTS[1], "max_tokens": 16, "n": 3, "seed": 5, "temperature": 0.8})
+    source.write_text("".join(json.dumps(body) + "\n" for body in bodies))
+    done = subprocess.run([*launcher, binary(), "generate", default_model(), "--dtype", "float32", "-i", source, "-o", "-",
+                           *flags], capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stderr
+    return [[choice["text"] for choice in json.loads(line)["choices"]] for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return generate(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.parametrize("flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"]])
+def test_the_answers_are_those_of_one_process(tmp_path, whole, flags):
+    assert generate(tmp_path, *flags) == whole
+
+
+def test_under_mpirun(tmp_path, whole):
+    if not shutil.which("mpirun") or not (binary().parent / "libpagoda_mpi.so").exists():
+        pytest.skip("no mpirun, or built without MPI: script/setup --test, then a fresh build")
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    launcher = ["mpirun", "--oversubscribe", "-n", "2"]
+    assert generate(tmp_path, launcher=launcher, env=env) == whole
+    assert generate(tmp_path, "--deterministic-allreduce", launcher=launcher, env=env) == \
+        generate(tmp_path, "--deterministic-allreduce")
+
+
+def test_what_cannot_be_split_is_refused():
+    done = subprocess.run([binary(), "serve", default_model(), "--tp", "16"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "over 16 ranks" in done.stderr and "3 for keys and values" in done.stderr
+
+
+class Stream(threading.Thread):
+    """A streamed completion without an end of its own."""
+
+    def __init__(self, url):
+        super().__init__(daemon=True)
+        self.url, self.events, self.error = url, [], None
+        self.start()
+
+    def run(self):
+        body = {"prompt": "Once upon a time", "max_tokens": 1500, "ignore_eos": True, "stream": True}
+        try:
+            with httpx.stream("POST", self.url + "/v1/completions", json=body, timeout=60) as answer:
+                for line in answer.iter_lines():
+                    if line.startswith("data: "):
+                        self.events.append(line[6:])
+        except httpx.HTTPError as error:
+            self.error = error
+
+
+def health(url):
+    try:
+        return httpx.get(url + "/health", timeout=2).status_code
+    except httpx.HTTPError:
+        return None
+
+
+def lose(rank, number, seed):
+    """Serves on 3 ranks, streams, does `number` to a rank at some moment, and checks what follows."""
+    with serving(default_model(), "--tp", "3", "--max-model-len", "2048", "--rank-timeout", str(RANK_TIMEOUT_S),
+                 "--kv-cache-memory-bytes", "64MiB") as running:
+        front = running.process.pid
+        ranks = [front, *children(front)]
+        assert len(ranks) == 3
+        streams = [Stream(running.url) for _ in range(3)]
+        assert wait_until(lambda: all(len(s.events) > 3 for s in streams), 60)
+        time.sleep(random.Random(seed).random())
+        os.kill(ranks[rank], number)
+        # Slices of waiting, rank 0's own limit, and twice that for the other ranks to notice rank 0.
+        limit = 4 * RANK_TIMEOUT_S + 6
+        if rank != 0:
+            assert wait_until(lambda: health(running.url) == 503, RANK_TIMEOUT_S + 4)
+            for stream in streams:
+                stream.join(10)
+                assert not stream.is_alive() and stream.error is None
+                assert any('"error"' in event for event in stream.events[-2:]), stream.events[-2:]
+            running.process.wait(20)
+            assert running.process.returncode != 0
+        else:
+            running.process.wait(limit)
+            for stream in streams:
+                stream.join(10)
+                assert not stream.is_alive()
+        assert wait_until(lambda: not any(alive(pid) for pid in ranks[1:]), 5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_lost_rank_ends_all_and_every_client_is_told(rank, number):
+    lose(rank, number, seed=10 * rank + number)
+
+
+def test_a_rank_lost_while_idle_is_noticed():
+    with serving(default_model(), "--tp", "2", "--max-model-len", "256", "--rank-timeout", str(RANK_TIMEOUT_S)) as running:
+        (child,) = children(running.process.pid)
+        time.sleep(1.5)
+        assert health(running.url) == 200
+        os.kill(child, signal.SIGSTOP)
+        assert wait_until(lambda: health(running.url) == 503, RANK_TIMEOUT_S + 4)
+        assert running.process.wait(20) != 0
+        assert wait_until(lambda: not alive(child), 5)
+
+
+def test_idle_ranks_use_no_cpu_and_sigterm_ends_all():
+    shared_before = set(os.listdir("/dev/shm"))
+    with serving(default_model(), "--tp", "2", "--max-model-len", "256") as running:
+        ranks = [running.process.pid, *children(running.process.pid)]
+        httpx.post(running.url + "/v1/completions", json={"prompt": "a", "max_tokens": 4}, timeout=60)
+        time.sleep(1)
+        before = [cpu_ticks(pid) for pid in ranks]
+        time.sleep(5)
+        used = [cpu_ticks(pid) - b for pid, b in zip(ranks, before)]
+        assert max(used) <= 3, used  # hundredths of a second, of 5 s
+        assert running.stop() == 0
+        assert wait_until(lambda: not any(alive(pid) for pid in ranks), 5)
+    assert set(os.listdir("/dev/shm")) <= shared_before
