@@ -137,7 +137,10 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--kv-cache-memory-bytes", "lots"}, "--kv-cache-memory-bytes: 'lots' is not a whole number"},
       {{"--kv-cache-memory-fraction", "1.5"}, "--kv-cache-memory-fraction: 1.5 is not between 0.001 and 1"},
       {{"--kv-cache-memory-fraction", "nan"}, "--kv-cache-memory-fraction: 'nan' is not a number"},
-      {{"--tensor-parallel-size", "2"}, "--tensor-parallel-size: only 1 is supported"},
+      {{"--tensor-parallel-size", "0"}, "--tensor-parallel-size: 0 is not between 1 and 64"},
+      {{"--tensor-parallel-size", "65"}, "--tensor-parallel-size: 65 is not between 1 and 64"},
+      {{"--tensor-parallel-size", "two"}, "--tensor-parallel-size: 'two' is not a whole number"},
+      {{"--rank-timeout", "-1"}, "--rank-timeout: -1 is not between 0 and 86400"},
       {{"--trust-remote-code"}, "--trust-remote-code: code from a model's folder is never run"},
   };
   for (const auto& [arguments, message] : cases) EXPECT_EQ(parse(arguments).error, message);

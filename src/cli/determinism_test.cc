@@ -43,8 +43,10 @@ std::vector<TokenId> prompt(std::uint64_t seed, std::int32_t length, std::int32_
   return ids;
 }
 
-// Requests of every kind: greedy, seeded, penalised, several choices, prompt log-probabilities.
-std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale) {
+enum class Beams { none, three };  // three at once need more room than the smallest caches here have
+
+// Requests of every kind: greedy, seeded, penalised, several choices, prompt log-probabilities; beams.
+std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale, Beams beams) {
   std::vector<Request> requests;
   const auto add = [&](std::int32_t length, auto adjust) {
     Request request;
@@ -76,6 +78,7 @@ std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale) {
     p.temperature = 0;
     p.prompt_logprobs = 1;
   });
+  if (beams == Beams::none) return requests;
   add(18, [](SamplingParams& p) {
     p.temperature = 0;
     p.use_beam_search = true;
@@ -97,7 +100,8 @@ struct Run {
 enum class Order { one_by_one, all_at_once };
 
 // Runs the probes, with `num_others` unrelated requests in between, on an engine made from `flags`.
-Run run(const EngineFlags& flags, std::int32_t scale, Order order, int num_others = 0, int rounds = 1) {
+Run run(const EngineFlags& flags, std::int32_t scale, Order order, int num_others = 0, int rounds = 1,
+        Beams beams = Beams::none) {
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   EXPECT_TRUE(engine.has_value()) << (engine ? "" : engine.error().message());
   if (!engine) return {};
@@ -136,7 +140,7 @@ Run run(const EngineFlags& flags, std::int32_t scale, Order order, int num_other
     }
   };
   for (int round = 0; round < rounds; ++round) {
-    const std::vector<Request> requests = probes(vocab_size, scale);
+    const std::vector<Request> requests = probes(vocab_size, scale, beams);
     result.answers.assign(requests.size(), {});
     probe_of.clear();
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -269,7 +273,10 @@ void check_ranks(const std::string& model) {
   flags.deterministic_allreduce = true;
   flags.threads = 1;
   flags.rank_timeout_s = 30;  // sanitizers, busy machines
-  const Run alone = run(flags, 1, Order::one_by_one);
+  const auto answers = [](const EngineFlags& with, Order order, int num_others = 0, int rounds = 1) {
+    return run(with, 1, order, num_others, rounds, Beams::three);
+  };
+  const Run alone = answers(flags, Order::one_by_one), without_beams = run(flags, 1, Order::one_by_one);
   ASSERT_FALSE(alone.answers.empty());
   auto sized = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   ASSERT_TRUE(sized.has_value());
@@ -278,29 +285,30 @@ void check_ranks(const std::string& model) {
   for (const std::int32_t size : {2, 4}) {
     flags.tensor_parallel_size = size;
     SCOPED_TRACE(size);
-    expect_same(alone, run(flags, 1, Order::all_at_once, 14), "among others");
-    expect_same(alone, run(flags, 1, Order::one_by_one, 0, 2), "prefix-cache hit");
+    expect_same(alone, answers(flags, Order::all_at_once, 14), "among others");
+    expect_same(alone, answers(flags, Order::one_by_one, 0, 2), "prefix-cache hit");
     EngineFlags chunked = flags;
     chunked.max_num_seqs = 16;
     chunked.max_num_batched_tokens = 16;
-    expect_same(alone, run(chunked, 1, Order::all_at_once, 7), "chunks of 16");
+    expect_same(alone, answers(chunked, Order::all_at_once, 7), "chunks of 16");
     EngineFlags tiny = flags;
     tiny.kv_cache_memory_bytes = block_bytes * 8;
-    const Run recomputed = run(tiny, 1, Order::all_at_once, 21);
+    const Run recomputed = answers(tiny, Order::all_at_once, 21);
     EXPECT_GT(recomputed.metric("num_preemptions_total"), 0);
     expect_same(alone, recomputed, "after recomputation");
     tiny.preemption_mode = "swap";
     tiny.swap_space_bytes = block_bytes * 8;
-    const Run swapped = run(tiny, 1, Order::all_at_once, 21);
+    const Run swapped = answers(tiny, Order::all_at_once, 21);
     EXPECT_GT(swapped.metric("num_preemptions_total"), 0);
     expect_same(alone, swapped, "after swapping");
-    EngineFlags paged_out = flags;
-    paged_out.kv_manager = "virtual";
-    expect_same(alone, run(paged_out, 1, Order::all_at_once, 14), "virtual cache");
-    paged_out.kv_slicing = false;
-    paged_out.kv_precreate_pages = false;
-    paged_out.swap_space_bytes = std::int64_t{1} << 20;
-    expect_same(alone, run(paged_out, 1, Order::all_at_once, 14), "virtual cache, a tensor for each layer");
+    EngineFlags in_pages = flags;
+    in_pages.kv_manager = "virtual";
+    expect_same(alone, answers(in_pages, Order::all_at_once, 14), "virtual cache");
+    in_pages.kv_slicing = false;
+    in_pages.kv_precreate_pages = false;
+    in_pages.swap_space_bytes = std::int64_t{1} << 20;
+    expect_same(without_beams, run(in_pages, 1, Order::all_at_once, 14),
+                "virtual cache, a tensor for each layer, pages created as they are needed");
   }
 }
 

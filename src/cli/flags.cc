@@ -11,8 +11,9 @@
 namespace pagoda::flags {
 namespace {
 
+// By the first of its names.
 [[noreturn]] void refuse(const std::string& name, const std::string& message) {
-  throw CLI::ValidationError(name, message);
+  throw CLI::ValidationError(name.substr(0, name.find(',')), message);
 }
 
 // The shortest text that reads back as `value`: "0.5", "30".
