@@ -339,18 +339,12 @@ Value method_all(Render& render, const Value& self, const Arguments& arguments) 
   }
   return Value::boolean(!bytes.empty());
 }
-template <bool (*wanted)(char32_t), bool (*unwanted)(char32_t)>
+template <bool (*is_case)(std::string_view)>
 Value method_case(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("method", arguments, {});
   const std::string& bytes = self.text().bytes;
   render.work(bytes.size());
-  bool any = false;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const char32_t c = next_char(bytes, at);
-    if (unwanted(c) || is_title(c)) return Value::boolean(false);
-    any = any || wanted(c);
-  }
-  return Value::boolean(any);
+  return Value::boolean(is_case(bytes));
 }
 Value method_is_title(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("istitle", arguments, {});
@@ -410,12 +404,12 @@ constexpr NamedFunction kMethods[] = {
     {"isdecimal", method_all<is_decimal>},
     {"isdigit", method_all<is_digit>},
     {"isidentifier", method_is_identifier},
-    {"islower", method_case<is_lower, is_upper>},
+    {"islower", method_case<is_all_lower>},
     {"isnumeric", method_all<is_numeric>},
     {"isprintable", method_is_printable},
     {"isspace", method_all<is_space>},
     {"istitle", method_is_title},
-    {"isupper", method_case<is_upper, is_lower>},
+    {"isupper", method_case<is_all_upper>},
     {"join", method_join},
     {"ljust", method_just<true>},
     {"lower", method_plain<to_lower>},

@@ -43,25 +43,13 @@ Value test_divisible_by(Render& render, const Value& value, const Arguments& arg
   return Value::boolean(equal(render, apply(render, BinaryOp::modulo, value, bound[0]), Value::integer(0)));
 }
 
-Value test_case(Render& render, const Value& value, bool (*wanted)(char32_t), bool (*unwanted)(char32_t)) {
+template <bool (*is_case)(std::string_view)>
+Value test_case(Render& render, const Value& value, const Arguments& arguments) {
+  no_arguments(arguments);
   const Value text = to_string(render, value);
   const std::string& bytes = text.text().bytes;
   render.work(bytes.size());
-  bool any = false;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const char32_t c = next_char(bytes, at);
-    if (unwanted(c) || is_title(c)) return Value::boolean(false);
-    any = any || wanted(c);
-  }
-  return Value::boolean(any);
-}
-Value test_lower(Render& render, const Value& value, const Arguments& arguments) {
-  no_arguments(arguments);
-  return test_case(render, value, is_lower, is_upper);
-}
-Value test_upper(Render& render, const Value& value, const Arguments& arguments) {
-  no_arguments(arguments);
-  return test_case(render, value, is_upper, is_lower);
+  return Value::boolean(is_case(bytes));
 }
 
 Value test_same_as(Render& render, const Value& value, const Arguments& arguments) {
@@ -162,7 +150,7 @@ constexpr NamedFunction kTests[] = {
     {"iterable", plain<is_iterable>},
     {"le", comparison<CompareOp::less_equal>},
     {"lessthan", comparison<CompareOp::less>},
-    {"lower", test_lower},
+    {"lower", test_case<is_all_lower>},
     {"lt", comparison<CompareOp::less>},
     {"mapping", plain<is_mapping>},
     {"ne", comparison<CompareOp::not_equal>},
@@ -175,7 +163,7 @@ constexpr NamedFunction kTests[] = {
     {"test", plain<names_test>},
     {"true", plain<is_true>},
     {"undefined", plain<is_undefined>},
-    {"upper", test_upper},
+    {"upper", test_case<is_all_upper>},
 };
 
 }  // namespace

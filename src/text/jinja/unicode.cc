@@ -196,4 +196,21 @@ std::size_t byte_offset(std::string_view text, std::int64_t count) {
   return at;
 }
 
+namespace {
+
+bool has_only(bool (*wanted)(char32_t), bool (*unwanted)(char32_t), std::string_view text) {
+  bool any = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = next_char(text, at);
+    if (unwanted(c) || is_title(c)) return false;
+    any = any || wanted(c);
+  }
+  return any;
+}
+
+}  // namespace
+
+bool is_all_lower(std::string_view text) { return has_only(is_lower, is_upper, text); }
+bool is_all_upper(std::string_view text) { return has_only(is_upper, is_lower, text); }
+
 }  // namespace pagoda::jinja

@@ -33,6 +33,10 @@ void append_lower(std::string& out, char32_t c);
 void append_title(std::string& out, char32_t c);
 void append_folded(std::string& out, char32_t c);
 
+// str.islower and str.isupper: some character has that case, and none another.
+bool is_all_lower(std::string_view text);
+bool is_all_upper(std::string_view text);
+
 // Bytes of the first `count` characters of `text`; its size if it has fewer.
 std::size_t byte_offset(std::string_view text, std::int64_t count);
 
