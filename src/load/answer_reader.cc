@@ -144,6 +144,7 @@ RequestOutcome AnswerReader::finish(std::int64_t prompt_tokens, std::string_view
   for (const Gap& gap : gaps_) {
     const float tokens = gap.tokens > 0 ? gap.tokens : share;
     const int times = std::max(1, static_cast<int>(std::min(tokens + 0.5f, 1e6f)));
+    outcome.longest_gap_s = std::max(outcome.longest_gap_s, static_cast<double>(gap.seconds));
     outcome.itl_s.insert(outcome.itl_s.end(), static_cast<std::size_t>(times), gap.seconds / tokens);
   }
   outcome.text = std::move(text_);

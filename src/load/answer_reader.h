@@ -26,6 +26,7 @@ struct RequestOutcome {
   double e2e_s = 0;  // to the last chunk of the answer
   std::int64_t prompt_tokens = 0, output_tokens = 0;
   std::vector<float> itl_s;
+  double longest_gap_s = 0;  // between two chunks of one choice, however many tokens the second brought
   std::string text;   // of choice 0, where texts are kept
   std::string error;  // empty: it succeeded
   bool ok() const { return error.empty(); }

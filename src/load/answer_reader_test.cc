@@ -135,6 +135,7 @@ TEST(AnswerReader, TheFinalUsageIsSpreadOverChunks) {
   EXPECT_EQ(o.prompt_tokens, 5);
   ASSERT_EQ(o.itl_s.size(), 6u);
   for (const float gap : o.itl_s) EXPECT_NEAR(gap, 0.010f, 1e-6f);
+  EXPECT_NEAR(o.longest_gap_s, 0.030, 1e-6);  // what a reader waits, whole
 }
 
 TEST(AnswerReader, TokenIdsCount) {

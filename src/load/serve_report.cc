@@ -112,6 +112,7 @@ ServeSummary summarize(const LoadResult& result, const GoodputLimits& goodput) {
     e2el.push_back(o.e2e_s * 1e3);
     normalized.push_back(latency.normalized_s() * 1e3);
     if (o.output_tokens > 1) tpot.push_back(latency.tpot_s() * 1e3);
+    s.longest_gap_ms = std::max(s.longest_gap_ms, o.longest_gap_s * 1e3);
     for (const float gap : o.itl_s) itl.push_back(static_cast<double>(gap) * 1e3);
   }
   s.duration_s = result.duration_s;
@@ -227,6 +228,7 @@ std::string report_json(const ServeSummary& s, const LoadResult& result, const R
   };
   for (const Section& section : kSections) add(concat(section.name, "_ms"), s.*section.metric);
   add("normalized_latency_ms", s.normalized);
+  out["longest_gap_ms"] = s.longest_gap_ms;
   out["client_cpu_s"] = s.cpu_s;
   return json::serialize(out);
 }

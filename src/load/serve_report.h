@@ -41,6 +41,7 @@ struct ServeSummary {
   std::int64_t total_input = 0, total_output = 0;
   double duration_s = 0, cpu_s = 0;
   double request_throughput = 0, request_goodput = 0, output_throughput = 0, total_token_throughput = 0;
+  double longest_gap_ms = 0;           // between two chunks of one stream
   double max_output_tokens_per_s = 0;  // in the best second
   std::int64_t max_concurrent_requests = 0;
   LatencyMetric ttft, tpot, itl, e2el, normalized;

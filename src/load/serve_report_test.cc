@@ -29,12 +29,15 @@ LoadResult three_requests() {
   result.outcomes.push_back(outcome(1, 0.25, 0.25, 1, {}));
   result.outcomes.push_back(outcome(1, 0, 0, 0, {}));
   result.outcomes.back().error = "HTTP 500";
+  result.outcomes[0].longest_gap_s = 0.75;
+  result.outcomes[2].longest_gap_s = 9;  // of a failed request: not counted
   return result;
 }
 
 TEST(ServeReport, Summary) {
   const ServeSummary s = summarize(three_requests(), {.ttft_s = 0.3, .tpot_s = {}, .e2e_s = {}});
   EXPECT_EQ(s.completed, 2);
+  EXPECT_EQ(s.longest_gap_ms, 750);
   EXPECT_EQ(s.failed, 1);
   EXPECT_EQ(s.total_input, 20);
   EXPECT_EQ(s.total_output, 4);
