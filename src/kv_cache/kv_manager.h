@@ -37,6 +37,8 @@ class KvManager {
   // for requests that need logits of every prompt token.
   virtual std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                                     bool allow_cache) = 0;
+  // Whether what one sequence has computed is found by others that begin alike.
+  virtual bool caches_prefixes() const { return false; }
   // Makes room for tokens up to `num_tokens` (total); false, with nothing changed, when full. Appends to
   // `copies` the copy-on-write copies that must run before the step.
   [[nodiscard]] virtual bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) = 0;

@@ -44,6 +44,7 @@ class PagedKvManager : public KvManager {
   std::int64_t num_free_blocks() const override { return pool_.num_free(); }
   std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                             bool allow_cache) override;
+  bool caches_prefixes() const override { return config_.enable_prefix_caching; }
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void fork(SequenceId parent, SequenceId child) override;

@@ -27,8 +27,8 @@ struct RequestOutcome {
   std::int64_t prompt_tokens = 0, output_tokens = 0;
   std::vector<float> itl_s;
   double longest_gap_s = 0;  // between two chunks of one choice, however many tokens the second brought
-  std::string text;   // of choice 0, where texts are kept
-  std::string error;  // empty: it succeeded
+  std::string text;          // of choice 0, where texts are kept
+  std::string error;         // empty: it succeeded
   bool ok() const { return error.empty(); }
 };
 

@@ -312,6 +312,10 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   const std::int64_t needed = kv_.blocks_to_grow(leader.id, leader.num_tokens());
   const bool fits = needed + margin <= kv_.num_free_blocks();
   const bool in_budget = config_.enable_chunked_prefill || leader.num_missing() <= tokens_left_;
+  if (prefix_under_way(group, leader, cached)) {
+    release_kv(leader, kv_);
+    return false;
+  }
   if (!fits || !in_budget) {
     CHECK(fits || !alone);
     if (!fits)
@@ -328,6 +332,20 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   group.retry_free_blocks = 0;
   if (group.num_cached_tokens < 0) group.num_cached_tokens = std::min(cached, leader.num_prompt_tokens);
   return true;
+}
+
+// Only of this step: so it gets on, and whoever waits for it does not wait for ever. Nor does that cost time:
+// the common tokens are computed no later than `leader` would compute them.
+bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
+                                     std::int32_t cached) const {
+  if (!kv_.caches_prefixes() || !group.prompt_logprobs_complete()) return false;
+  const std::int32_t size = kv_.block_size();
+  return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
+    const Sequence& other = *ref.sequence;
+    if (other.num_missing() == 1 || ref.group->request.cache_salt != group.request.cache_salt) return false;
+    const std::int32_t common = std::min(common_prefix(other, leader), leader.num_tokens() - 1) / size * size;
+    return common > cached && common > other.num_computed_tokens;
+  });
 }
 
 void VllmScheduler::preempt(SequenceGroup& group) {

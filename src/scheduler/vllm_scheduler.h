@@ -7,7 +7,8 @@
 // gang comes back leader first: its siblings share the leader's blocks again as soon as those are computed,
 // and nobody new is admitted before the gang is whole. If even the oldest group alone does not fit (n samples
 // of a long answer), it parks its last sequences and runs the others first: sampled sequences do not need
-// each other. Invariants: running_ is sorted by (priority, order), waiting_ and swapped_ too; a running group
+// each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks, so
+// that requests that come together compute their common prefix once. Invariants: running_ is sorted by (priority, order), waiting_ and swapped_ too; a running group
 // has at least one resident sequence; a waiting group has none; a swapped group has none, and one swapped or
 // more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24)
 // for chunked prefill, decodes first. Threads: none; owned by the engine thread.
@@ -57,6 +58,8 @@ class VllmScheduler final : public Scheduler {
   bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
   void run_now(SequenceGroup& group);  // admitted or swapped in: into running_ and into the batch
   bool try_admit(SequenceGroup& group);
+  // Whether a sequence of this step is about to compute a beginning that `leader` would compute once more.
+  bool prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached) const;
   void preempt(SequenceGroup& group);
   void settle(SequenceGroup& group);  // after sequences of it have finished
   bool lockstep_ready(const SequenceGroup& group) const;

@@ -15,8 +15,12 @@ class Drive {
  public:
   Drive(SchedulerConfig config, PagedKvConfig kv_config) : kv(std::move(kv_config)), scheduler(config, kv) {}
   SequenceGroup& add(std::size_t prompt, std::int32_t priority = 0) {
+    return add(std::vector<TokenId>(prompt, static_cast<TokenId>(100 + groups.size())), priority);
+  }
+  SequenceGroup& add(std::vector<TokenId> prompt, std::int32_t priority = 0, std::string salt = "") {
     auto group = std::make_unique<SequenceGroup>();
-    group->request.prompt_token_ids.assign(prompt, static_cast<TokenId>(100 + groups.size()));
+    group->request.prompt_token_ids = std::move(prompt);
+    group->request.cache_salt = std::move(salt);
     group->request.sampling.max_tokens = 1000;
     group->request.priority = priority;
     group->forked = true;
@@ -115,6 +119,51 @@ TEST(VllmScheduler, TheLowestPriorityGivesWayFirst) {
   drive.add(8, /*priority=*/0);
   EXPECT_EQ(drive.step(), Counts({8, 8}));
   EXPECT_EQ(drive.step(), Counts({0, 1}));
+}
+
+// A prompt of `common` equal tokens, then `own` of its own.
+std::vector<TokenId> prompt_of(std::size_t common, std::size_t own, TokenId id) {
+  std::vector<TokenId> tokens(common, 7);
+  tokens.insert(tokens.end(), own, id);
+  return tokens;
+}
+
+TEST(VllmScheduler, ACommonPrefixIsComputedOnce) {
+  Drive drive({.max_num_seqs = 8, .max_num_batched_tokens = 16, .max_model_len = 64},
+              {.block_size = 4, .num_blocks = 64});
+  for (TokenId id = 1; id <= 3; ++id) drive.add(prompt_of(20, 2, id));
+  EXPECT_EQ(drive.step(), Counts({16, 0, 0}));
+  EXPECT_EQ(drive.step(), Counts({6, 0, 0})) << "the rest of the prefix: nobody computes it beside the first";
+  EXPECT_EQ(drive.step(), Counts({1, 2, 2}));
+  EXPECT_EQ(drive.groups[2]->num_cached_tokens, 20);
+}
+
+TEST(VllmScheduler, NobodyWaitsForWhatItCannotShare) {
+  const SchedulerConfig config{.max_num_seqs = 8, .max_num_batched_tokens = 64, .max_model_len = 64};
+  Drive drive(config, {.block_size = 4, .num_blocks = 64});
+  drive.add(prompt_of(8, 2, 1));
+  drive.add(prompt_of(3, 5, 2));            // less than a block
+  drive.add(prompt_of(8, 2, 3), 0, "own");  // another salt
+  EXPECT_EQ(drive.step(), Counts({10, 8, 10}));
+  drive.add(prompt_of(8, 5, 4));  // all that is common has been computed
+  EXPECT_EQ(drive.step(), Counts({1, 1, 1, 5}));
+
+  Drive uncached(config, {.block_size = 4, .num_blocks = 64, .enable_prefix_caching = false});
+  uncached.add(prompt_of(8, 2, 1));
+  uncached.add(prompt_of(8, 2, 2));
+  EXPECT_EQ(uncached.step(), Counts({10, 10}));
+}
+
+TEST(VllmScheduler, WhoeverWaitedForAPrefixGoesOnWithoutIt) {
+  Drive drive({.max_num_seqs = 8, .max_num_batched_tokens = 8, .max_model_len = 64},
+              {.block_size = 4, .num_blocks = 64});
+  drive.add(prompt_of(20, 2, 1));
+  drive.add(prompt_of(20, 2, 2));
+  EXPECT_EQ(drive.step(), Counts({8, 0}));
+  drive.scheduler.abort(*drive.groups[0]);
+  EXPECT_EQ(drive.step(), Counts({0, 8})) << "from the blocks that were done";
+  EXPECT_EQ(drive.groups[1]->num_cached_tokens, 8);
+  drive.scheduler.check_invariants();
 }
 
 // 256 running sequences must be planned in well under 100 us; the bound here leaves room for a busy machine.
