@@ -1,7 +1,8 @@
 #pragma once
 // ThreadPool: the compute threads of one process. parallel_for hands out tiles dynamically, so a
-// thread that loses its core to a neighbour costs one tile, not half the work. Workers spin briefly
-// between calls, then park: an idle server uses no CPU.
+// thread that loses its core to a neighbour costs one tile, not half the work; whoever waits for that tile
+// gives it a core (base/thread_placement.h). Workers spin briefly between calls, then park: an idle server
+// uses no CPU.
 // What a tile computes must not depend on which worker runs it.
 // Threads: parallel_for is called by one thread at a time (the engine thread), never from a tile.
 #include <cstdint>

@@ -43,6 +43,22 @@ TEST(ThreadPool, WakesParkedWorkers) {
   for (const int threads : {2, 3}) run_jobs(threads, 400, 2);
 }
 
+// Threads that lose their cores are moved about meanwhile.
+TEST(ThreadPool, RunsEachTileOnceBesideBusyNeighbours) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> neighbours;
+  for (int i = 0; i < 2; ++i) {
+    neighbours.emplace_back([&] {
+      while (!stop.load()) {
+      }
+    });
+  }
+  run_jobs(2, 2000, 0);
+  run_jobs(2, 200, 3);
+  stop.store(true);
+  for (std::thread& neighbour : neighbours) neighbour.join();
+}
+
 TEST(ThreadPool, UsesSeveralThreads) {
   ThreadPool pool(2);
   std::atomic<int> arrived{0};
