@@ -236,15 +236,15 @@ void add_engine_flags(CLI::App& app, EngineFlags& flags) {
 namespace {
 
 // The number in the first of these variables that is set; 0: none.
-Result<std::int32_t> launcher_number(const Environment& environment,
-                                     std::initializer_list<const char*> names) {
+Result<std::int32_t> launcher_number(const Environment& environment, std::initializer_list<const char*> names,
+                                     std::int32_t low = 1) {
   for (const char* name : names) {
     const std::string text = environment(name);
     if (text.empty()) continue;
     std::int32_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > kMaxRanks)
-      return invalid_argument(concat(name, ": '", text, "' is not between 1 and ", kMaxRanks));
+    if (error != std::errc() || end != text.data() + text.size() || number < low || number > kMaxRanks)
+      return invalid_argument(concat(name, ": '", text, "' is not between ", low, " and ", kMaxRanks));
     return number;
   }
   return 0;
@@ -257,12 +257,15 @@ Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   if (*size < 2) return ok_status();
   const auto local = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
   if (!local) return local.error();
+  const auto rank = launcher_number(environment, {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0);
+  if (!rank) return rank.error();
   if (flags.tensor_parallel_size != 1 && flags.tensor_parallel_size != *size) {
     return invalid_argument(concat("--tensor-parallel-size ", flags.tensor_parallel_size,
                                    ", but mpirun has started ", *size, " ranks"));
   }
   flags.tensor_parallel_size = *size;
   flags.mpi_local_size = std::max(*local, 1);
+  flags.mpi_rank = *rank;
   return ok_status();
 }
 

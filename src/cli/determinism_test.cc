@@ -43,7 +43,7 @@ std::vector<TokenId> prompt(std::uint64_t seed, std::int32_t length, std::int32_
   return ids;
 }
 
-enum class Beams { none, three };  // three at once need more room than the smallest caches here have
+enum class Beams { none, four };  // four at once need more room than the smallest caches here have
 
 // Requests of every kind: greedy, seeded, penalised, several choices, prompt log-probabilities; beams.
 std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale, Beams beams) {
@@ -83,6 +83,17 @@ std::vector<Request> probes(std::int32_t vocab_size, std::int32_t scale, Beams b
     p.temperature = 0;
     p.use_beam_search = true;
     p.n = p.best_of = p.beam_width = 3;
+  });
+  add(14, [](SamplingParams& p) {
+    p.temperature = 0;
+    p.use_beam_search = true;
+    p.n = p.best_of = p.beam_width = 4;
+    p.num_beam_groups = 2;
+    p.diversity_penalty = 0.5f;
+  });
+  add(14, [](SamplingParams& p) {
+    p.n = 2;
+    p.best_of = 4;
   });
   return requests;
 }
@@ -274,17 +285,18 @@ void check_ranks(const std::string& model) {
   flags.threads = 1;
   flags.rank_timeout_s = 30;  // sanitizers, busy machines
   const auto answers = [](const EngineFlags& with, Order order, int num_others = 0, int rounds = 1) {
-    return run(with, 1, order, num_others, rounds, Beams::three);
+    return run(with, 1, order, num_others, rounds, Beams::four);
   };
   const Run alone = answers(flags, Order::one_by_one), without_beams = run(flags, 1, Order::one_by_one);
   ASSERT_FALSE(alone.answers.empty());
-  auto sized = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
-  ASSERT_TRUE(sized.has_value());
-  const std::int64_t block_bytes = 16 * (*sized)->memory().kv_bytes_per_token;
-  (*sized).reset();
   for (const std::int32_t size : {2, 4}) {
     flags.tensor_parallel_size = size;
     SCOPED_TRACE(size);
+    // Key-value heads that are on several ranks take room on each.
+    auto sized = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+    ASSERT_TRUE(sized.has_value());
+    const std::int64_t block_bytes = 16 * (*sized)->memory().kv_bytes_per_token;
+    (*sized).reset();
     expect_same(alone, answers(flags, Order::all_at_once, 14), "among others");
     expect_same(alone, answers(flags, Order::one_by_one, 0, 2), "prefix-cache hit");
     EngineFlags chunked = flags;
@@ -309,12 +321,19 @@ void check_ranks(const std::string& model) {
     in_pages.swap_space_bytes = std::int64_t{1} << 20;
     expect_same(without_beams, run(in_pages, 1, Order::all_at_once, 14),
                 "virtual cache, a tensor for each layer, pages created as they are needed");
+    for (const char* scheduler : {"orca", "fastertransformer"}) {
+      EngineFlags reserved = flags;
+      reserved.scheduler = scheduler;
+      expect_same(without_beams, run(reserved, 1, Order::all_at_once, 14), scheduler);
+    }
   }
 }
 
 class Ranks : public testing::TestWithParam<const char*> {};
 TEST_P(Ranks, GiveTheBitsOfOneProcess) { check_ranks(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Determinism, Ranks, testing::Values("llama", "mistral", "qwen2", "qwen3"));
+INSTANTIATE_TEST_SUITE_P(Determinism, Ranks,
+                         testing::Values("llama", "mistral", "qwen2", "qwen3", "opt", "opt_post_norm",
+                                         "gpt2"));
 
 TEST(DefaultModel, SameBitsWhateverTheCompany) {
   auto model = default_model();

@@ -17,7 +17,8 @@
 namespace pagoda {
 namespace {
 
-constexpr int kRankFailed = 3;  // exit code of a rank that was not told to stop
+// Exit codes of ranks other than 0: that was not told to stop; of what rank 0 refuses.
+constexpr int kRankFailed = 3, kRefused = 2;
 
 std::string mpi_library() {
   std::error_code error;
@@ -48,6 +49,22 @@ void ignore_signals() {
   std::signal(SIGTERM, SIG_IGN);
 }
 
+// A model that cannot be split is one process's answer, given before there are others.
+Status check_split(const EngineFlags& flags) {
+  auto path = model_path(flags);
+  if (!path) return path.error();
+  auto source = ModelSource::open(*path, hub_paths_from_environment());
+  if (!source) return source.error();
+  return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
+                                   flags.deterministic_allreduce ? SumOrder::fixed : SumOrder::any);
+}
+
+// Rank 0 has been told, and says it.
+bool known_to_rank_zero(const Status& status) {
+  if (status.code() != StatusCode::unavailable && status.code() != StatusCode::deadline_exceeded) return true;
+  return status.message().find(" gave up: ") != std::string::npos;
+}
+
 // The life of a rank other than 0. Ends its process without what belongs to rank 0: open files, exit
 // handlers.
 [[noreturn]] void serve_and_exit(const EngineFlags& flags, std::unique_ptr<Communicator> communicator) {
@@ -55,9 +72,8 @@ void ignore_signals() {
   const Status status = serve(flags, *communicator);
   if (!status.ok()) {
     communicator->abort(status.message());
-    // What rank 0 gave up for, it says itself.
     const std::string line = concat("rank ", communicator->rank(), " ends: ", status.message());
-    if (status.message().starts_with("rank 0 gave up"))
+    if (known_to_rank_zero(status))
       log_debug("rank", line);
     else
       log_error("rank", line);
@@ -70,6 +86,10 @@ void ignore_signals() {
 
 Result<std::unique_ptr<Communicator>> join_ranks(const EngineFlags& flags) {
   if (flags.tensor_parallel_size == 1) return std::unique_ptr<Communicator>();
+  if (Status status = check_split(flags); !status.ok()) {
+    if (flags.mpi_rank > 0) _exit(kRefused);
+    return status;
+  }
   auto communicator =
       flags.mpi_local_size > 0 ? join_mpi(mpi_library()) : start_local_ranks(flags.tensor_parallel_size);
   if (communicator && flags.mpi_local_size > 0 && (*communicator)->size() != flags.tensor_parallel_size)

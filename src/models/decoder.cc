@@ -89,6 +89,17 @@ std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::in
          static_cast<std::int64_t>(sizeof(float));
 }
 
+Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
+                                 SumOrder order) {
+  auto config = describe_decoder(source.config());
+  if (!config) return config.error();
+  auto architecture = find_architecture(source.config().architecture);
+  if (!architecture) return architecture.error();
+  const WeightNames names = (*architecture)->names(source.format());
+  const auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), 0, size, order);
+  return shard ? ok_status() : shard.error();
+}
+
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
                                                          const ModelSource& source, std::string_view dtype,
                                                          std::int32_t max_batched_tokens,

@@ -43,6 +43,10 @@ class DecoderModel {
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {});
 
+  // What load() would say against so many parts, from the file's descriptions alone.
+  static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
+                            SumOrder order);
+
   const DecoderConfig& config() const { return config_; }  // of the whole model
   const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }

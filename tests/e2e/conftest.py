@@ -51,11 +51,11 @@ def small_model():
 class Server:
     """One `pagoda serve` process. Its log is collected, so that it never blocks on a full pipe."""
 
-    def __init__(self, model, *flags):
+    def __init__(self, model, *flags, launcher=(), env=None):
         self.log = []
         self.process = subprocess.Popen(
-            [binary(), "serve", str(model), "--host", "127.0.0.1", "--port", "0", *flags],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+            [*launcher, binary(), "serve", str(model), "--host", "127.0.0.1", "--port", "0", *flags],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
         self._port = None
         self._known = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -111,8 +111,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(model, *flags):
-    server = Server(model, *flags)
+def serving(model, *flags, **how):
+    server = Server(model, *flags, **how)
     try:
         yield server
     finally:

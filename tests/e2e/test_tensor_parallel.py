@@ -43,13 +43,16 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-def generate(tmp_path, *flags, launcher=(), env=None):
+def generate(tmp_path, *flags, launcher=(), env=None, program=None):
     source = tmp_path / "prompts.jsonl"
     bodies = [{"prompt": p, "max_tokens": 24, "temperature": 0} for p in PROMPTS]
     bodies.append({"prompt": PROMPTS[1], "max_tokens": 12, "n": 2, "best_of": 2, "use_beam_search": True, "temperature": 0})
+    bodies.append({"prompt": PROMPTS[2], "max_tokens": 10, "n": 2, "best_of": 4, "use_beam_search": True, "temperature": 0,
+                   "num_beam_groups": 2, "diversity_penalty": 0.5})
+    bodies.append({"prompt": PROMPTS[0], "max_tokens": 12, "n": 2, "best_of": 3, "seed": 8})
     bodies.append({"prompt": PROMPTS[1], "max_tokens": 16, "n": 3, "seed": 5, "temperature": 0.8})
     source.write_text("".join(json.dumps(body) + "\n" for body in bodies))
-    done = subprocess.run([*launcher, binary(), "generate", default_model(), "--dtype", "float32", "-i", source, "-o", "-",
+    done = subprocess.run([*launcher, program or binary(), "generate", default_model(), "--dtype", "float32", "-i", source, "-o", "-",
                            *flags], capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
     return [[choice["text"] for choice in json.loads(line)["choices"]] for line in done.stdout.splitlines()]
@@ -60,25 +63,36 @@ def whole(tmp_path_factory):
     return generate(tmp_path_factory.mktemp("whole"))
 
 
-@pytest.mark.parametrize("flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"]])
+@pytest.mark.parametrize("flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"],
+                                   ["--tp", "2", "--scheduler", "orca", "--max-model-len", "512"]])
 def test_the_answers_are_those_of_one_process(tmp_path, whole, flags):
     assert generate(tmp_path, *flags) == whole
 
 
-def test_under_mpirun(tmp_path, whole):
-    if not shutil.which("mpirun") or not (binary().parent / "libpagoda_mpi.so").exists():
-        pytest.skip("no mpirun, or built without MPI: script/setup --test, then a fresh build")
-    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    launcher = ["mpirun", "--oversubscribe", "-n", "2"]
-    assert generate(tmp_path, launcher=launcher, env=env) == whole
-    assert generate(tmp_path, "--deterministic-allreduce", launcher=launcher, env=env) == \
-        generate(tmp_path, "--deterministic-allreduce")
-
-
-def test_what_cannot_be_split_is_refused():
-    done = subprocess.run([binary(), "serve", default_model(), "--tp", "16"], capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize("flags, words", [
+    (["--tp", "16"], ["over 16 ranks", "3 for keys and values"]),
+    (["--tp", "3", "--deterministic-allreduce"], ["1, 2 or 4 ranks, not 3"]),
+    (["--tensor-parallel-size", "0"], ["--tensor-parallel-size: 0 is not between 1 and 64"]),
+    (["--tensor-parallel-size", "65"], ["--tensor-parallel-size: 65 is not between 1 and 64"]),
+    (["--tensor-parallel-size", "2.5"], ["--tensor-parallel-size: '2.5' is not a whole number"]),
+    (["--tp", "2", "--rank-timeout", "-1"], ["--rank-timeout: -1 is not between"]),
+    (["--tp", "2", "--max-model-len", "9999999"], ["9999999"]),
+])
+def test_what_cannot_be_is_refused_in_one_line(flags, words):
+    done = subprocess.run([binary(), "serve", default_model(), "--port", "0", *flags], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "over 16 ranks" in done.stderr and "3 for keys and values" in done.stderr
+    lines = [line for line in done.stderr.splitlines() if " INFO " not in line and not line.startswith("INFO")]
+    assert len(lines) == 1, done.stderr
+    assert all(word in lines[0] for word in words), lines
+
+
+def test_ranks_on_one_machine_need_no_mpi(tmp_path, whole):
+    alone = tmp_path / "bin" / "pagoda"
+    alone.parent.mkdir()
+    shutil.copy2(binary(), alone)
+    libraries = subprocess.run(["ldd", alone], capture_output=True, text=True).stdout
+    assert "libmpi" not in libraries and "libopen-rte" not in libraries
+    assert generate(tmp_path, "--tp", "2", program=alone) == whole
 
 
 class Stream(threading.Thread):
@@ -109,6 +123,7 @@ def health(url):
 
 def lose(rank, number, seed):
     """Serves on 3 ranks, streams, does `number` to a rank at some moment, and checks what follows."""
+    shared_before = set(os.listdir("/dev/shm"))
     with serving(default_model(), "--tp", "3", "--max-model-len", "2048", "--rank-timeout", str(RANK_TIMEOUT_S),
                  "--kv-cache-memory-bytes", "64MiB") as running:
         front = running.process.pid
@@ -134,12 +149,29 @@ def lose(rank, number, seed):
                 stream.join(10)
                 assert not stream.is_alive()
         assert wait_until(lambda: not any(alive(pid) for pid in ranks[1:]), 5)
+    assert set(os.listdir("/dev/shm")) <= shared_before
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_lost_rank_ends_all_and_every_client_is_told(rank, number):
     lose(rank, number, seed=10 * rank + number)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_rank_killed_at_start_ends_all(rank):
+    process = subprocess.Popen([binary(), "serve", default_model(), "--port", "0", "--tp", "3"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: len(children(process.pid)) == 2, 30)
+        ranks = [process.pid, *children(process.pid)]
+        time.sleep(random.Random(rank).random() * 0.3)
+        os.kill(ranks[rank], signal.SIGKILL)
+        assert process.wait(30) != 0
+        assert wait_until(lambda: not any(alive(pid) for pid in ranks), 5)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_rank_lost_while_idle_is_noticed():
