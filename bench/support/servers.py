@@ -126,14 +126,15 @@ class Server:
 
 
 class Pagoda(Server):
-    name = "Pagoda"
+    """Bounded KV memory, so that several of them can be up, suspended, as vLLM is."""
+    name, lasting = "Pagoda", True
 
     def __init__(self, weights, file, flags=()):
         self.weights, self.file, self.flags = weights, file, flags
 
     def command(self, streams, tokens):
         return [binary(), "serve", self.file, "--host", self.host, "--port", self.port, "--served-model-name", "m",
-                "--threads", THREADS, "--disable-log-stats", *self.flags]
+                "--threads", THREADS, "--kv-cache-memory-bytes", "1GiB", "--disable-log-stats", *self.flags]
 
 
 class LlamaCpp(Server):
