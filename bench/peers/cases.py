@@ -103,7 +103,7 @@ def alpaca(server, options, seed):
     else:  # lengths of the same distribution, always the same ones; the prompts are drawn
         source = ["--workload", "alpaca:requests=200,rate=inf,seed=1"]
     found = servers.load(server, [*source, "--ignore-eos", "--max-concurrency", 64], seed)
-    return {"alpaca.output": found["output_throughput"], "alpaca.ttft": found["p99_ttft_ms"], "alpaca.itl": found["p50_itl_ms"],
+    return {"alpaca.output": found["output_throughput"], "alpaca.ttft": found["p99_ttft_ms"], "alpaca.tpot": found["median_tpot_ms"],
             "alpaca.gap": found["longest_gap_ms"]}
 
 
@@ -199,7 +199,7 @@ ROWS = {
     "http64.gap": Row("… longest gap", "ms", min),
     "alpaca.output": Row("over HTTP: 200 Alpaca requests, 64 clients: output", "tok/s", max, output_limit(17, 55)),
     "alpaca.ttft": Row("… p99 of the first token", "ms", min),
-    "alpaca.itl": Row("… median gap", "ms", min),
+    "alpaca.tpot": Row("… median time of a token after the first", "ms", min),
     "alpaca.gap": Row("… longest gap", "ms", min),
     "arrivals.gap": Row("16 streams while 2,000-token prompts arrive: longest gap", "ms", min),
     "arrivals.p99": Row("… p99 of the gaps", "ms", min),
