@@ -9,7 +9,7 @@ namespace pagoda {
 namespace {
 
 constexpr int kIterations = 5'000;
-constexpr double kOutlier = 0.5;  // relative error
+constexpr double kOutlier = 0.5;  // half of what was measured, or twice
 constexpr double kFree = 1e30;    // a rate that costs nothing
 
 using Row = std::vector<double>;
@@ -40,14 +40,15 @@ double predict(const Row& row, const Row& x) {
   return out;
 }
 
-// Minimises |A x - 1|^2 with x >= 0 by coordinate descent on the normal equations.
-Row solve(const std::vector<Row>& rows) {
+// Minimises |A x - y|^2 with x >= 0 by coordinate descent on the normal equations.
+Row solve(const std::vector<Row>& rows, const Row& wanted) {
   const std::size_t n = rows.front().size();
   std::vector<Row> normal(n, Row(n));
   Row right(n);
-  for (const Row& row : rows) {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const Row& row = rows[r];
     for (std::size_t i = 0; i < n; ++i) {
-      right[i] += row[i];
+      right[i] += row[i] * wanted[r];
       for (std::size_t j = 0; j < n; ++j) normal[i][j] += row[i] * row[j];
     }
   }
@@ -88,12 +89,21 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
     for (double& value : row) value /= step.seconds;
     rows.push_back(std::move(row));
   }
-  Row x = solve(rows);
-  // Once more without what something else on the machine delayed.
-  std::vector<Row> usual;
-  for (const Row& row : rows)
-    if (std::abs(predict(row, x) - 1) < kOutlier) usual.push_back(row);
-  if (usual.size() >= rows.size() / 2) x = solve(usual);
+  Row x = solve(rows, Row(rows.size(), 1.0));
+  // Twice more, relative to the prediction and no longer to what was measured, which would favour the fast
+  // ones; and without what something else on the machine delayed by much.
+  for (int pass = 0; pass < 2; ++pass) {
+    std::vector<Row> usual;
+    Row wanted;
+    for (const Row& row : rows) {
+      const double predicted = predict(row, x);  // of 1
+      if (!(predicted > kOutlier) || predicted > 1 / kOutlier) continue;
+      usual.push_back(row);
+      for (double& value : usual.back()) value /= predicted;
+      wanted.push_back(1 / predicted);
+    }
+    if (usual.size() >= rows.size() / 2) x = solve(usual, wanted);
+  }
 
   model.tensor_parallel_size = 1;
   model.head_parameters = 0;  // in the cost of a sequence
