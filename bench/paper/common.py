@@ -282,4 +282,4 @@ class Claim:
         paper = f"{low:g}{self.unit}" if high is None else (
             f"over {low:g}{self.unit}" if high >= 100 else f"{low:g} to {high:g}{self.unit}")
         return {"figure": self.figure, "what": self.what, "paper": paper, "ours": f"{self.ours:.3g}{self.unit}",
-                "ratio": self.ratio(), "why": self.why}
+                "ratio": self.ratio(), "why": self.why, "low": low, "high": high}

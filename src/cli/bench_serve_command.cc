@@ -91,6 +91,14 @@ Result<Plan> make_plan(const BenchServeArgs& args, TokenCounter count_tokens) {
     plan.spec.output = range(args.output_len > 0 ? args.output_len : args.random_output_len);
     plan.spec.prefix_tokens = args.random_prefix_len;
     plan.ignore_eos = true;  // as vLLM: the lengths are the point
+  } else if (args.dataset_name == "prefix_repetition") {
+    const auto exactly = [](std::int32_t length) { return TokenRange{length, length}; };
+    plan.spec.source = WorkloadSpec::Source::uniform;
+    plan.spec.input = exactly(args.prefix_repetition_suffix_len);
+    plan.spec.output = exactly(args.output_len > 0 ? args.output_len : args.prefix_repetition_output_len);
+    plan.spec.prefix_tokens = args.prefix_repetition_prefix_len;
+    plan.spec.num_prefixes = args.prefix_repetition_num_prefixes;
+    plan.ignore_eos = true;
   } else {
     if (args.dataset_path.empty())
       return invalid_argument(concat("--dataset-name ", args.dataset_name, " needs --dataset-path"));
@@ -119,6 +127,20 @@ Result<Plan> make_plan(const BenchServeArgs& args, TokenCounter count_tokens) {
     if (!burstiness) return burstiness.error();
     spec.burstiness = *burstiness;
     spec.exact_duration = spec.num_requests.has_value() && !std::isinf(*rate);
+  }
+  if (!args.ramp_up_strategy.empty()) {
+    if (!args.request_rate.empty() && args.request_rate != "inf")
+      return invalid_argument("--ramp-up-strategy: goes without --request-rate");
+    if (args.ramp_up_start_rps == 0 || args.ramp_up_end_rps == 0)
+      return invalid_argument("--ramp-up-strategy: needs --ramp-up-start-rps and --ramp-up-end-rps");
+    if (!spec.num_requests) return invalid_argument("--ramp-up-strategy: needs --num-prompts");
+    spec.rate = std::numeric_limits<double>::infinity();
+    spec.exact_duration = false;
+    spec.ramp = RateRamp{.exponential = args.ramp_up_strategy == "exponential",
+                         .start = args.ramp_up_start_rps,
+                         .end = args.ramp_up_end_rps};
+  } else if (args.ramp_up_start_rps != 0 || args.ramp_up_end_rps != 0) {
+    return invalid_argument("--ramp-up-start-rps and --ramp-up-end-rps: need --ramp-up-strategy");
   }
   return plan;
 }
@@ -274,6 +296,9 @@ Result<ReportOptions> report_options(const BenchServeArgs& args, const Plan& pla
   report.num_prompts = plan.spec.num_requests.value_or(0);
   report.request_rate = plan.spec.rate.value_or(std::numeric_limits<double>::infinity());
   report.burstiness = plan.spec.burstiness;
+  report.ramp_up_strategy = args.ramp_up_strategy;
+  report.ramp_up_start_rps = args.ramp_up_start_rps;
+  report.ramp_up_end_rps = args.ramp_up_end_rps;
   if (args.max_concurrency > 0) report.max_concurrency = args.max_concurrency;
   report.detailed = args.save_detailed;
   report.metrics = split(args.percentile_metrics);
@@ -389,6 +414,8 @@ Status run_bench_serve(const BenchServeArgs& args) {
   options.connect_timeout = milliseconds(static_cast<std::int64_t>(args.connect_timeout_s * 1e3));
   options.read_timeout = milliseconds(static_cast<std::int64_t>(args.read_timeout_s * 1e3));
   if (args.max_concurrency > 0) options.max_concurrency = args.max_concurrency;
+  if (args.request_id_prefix.find_first_of("\r\n") != std::string::npos)
+    return invalid_argument("--request-id-prefix: a line break");
   if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
 
   BodyOptions body;
@@ -422,6 +449,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
     if (!warmed) return warmed.error();
   }
   offset = 0;
+  options.request_id_prefix = args.request_id_prefix;
   std::printf("Traffic request rate: %s\n",
               plan->spec.rate ? python_float(*plan->spec.rate).c_str() : "the workload's own");
   std::printf("Burstiness factor: %s (%s)\n", python_float(plan->spec.burstiness).c_str(),

@@ -17,6 +17,7 @@ struct BenchServeArgs {
   std::string base_url, host = "127.0.0.1", endpoint;  // endpoint: empty: the backend's
   std::int32_t port = 8000;
   std::vector<std::string> header;
+  std::string request_id_prefix;
   std::string model, served_model_name, tokenizer, label;
 
   std::string dataset_name = "random", dataset_path;
@@ -25,10 +26,14 @@ struct BenchServeArgs {
   std::int32_t input_len = 0, output_len = 0;  // 0: as below
   std::int32_t random_input_len = 1024, random_output_len = 128, random_prefix_len = 0;
   double random_range_ratio = 0;
+  std::int32_t prefix_repetition_prefix_len = 256, prefix_repetition_suffix_len = 256;
+  std::int32_t prefix_repetition_num_prefixes = 10, prefix_repetition_output_len = 128;
   std::int32_t sharegpt_output_len = 0, custom_output_len = 256;
 
   std::string request_rate;  // empty: inf, or the trace's own times
   std::string burstiness = "1.0";
+  std::string ramp_up_strategy;  // empty, "linear" or "exponential"
+  double ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::int32_t max_concurrency = 0;  // 0: no limit
   std::int32_t num_warmups = 0;
   std::int64_t seed = 0;

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/bench_serve_command.h"
 #include "cli/flags.h"
@@ -23,6 +24,35 @@ void sampling(CLI::App& command, BenchServeArgs& args, const std::string& flag, 
       ->type_name("X");
 }
 
+// Flags of vLLM's that scripts pass and that change nothing here, or that are refused with a reason.
+void add_vllm_only_flags(CLI::App& command) {
+  constexpr const char* kHidden = "";
+  const auto warn = [](const char* name) { log_warning("cli", concat(name, " has no effect here")); };
+  for (const char* const name :
+       {"--trust-remote-code", "--no-stream", "--no-oversample", "--disable-shuffle", "--skip-chat-template"})
+    command.add_flag_function(name, [=](std::int64_t) { warn(name); })->group(kHidden);
+  command
+      .add_option_function<std::string>("--tokenizer-mode",
+                                        [=](const std::string&) { warn("--tokenizer-mode"); })
+      ->group(kHidden);
+  struct Refused {
+    const char *name, *why;
+  };
+  for (const Refused refused : {Refused{"--profile", "no profiler is driven"},
+                                Refused{"--insecure", "https is not supported; put a proxy in front"}})
+    command
+        .add_flag_function(refused.name,
+                           [=](std::int64_t) { throw CLI::ValidationError(refused.name, refused.why); })
+        ->group(kHidden);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--lora-modules",
+          [](const std::vector<std::string>&) {
+            throw CLI::ValidationError("--lora-modules", "LoRA adapters are not supported");
+          })
+      ->group(kHidden);
+}
+
 }  // namespace
 
 void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
@@ -33,14 +63,16 @@ void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
   flags::int32(command, "--port", args.port, 1, "of the server", 65'535);
   flags::text(command, "--endpoint", args.endpoint, "PATH", "as the backend has it, /v1/completions");
   command.add_option("--header", args.header, "sent with every request")->type_name("KEY=VALUE");
+  flags::text(command, "--request-id-prefix", args.request_id_prefix, "TEXT",
+              "X-Request-Id of each request: this and its number");
   flags::text(command, "--model", args.model, "NAME", "asked from the server where it is not given");
   flags::text(command, "--served-model-name", args.served_model_name, "NAME", "sent instead of --model");
   flags::text(command, "--tokenizer", args.tokenizer, "PATH",
               "counts tokens of text data sets; without one four bytes are a token");
   flags::text(command, "--label", args.label, "TEXT", "in the result and its file's name");
 
-  flags::choice(command, "--dataset-name", args.dataset_name, {"random", "sharegpt", "custom", "trace"},
-                "where requests come from");
+  flags::choice(command, "--dataset-name", args.dataset_name,
+                {"random", "prefix_repetition", "sharegpt", "custom", "trace"}, "where requests come from");
   flags::text(command, "--dataset-path", args.dataset_path, "FILE", "of the data set");
   flags::text(command, "--workload", args.workload, "SPEC",
               "instead of a data set: sharegpt:rate=2,requests=100, trace:FILE, …");
@@ -52,6 +84,14 @@ void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
   flags::int32(command, "--random-prefix-len", args.random_prefix_len, 0, "tokens that all prompts share");
   flags::number(command, "--random-range-ratio", args.random_range_ratio, 0, 0.999,
                 "lengths are drawn between (1 - X) and (1 + X) of theirs");
+  flags::int32(command, "--prefix-repetition-prefix-len", args.prefix_repetition_prefix_len, 1,
+               "tokens of each shared prefix");
+  flags::int32(command, "--prefix-repetition-suffix-len", args.prefix_repetition_suffix_len, 1,
+               "tokens of each prompt after its prefix");
+  flags::int32(command, "--prefix-repetition-num-prefixes", args.prefix_repetition_num_prefixes, 1,
+               "prefixes, of which each prompt has one");
+  flags::int32(command, "--prefix-repetition-output-len", args.prefix_repetition_output_len, 1,
+               "generated tokens");
   flags::int32(command, "--sharegpt-output-len", args.sharegpt_output_len, 1, "instead of the data set's");
   flags::int32(command, "--custom-output-len", args.custom_output_len, 1, "where a line has none");
 
@@ -60,6 +100,10 @@ void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
   flags::text(command, "--burstiness", args.burstiness, "X",
               "below 1: burstier than Poisson; above: more even")
       ->capture_default_str();
+  flags::choice(command, "--ramp-up-strategy", args.ramp_up_strategy, {"linear", "exponential"},
+                "the rate rises (or falls) over the requests, instead of --request-rate");
+  flags::number(command, "--ramp-up-start-rps", args.ramp_up_start_rps, 1e-9, 1e9, "of the first request");
+  flags::number(command, "--ramp-up-end-rps", args.ramp_up_end_rps, 1e-9, 1e9, "of the last");
   flags::int32(command, "--max-concurrency", args.max_concurrency, 1, "requests under way at once");
   flags::int32(command, "--num-warmups", args.num_warmups, 0, "requests before the measured ones");
   flags::integer(
@@ -96,6 +140,7 @@ void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
       ->capture_default_str();
   flags::text(command, "--metric-percentiles", args.metric_percentiles, "LIST", "shown of them: 50,90,99")
       ->capture_default_str();
+  add_vllm_only_flags(command);
 }
 
 }  // namespace pagoda

@@ -142,7 +142,7 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
 }
 
 Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>& steps, CostModel model) {
-  const auto report = calibrate(steps, model);
+  const auto report = calibrate(steps, model, args.logs.empty() ? Scatter::leave_out : Scatter::take);
   if (!report) return report.error();
   PAGODA_RETURN_IF_ERROR(validate(model));
   const std::string text = cost_model_json(model);
@@ -169,11 +169,15 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet, &times);
   if (!engine) return engine.error();
   EngineClient& client = (*engine)->client();
-  if (!args.log.empty()) {
-    auto steps = measured_steps(args.log);
-    if (!steps) return steps.error();
+  if (!args.logs.empty()) {
+    std::vector<MeasuredStep> steps;
+    for (const std::string& log : args.logs) {
+      auto more = measured_steps(log);
+      if (!more) return more.error();
+      steps.insert(steps.end(), more->begin(), more->end());
+    }
     auto model = describe(flags, **engine);
-    return model ? fit_and_write(args, *steps, *std::move(model)) : model.error();
+    return model ? fit_and_write(args, steps, *std::move(model)) : model.error();
   }
   const std::int32_t most = std::min(args.max_batch, client.limits().max_num_seqs);
   const std::int32_t longest = std::min(args.max_context, client.limits().max_model_len - 20);

@@ -2,6 +2,7 @@
 // pagoda bench calibrate: measures the steps of this machine on a model and writes the cost model that fits
 // them.
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/engine_flags.h"
@@ -11,7 +12,7 @@ namespace pagoda {
 struct CalibrateArgs {
   EngineFlags engine;
   std::string output = "-";
-  std::string log;                  // of serve --record: its steps, instead of measuring
+  std::vector<std::string> logs;    // of serve --record: their steps, instead of measuring
   std::int32_t max_batch = 64;      // sequences
   std::int32_t max_context = 1024;  // tokens
 };

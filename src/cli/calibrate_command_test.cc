@@ -65,7 +65,7 @@ TEST(Calibrate, TakesTheStepsOfALog) {
     for (int left = 8; left > 0;)
       for (const OutputCollector::Item& item : collector.take()) left -= item.output.finished ? 1 : 0;
     (*engine)->stop();
-    args.log = flags.record;
+    args.logs = {flags.record};
   }
   args.output = temporary("cost_of_log.json");
   const Status status = run_bench_calibrate(args);

@@ -157,7 +157,8 @@ void declare_kv_managers(CLI::App& command, BenchKvManagersArgs& args) {
 
 void declare_calibrate(CLI::App& command, CalibrateArgs& args) {
   flags::text(command, "-o,--output", args.output, "FILE", "the cost model; -: stdout")->default_str("-");
-  flags::text(command, "--log", args.log, "FILE", "instead of measuring: the steps of a log of serve --record");
+  flags::texts(command, "--log", args.logs, "FILE",
+               "instead of measuring: the steps of a log of serve --record; may be repeated");
   flags::int32(command, "--max-batch", args.max_batch, 1, "sequences at once", 256);
   flags::int32(command, "--max-context", args.max_context, 64, "tokens of the longest prompts");
 }
@@ -203,7 +204,8 @@ void declare_plan(CLI::App& command, PlanArgs& args) {
     if (!(rate > 0 && rate < 1e6)) throw CLI::ValidationError(name, "must be above 0 and below 1e6");
     args.rate = rate;
   };
-  command.add_option_function<double>("--rate", store_rate, "requests a second: the replicas are searched for")
+  command
+      .add_option_function<double>("--rate", store_rate, "requests a second: the replicas are searched for")
       ->type_name("X");
   flags::number(command, "--ttft-p99", args.ttft_ms, 0.001, 1e9, "limit of the time to first token, ms");
   flags::number(command, "--tpot-p99", args.tpot_ms, 0.001, 1e9, "limit of the time per output token, ms");

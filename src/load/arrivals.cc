@@ -1,5 +1,6 @@
 #include "load/arrivals.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "load/draws.h"
@@ -16,7 +17,16 @@ ArrivalProcess::ArrivalProcess(double rate, double burstiness, std::uint64_t see
   if (sum > 0) mean_gap_s_ *= static_cast<double>(*exact_count) / sum;
 }
 
+ArrivalProcess::ArrivalProcess(const RateRamp& ramp, double burstiness, std::uint64_t seed)
+    : ramp_(ramp), mean_gap_s_(1), burstiness_(burstiness), seed_(seed) {}
+
 double ArrivalProcess::next() {
+  if (ramp_) {
+    const double done = std::min(1.0, static_cast<double>(index_) / static_cast<double>(ramp_->num_requests));
+    const double rate = ramp_->exponential ? ramp_->start * std::pow(ramp_->end / ramp_->start, done)
+                                           : std::lerp(ramp_->start, ramp_->end, done);
+    return sum_ += gap(index_++) / rate;
+  }
   if (mean_gap_s_ == 0) return 0;
   sum_ += gap(index_++);
   return sum_ * mean_gap_s_;

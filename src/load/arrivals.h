@@ -7,8 +7,18 @@
 
 namespace pagoda {
 
+// A rate that changes from the first request to the last; both above 0.
+struct RateRamp {
+  bool exponential = false;  // else linear, over the number of requests
+  double start = 1, end = 1;
+  std::int64_t num_requests = 1;
+};
+
 class ArrivalProcess {
  public:
+  // Gaps are not stretched. Source: vLLM's --ramp-up-strategy.
+  ArrivalProcess(const RateRamp& ramp, double burstiness, std::uint64_t seed);
+
   // rate > 0, may be infinite: everything at time 0. burstiness > 0, may be infinite: equal gaps.
   // exact_count: the gaps are stretched so that this many arrivals end at count / rate.
   ArrivalProcess(double rate, double burstiness, std::uint64_t seed,
@@ -19,6 +29,7 @@ class ArrivalProcess {
  private:
   double gap(std::uint64_t index) const;  // of mean 1
 
+  std::optional<RateRamp> ramp_;
   double mean_gap_s_;
   double burstiness_;
   std::uint64_t seed_;

@@ -45,7 +45,7 @@ void raise_file_limit() {
 TimeNs nanoseconds(milliseconds duration) { return std::chrono::nanoseconds(duration).count(); }
 
 std::string request_head(const LoadOptions& options, const std::string& path, bool post,
-                         std::size_t body_bytes) {
+                         std::size_t body_bytes, const std::string& request_id = "") {
   const std::string& host = options.server.host;
   const bool ipv6 = host.find(':') != std::string::npos;
   std::string head =
@@ -55,6 +55,7 @@ std::string request_head(const LoadOptions& options, const std::string& path, bo
     head +=
         concat("Content-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: ", body_bytes,
                "\r\n");
+  if (!request_id.empty()) head += concat("X-Request-Id: ", request_id, "\r\n");
   for (const auto& [name, value] : options.headers) head += concat(name, ": ", value, "\r\n");
   return head + "\r\n";
 }
@@ -130,7 +131,9 @@ class LoadRun {
 
   asio::awaitable<void> run_one(std::size_t index, WorkloadRequest request) {
     const std::string body = options_.body(request, index);
-    const std::string message = request_head(options_, options_.endpoint, true, body.size()) + body;
+    const std::string id =
+        options_.request_id_prefix.empty() ? "" : concat(options_.request_id_prefix, index);
+    const std::string message = request_head(options_, options_.endpoint, true, body.size(), id) + body;
     Running running;
     running.start = SteadyClock().now();
     running_set_.insert(&running);

@@ -35,6 +35,7 @@ struct LoadOptions {
   HttpServerAddress server;
   std::string endpoint = "/v1/completions";
   std::vector<std::pair<std::string, std::string>> headers;  // beside the usual ones
+  std::string request_id_prefix;  // not empty: X-Request-Id is this and the request's index
   std::optional<std::int32_t> max_concurrency;
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds read_timeout{600'000};      // without a byte of the answer

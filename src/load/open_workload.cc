@@ -36,6 +36,13 @@ Status check_spec(const WorkloadSpec& spec) {
   if (!(spec.think_s >= 0) || std::isinf(spec.think_s))
     return invalid_argument("think: must not be negative");
   if (spec.rounds > 1 && spec.prefix_tokens > 0) return invalid_argument("prefix: does not go with rounds");
+  if (spec.ramp) {
+    const auto above_zero = [](double rate) { return rate > 0 && !std::isinf(rate); };
+    if (!above_zero(spec.ramp->start) || !above_zero(spec.ramp->end))
+      return invalid_argument("ramp-up: rates must be above 0");
+    if (!spec.num_requests || (spec.rate && !std::isinf(*spec.rate)) || spec.rounds > 1)
+      return invalid_argument("ramp-up: needs a number of requests, no other rate, and no rounds");
+  }
   const bool trace = spec.source == WorkloadSpec::Source::trace;
   const bool all_at_once = !spec.rate || std::isinf(*spec.rate);
   if (!trace && spec.rounds > 1 && all_at_once)
@@ -81,6 +88,11 @@ std::optional<std::int64_t> exact_count(const WorkloadSpec& spec) {
 }
 
 ArrivalProcess make_arrivals(const WorkloadSpec& spec, double rate) {
+  if (spec.ramp) {
+    RateRamp ramp = *spec.ramp;
+    ramp.num_requests = std::max<std::int64_t>(1, *spec.num_requests);
+    return ArrivalProcess(ramp, spec.burstiness, spec.seed);
+  }
   return ArrivalProcess(rate, spec.burstiness, spec.seed, exact_count(spec));
 }
 
@@ -135,7 +147,7 @@ class TraceWorkload final : public Workload {
  public:
   TraceWorkload(const WorkloadSpec& spec, std::unique_ptr<Workload> trace)
       : spec_(spec), trace_(std::move(trace)) {
-    if (spec_.rate) arrivals_.emplace(make_arrivals(spec_, *spec_.rate));
+    if (spec_.rate || spec_.ramp) arrivals_.emplace(make_arrivals(spec_, generator_rate(spec_)));
   }
 
   Result<std::optional<WorkloadRequest>> next() override {

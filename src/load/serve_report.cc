@@ -182,6 +182,11 @@ std::string report_json(const ServeSummary& s, const LoadResult& result, const R
     out["burstiness"] = "inf";
   else
     out["burstiness"] = options.burstiness;
+  if (!options.ramp_up_strategy.empty()) {
+    out["ramp_up_strategy"] = options.ramp_up_strategy;
+    out["ramp_up_start_rps"] = options.ramp_up_start_rps;
+    out["ramp_up_end_rps"] = options.ramp_up_end_rps;
+  }
   out["max_concurrency"] = nullptr;
   if (options.max_concurrency) out["max_concurrency"] = *options.max_concurrency;
 

@@ -22,6 +22,8 @@ struct ReportOptions {
   std::int64_t num_prompts = 0;
   double request_rate = 0;  // may be infinite
   double burstiness = 1;
+  std::string ramp_up_strategy;  // empty: none
+  double ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::optional<std::int32_t> max_concurrency;
   std::vector<std::string> metrics = {"ttft", "tpot", "itl"};  // shown: of these and "e2el"
   std::vector<double> percentiles = {99};

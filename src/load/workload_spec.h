@@ -31,6 +31,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "load/arrivals.h"
 #include "load/lengths.h"
 #include "load/trace_reader.h"
 #include "load/workload.h"
@@ -52,6 +53,8 @@ struct WorkloadSpec {
   // Stretches the gaps so that the last of num_requests arrives at num_requests / rate exactly, as vLLM's
   // benchmark does. Needs num_requests and rate.
   bool exact_duration = false;
+  // Instead of a constant rate; needs num_requests and no finite rate. Not of conversations.
+  std::optional<RateRamp> ramp;
   double time_scale = 1;  // traces
   std::uint64_t seed = 0;
   std::int32_t max_model_len = 0;  // 0: 2048 for generators, no limit for traces

@@ -154,6 +154,32 @@ std::pair<double, double> gaps(const std::string& spec) {
   return {mean, squares / n / (mean * mean) - 1};
 }
 
+TEST(Arrivals, ARampGoesFromItsFirstRateToItsLast) {
+  for (const bool exponential : {false, true}) {
+    WorkloadSpec spec = *parse_workload_spec("fixed:input=1,output=1,requests=1000,burstiness=inf");
+    spec.ramp = RateRamp{.exponential = exponential, .start = 10, .end = 1000};
+    auto workload = open_workload(spec);
+    ASSERT_TRUE(workload) << workload.error().message();
+    std::vector<double> times{0};
+    while (true) {
+      auto request = (*workload)->next();
+      ASSERT_TRUE(request);
+      if (!*request) break;
+      times.push_back((*request)->arrival_s);
+    }
+    ASSERT_EQ(times.size(), 1001u);
+    EXPECT_NEAR(1 / (times[1] - times[0]), 10, 0.1);
+    EXPECT_NEAR(1 / (times[501] - times[500]), exponential ? 100 : 505, 1);
+    EXPECT_NEAR(1 / (times[1000] - times[999]), 1000, 10);
+  }
+  WorkloadSpec spec = *parse_workload_spec("fixed:input=1,output=1,requests=9");
+  spec.ramp = RateRamp{.start = 0, .end = 1};
+  EXPECT_FALSE(open_workload(spec));
+  spec.ramp->start = 1;
+  spec.rate = 3;
+  EXPECT_FALSE(open_workload(spec)) << "a rate and a ramp";
+}
+
 TEST(Arrivals, PoissonGammaAndRegular) {
   const auto [poisson_mean, poisson_cv2] = gaps("fixed:input=1,output=1,rate=4,requests=100000");
   EXPECT_NEAR(poisson_mean, 0.25, 0.005);

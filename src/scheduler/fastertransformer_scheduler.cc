@@ -18,7 +18,9 @@ void FasterTransformerScheduler::on_scheduled() {
   for (const ScheduledSequence& sequence : batch_.sequences)
     longest = std::max(longest, sequence.tokens.size());
   const std::size_t rows = batch_.sequences.size() + retired_.size();
-  num_padded_ += static_cast<std::int64_t>(rows * longest) - batch_.num_tokens;
+  batch_.num_padded_tokens = static_cast<std::int32_t>(rows * longest) - batch_.num_tokens;
+  batch_.num_padded_sequences = static_cast<std::int32_t>(retired_.size());
+  num_padded_ += batch_.num_padded_tokens;
 }
 
 void FasterTransformerScheduler::on_settled() {

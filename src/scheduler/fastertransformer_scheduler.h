@@ -1,8 +1,8 @@
 #pragma once
 // FasterTransformerScheduler: the paper's second baseline, request-level batches. Takes the earliest
 // requests that fit, runs them until the last one has ended, and only then frees their memory, gives the
-// answers out, and takes the next. Padding to the longest member is counted, not computed: our runner has
-// no need of it.
+// answers out, and takes the next. Padding to the longest member is counted, and told with the batch, not
+// computed: our runner has no need of it.
 // Source: PagedAttention (SOSP'23) §6.1, FasterTransformer with a dynamic-batching scheduler.
 // Threads: none; owned by the engine thread. validate() alone is safe from any thread.
 #include "scheduler/orca_scheduler.h"

@@ -43,6 +43,9 @@ struct ScheduledBatch {
   std::vector<PageMapping> page_maps_ahead;  // for a later step: any time before the next batch's page_maps
   std::vector<ScheduledSequence> sequences;  // running first, then admitted; FCFS inside each
   std::int32_t num_tokens = 0;               // sum of tokens.size() <= the token budget
+  // What an implementation that pads a batch to its longest member computes beside that, for nothing: tokens,
+  // and sequences that have ended. Our runners leave it out; the simulator's cost models may count it.
+  std::int32_t num_padded_tokens = 0, num_padded_sequences = 0;
 
   bool empty() const { return sequences.empty(); }
 };

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kIterations = 5'000;
 constexpr double kOutlier = 0.5;  // half of what was measured, or twice
-constexpr double kFree = 1e30;    // a rate that costs nothing
+constexpr std::size_t kQuantiles = 100;
+constexpr double kFree = 1e30;  // a rate that costs nothing
 
 using Row = std::vector<double>;
 
@@ -64,9 +65,56 @@ Row solve(const std::vector<Row>& rows, const Row& wanted) {
   return x;
 }
 
+// At the middles of evenly spaced ranks: a single extreme does not stand for a whole share of the steps.
+std::vector<double> quantiles(std::vector<double> values) {
+  std::ranges::sort(values);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < kQuantiles; ++i) {
+    const auto count = static_cast<double>(values.size());
+    const double share = (static_cast<double>(i) + 0.5) / kQuantiles;
+    const double at = std::clamp(share * count - 0.5, 0.0, count - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    out.push_back(std::lerp(values[below], values[above], at - static_cast<double>(below)));
+  }
+  return out;
+}
+
+// Ranks in (-1, 1), by Spearman's correlation near enough to normal scores.
+std::vector<double> ranks(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
+  std::vector<double> out(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    out[order[i]] = (2.0 * static_cast<double>(i) + 1) / static_cast<double>(order.size()) - 1;
+  return out;
+}
+
+void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& rows, const Row& x,
+                 CostModel& model) {
+  std::vector<double> all, decodes, prompts;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double predicted = predict(rows[i], x);  // of 1
+    if (predicted <= 0) continue;
+    all.push_back(1 / predicted);
+    (steps[i].tokens > steps[i].sequences ? prompts : decodes).push_back(1 / predicted);
+  }
+  if (decodes.size() >= kQuantiles) model.decode_scatter = quantiles(decodes);
+  if (prompts.size() >= kQuantiles) model.prompt_scatter = quantiles(prompts);
+  if (model.decode_scatter.empty() || all.size() < 3) return;
+  const std::vector<double> score = ranks(all);
+  double product = 0, square = 0;
+  for (std::size_t i = 1; i < score.size(); ++i) {
+    product += score[i - 1] * score[i];
+    square += score[i] * score[i];
+  }
+  model.scatter_correlation = std::clamp(product / square, 0.0, 0.99);
+}
+
 }  // namespace
 
-Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model) {
+Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model, Scatter scatter) {
   double smallest = 1e18, largest = 0;
   for (const MeasuredStep& step : steps) {
     if (!(step.seconds > 0) || !(step.tokens >= 1)) return invalid_argument("a step without tokens or time");
@@ -126,6 +174,11 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   const CostModel::Point &first = model.linear_points.front(), &last = model.linear_points.back();
   model.memory_bytes_per_s = model.parameters * model.bytes_per_parameter / first.seconds;
   model.flops_per_s = 2 * model.parameters * last.tokens / last.seconds;
+
+  model.decode_scatter.clear();
+  model.prompt_scatter.clear();
+  model.scatter_correlation = 0;
+  if (scatter == Scatter::take) fit_scatter(steps, rows, x, model);
 
   std::vector<double> errors;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -26,9 +26,15 @@ struct CalibrationReport {
   double median_error = 0, largest_error = 0;  // relative, over the measured steps
 };
 
+enum class Scatter : std::uint8_t {
+  leave_out,  // the steps are medians
+  take,       // the steps are single ones in their order: how they scatter becomes part of the model
+};
+
 // Fills in what costs time, by least squares of relative errors without negative costs. `model` has the
 // fields of the model; what one process cannot measure (links) is set to be free. invalid_argument: fewer
 // than 4 steps, or of one size only.
-Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model);
+Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model,
+                                    Scatter scatter = Scatter::leave_out);
 
 }  // namespace pagoda

@@ -1,6 +1,10 @@
 // A cost model fitted to the steps of a known one gives back its times.
 #include "sim/calibration.h"
 
+#include <cmath>
+
+#include "base/random.h"
+#include "sim/step_scatter.h"
 #include "sim/test_support.h"
 
 namespace pagoda {
@@ -53,6 +57,41 @@ TEST(Calibration, NoiseStaysNoise) {
   ASSERT_TRUE(report);
   EXPECT_LT(report->median_error, 0.08);
   EXPECT_TRUE(validate(model).ok());
+}
+
+TEST(Calibration, ScatterIsTakenAndDrawnAgain) {
+  constexpr double kSpread = 0.2, kCorrelation = 0.7;
+  const auto normal = [](std::uint64_t i) {  // near enough: a sum of uniforms
+    double sum = -6;
+    for (std::uint64_t k = 0; k < 12; ++k) sum += random_uniform(3, k, i);
+    return sum;
+  };
+  std::vector<MeasuredStep> measured;
+  double score = 0;
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    score = kCorrelation * score + std::sqrt(1 - kCorrelation * kCorrelation) * normal(i);
+    const double batch = std::exp2(static_cast<double>(i / 10 % 4));
+    measured.push_back(
+        {.tokens = batch, .sequences = batch, .seconds = 1e-3 * (4 + batch) * std::exp(kSpread * score)});
+  }
+  CostModel model = sim_test::plain_cost_model();
+  ASSERT_TRUE(calibrate(measured, model, Scatter::take));
+  ASSERT_TRUE(validate(model).ok()) << validate(model).message();
+  EXPECT_NEAR(model.scatter_correlation, kCorrelation, 0.05);
+  const auto again = parse_cost_model(cost_model_json(model));
+  ASSERT_TRUE(again) << again.error().message();
+  StepScatter scatter(*again, 5);
+  std::vector<double> logs;
+  for (int i = 0; i < 20'000; ++i) logs.push_back(std::log(scatter.next(false)));
+  double mean = 0, square = 0, product = 0;
+  for (const double x : logs) mean += x / double(logs.size());
+  for (std::size_t i = 1; i < logs.size(); ++i) {
+    square += (logs[i] - mean) * (logs[i] - mean);
+    product += (logs[i] - mean) * (logs[i - 1] - mean);
+  }
+  EXPECT_NEAR(std::sqrt(square / double(logs.size())), kSpread, 0.02);
+  EXPECT_NEAR(product / square, kCorrelation, 0.06);
+  EXPECT_NEAR(mean, 0, 0.05);
 }
 
 TEST(Calibration, TooLittleIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -71,10 +72,12 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int
     attention += attention_seconds(model, sequence);
     rows += sequence.sample ? 1 : 0;
   }
-  const double tokens = batch.num_tokens;
+  const double padded = model.computes_padding ? batch.num_padded_sequences : 0;
+  const double tokens = batch.num_tokens + (model.computes_padding ? batch.num_padded_tokens : 0);
+  rows += padded;
   out.seconds = model.step_overhead_s + out.swap_seconds + copying + linear_seconds(model, tokens) +
                 head_seconds(model, rows) + attention + all_reduce_seconds(model, tokens) +
-                model.sequence_overhead_s * static_cast<double>(batch.sequences.size()) +
+                model.sequence_overhead_s * (static_cast<double>(batch.sequences.size()) + padded) +
                 model.token_overhead_s * tokens;
   return out;
 }
@@ -125,6 +128,19 @@ Status validate(const CostModel& model) {
       return bad(field, "must not be faster than a point with fewer tokens");
     last = point.tokens;
   }
+  for (const auto& [field, quantiles] : {std::pair("decode_scatter", &model.decode_scatter),
+                                         std::pair("prompt_scatter", &model.prompt_scatter)}) {
+    if (quantiles->size() == 1) return bad(field, "must have at least two quantiles, or none");
+    double before = 0;
+    for (std::size_t i = 0; i < quantiles->size(); ++i) {
+      const double value = (*quantiles)[i];
+      if (!std::isfinite(value) || value <= 0 || value < before)
+        return bad(concat(field, '.', i), "must be above 0 and not less than the one before");
+      before = value;
+    }
+  }
+  if (!(model.scatter_correlation >= 0 && model.scatter_correlation < 1))
+    return bad("scatter_correlation", "must be at least 0 and below 1");
   return ok_status();
 }
 

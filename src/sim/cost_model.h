@@ -9,6 +9,9 @@
 //     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
 //     swapping        each block over the bus, plus what starting its transfers takes
 //     overhead        of a step, of each sequence and of each token in it
+//     padding         where it is computed: tokens in the linear layers, ended sequences in the head;
+//     attention
+//                     skips both
 //
 // Recomputation needs no term: it is tokens. All ranks work alike, so every rate is one rank's.
 // Not the decision who runs: that is the real scheduler's.
@@ -59,6 +62,15 @@ struct CostModel {
     double tokens = 0, seconds = 0;
   };
   std::vector<Point> linear_points;
+
+  // Whether the rows that pad a batch (FasterTransformer's) are computed like others: what that program does,
+  // and ours does not.
+  bool computes_padding = false;
+
+  // How measured steps scatter about these costs: quantiles of measured by predicted, the i-th of n at
+  // (i + 1/2) / n, of steps that only decode and of those with prompts. Empty: not at all.
+  std::vector<double> decode_scatter, prompt_scatter;
+  double scatter_correlation = 0;  // of a step's quantile with the next step's (as normal scores), below 1
 };
 
 struct StepCost {

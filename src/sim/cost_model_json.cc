@@ -75,6 +75,17 @@ Status read_points(const boost::json::value& value, std::vector<CostModel::Point
   return ok_status();
 }
 
+Status read_quantiles(std::string_view key, const boost::json::value& value, std::vector<double>& out) {
+  if (!value.is_array() || value.get_array().size() > kMaxPoints)
+    return bad(key, concat("must be a list of at most ", kMaxPoints, " numbers"));
+  for (const boost::json::value& entry : value.get_array()) {
+    const auto number = number_of(entry);
+    if (!number) return bad(concat(key, '.', out.size()), "must be a number");
+    out.push_back(*number);
+  }
+  return ok_status();
+}
+
 Status read_field(std::string_view key, const boost::json::value& value, CostModel& out) {
   for (const WholeField& field : kWholeFields) {
     if (field.name != key) continue;
@@ -91,10 +102,23 @@ Status read_field(std::string_view key, const boost::json::value& value, CostMod
     out.*field.member = *number;
     return ok_status();
   }
+  if (key == "decode_scatter") return read_quantiles(key, value, out.decode_scatter);
+  if (key == "prompt_scatter") return read_quantiles(key, value, out.prompt_scatter);
+  if (key == "scatter_correlation") {
+    const auto number = number_of(value);
+    if (!number) return bad(key, "must be a number");
+    out.scatter_correlation = *number;
+    return ok_status();
+  }
   if (key == "linear_points") return read_points(value, out.linear_points);
   if (key == "name") {
     if (!value.is_string()) return bad(key, "must be a string");
     out.name = std::string(value.get_string());
+    return ok_status();
+  }
+  if (key == "computes_padding") {
+    if (!value.is_bool()) return bad(key, "must be true or false");
+    out.computes_padding = value.get_bool();
     return ok_status();
   }
   if (key == "comment") return ok_status();
@@ -130,6 +154,7 @@ std::string cost_model_json(const CostModel& model) {
     out += concat(",\n  \"", field.name, "\": ", model.*field.member);
   for (const NumberField& field : kNumberFields)
     out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
+  if (model.computes_padding) out += ",\n  \"computes_padding\": true";
   if (!model.linear_points.empty()) {
     out += ",\n  \"linear_points\": [";
     for (std::size_t i = 0; i < model.linear_points.size(); ++i) {
@@ -138,6 +163,16 @@ std::string cost_model_json(const CostModel& model) {
     }
     out += "]";
   }
+  const auto add_quantiles = [&](std::string_view name, const std::vector<double>& quantiles) {
+    if (quantiles.empty()) return;
+    out += concat(",\n  \"", name, "\": [");
+    for (std::size_t i = 0; i < quantiles.size(); ++i) out += concat(i > 0 ? ", " : "", number(quantiles[i]));
+    out += "]";
+  };
+  add_quantiles("decode_scatter", model.decode_scatter);
+  add_quantiles("prompt_scatter", model.prompt_scatter);
+  if (model.scatter_correlation > 0)
+    out += concat(",\n  \"scatter_correlation\": ", number(model.scatter_correlation));
   return out + "\n}\n";
 }
 

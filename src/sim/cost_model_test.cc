@@ -76,6 +76,21 @@ TEST(CostModel, RanksShareTheWorkAndPayForAllReduces) {
   EXPECT_NEAR(step_cost(model, batch.batch, 16).seconds, alone / 2 + all_reduces, 1e-9);
 }
 
+TEST(CostModel, PaddingCostsWhereItIsComputed) {
+  CostModel model = plain_cost_model();
+  model.linear_points = {{1, 1}, {101, 101}};
+  model.sequence_overhead_s = 1000;
+  Batch batch;
+  batch.add(0, 10);
+  const double alone = step_cost(model, batch.batch, 16).seconds;
+  batch.batch.num_padded_tokens = 30;
+  batch.batch.num_padded_sequences = 2;
+  EXPECT_EQ(step_cost(model, batch.batch, 16).seconds, alone);
+  model.computes_padding = true;
+  // The ended sequences' rows go through the output head too, which is measured in seconds, not thousands.
+  EXPECT_NEAR(step_cost(model, batch.batch, 16).seconds - alone, 30 + 2 * 1000, 1);
+}
+
 TEST(CostModel, NamedOnesHaveThePapersMemory) {
   const auto opt = named_cost_model("a100-40gb/opt-13b/tp1");
   ASSERT_TRUE(opt);
@@ -108,6 +123,9 @@ TEST(CostModel, UnknownNamesListTheKnown) {
 TEST(CostModel, JsonComesBackTheSame) {
   CostModel model = *named_cost_model("a100-40gb/opt-66b/tp4");
   model.linear_points = {{1, 0.01}, {100, 0.5}};
+  model.decode_scatter = {0.9, 1, 1.25};
+  model.prompt_scatter = {1, 2};
+  model.scatter_correlation = 0.5;
   const std::string text = cost_model_json(model);
   const auto parsed = parse_cost_model(text);
   ASSERT_TRUE(parsed) << parsed.error().message();
@@ -142,6 +160,13 @@ TEST(CostModel, BadFilesAreRefusedByField) {
   refused("linear_points", boost::json::parse("[[1]]"));
   refused("linear_points", boost::json::parse("[[1, 1], [1, 2]]"));
   refused("linear_points", boost::json::parse("[[1, 1], [2, 0.5]]"));
+  refused("decode_scatter", 1);
+  refused("decode_scatter", boost::json::parse("[1]"));
+  refused("prompt_scatter", boost::json::parse("[1, 0.9]"));
+  refused("prompt_scatter", boost::json::parse("[0, 1]"));
+  refused("prompt_scatter", boost::json::parse("[1, \"x\"]"));
+  refused("scatter_correlation", 1);
+  refused("computes_padding", 1);
   for (const char* text : {"", "[]", "{", "nonsense", "{\"num_layers\": 1e400}"})
     EXPECT_FALSE(parse_cost_model(text)) << text;
 }

@@ -153,6 +153,7 @@ Result<CostModel> named_cost_model(std::string_view name) {
   out.link_latency_s = ranks > 1 ? kAllReduceSeconds : 0;
   out.swap_bytes_per_s = kOfBus * gpu->bus_bytes_per_s;
   out.swap_block_s = 2 * model->layers * kCopySeconds;
+  out.computes_padding = true;  // as FasterTransformer does (paper §6.1)
   out.step_overhead_s = model->layers * kKernelsPerLayer * kLaunchSeconds;
   return out;
 }

@@ -65,7 +65,8 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   config.log_stats = false;
   auto parts = options.make_parts(options.modes, config, options.num_blocks, options.num_swap_blocks);
   if (!parts) return parts.error();
-  auto runner = std::make_unique<SimulatedModelRunner>(options.cost, config.block_size, out->clock_);
+  auto runner =
+      std::make_unique<SimulatedModelRunner>(options.cost, config.block_size, out->clock_, config.seed);
   out->runner_ = runner.get();
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);

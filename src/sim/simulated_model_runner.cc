@@ -60,10 +60,12 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
     return out;
   }
   const StepCost cost = step_cost(model_, batch, block_size_);
-  const auto duration = static_cast<TimeNs>(std::ceil(cost.seconds * 1e9));
+  const bool has_prompts = batch.num_tokens > std::ssize(batch.sequences);
+  const double scatter = scatter_.next(has_prompts);
+  const auto duration = static_cast<TimeNs>(std::ceil(cost.seconds * scatter * 1e9));
   busy_seconds_ += to_seconds(duration);
   clock_.advance(duration + std::exchange(stall_, 0));
-  out.swap_seconds = cost.swap_seconds;
+  out.swap_seconds = cost.swap_seconds * scatter;
   out.sequences.resize(batch.sequences.size());
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];

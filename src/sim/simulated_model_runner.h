@@ -7,6 +7,7 @@
 // Threads: none; the simulation's.
 #include "model_runner/model_runner.h"
 #include "sim/cost_model.h"
+#include "sim/step_scatter.h"
 #include "sim/virtual_clock.h"
 
 namespace pagoda {
@@ -14,8 +15,9 @@ namespace pagoda {
 class SimulatedModelRunner final : public ModelRunner {
  public:
   // Borrows clock.
-  SimulatedModelRunner(const CostModel& model, std::int32_t block_size, VirtualClock& clock)
-      : model_(model), block_size_(block_size), clock_(clock) {}
+  SimulatedModelRunner(const CostModel& model, std::int32_t block_size, VirtualClock& clock,
+                       std::uint64_t seed = 0)
+      : model_(model), block_size_(block_size), clock_(clock), scatter_(model_, seed) {}
 
   StepResult run(const ScheduledBatch& batch) override;
 
@@ -28,6 +30,7 @@ class SimulatedModelRunner final : public ModelRunner {
   const CostModel model_;
   const std::int32_t block_size_;
   VirtualClock& clock_;
+  StepScatter scatter_;
   double busy_seconds_ = 0;
   TimeNs stall_ = 0;
   bool fail_next_ = false;

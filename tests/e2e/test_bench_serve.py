@@ -57,6 +57,25 @@ def test_open_loop_of_a_workload(small_server, tmp_path):
     assert not DETAILS & set(result)
 
 
+def test_a_rate_that_ramps_up(small_server, tmp_path):
+    _, result = bench(small_server, tmp_path, "--num-prompts", "20", "--input-len", "5", "--output-len", "2",
+                      "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "10", "--ramp-up-end-rps", "100",
+                      "--burstiness", "inf", "--trust-remote-code", "--no-oversample")
+    assert (result["ramp_up_strategy"], result["ramp_up_start_rps"], result["ramp_up_end_rps"]) == ("linear", 10, 100)
+    assert result["completed"] == 20 and result["request_rate"] == "inf"
+    assert result["duration"] > sum(1 / (10 + 90 * i / 20) for i in range(20))
+
+
+def test_shared_prefixes_and_request_ids(small_server, tmp_path):
+    hits = small_server.metric("prefix_cache_hits_total")
+    _, result = bench(small_server, tmp_path, "--dataset-name", "prefix_repetition", "--num-prompts", "8",
+                      "--prefix-repetition-prefix-len", "64", "--prefix-repetition-suffix-len", "5",
+                      "--prefix-repetition-num-prefixes", "1", "--prefix-repetition-output-len", "2",
+                      "--max-concurrency", "1", "--request-id-prefix", "bench-")
+    assert (result["completed"], result["total_input_tokens"]) == (8, 8 * 69)
+    assert small_server.metric("prefix_cache_hits_total") - hits >= 7 * 48
+
+
 def test_chat(server, tmp_path):
     _, chat = bench(server, tmp_path, "--backend", "openai-chat", "--num-prompts", "3", "--input-len", "10",
                     "--output-len", "5", "--temperature", "0.5", "--request-rate", "20")
@@ -92,6 +111,11 @@ def test_failures_are_counted_with_their_reason(small_server, tmp_path):
     (["--workload", "sharegpt:speed=3"], "unknown key 'speed'"),
     (["--request-rate", "0"], "--request-rate"),
     (["--dataset-name", "sharegpt"], "needs --dataset-path"),
+    (["--ramp-up-strategy", "linear"], "--ramp-up-start-rps"),
+    (["--ramp-up-start-rps", "2"], "--ramp-up-strategy"),
+    (["--lora-modules", "a"], "--lora-modules"),
+    (["--dataset-name", "sonnet"], "'sonnet' is not one of"),
+    (["--plot-timeline"], "--plot-timeline"),
     (["--base-url", "https://localhost"], "https is not supported"),
 ])
 def test_wrong_flags_are_told_before_any_load(flags, message):

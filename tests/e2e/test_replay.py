@@ -1,0 +1,116 @@
+"""`serve --record`, real load from outside, then `simulate --replay`: the same decisions, step by step, in every mode.
+
+The load has what changes decisions: plain, parallel, best_of and beam requests at once, shared prefixes that come and
+go, clients that hang up in the middle, in a cache that is too small for them.
+"""
+import concurrent.futures
+import json
+import re
+import socket
+import subprocess
+import time
+
+import httpx
+import pytest
+
+from conftest import Server, binary, small_model
+
+# Blocks of 16 tokens; a request has at most 128.
+SMALL = ["--max-model-len", "128", "--max-num-seqs", "16", "--kv-cache-memory-bytes", "600KiB"]
+ORCA = ["--scheduler", "orca", "--kv-manager", "reserved"]
+SWAP = ["--swap-space", "1MiB", "--preemption-mode", "swap"]
+MODES = {
+    "defaults": [],
+    "recompute": ["--preemption-mode", "recompute"],
+    "swap": SWAP,
+    "whole prompts without a cache": ["--no-enable-chunked-prefill", "--no-enable-prefix-caching"],
+    "priority": ["--scheduling-policy", "priority"],
+    "virtual": ["--kv-manager", "virtual"],
+    "virtual, swap": ["--kv-manager", "virtual", *SWAP],
+    "reserved oracle": [*ORCA, "--reserve", "oracle"],
+    "reserved pow2": [*ORCA, "--reserve", "pow2"],
+    "reserved max": [*ORCA, "--reserve", "max"],
+    "fastertransformer": ["--scheduler", "fastertransformer"],
+}
+RULES = [5 + i % 200 for i in range(37)]
+
+
+def bench(server, workload, *flags):
+    done = subprocess.run([binary(), "bench", "serve", "--base-url", server.url, "--disable-tqdm", "--workload",
+                           f"uniform:input=5-40,output=4-40,{workload}", *flags], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Failed requests:                         0" in done.stdout
+
+
+def hang_up(server, tokens_to_read):
+    """A stream whose reader leaves after some of it."""
+    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 100, "ignore_eos": True, "stream": True, "n": 2}).encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        seen = b""
+        while seen.count(b"data:") < tokens_to_read:
+            piece = connection.recv(4096)
+            if not piece:
+                break
+            seen += piece
+
+
+def prefixes(server):
+    """A shared prefix that comes, is used and goes again while the others run."""
+    with httpx.Client(base_url=server.url, timeout=60) as http:
+        for _ in range(3):
+            added = http.post("/admin/prefixes", json={"name": "rules", "token_ids": RULES})
+            assert added.status_code in (200, 201), added.text
+            for last in (1, 2):
+                answer = http.post("/v1/completions", json={"prompt": [*RULES, last], "max_tokens": 8})
+                assert answer.status_code == 200, answer.text
+            assert http.delete("/admin/prefixes/rules").status_code == 200
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_recorded_run_is_decided_again(mode, tmp_path):
+    flags, log = MODES[mode], tmp_path / "run.log"
+    paged = "--scheduler" not in flags
+    server = Server(small_model(), *SMALL, *flags, "--record", log)
+    try:
+        loads = [lambda: bench(server, "requests=30,rate=300,seed=1"),
+                 lambda: bench(server, "requests=10,rate=200,seed=2,n=3"),
+                 lambda: bench(server, "requests=10,rate=200,seed=3,best_of=2,prefix=33")]
+        if paged:
+            loads += [lambda: bench(server, "requests=8,rate=100,seed=4,beam=3"), lambda: prefixes(server)]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            running = [pool.submit(load) for load in loads]
+            running += [pool.submit(hang_up, server, count) for count in (1, 3, 9)]
+            for load in running:
+                load.result()
+        assert server.wait_until_idle()
+        preemptions = server.metric("num_preemptions_total")
+    finally:
+        assert server.stop() == 0
+    done = subprocess.run([binary(), "simulate", "--replay", log], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps, requests = map(int, re.search(r"(\d+) steps and (\d+) requests replayed, every decision the same",
+                                         done.stdout).groups())
+    assert steps > 50 and requests >= 53
+    if mode in ("recompute", "swap", "whole prompts without a cache", "priority"):
+        assert preemptions > 0, "the cache is to be too small"
+
+
+def test_a_killed_server_leaves_what_it_wrote(tmp_path):
+    log = tmp_path / "run.log"
+    server = Server(small_model(), *SMALL, "--record", log)
+    bench(server, "requests=20,rate=500,seed=1")
+    time.sleep(0.2)
+    server.process.kill()
+    server.process.wait()
+    done = subprocess.run([binary(), "simulate", "--replay", log], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "without its end" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_a_log_of_other_decisions_exits_2(tmp_path):
+    """Named by the step: a log whose header claims another engine than the one that ran."""
+    log = tmp_path / "run.log"
+    log.write_bytes(b"PAGODARL\x01 no log")
+    done = subprocess.run([binary(), "simulate", "--replay", log], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "run.log" in done.stderr
