@@ -5,6 +5,7 @@
 namespace pagoda {
 namespace {
 
+constexpr std::int64_t kColdSteps = 20;  // of a process: caches and pages are still cold
 constexpr TimeNs kSmallGap = 2'000'000;  // between two steps of a busy engine; longer: it was idle
 
 MeasuredStep shape_of(const LoggedStep& step) {
@@ -41,6 +42,7 @@ Result<std::vector<MeasuredStep>> measured_steps(const std::string& log_path) {
     started = step->started;
     finished = step->finished;
   }
+  if (std::ssize(out) > 2 * kColdSteps) out.erase(out.begin(), out.begin() + kColdSteps);
   std::erase_if(out, [](const MeasuredStep& step) { return step.seconds <= 0 || step.tokens < 1; });
   return out;
 }
