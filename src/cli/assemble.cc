@@ -205,9 +205,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     PAGODA_RETURN_IF_ERROR(runner->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
                                                        plan->num_blocks, swap_blocks));
     // The manager adds pages in the order of their numbers.
-    may_create = [create = runner->page_creator(),
+    may_create = [create = runner->page_creator(), &parts,
                   next = std::int64_t{virtual_memory->num_created}](std::int64_t count) mutable {
-      if (const Status status = create(next, count); !status.ok()) {
+      const Status status = create(next, count);
+      if (parts.recorder) parts.recorder->on_grant(status.ok());
+      if (!status.ok()) {
         log_warning("kv", status.message());
         return false;
       }
@@ -257,7 +259,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   core->set_observer(observer);
   if (!flags.record.empty()) {
     const RunHeader header{
-        .modes = {.scheduler = flags.scheduler, .kv_manager = flags.kv_manager, .reserve = flags.reserve},
+        .modes = {.scheduler = flags.scheduler,
+                  .kv_manager = flags.kv_manager,
+                  .reserve = flags.reserve,
+                  .slots = virtual_memory ? std::optional(virtual_memory->slots) : std::nullopt,
+                  .num_created = virtual_memory ? virtual_memory->num_created : 0},
         .engine = engine_config,
         .num_blocks = plan->num_blocks,
         .num_swap_blocks = swap_blocks};

@@ -152,6 +152,13 @@ const Mode kModes[] = {
        f.kv_manager = "virtual";
        f.swap_space_bytes = 1 << 20;
      }},
+    {"virtual, few slots, pages made as needed",
+     [](EngineFlags& f) {
+       f.kv_manager = "virtual";
+       f.kv_slots = 12;
+       f.kv_precreate_pages = false;
+       f.preemption_mode = "recompute";
+     }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";
@@ -170,7 +177,7 @@ TEST(Replay, RecordedRunsAreDecidedAgainInEveryMode) {
     set_small_cache(flags, flags.scheduler == "vllm" ? 26 : 96);
     const std::string path = temporary("run.log");
     record(flags, path);
-    const auto report = replay(path, parts_factory(flags));
+    const auto report = replay(path, parts_factory({}));  // all that matters is in the log
     ASSERT_TRUE(report) << report.error().message();
     EXPECT_EQ(report->difference, "");
     EXPECT_TRUE(report->complete);

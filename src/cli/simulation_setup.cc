@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/memory_modes.h"
+#include "cli/virtual_memory.h"
 
 namespace pagoda {
 namespace {
@@ -36,7 +37,15 @@ PartsFactory parts_factory(const EngineFlags& flags) {
         return invalid_argument(concat("\"", value, "\" is none of: ", known));
     }
     PAGODA_RETURN_IF_ERROR(check_memory_modes(chosen));
-    return make_memory_parts(chosen, config, num_blocks, num_swap_blocks, "simulated");
+    chosen.max_num_seqs = config.max_num_seqs;
+    VirtualMemory memory;
+    if (modes.slots) {
+      memory.slots = *modes.slots;
+      memory.num_created = modes.num_created;
+    }
+    return make_memory_parts(
+        chosen, config, num_blocks, num_swap_blocks, "simulated", modes.slots ? &memory : nullptr,
+        modes.may_create ? modes.may_create : [](std::int64_t) { return true; });
   };
 }
 

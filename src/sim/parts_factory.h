@@ -4,9 +4,11 @@
 // Threads: any.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "engine/engine_core.h"
+#include "kv_cache/slot_map.h"
 
 namespace pagoda {
 
@@ -15,6 +17,11 @@ struct EngineModes {
   std::string scheduler = "vllm";
   std::string kv_manager = "auto";
   std::string reserve = "auto";
+  // The virtual manager's geometry and how many pages it begins with (0: all), where a recorded engine tells;
+  // else from the flags. may_create answers when it asks for more; absent: yes.
+  std::optional<SlotMapConfig> slots = std::nullopt;
+  std::int32_t num_created = 0;
+  std::function<bool(std::int64_t)> may_create = {};
 };
 
 // Manager and scheduler; the runner is still missing. Fails with what cannot go together.

@@ -21,6 +21,8 @@ class Recorder final : public StepObserver {
   }
   void on_drop_prefix(const std::string& name) override { write(LoggedDropPrefix{name}); }
   void on_step(const StepReport& report) override;
+  // What the system answered to a manager that asked for more pages.
+  void on_grant(bool granted) { write(LoggedGrant{granted}); }
 
  private:
   Recorder(std::unique_ptr<RunLogWriter> writer, const Clock& clock)

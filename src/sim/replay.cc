@@ -1,6 +1,7 @@
 #include "sim/replay.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "base/strings.h"
 #include "sim/virtual_clock.h"
@@ -108,9 +109,16 @@ class Player final : public StepObserver {
  public:
   static Result<std::unique_ptr<Player>> create(const RunHeader& header, const PartsFactory& make_parts,
                                                 ReplayReport& report) {
-    auto parts = make_parts(header.modes, header.engine, header.num_blocks, header.num_swap_blocks);
-    if (!parts) return parts.error();
     auto out = std::make_unique<Player>(report);
+    EngineModes modes = header.modes;
+    modes.may_create = [&grants = out->grants_](std::int64_t) {
+      if (grants.empty()) return true;  // more than the recorded one asked for: its decisions will differ
+      const bool granted = grants.front();
+      grants.pop_front();
+      return granted;
+    };
+    auto parts = make_parts(modes, header.engine, header.num_blocks, header.num_swap_blocks);
+    if (!parts) return parts.error();
     auto runner = std::make_unique<ReplayRunner>(out->clock_, header.engine.vocab_size);
     out->runner_ = runner.get();
     parts->runner = std::move(runner);
@@ -165,6 +173,10 @@ class Player final : public StepObserver {
     (void)core_->drop_prefix(prefix.name);
     return ok_status();
   }
+  Status play(const LoggedGrant& grant) {
+    grants_.push_back(grant.granted);
+    return ok_status();
+  }
   Status play(const LoggedEnd&) { return ok_status(); }
 
   Status play(const LoggedStep& step) {
@@ -204,6 +216,7 @@ class Player final : public StepObserver {
   ReplayRunner* runner_ = nullptr;  // the core's
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<NullSink> sink_ = std::make_shared<NullSink>();
+  std::deque<bool> grants_;           // to be given in the step to come
   std::vector<RequestId> preempted_;  // by the latest step
   std::string difference_;
   std::int64_t num_steps_ = 0, num_requests_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "base/random.h"
@@ -12,9 +13,10 @@ namespace pagoda {
 namespace {
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
+constexpr std::int32_t kMaxBlockSize = 1 << 20;  // of virtual memory: tokens in a large page
 constexpr TimeNs kMaxTime = TimeNs{1} << 60;
 constexpr std::int32_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kMaxWidth = 4096;  // n, best_of, beams
@@ -28,6 +30,7 @@ enum class Kind : std::uint8_t {
   drop_prefix,
   step,
   end,
+  grant,
 };
 
 // Of a sequence in a step.
@@ -121,7 +124,7 @@ void code_header(Coder code, Header& header) {
   code(engine.max_model_len, 2, kMaxInt32);
   code(engine.max_num_seqs, 1, kMaxInt32);
   code(engine.max_num_batched_tokens, 1, kMaxInt32);
-  code(engine.block_size, 1, 256);
+  code(engine.block_size, 1, kMaxBlockSize);
   code(engine.enable_prefix_caching);
   code(engine.enable_chunked_prefill);
   code.choice(engine.scheduling_policy, 2);
@@ -130,6 +133,32 @@ void code_header(Coder code, Header& header) {
   code(engine.preemption_costs.per_token_recomputed);
   code(engine.seed);
   code(engine.vocab_size, 0, kMaxInt32);
+  bool has_slots = header.modes.slots.has_value();
+  code(has_slots);
+  if (!has_slots) return;
+  if constexpr (!std::is_const_v<Header>) header.modes.slots.emplace();
+  auto& slots = *header.modes.slots;
+  code(slots.num_slots, 1, kMaxInt32);
+  code(slots.blocks_per_slot, 1, kMaxInt32);
+  code(slots.max_regions, 0, std::numeric_limits<std::int64_t>::max());
+  code(slots.deferred_reclaim);
+  code(slots.map_ahead);
+  code(slots.num_eager_blocks, 0, kMaxInt32);
+  code(header.modes.num_created, 0, kMaxInt32);
+}
+
+// What the virtual manager takes for granted.
+bool slots_can_be(const RunHeader& header) {
+  const SlotMapConfig& slots = *header.modes.slots;
+  const EngineConfig& engine = header.engine;
+  const std::int64_t needed =
+      (std::int64_t{engine.max_model_len} + engine.block_size - 1) / engine.block_size;
+  return std::int64_t{slots.num_slots} * slots.blocks_per_slot <= kMaxBlocks &&
+         slots.blocks_per_slot >= needed && slots.num_slots >= engine.max_num_seqs &&
+         (slots.max_regions == 0 || slots.max_regions > 2 * std::int64_t{slots.blocks_per_slot}) &&
+         header.modes.num_created <= header.num_blocks &&
+         (header.modes.num_created == 0 ||
+          header.modes.num_created >= std::min<std::int64_t>(header.num_blocks, slots.blocks_per_slot));
 }
 
 // What decisions depend on; how tokens are drawn does not matter to them.
@@ -300,6 +329,9 @@ void RunLogWriter::write(const LogEvent& event) {
     kind = Kind::step;
     put_step(out, *step, before_);
     before_ = *step;
+  } else if (const auto* grant = std::get_if<LoggedGrant>(&event)) {
+    kind = Kind::grant;
+    out.byte(grant->granted ? 1 : 0);
   }
   write_record(static_cast<std::uint8_t>(kind), out.bytes());
 }
@@ -335,6 +367,8 @@ Result<std::unique_ptr<RunLogReader>> RunLogReader::open(const std::string& path
   if (!in.ok() || !in.at_end()) return out->corrupt("a header with impossible values");
   if (const Status status = validate(out->header_.engine); !status.ok())
     return out->corrupt(concat("a header that cannot be: ", status.message()));
+  if (out->header_.modes.slots && !slots_can_be(out->header_))
+    return out->corrupt("slots of the virtual manager that cannot be");
   if (out->header_.num_swap_blocks > out->header_.num_blocks)
     return out->corrupt("more swap space than KV cache");
   return out;
@@ -408,6 +442,12 @@ Result<std::optional<LogEvent>> RunLogReader::next() {
       LoggedStep step = get_step(in, before_);
       if (in.ok()) before_ = step;
       event = std::move(step);
+      break;
+    }
+    case Kind::grant: {
+      const std::uint8_t granted = in.byte();
+      if (granted > 1) in.fail();
+      event = LoggedGrant{granted == 1};
       break;
     }
     case Kind::end:

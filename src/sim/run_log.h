@@ -75,10 +75,14 @@ struct LoggedAddPrefix {
 struct LoggedDropPrefix {
   std::string name;
 };
+// The system's answer to a manager that asked for more pages, before the step in which it did.
+struct LoggedGrant {
+  bool granted = false;
+};
 struct LoggedEnd {};
 // A Request's arrival_time is since the start of the log, too.
 using LogEvent = std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
-                              LoggedStep, LoggedEnd>;
+                              LoggedStep, LoggedGrant, LoggedEnd>;
 
 class RunLogWriter {
  public:

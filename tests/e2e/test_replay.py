@@ -16,7 +16,7 @@ import pytest
 from conftest import Server, binary, small_model
 
 # Blocks of 16 tokens; a request has at most 128.
-SMALL = ["--max-model-len", "128", "--max-num-seqs", "16", "--kv-cache-memory-bytes", "600KiB"]
+SMALL = ["--max-model-len", "128", "--max-num-seqs", "16", "--kv-cache-memory-bytes", "300KiB"]
 ORCA = ["--scheduler", "orca", "--kv-manager", "reserved"]
 SWAP = ["--swap-space", "1MiB", "--preemption-mode", "swap"]
 MODES = {
@@ -27,6 +27,8 @@ MODES = {
     "priority": ["--scheduling-policy", "priority"],
     "virtual": ["--kv-manager", "virtual"],
     "virtual, swap": ["--kv-manager", "virtual", *SWAP],
+    "virtual, pages made as needed": ["--kv-manager", "virtual", "--no-kv-precreate-pages"],
+    "virtual, large pages": ["--kv-manager", "virtual", "--kv-page-size", "16KiB", "--kv-slots", "20"],
     "reserved oracle": [*ORCA, "--reserve", "oracle"],
     "reserved pow2": [*ORCA, "--reserve", "pow2"],
     "reserved max": [*ORCA, "--reserve", "max"],
