@@ -15,8 +15,8 @@ import pytest
 
 from conftest import Server, binary, small_model
 
-# Blocks of 16 tokens; a request has at most 128.
-SMALL = ["--max-model-len", "128", "--max-num-seqs", "16", "--kv-cache-memory-bytes", "300KiB"]
+# Blocks of 16 tokens.
+SMALL = ["--max-num-seqs", "16", "--kv-cache-memory-bytes", "300KiB"]
 ORCA = ["--scheduler", "orca", "--kv-manager", "reserved"]
 SWAP = ["--swap-space", "1MiB", "--preemption-mode", "swap"]
 MODES = {
@@ -27,7 +27,7 @@ MODES = {
     "priority": ["--scheduling-policy", "priority"],
     "virtual": ["--kv-manager", "virtual"],
     "virtual, swap": ["--kv-manager", "virtual", *SWAP],
-    "virtual, pages made as needed": ["--kv-manager", "virtual", "--no-kv-precreate-pages"],
+    "virtual, pages made as needed": ["--kv-manager", "virtual", "--no-kv-precreate-pages", "--max-model-len", "256"],
     "virtual, large pages": ["--kv-manager", "virtual", "--kv-page-size", "16KiB", "--kv-slots", "20"],
     "reserved oracle": [*ORCA, "--reserve", "oracle"],
     "reserved pow2": [*ORCA, "--reserve", "pow2"],
@@ -81,7 +81,8 @@ def prefixes(server):
 def test_a_recorded_run_is_decided_again(mode, tmp_path):
     flags, log = MODES[mode], tmp_path / "run.log"
     paged = "--scheduler" not in flags
-    server = Server(small_model(), *SMALL, *flags, "--record", log)
+    length = [] if "--max-model-len" in flags else ["--max-model-len", "128"]
+    server = Server(small_model(), *SMALL, *length, *flags, "--record", log)
     try:
         loads = [lambda: bench(server, "requests=30,rate=300,seed=1"),
                  lambda: bench(server, "requests=10,rate=200,seed=2,n=3"),
@@ -108,7 +109,7 @@ def test_a_recorded_run_is_decided_again(mode, tmp_path):
 
 def test_a_killed_server_leaves_what_it_wrote(tmp_path):
     log = tmp_path / "run.log"
-    server = Server(small_model(), *SMALL, "--record", log)
+    server = Server(small_model(), *SMALL, "--max-model-len", "128", "--record", log)
     bench(server, "requests=20,rate=500,seed=1")
     time.sleep(0.2)
     server.process.kill()
