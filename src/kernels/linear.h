@@ -17,8 +17,9 @@ namespace pagoda {
 enum class LinearType {
   float32,   // f32 weights, f32 accumulation
   bfloat16,  // bf16 weights and activations, f32 accumulation
-  int8,      // weights int8 with one scale per output and group, activations int8 per token and group
-  grouped,   // 4..8-bit groups as stored in the file (Q4_0 .. Q6_K), activations int8 per token and group
+  int8,      // weights int8 with one scale per output, activations int8 with one per token and 64 inputs
+  grouped,   // 4..8-bit groups as stored in the file (Q4_0 .. Q8_0, Q6_K), activations int8 per token and 32
+             // inputs
 };
 
 class PackedLinear {

@@ -17,6 +17,7 @@ enum class PackedFormat {
   q8,       // groups of 32: w = d * (u - 128), u in 0..255
   q8_min,   // groups of 32: w = d * (u - 16) + m, u in 0..31
   q8_half,  // groups of 16: w = d * (u - 32), u in 0..63
+  q8_row,   // one d for an output: w = d * (u - 128), u in 1..255
 };
 
 // Consecutive output features of one format: one of the matrices given to pack().
@@ -32,7 +33,10 @@ struct PackedLinear::Storage {
   Backend backend = Backend::reference;
   LinearType type = LinearType::float32;
   std::int64_t n = 0, k = 0;
-  std::vector<LinearSegment> segments;
+  std::vector<LinearSegment> segments;  // one for each matrix given to pack()
+  std::vector<LinearSegment> runs;      // the same, neighbours of one format joined: what is computed at once
+  // int8: weights have one scale for an output, activations one for 64 inputs. grouped: both one for 32.
+  bool row_scales() const { return type == LinearType::int8; }
   std::vector<float> bias;  // empty or n
   Memory packed;
   std::int64_t packed_bytes = 0;

@@ -46,6 +46,8 @@ LinearTileFunction tile_function(const LinearKernels& kernels, PackedFormat form
       return kernels.q8_min;
     case PackedFormat::q8_half:
       return kernels.q8_half;
+    case PackedFormat::q8_row:
+      return kernels.q8_row;
     case PackedFormat::plain:
       break;
   }
@@ -113,32 +115,35 @@ void prepare_bf16(const KernelContext& context, const LinearKernels& kernels, co
 
 void prepare_groups(const KernelContext& context, const LinearKernels& kernels,
                     const PackedLinear::Storage& weight, const float* x, Scratch& scratch, Activations& a) {
-  const std::int64_t rows = a.panels.num_rows, k = weight.k, groups = ceil_div(k, 32);
+  const std::int64_t rows = a.panels.num_rows, k = weight.k, size = weight.row_scales() ? 64 : 32;
+  const std::int64_t groups = ceil_div(k, size);
   const std::int64_t pair = 2 * kernels.bf16_bytes, sums_row_bytes = ceil_div(groups, 2) * pair;
   a.groups = groups;
-  a.row_bytes = groups * 32;
+  a.row_bytes = groups * size;
   auto* q = reinterpret_cast<std::int8_t*>(
-      scratch.take(static_cast<std::size_t>(rows * (groups * (32 + 6 * 4) + sums_row_bytes))));
-  auto* const scale = reinterpret_cast<float*>(q + rows * groups * 32);
+      scratch.take(static_cast<std::size_t>(rows * (groups * (size + 6 * 4) + sums_row_bytes))));
+  auto* const scale = reinterpret_cast<float*>(q + rows * groups * size);
   auto* const zero8 = reinterpret_cast<std::int32_t*>(scale + rows * groups);
   std::int32_t* const zero16 = zero8 + rows * groups;
   std::int32_t* const zero128 = zero16 + rows * groups;
   std::int32_t* const zero32_half = zero128 + rows * groups;
   auto* const group_sums = reinterpret_cast<std::byte*>(zero32_half + 2 * rows * groups);
   const bool need8 = uses(weight, {PackedFormat::q4, PackedFormat::q4_min}),
-             need16 = uses(weight, {PackedFormat::q8_min}), need128 = uses(weight, {PackedFormat::q8}),
+             need16 = uses(weight, {PackedFormat::q8_min}),
+             need128 = uses(weight, {PackedFormat::q8, PackedFormat::q8_row}),
              need_half = uses(weight, {PackedFormat::q8_half}),
              need_sums = uses(weight, {PackedFormat::q4_min, PackedFormat::q8_min});
   for_panel_rows(context, a.panels, k, [&](std::int64_t begin, std::int64_t row, std::int64_t height) {
     static thread_local Scratch sums_scratch;
-    auto* sums = reinterpret_cast<std::int32_t*>(sums_scratch.take(static_cast<std::size_t>(groups * 12)));
-    auto* scaled = reinterpret_cast<float*>(sums + 2 * groups);
+    auto* sums = reinterpret_cast<std::int32_t*>(sums_scratch.take(static_cast<std::size_t>(groups * 20)));
+    auto* scaled = reinterpret_cast<float*>(sums + 4 * groups);
     const std::int64_t at = begin * groups + row;
     kernels.quantize_row(x + (begin + row) * k, k,
-                         {q + (begin * groups + row) * 32, height * 32, scale + at, height, sums});
+                         {size, q + (begin * groups + row) * size, height * size, scale + at, height, sums});
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t to = at + g * height;
-      const std::int32_t sum = sums[2 * g] + sums[2 * g + 1];
+      std::int32_t sum = 0;
+      for (std::int64_t i = g * (size / 16); i < (g + 1) * (size / 16); ++i) sum += sums[i];
       if (need8) zero8[to] = -8 * sum;
       if (need16) zero16[to] = -16 * sum;
       if (need128) zero128[to] = -128 * sum;
@@ -187,6 +192,7 @@ const std::int32_t* term_of(const Activations& a, PackedFormat format) {
     case PackedFormat::q8_min:
       return a.zero16;
     case PackedFormat::q8:
+    case PackedFormat::q8_row:
       return a.zero128;
     case PackedFormat::q8_half:
       return a.zero32_half;
@@ -203,7 +209,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
   const Activations a = prepare(context, kernels, weight, x, num_rows);
   const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
 
-  for (const LinearSegment& segment : weight.segments) {
+  for (const LinearSegment& segment : weight.runs) {
     const LinearTileFunction compute = tile_function(kernels, segment.format);
     const std::int64_t strips = ceil_div(segment.n, kStrip);
     // Rows of one tile: their activations stay in L2 while the strips go by.

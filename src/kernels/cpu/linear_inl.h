@@ -208,6 +208,62 @@ struct GroupedKernel {
   }
 };
 
+// One scale for an output: no float inside the loop but the sum over the activations' groups.
+struct RowScaledKernel {
+  static constexpr int kMaxRows = kGroupedRows;
+  template <int kRows, int kCols>
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+    const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
+    const std::int64_t groups = (t.k + 63) / 64;
+    const float* scale = t.scale + row * groups;
+    const std::int32_t* term = t.term + row * groups;
+    const std::byte* w = t.weights + strip * t.strip_bytes;
+    const std::byte* data = w + strip_header_bytes(PackedFormat::q8_row);
+    F acc[kRows][kCols];
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+    for (std::int64_t group = 0; group < groups; ++group, data += 1024, x += kRows * 64) {
+      I sum[kRows][kCols];
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const I start = kWideIsSigned ? izero() : iset1(term[group * kRows + r]);
+        PAGODA_UNROLL
+        for (int c = 0; c < kCols; ++c) sum[r][c] = start;
+      }
+      PAGODA_UNROLL
+      for (int v = 0; v < 16; ++v) {
+        W weights[kCols];
+        PAGODA_UNROLL
+        for (int c = 0; c < kCols; ++c) {
+          const std::byte* p = data + c * t.strip_bytes + v * 64;
+          if constexpr (kCols == 1) prefetch(p + kPrefetchBytes);
+          weights[c] = load_weights(p);
+        }
+        PAGODA_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const std::int32_t a = quad(x + r * 64 + 4 * v);
+          PAGODA_UNROLL
+          for (int c = 0; c < kCols; ++c) sum[r][c] = dot4_wide(sum[r][c], weights[c], a);
+        }
+      }
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const F s = set1(scale[group * kRows + r]);
+        PAGODA_UNROLL
+        for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), s, acc[r][c]);
+      }
+    }
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c) {
+      const F d = load(reinterpret_cast<const float*>(w + c * t.strip_bytes));
+      PAGODA_UNROLL
+      for (int r = 0; r < kRows; ++r) acc[r][c] = mul(acc[r][c], d);
+    }
+    finish(t, row, strip, acc);
+  }
+};
+
 template <class Kernel, int kCols, int kRows>
 void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows) {
   if constexpr (kRows > 1) {
@@ -242,19 +298,44 @@ void run_tile(const LinearTile& t) {
   }
 }
 
-void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
-  for (std::int64_t group = 0; group * 32 < k; ++group) {
-    const std::int64_t begin = group * 32, n = k - begin;
-    const F a = n >= 16 ? load(x + begin) : load_n(x + begin, n);
-    const F b = n >= 32 ? load(x + begin + 16) : n > 16 ? load_n(x + begin + 16, n - 16) : zero();
-    const float largest = reduce_max(max(abs(a), abs(b)));
+template <int kVectors>
+void quantize_groups(const float* x, std::int64_t k, const QuantizedRow& out) {
+  for (std::int64_t group = 0; group * kVectors * 16 < k; ++group) {
+    const std::int64_t begin = group * kVectors * 16;
+    F values[kVectors], top = zero();
+    PAGODA_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      const std::int64_t at = begin + 16 * v, n = k - at;
+      values[v] = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
+      top = max(top, abs(values[v]));
+    }
+    const float largest = reduce_max(top);
     const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
-    const I qa = to_int(mul(a, inverse)), qb = to_int(mul(b, inverse));
-    store_int8(out.q + group * out.q_step, qa);
-    store_int8(out.q + group * out.q_step + 16, qb);
     out.scale[group * out.scale_step] = largest / 127.0f;
-    out.half_sums[2 * group] = reduce_add(qa);
-    out.half_sums[2 * group + 1] = reduce_add(qb);
+    PAGODA_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      const I q = to_int(mul(values[v], inverse));
+      store_int8(out.q + group * out.q_step + 16 * v, q);
+      out.half_sums[kVectors * group + v] = reduce_add(q);
+    }
+  }
+}
+void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
+  out.group == 64 ? quantize_groups<4>(x, k, out) : quantize_groups<2>(x, k, out);
+}
+
+float largest(const float* x, std::int64_t k) {
+  F top = zero();
+  for (std::int64_t i = 0; i < k; i += 16)
+    top = max(top, abs(k - i >= 16 ? load(x + i) : load_n(x + i, k - i)));
+  return reduce_max(top);
+}
+void row_weights(const float* x, std::int64_t k, float inverse, std::uint8_t* out) {
+  const F factor = set1(inverse);
+  for (std::int64_t i = 0; i < k; i += 16) {
+    store_int8(reinterpret_cast<std::int8_t*>(out) + i,
+               to_int(mul(k - i >= 16 ? load(x + i) : load_n(x + i, k - i), factor)));
+    for (int j = 0; j < 16; ++j) out[i + j] ^= 128;
   }
 }
 
@@ -286,12 +367,15 @@ constexpr LinearKernels kLinearKernels = {
     .q8 = run_tile<GroupedKernel<PackedFormat::q8>>,
     .q8_min = run_tile<GroupedKernel<PackedFormat::q8_min>>,
     .q8_half = run_tile<GroupedKernel<PackedFormat::q8_half>>,
+    .q8_row = run_tile<RowScaledKernel>,
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .grouped_rows = kGroupedRows,
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),
+    .largest = largest,
+    .row_weights = row_weights,
     .half_to_floats = half_to_floats,
     .floats_to_bf16 = floats_to_bf16,
 };

@@ -15,6 +15,7 @@ constexpr std::int64_t kStrip = 16;  // output features side by side in the pack
 // buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
 //     f32 [K][R]    bf16 [K/2][R][2]
 //     groups: q [K/32][R][32], scale [K/32][R], term [K/32][R][parts], group_sums [K/64][R][2]
+//     q8_row: q [K/64][R][64], scale [K/64][R], term [K/64][R]
 // A panel that begins at row r begins at r rows' worth of elements in each buffer.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
@@ -50,7 +51,8 @@ using LinearTileFunction = void (*)(const LinearTile& tile);
 
 // Where one row's activations go: element i of step s (a group, a pair, an input) lands s * step further.
 struct QuantizedRow {
-  std::int8_t* q;  // of a group: 32 bytes, q_step bytes from group to group
+  std::int64_t group;  // inputs: 32 or 64
+  std::int8_t* q;      // of a group: that many bytes, q_step bytes from group to group
   std::int64_t q_step;
   float* scale;  // scale_step from group to group
   std::int64_t scale_step;
@@ -58,13 +60,17 @@ struct QuantizedRow {
 };
 
 struct LinearKernels {
-  LinearTileFunction f32, bf16, q4, q4_min, q8, q8_min, q8_half;
+  LinearTileFunction f32, bf16, q4, q4_min, q8, q8_min, q8_half, q8_row;
   std::int64_t f32_rows, bf16_rows, grouped_rows;  // of a full panel
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: pairs `pair_step` bytes apart; an odd k is
   // padded with zero.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step);
   std::int64_t bf16_bytes;  // of one element that round_row writes
+  // One row of weights: the largest absolute value, and round(x * inverse) + 128, half to even; reads and
+  // writes up to the next multiple of 16.
+  float (*largest)(const float* x, std::int64_t k);
+  void (*row_weights)(const float* x, std::int64_t k, float inverse, std::uint8_t* out);
   // Rows of plain weights, for packing; written up to the next multiple of 16.
   void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
   void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
@@ -94,8 +100,15 @@ constexpr std::int64_t packed_block_bytes(PackedFormat format) {
       return 128 + 1024;
     case PackedFormat::q8_half:
       return 128 + 1024;
+    case PackedFormat::q8_row:
+      return 1024;
   }
   return 0;
+}
+
+// Bytes before a strip's first block.
+constexpr std::int64_t strip_header_bytes(PackedFormat format) {
+  return format == PackedFormat::q8_row ? 64 : 0;
 }
 
 }  // namespace pagoda::cpu

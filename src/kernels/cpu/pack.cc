@@ -40,10 +40,10 @@ std::uint16_t around_zero(std::uint16_t d, float minimum, int zero) {
   return float_to_bfloat16(minimum + half_to_float(d) * static_cast<float>(zero));
 }
 
-PackedFormat format_for(LinearType type, DType stored) {
-  if (type == LinearType::float32) return PackedFormat::f32;
-  if (type == LinearType::bfloat16) return PackedFormat::bf16;
-  if (type == LinearType::int8) return PackedFormat::q8;
+PackedFormat format_for(const PackedLinear::Storage& storage, DType stored) {
+  if (storage.type == LinearType::float32) return PackedFormat::f32;
+  if (storage.type == LinearType::bfloat16) return PackedFormat::bf16;
+  if (storage.row_scales()) return PackedFormat::q8_row;
   switch (stored) {
     case DType::q4_0:
       return PackedFormat::q4;
@@ -204,6 +204,17 @@ const std::uint16_t* bf16_row(const LinearKernels& kernels, const Strip& s, std:
   return out;
 }
 
+// A row of weights with one scale.
+void put_row(const LinearKernels& kernels, std::uint8_t* strip, std::int64_t c, const float* row,
+             std::int64_t k, std::uint8_t* bytes) {
+  const float largest = kernels.largest(row, k), scale = largest / 127.0f;
+  std::memcpy(strip + 4 * c, &scale, 4);
+  kernels.row_weights(row, k, largest > 0 ? 127.0f / largest : 0.0f, bytes);
+  std::uint8_t* const data = strip + strip_header_bytes(PackedFormat::q8_row) + 4 * c;
+  for (std::int64_t i = k; i % 4 != 0; ++i) bytes[i] = 128;
+  for (std::int64_t quad = 0; 4 * quad < k; ++quad) std::memcpy(data + quad * 64, bytes + 4 * quad, 4);
+}
+
 // From any type by way of floats; `scratch` holds two rows of floats.
 void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat format, std::byte* scratch) {
   auto* row = reinterpret_cast<float*>(scratch);
@@ -223,6 +234,8 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
       for (std::int64_t pair = 0; pair < ceil_div(s.k, 2); ++pair) {
         std::memcpy(s.out + pair * 64 + c * 4, values + 2 * pair, 4);
       }
+    } else if (format == PackedFormat::q8_row) {
+      put_row(kernels, s.out, c, row, s.k, reinterpret_cast<std::uint8_t*>(narrow));
     } else {
       Group group;
       for (std::int64_t g = 0; g < ceil_div(s.k, 32); ++g) {
@@ -242,17 +255,24 @@ std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Sto
   std::int64_t offset = 0, n_begin = 0;
   for (const TensorView& view : weights) {
     LinearSegment segment;
-    segment.format = format_for(storage.type, view.dtype);
+    segment.format = format_for(storage, view.dtype);
     segment.n_begin = n_begin;
     segment.n = view.rows();
     const std::int64_t per_block = segment.format == PackedFormat::f32    ? 1
                                    : segment.format == PackedFormat::bf16 ? 2
                                                                           : 64;
-    segment.strip_bytes = ceil_div(storage.k, per_block) * packed_block_bytes(segment.format);
+    segment.strip_bytes = strip_header_bytes(segment.format) +
+                          ceil_div(storage.k, per_block) * packed_block_bytes(segment.format);
     segment.offset = offset;
     n_begin += segment.n;
     offset += ceil_div(segment.n, kStrip) * segment.strip_bytes;
     storage.segments.push_back(segment);
+    if (LinearSegment* run = storage.runs.empty() ? nullptr : &storage.runs.back();
+        run != nullptr && run->format == segment.format && run->n % kStrip == 0) {
+      run->n += segment.n;
+    } else {
+      storage.runs.push_back(segment);
+    }
   }
   return offset;
 }

@@ -17,10 +17,15 @@ enum class Operand { weight, activation };
 void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
   if (type == LinearType::bfloat16) {
     for (std::int64_t i = 0; i < k; ++i) row[i] = bfloat16_to_float(float_to_bfloat16(row[i]));
+  } else if (type == LinearType::int8 && operand == Operand::weight) {
+    float inverse;
+    const float scale = row_scale(row, k, &inverse);
+    for (std::int64_t i = 0; i < k; ++i) row[i] = scale * row_weight(row[i], inverse);
   } else if (type == LinearType::int8 || type == LinearType::grouped) {
-    for (std::int64_t begin = 0; begin < k; begin += kQuantGroup) {
-      const int count = static_cast<int>(std::min<std::int64_t>(kQuantGroup, k - begin));
-      std::int8_t q[kQuantGroup];
+    const int group = type == LinearType::int8 ? kWideQuantGroup : kQuantGroup;
+    for (std::int64_t begin = 0; begin < k; begin += group) {
+      const int count = static_cast<int>(std::min<std::int64_t>(group, k - begin));
+      std::int8_t q[kWideQuantGroup];
       const float scale = operand == Operand::weight ? quantize_weight_group(row + begin, count, q)
                                                      : quantize_group(row + begin, count, q);
       for (int i = 0; i < count; ++i) row[begin + i] = scale * static_cast<float>(q[i]);

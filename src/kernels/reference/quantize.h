@@ -1,6 +1,6 @@
 #pragma once
-// The 8-bit form of activations, and of plain weights under --dtype int8: groups of 32 with one scale.
-// The meaning that every fast path must reproduce exactly.
+// The 8-bit form of activations and weights: groups of 32 with one scale; or groups of 64 and, of weights,
+// whole rows. The meaning that every fast path must reproduce exactly.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace pagoda::reference {
 
-constexpr int kQuantGroup = 32;
+constexpr int kQuantGroup = 32, kWideQuantGroup = 64;
 
 // Activations: q[i] = round(x[i] / scale), half to even, in -127..127; returns scale = max|x| / 127.
 inline float quantize_group(const float* x, int count, std::int8_t* q) {
@@ -31,5 +31,14 @@ inline float quantize_weight_group(const float* x, int count, std::int8_t* q) {
   }
   return scale;
 }
+
+// Weights with one scale for a row of k: returns it; each is row_weight(x, inverse) times it.
+inline float row_scale(const float* x, std::int64_t k, float* inverse) {
+  float largest = 0;
+  for (std::int64_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(x[i]));
+  *inverse = largest > 0 ? 127.0f / largest : 0.0f;
+  return largest / 127.0f;
+}
+inline float row_weight(float x, float inverse) { return std::nearbyint(x * inverse); }
 
 }  // namespace pagoda::reference
