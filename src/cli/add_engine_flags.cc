@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "cli/flags.h"
 #include "cli/parse_size.h"
+#include "cli/speculative_flag.h"
 
 namespace pagoda {
 namespace {
@@ -140,6 +141,20 @@ void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
   flags::int32(app, "--max-queue", flags.max_queue, 1, "requests that may wait; more get 429")->group(group);
 }
 
+void add_speculation_flags(CLI::App& app, EngineFlags& flags) {
+  const auto store = [name = "--speculative-config", &flags](const std::string& value) {
+    auto config = parse_speculative_config(value);
+    if (!config) throw CLI::ValidationError(name, std::string(config.error().message()));
+    flags.speculative = *config;
+  };
+  app.add_option_function<std::string>(
+         "--speculative-config", store,
+         "guess tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}")
+      ->type_name("JSON")
+      ->default_str("off")
+      ->group("Scheduler");
+}
+
 void add_machine_flags(CLI::App& app, EngineFlags& flags) {
   const char* group = "Machine";
   flags::int32(app, "--threads", flags.threads, 0, "compute threads; 0: every core this process may use",
@@ -229,6 +244,7 @@ void add_engine_flags(CLI::App& app, EngineFlags& flags) {
   add_server_flags(app, flags.server);
   add_cache_flags(app, flags);
   add_scheduler_flags(app, flags);
+  add_speculation_flags(app, flags);
   add_machine_flags(app, flags);
   add_rank_flags(app, flags);
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "decoding/ngram_proposer.h"
+
 namespace pagoda {
 
 // What the HTTP front needs. Accepted (and unused) by offline commands, so that one set of flags
@@ -68,6 +70,9 @@ struct EngineFlags {
   std::string scheduler = "vllm";          // vllm, orca, fastertransformer
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
+
+  // Guesses several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
+  std::optional<SpeculativeConfig> speculative;
 
   // machine
   std::int32_t threads = 0;        // 0: every core this process may use

@@ -56,6 +56,9 @@ Status check_memory_modes(const EngineFlags& flags) {
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
   if (is_baseline(flags) && !flags.prefix_file.empty())
     return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
+  if (is_baseline(flags) && flags.speculative)
+    return invalid_argument(
+        concat(scheduler, " is as the paper has it: --speculative-config needs --scheduler vllm"));
   if (flags.preemption_mode == "swap" && flags.swap_space_bytes == 0)
     return invalid_argument("--preemption-mode swap needs --swap-space");
   return ok_status();

@@ -51,6 +51,8 @@ PartsFactory parts_factory(const EngineFlags& flags) {
 
 Result<SimulationOptions> simulation_options(const EngineFlags& flags, const CostModel& cost) {
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
+  if (flags.speculative)
+    return invalid_argument("--speculative-config needs a model: simulated tokens repeat nothing");
   SimulationOptions out;
   out.cost = cost;
   const double block_bytes = cost.kv_bytes_per_token * flags.block_size;

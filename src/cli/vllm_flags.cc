@@ -53,7 +53,6 @@ constexpr Refused kRefusedSwitches[] = {
     {"--enable-lora", "LoRA adapters are not supported"},
 };
 constexpr Refused kRefusedOptions[] = {
-    {"--speculative-config", "speculative decoding is not supported"},
     {"--quantization", "weights are used as the file stores them; see --dtype"},
     {"--ssl-keyfile", "TLS is not supported; put a proxy in front"},
     {"--ssl-certfile", "TLS is not supported; put a proxy in front"},

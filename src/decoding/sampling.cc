@@ -15,7 +15,7 @@ void SamplingStrategy::start(SequenceGroup& group) {
   group.sequences.front()->num_candidates = static_cast<std::uint32_t>(group.max_live_sequences);
 }
 
-void SamplingStrategy::append(SequenceGroup& group, Sequence& sequence, const Candidate& candidate,
+bool SamplingStrategy::append(SequenceGroup& group, Sequence& sequence, const Candidate& candidate,
                               const std::vector<TokenLogprob>& top, std::int32_t length,
                               std::vector<Change>& changes) const {
   const SamplingParams& sampling = group.sampling();
@@ -35,11 +35,12 @@ void SamplingStrategy::append(SequenceGroup& group, Sequence& sequence, const Ca
                       length + 1 - static_cast<std::int32_t>(group.request.prompt_token_ids.size()),
                       max_model_len_);
   }
-  if (!stop) return;
+  if (!stop) return true;
   Change change{.verb = Verb::free, .group = &group, .sequence = &sequence};
   change.reason = stop->reason;
   change.stop_token = stop->stop_token;
   changes.push_back(std::move(change));
+  return false;
 }
 
 void SamplingStrategy::advance(SequenceGroup& group, std::span<SampledSequence> sampled, SequenceIds& ids,
@@ -49,8 +50,16 @@ void SamplingStrategy::advance(SequenceGroup& group, std::span<SampledSequence> 
     const SequenceResult& result = *entry.result;
     const std::int32_t length = parent.num_tokens();
     CHECK(result.candidates.size() == parent.num_candidates);
+    CHECK(result.after_drafts.size() == entry.draft.size() && (entry.draft.empty() || group.forked));
     if (group.forked) {
-      append(group, parent, result.candidates.front(), result.top, length, changes);
+      const SequenceResult* drawn = &result;
+      for (std::size_t i = 0;; ++i) {
+        const Candidate& candidate = drawn->candidates.front();
+        const bool goes_on =
+            append(group, parent, candidate, drawn->top, length + static_cast<std::int32_t>(i), changes);
+        if (!goes_on || i == entry.draft.size() || candidate.token != entry.draft[i]) break;
+        drawn = &result.after_drafts[i];
+      }
       continue;
     }
     // All forks before any append: the children copy a parent that has only the prompt.
@@ -67,7 +76,7 @@ void SamplingStrategy::advance(SequenceGroup& group, std::span<SampledSequence> 
       changes.push_back(std::move(change));
     }
     for (std::size_t i = 0; i < all.size(); ++i)
-      append(group, *all[i], result.candidates[i], result.top, length, changes);
+      (void)append(group, *all[i], result.candidates[i], result.top, length, changes);
   }
 }
 
@@ -98,13 +107,15 @@ void SamplingStrategy::report(const SequenceGroup& group, std::span<Change> chan
   for (Change& change : changes) {
     if (change.verb == Verb::fork) continue;
     const Sequence& sequence = *change.sequence;
-    if (out.empty() || out.back().index != sequence.index) {
+    // Every token is a delta of its own: guesses bring several in a step.
+    if (out.empty() || out.back().index != sequence.index || change.verb == Verb::append) {
       out.emplace_back();
       out.back().index = sequence.index;
       out.back().cumulative_logprob = sequence.cumulative_logprob;
     }
     SequenceDelta& delta = out.back();
     if (change.verb == Verb::append) {
+      delta.cumulative_logprob = change.cumulative_logprob;
       delta.token_ids.push_back(change.token);
       if (change.logprobs) delta.logprobs.push_back(std::move(*change.logprobs));
     } else {

@@ -1,6 +1,8 @@
 #pragma once
 // SamplingStrategy: greedy, sampling, parallel sampling (n) and best_of. The prompt is computed once by
 // one sequence; its logits give best_of first tokens, and best_of - 1 forks share its blocks (§4.4).
+// Guessed tokens are taken as long as they are what was drawn, so what comes out is what would have come
+// without them.
 // With best_of > n nothing is told before the end: the n with the best cumulative log-probability are the
 // answer, best first.
 #include "decoding/strategy.h"
@@ -17,7 +19,8 @@ class SamplingStrategy final : public DecodingStrategy {
               std::vector<SequenceDelta>& out) override;
 
  private:
-  void append(SequenceGroup& group, Sequence& sequence, const Candidate& candidate,
+  // False: the sequence ends with it. `length` is without it.
+  bool append(SequenceGroup& group, Sequence& sequence, const Candidate& candidate,
               const std::vector<TokenLogprob>& top, std::int32_t length, std::vector<Change>& changes) const;
   const std::int32_t max_model_len_;
 };

@@ -20,6 +20,9 @@ namespace pagoda {
 struct SampledSequence {
   Sequence* sequence = nullptr;
   SequenceResult* result = nullptr;  // may be moved from
+  // Guesses that were computed with it; result->after_drafts belongs to them. Only where the strategy has no
+  // lockstep and asks for one candidate.
+  std::span<const TokenId> draft = {};
 };
 
 class DecodingStrategy {

@@ -2,7 +2,9 @@
 // EngineConfig: what the engine itself needs to know; names are the flags'. Which manager, scheduler and
 // runner stand behind the interfaces is chosen in cli/assemble.
 #include <cstdint>
+#include <optional>
 
+#include "decoding/ngram_proposer.h"
 #include "scheduler/scheduler.h"
 
 namespace pagoda {
@@ -20,7 +22,10 @@ struct EngineConfig {
   std::int64_t max_waiting = 1024;        // requests not yet admitted; more are refused
   std::uint64_t seed = 0;                 // draws the seeds of requests that bring none
   std::int32_t vocab_size = 0;
-  bool log_stats = true;  // a line every 10 s while busy
+  double target_itl_ms =
+      0;  // a step beside running streams lasts no longer, if it can be helped; 0: any time
+  std::optional<SpeculativeConfig> speculative = {};  // absent: every token is waited for
+  bool log_stats = true;                              // a line every 10 s while busy
 
   SchedulerConfig scheduler_config() const {
     return {.max_num_seqs = max_num_seqs,
@@ -43,6 +48,17 @@ inline Status validate(const EngineConfig& config) {
     return invalid_argument(
         "--no-enable-chunked-prefill needs --max-num-batched-tokens of at least --max-model-len: a prompt "
         "runs whole in one step");
+  }
+  if (!(config.target_itl_ms >= 0 && config.target_itl_ms <= 1e6))
+    return invalid_argument("--target-itl-ms must be from 0 to 1000000");
+  if (config.target_itl_ms > 0 && !config.enable_chunked_prefill) {
+    return invalid_argument(
+        "--target-itl-ms splits prompts over steps: it cannot be used with --no-enable-chunked-prefill");
+  }
+  if (config.speculative) {
+    if (const Status status = validate(*config.speculative); !status.ok())
+      return invalid_argument("--speculative-config: " + std::string(status.message()))
+          .with_param("speculative-config");
   }
   return ok_status();
 }

@@ -16,9 +16,11 @@ EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Cloc
       parts_(std::move(parts)),
       clock_(clock),
       metrics_(registry, config, *parts_.kv),
-      costs_(config.preemption_costs) {
+      costs_(config.preemption_costs),
+      budget_(config.target_itl_ms / 1e3, config.max_num_batched_tokens) {
   CHECK(pagoda::validate(config).ok());
   parts_.scheduler->set_preemption_costs(costs_.costs());
+  if (config.speculative) proposer_ = std::make_unique<NgramProposer>(*config.speculative);
   limits_ = {.max_model_len = config.max_model_len,
              .kv_cache_tokens = parts_.kv->num_blocks() * parts_.kv->block_size(),
              .max_num_seqs = config.max_num_seqs,
@@ -100,6 +102,7 @@ void EngineCore::heartbeat() {
 
 bool EngineCore::step() {
   if (!status_.ok()) return false;
+  plan_step();
   const ScheduledBatch& batch = parts_.scheduler->schedule();
   const std::span<const ScheduledRef> refs = parts_.scheduler->scheduled();
   const TimeNs started = clock_.now();
@@ -135,21 +138,31 @@ bool EngineCore::step() {
   CHECK(result.sequences.size() == refs.size());
   metrics_.on_mapping(result.mapping);
   costs_.on_step(batch, result, to_seconds(now - started));
+  if (config_.target_itl_ms > 0) budget_.on_step(batch, to_seconds(now - started) - result.swap_seconds);
   parts_.scheduler->set_preemption_costs(costs_.costs());
   parts_.scheduler->computed();
   for (std::size_t i = 0; i < refs.size();) {  // group by group: a group's entries stand together
+    const std::size_t first = i;
     SequenceGroup& group = *refs[i].group;
     RequestState& state = state_of(group);
     sampled_.clear();
     for (; i < refs.size() && refs[i].group == &group; ++i) {
       if (!group.prompt_logprobs_complete())
         collect_prompt_logprobs(group, *refs[i].sequence, result.sequences[i]);
-      if (batch.sequences[i].sample) sampled_.push_back({refs[i].sequence, &result.sequences[i]});
+      const ScheduledSequence& scheduled = batch.sequences[i];
+      if (scheduled.sample)
+        sampled_.push_back(
+            {.sequence = refs[i].sequence,
+             .result = &result.sequences[i],
+             .draft = scheduled.all_tokens.last(static_cast<std::size_t>(scheduled.num_draft_tokens))});
     }
     if (sampled_.empty()) continue;
     if (!state.prefix_name.empty()) state.prefix_status = pin(group, state.prefix_name);
     const std::size_t begin = changes_.size();
     state.strategy->advance(group, sampled_, ids_, changes_);
+    for (std::size_t at = first; at < i; ++at)
+      if (batch.sequences[at].num_draft_tokens > 0)
+        note_drafts(batch.sequences[at], *refs[at].sequence, begin);
     touched_.push_back({&state, begin, changes_.size()});
   }
   const std::int32_t num_batched_tokens = batch.num_tokens;
@@ -199,13 +212,24 @@ void EngineCore::publish(RequestState& state, std::span<Change> changes, TimeNs 
     }
     state.times.last_token = now;
   }
+  std::vector<SequenceDelta> deltas;
+  state.strategy->report(group, changes, deltas);
+  // A token of each sequence at a time, however many the step has brought.
   RequestOutput output;
-  state.strategy->report(group, changes, output.deltas);
-  if (group.finished()) {
-    send_last(state, std::move(output), now);
-    return;
+  for (SequenceDelta& delta : deltas) {
+    const bool again = std::ranges::any_of(
+        output.deltas, [&](const SequenceDelta& other) { return other.index == delta.index; });
+    if (again) send(state, std::exchange(output, {}));
+    output.deltas.push_back(std::move(delta));
   }
-  if (output.deltas.empty()) return;
+  if (group.finished())
+    send_last(state, std::move(output), now);
+  else if (!output.deltas.empty())
+    send(state, std::move(output));
+}
+
+void EngineCore::send(RequestState& state, RequestOutput output) {
+  SequenceGroup& group = state.group;
   output.id = group.request.id;
   output.num_cached_tokens = std::max(0, group.num_cached_tokens);
   if (!state.told_prompt_logprobs) output.prompt_logprobs = std::move(group.prompt_logprobs);

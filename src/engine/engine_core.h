@@ -2,7 +2,7 @@
 // EngineCore: the engine's loop body, without a thread, a clock of its own, or any waiting, so that tests
 // and the simulator drive the same code as the server:
 //
-//     schedule -> run -> computed -> decoding.advance -> scheduler.update -> publish
+//     propose drafts -> schedule -> run -> computed -> decoding.advance -> scheduler.update -> publish
 //
 // It owns the requests and what serves them. It is not the queue in front of it (engine_thread.h).
 // Invariants: engine.conservation: every submitted request gets exactly one finished output.
@@ -15,11 +15,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "decoding/draft_proposer.h"
 #include "decoding/strategy.h"
 #include "engine/client.h"
 #include "engine/cost_meter.h"
 #include "engine/engine_config.h"
 #include "engine/engine_metrics.h"
+#include "engine/step_budget.h"
 #include "engine/step_observer.h"
 #include "model_runner/model_runner.h"
 #include "scheduler/scheduler.h"
@@ -71,6 +73,8 @@ class EngineCore {
   std::int64_t num_finished() const { return num_finished_; }
   std::int64_t num_steps() const { return num_steps_; }
 
+  // Another one than EngineConfig::speculative asks for; null: none. Between steps.
+  void set_proposer(std::unique_ptr<DraftProposer> proposer) { proposer_ = std::move(proposer); }
   // Null: nobody watches. Borrowed.
   void set_observer(StepObserver* observer) { observer_ = observer; }
 
@@ -100,10 +104,15 @@ class EngineCore {
   std::unique_ptr<RequestState> make_state(Request request, std::shared_ptr<OutputSink> sink);
   void start(std::unique_ptr<RequestState> state);
   Status pin(const SequenceGroup& group, const std::string& name);
+  // Before schedule(): what it goes by beside the groups themselves.
+  void plan_step();
+  void propose_drafts(std::int32_t num_decodes);
+  void note_drafts(const ScheduledSequence& scheduled, Sequence& sequence, std::size_t first_change);
   StepResult run_batch(const ScheduledBatch& batch);
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
   void publish(RequestState& state, std::span<Change> changes, TimeNs now);
+  void send(RequestState& state, RequestOutput output);
   void deliver(std::shared_ptr<OutputSink> sink, RequestOutput output);
   void flush_held();
   void note_started(RequestState& state, TimeNs now);
@@ -116,7 +125,9 @@ class EngineCore {
   const Clock& clock_;
   EngineMetrics metrics_;
   CostMeter costs_;
+  StepBudget budget_;
   StepObserver* observer_ = nullptr;
+  std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   EngineLimits limits_;
   Status status_;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;

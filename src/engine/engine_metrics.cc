@@ -113,7 +113,14 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
                                      one_two_five(config.max_model_len))),
       iteration_tokens_(r.histogram("iteration_tokens_total",
                                     "Histogram of number of tokens per engine_step.",
-                                    {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384})) {
+                                    {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384})),
+      drafts_(r.counter("spec_decode_num_drafts", "Number of spec decoding drafts.")),
+      draft_tokens_(r.counter("spec_decode_num_draft_tokens", "Number of draft tokens.")),
+      accepted_tokens_(r.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")) {
+  for (std::int32_t i = 0; config.speculative && i < config.speculative->num_speculative_tokens; ++i) {
+    accepted_at_.push_back(&r.counter("spec_decode_num_accepted_tokens_per_pos",
+                                      "Accepted tokens per draft position.", concat("position=\"", i, "\"")));
+  }
   r.gauge("cache_config_info", "Information of the KV cache configuration.",
           concat("block_size=\"", kv.block_size(), "\",enable_prefix_caching=\"",
                  config.enable_prefix_caching ? "True" : "False", "\",num_gpu_blocks=\"", kv.num_blocks(),
@@ -178,6 +185,14 @@ void EngineMetrics::on_first_token(const RequestTimes& times, std::int64_t num_p
 }
 
 void EngineMetrics::on_next_token(TimeNs since_last) { inter_token_.observe(to_seconds(since_last)); }
+
+void EngineMetrics::on_drafts(std::int32_t num_tried, std::int32_t num_accepted) {
+  drafts_.add();
+  draft_tokens_.add(num_tried);
+  accepted_tokens_.add(num_accepted);
+  for (std::size_t i = 0; i < accepted_at_.size() && std::cmp_less(i, num_accepted); ++i)
+    accepted_at_[i]->add();
+}
 
 void EngineMetrics::on_finished(const RequestTimes& times, TimeNs now, const Request& request,
                                 std::int64_t longest_output, std::int64_t total_output, FinishReason reason) {

@@ -28,6 +28,8 @@ class EngineMetrics {
                       std::int64_t num_cached_tokens);
   void on_next_token(TimeNs since_last);
   void on_tokens(std::int64_t count) { generation_tokens_.add(static_cast<double>(count)); }
+  // Of one sequence in one step: guesses computed, and how many of them were right.
+  void on_drafts(std::int32_t num_tried, std::int32_t num_accepted);
   void on_finished(const RequestTimes& times, TimeNs now, const Request& request, std::int64_t longest_output,
                    std::int64_t total_output, FinishReason reason);
 
@@ -47,6 +49,8 @@ class EngineMetrics {
       &decode_;
   Histogram &request_prompt_tokens_, &request_generation_tokens_, &max_generation_tokens_, &params_n_,
       &params_max_tokens_, &iteration_tokens_;
+  Counter &drafts_, &draft_tokens_, &accepted_tokens_;
+  std::vector<Counter*> accepted_at_;  // by place in the draft
   SchedulerCounts seen_;
   PrefixCacheStats seen_cache_;
 };

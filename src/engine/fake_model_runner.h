@@ -132,7 +132,8 @@ class FakeModelRunner final : public ModelRunner {
     return out;
   }
 
-  std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0, num_mappings = 0;
+  std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0, num_mappings = 0,
+               num_draft_tokens = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;
@@ -164,6 +165,8 @@ class FakeModelRunner final : public ModelRunner {
     SequenceResult out;
     CHECK(!sequence.tokens.empty());
     const auto first = static_cast<std::size_t>(sequence.num_computed_tokens);
+    const auto drafts = static_cast<std::size_t>(sequence.num_draft_tokens);
+    num_draft_tokens += sequence.num_draft_tokens;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < first; ++i) sum = attend(sum, pool_.at(slot(sequence, i)));
     for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
@@ -174,6 +177,15 @@ class FakeModelRunner final : public ModelRunner {
       CHECK(written.insert(target).second);  // nobody else writes this slot in this step
       pool_.at(target) = key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position));
       sum = attend(sum, pool_.at(target));
+      if (const std::size_t left = sequence.tokens.size() - 1 - i;
+          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later guesses were not there
+        CHECK(sequence.sample && sequence.spec.num_candidates == 1 && !sequence.spec.beam);
+        const std::size_t before = drafts - left;  // guesses
+        SequenceResult& row = before == 0 ? out : out.after_drafts.emplace_back();
+        row.candidates.push_back(sample(sum, sequence.spec.seed, sequence.spec.first_stream,
+                                        sequence.spec.num_output_tokens + static_cast<std::int32_t>(before),
+                                        sequence.spec.params->temperature));
+      }
       if (sequence.prompt_logprobs >= 0 &&
           position + 1 < static_cast<std::size_t>(sequence.num_prompt_tokens)) {
         const TokenId next = sequence.all_tokens[position + 1];
@@ -181,8 +193,12 @@ class FakeModelRunner final : public ModelRunner {
       }
     }
     CHECK(sequence.sample == (first + sequence.tokens.size() == sequence.all_tokens.size()));
-    if (!sequence.sample) return out;
+    if (!sequence.sample) {
+      CHECK(sequence.num_draft_tokens == 0);
+      return out;
+    }
     const SampleSpec& spec = sequence.spec;
+    if (drafts > 0) return out;
     if (spec.beam) {
       out.candidates = most_likely(sum, spec.num_candidates);
       return out;

@@ -148,6 +148,15 @@ void PagedKvManager::computed(SequenceId id, std::span<const TokenId> tokens, st
   }
 }
 
+void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
+  Table& table = at(id);
+  CHECK(!table.swapped && num_tokens >= table.num_computed);
+  table.num_tokens = std::min(table.num_tokens, num_tokens);
+  for (const auto wanted = static_cast<std::size_t>(blocks_for(table.num_tokens));
+       table.blocks.size() > wanted; table.blocks.pop_back())
+    pool_.release_one(table.blocks.back());
+}
+
 void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   insert(child);  // first: it may move the parent
   Table& copy = at(child);

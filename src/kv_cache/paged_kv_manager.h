@@ -47,6 +47,7 @@ class PagedKvManager : public KvManager {
   bool caches_prefixes() const override { return config_.enable_prefix_caching; }
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
+  void shrink(SequenceId id, std::int32_t num_tokens) override;
   void fork(SequenceId parent, SequenceId child) override;
   std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
   void free(SequenceId id) override;

@@ -26,14 +26,18 @@ std::int64_t SlotMap::border(std::int32_t slot, std::int32_t at) const {
   return right == after(left) ? 0 : 1;
 }
 
-void SlotMap::set(std::int32_t slot, std::int32_t at, BlockId page) {
-  // In one step's order, what was to be mapped beside it comes before what changes the same slot again.
+// What was to be mapped beside the step has to come before it after all.
+void SlotMap::bring_forward(std::int32_t slot) {
   if (!ahead_.empty() && std::ranges::any_of(ahead_, [&](const PageMapping& mapping) {
         return index(mapping.block) / config_.blocks_per_slot == slot;
       })) {
     now_.insert(now_.end(), ahead_.begin(), ahead_.end());
     ahead_.clear();
   }
+}
+
+void SlotMap::set(std::int32_t slot, std::int32_t at, BlockId page) {
+  bring_forward(slot);  // it is changed again
   if (shown(slot, at) != kNoPage) pool_.let_go(shown(slot, at));
   num_borders_ -= border(slot, at) + border(slot, at + 1);
   shown_[place(slot, at)] = page;
@@ -134,12 +138,20 @@ void SlotMap::show(std::int32_t slot, std::int32_t first, std::span<const BlockI
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const std::int32_t at = first + static_cast<std::int32_t>(i);
     if (shown(slot, at) == pages[i]) {
+      bring_forward(slot);  // it is needed now
       ++counts_.reused_blocks;
       continue;
     }
     set(slot, at, pages[i]);
     record(now_, slot, at, pages[i]);
     ++counts_.mapped_blocks;
+  }
+}
+
+void SlotMap::shrink(std::int32_t slot, std::int32_t end) {
+  num_owned_[static_cast<std::size_t>(slot)] = end;
+  for (std::int32_t at = end; at < num_shown(slot); ++at) {
+    if (shown(slot, at) != kNoPage) pool_.hold_back(shown(slot, at));
   }
 }
 

@@ -54,6 +54,8 @@ class SlotMap {
 
   // Makes the slot show `pages` from its block `first` on.
   void show(std::int32_t slot, std::int32_t first, std::span<const BlockId> pages);
+  // The sequence needs no block from `end` on any more; the slot goes on showing them.
+  void shrink(std::int32_t slot, std::int32_t end);
   // Shows up to num_eager_blocks free pages behind block `end` - 1, in the step's way but mostly in the same
   // call.
   void show_eagerly(std::int32_t slot, std::int32_t end);
@@ -85,6 +87,7 @@ class SlotMap {
   }
   // Whether a region ends between blocks at - 1 and at of the slot; outside of it nothing is mapped.
   std::int64_t border(std::int32_t slot, std::int32_t at) const;
+  void bring_forward(std::int32_t slot);
   void set(std::int32_t slot, std::int32_t at, BlockId page);
   void record(std::vector<PageMapping>& list, std::int32_t slot, std::int32_t at, BlockId page);
   std::optional<BlockId> spare_page(std::int32_t slot, std::int32_t at) const;

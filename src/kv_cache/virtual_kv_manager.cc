@@ -74,6 +74,16 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   return true;
 }
 
+void VirtualKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
+  PagedKvManager::shrink(id, num_tokens);
+  const auto place = places_.find(id);
+  CHECK(place != places_.end());
+  const std::size_t held = blocks_of(id).size();
+  if (place->second.table.size() == held) return;
+  place->second.table.resize(held);
+  slots_.shrink(place->second.slot, static_cast<std::int32_t>(held));
+}
+
 void VirtualKvManager::leave_slot(SequenceId id) {
   const auto place = places_.find(id);
   if (place == places_.end()) return;

@@ -33,6 +33,7 @@ class VirtualKvManager final : public PagedKvManager {
   std::int64_t num_blocks() const override { return config().num_blocks; }
   std::int64_t num_free_blocks() const override { return pool().num_free() + num_uncreated(); }
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  void shrink(SequenceId id, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;

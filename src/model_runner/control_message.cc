@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -98,8 +99,9 @@ std::size_t needed_blocks(const ScheduledSequence& sequence, std::int32_t block_
   return std::min(sequence.block_table.size(), (end + size - 1) / size);
 }
 
-// One sequence in words: computed tokens, prompt tokens, sample, prompt_logprobs, tokens, blocks; then these.
-constexpr std::size_t kSequenceWords = 6;
+// One sequence in words: computed tokens, prompt tokens, sample, guesses, prompt_logprobs, tokens, blocks;
+// then these.
+constexpr std::size_t kSequenceWords = 7;
 
 void read_step(Reader& in, ControlMessage& message) {
   ScheduledBatch& batch = message.batch;
@@ -122,11 +124,14 @@ void read_step(Reader& in, ControlMessage& message) {
     sequence.num_computed_tokens = in.word();
     sequence.num_prompt_tokens = in.word();
     sequence.sample = in.word() != 0;
+    sequence.num_draft_tokens = in.word();
     sequence.prompt_logprobs = in.word();
     const std::size_t num_tokens = in.count(sizeof(TokenId)), num_blocks = in.count(sizeof(BlockId));
     in.items(num_tokens, message.tokens);
     in.items(num_blocks, message.blocks);
-    if (sequence.num_computed_tokens < 0 || sequence.num_prompt_tokens < 0) in.fail();
+    if (sequence.num_computed_tokens < 0 || sequence.num_prompt_tokens < 0 || sequence.num_draft_tokens < 0 ||
+        (sequence.num_draft_tokens > 0 && std::cmp_greater_equal(sequence.num_draft_tokens, num_tokens)))
+      in.fail();
     lengths.push_back({num_tokens, num_blocks});
     batch.sequences.push_back(sequence);
   }
@@ -157,6 +162,7 @@ void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vect
     out.word(sequence.num_computed_tokens);
     out.word(sequence.num_prompt_tokens);
     out.word(sequence.sample ? 1 : 0);
+    out.word(sequence.num_draft_tokens);
     out.word(sequence.prompt_logprobs);
     out.count(sequence.tokens.size());
     out.count(num_blocks);

@@ -11,7 +11,8 @@ namespace pagoda {
 namespace {
 
 struct Example {
-  std::vector<TokenId> first_tokens = {5, 6, 7}, second_tokens = {9}, history = std::vector<TokenId>(1000, 3);
+  std::vector<TokenId> first_tokens = {5, 6, 7}, second_tokens = {9, 11, 12},
+                       history = std::vector<TokenId>(1000, 3);
   std::vector<BlockId> first_blocks = {BlockId{4}, BlockId{2}, BlockId{8}}, second_blocks = {BlockId{1}};
   SamplingParams params;
   ScheduledBatch batch;
@@ -34,9 +35,10 @@ struct Example {
     second.num_prompt_tokens = 1;
     second.block_table = second_blocks;
     second.sample = true;
+    second.num_draft_tokens = 2;
     second.spec.params = &params;
     batch.sequences = {first, second};
-    batch.num_tokens = 4;
+    batch.num_tokens = 6;
   }
 };
 
@@ -55,7 +57,7 @@ TEST(ControlMessage, AStepArrivesAsItWasSent) {
   EXPECT_EQ(got.block_copies[0].to, BlockId{8});
   EXPECT_EQ(got.page_maps[0].count, 11);
   EXPECT_EQ(got.page_maps_ahead[0].page, kNoPage);
-  EXPECT_EQ(got.num_tokens, 4);
+  EXPECT_EQ(got.num_tokens, 6);
   ASSERT_EQ(got.sequences.size(), 2u);
   EXPECT_EQ(got.sequences[0].num_computed_tokens, 4);
   EXPECT_EQ(got.sequences[0].num_prompt_tokens, 9);
@@ -65,6 +67,8 @@ TEST(ControlMessage, AStepArrivesAsItWasSent) {
   // 7 tokens in blocks of 4: the third block is not needed yet.
   EXPECT_TRUE(std::ranges::equal(got.sequences[0].block_table, std::span(example.first_blocks).first(2)));
   EXPECT_TRUE(got.sequences[1].sample);
+  EXPECT_EQ(got.sequences[0].num_draft_tokens, 0);
+  EXPECT_EQ(got.sequences[1].num_draft_tokens, 2);
   EXPECT_TRUE(std::ranges::equal(got.sequences[1].tokens, example.second_tokens));
   EXPECT_TRUE(std::ranges::equal(got.sequences[1].block_table, example.second_blocks));
 }

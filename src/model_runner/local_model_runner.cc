@@ -159,6 +159,10 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
     }
     if (sequence.sample && sequence.spec.params == nullptr && samples())
       return internal_error("sampling without parameters");
+    const std::int32_t drafts = sequence.num_draft_tokens;
+    if (drafts < 0 || static_cast<std::size_t>(drafts) >= sequence.tokens.size() ||
+        (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
+      return internal_error("guessed tokens where there cannot be any");
   }
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
@@ -251,8 +255,11 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
       }
     }
     if (sequence.sample) {
-      output_row_ids_.push_back(start + count - 1);
-      output_rows_.push_back({.sequence = i});
+      result.sequences[i].after_drafts.resize(static_cast<std::size_t>(sequence.num_draft_tokens));
+      for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
+        output_row_ids_.push_back(start + count - 1 - sequence.num_draft_tokens + draft);
+        output_rows_.push_back({.sequence = i, .draft = draft});
+      }
     }
   }
   // Only now does the vector of tables stay in place.
@@ -287,18 +294,22 @@ Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result)
         continue;
       }
       const SampleSpec& spec = sequence.spec;
-      const auto num_prompt =
-          std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), sequence.all_tokens.size());
-      sample_rows_.push_back({.logits = logits,
-                              .params = spec.params,
-                              .seed = spec.seed,
-                              .first_stream = spec.first_stream,
-                              .num_candidates = spec.num_candidates,
-                              .beam = spec.beam,
-                              .position = spec.num_output_tokens,
-                              .prompt = sequence.all_tokens.first(num_prompt),
-                              .output = sequence.all_tokens.subspan(num_prompt),
-                              .result = &target});
+      // As if the guesses before this row were known, and those after it were not.
+      const auto known = sequence.all_tokens.first(
+          sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
+      const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
+      sample_rows_.push_back(
+          {.logits = logits,
+           .params = spec.params,
+           .seed = spec.seed,
+           .first_stream = spec.first_stream,
+           .num_candidates = spec.num_candidates,
+           .beam = spec.beam,
+           .position = spec.num_output_tokens + output.draft,
+           .prompt = known.first(num_prompt),
+           .output = known.subspan(num_prompt),
+           .result = output.draft == 0 ? &target
+                                       : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]});
     }
     sampler_->sample(sample_rows_);
     sampler_->score_prompt(prompt_rows_);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "request/draft_history.h"
 #include "request/request.h"
 #include "request/request_output.h"
 
@@ -31,6 +32,11 @@ struct Sequence {
   // What to draw once it has caught up; kept by decoding/.
   std::uint32_t num_candidates = 1;
   bool beam = false;
+
+  // Guesses of the tokens after the known ones: set by the engine between steps, taken into the batch by the
+  // scheduler as far as there is room, gone with the step. `drafted` is tokens and guesses of that batch.
+  std::vector<TokenId> draft, drafted;
+  DraftHistory draft_history;  // kept by decoding/: how they fared
 
   double cumulative_logprob = 0;
   std::vector<TokenLogprobs> output_logprobs;  // kept only where outputs are held back to the end

@@ -11,17 +11,20 @@ namespace pagoda {
 
 struct Candidate {
   TokenId token = -1;
-  float logprob = 0;                   // raw log-probability
-  std::int32_t rank = 0;               // 0 when logprobs were not asked for
+  float logprob = 0;      // raw log-probability
+  std::int32_t rank = 0;  // 0 when logprobs were not asked for
 };
 
 struct SequenceResult {
-  std::vector<Candidate> candidates;   // spec.num_candidates of them; empty when nothing was sampled
-  std::vector<TokenLogprob> top;       // the most likely tokens, when logprobs were asked for
-  std::vector<TokenLogprobs> prompt_logprobs;  // for computed positions p: of token p + 1, while it is a prompt token
+  std::vector<Candidate> candidates;         // spec.num_candidates of them; empty when nothing was sampled
+  std::vector<TokenLogprob> top;             // the most likely tokens, when logprobs were asked for
+  std::vector<SequenceResult> after_drafts;  // [i]: what is drawn if guesses 0..i are right
+  std::vector<TokenLogprobs>
+      prompt_logprobs;  // for computed positions p: of token p + 1, while it is a prompt token
 };
 
-// What mapping pages cost. A step is delayed when it maps something itself or waits for what was mapped ahead.
+// What mapping pages cost. A step is delayed when it maps something itself or waits for what was mapped
+// ahead.
 struct MapStats {
   std::int64_t calls = 0, pages = 0;              // system calls, and pages of all of them
   std::int64_t calls_ahead = 0, pages_ahead = 0;  // of these, beside a step

@@ -38,6 +38,7 @@ void apply_change(Change& change, KvManager& kv) {
     case Verb::append:
       sequence.tokens.push_back(change.token);
       sequence.cumulative_logprob += static_cast<double>(change.logprob);
+      change.cumulative_logprob = sequence.cumulative_logprob;
       if (change.group->keep_logprobs && change.logprobs)
         sequence.output_logprobs.push_back(*change.logprobs);
       break;
@@ -77,15 +78,23 @@ std::int32_t max_tokens_of(const Request& request, std::int32_t max_model_len) {
       std::min<std::int64_t>(prompt + std::max(0, request.sampling.max_tokens), max_model_len));
 }
 
-ScheduledSequence describe(const SequenceGroup& group, const Sequence& sequence, std::int32_t count,
-                           std::span<const BlockId> block_table) {
+ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::int32_t count,
+                           std::span<const BlockId> block_table, std::int32_t num_draft_tokens) {
   CHECK(count >= 1 && count <= sequence.num_missing());
   ScheduledSequence out;
   out.id = sequence.id;
   out.num_computed_tokens = sequence.num_computed_tokens;
   out.all_tokens = sequence.tokens;
+  if (num_draft_tokens > 0) {
+    CHECK(count == sequence.num_missing() && sequence.num_candidates == 1 && !sequence.beam);
+    sequence.drafted = sequence.tokens;
+    sequence.drafted.insert(sequence.drafted.end(), sequence.draft.begin(),
+                            sequence.draft.begin() + num_draft_tokens);
+    out.all_tokens = sequence.drafted;
+    out.num_draft_tokens = num_draft_tokens;
+  }
   out.tokens = out.all_tokens.subspan(static_cast<std::size_t>(sequence.num_computed_tokens),
-                                      static_cast<std::size_t>(count));
+                                      static_cast<std::size_t>(count + num_draft_tokens));
   out.num_prompt_tokens = sequence.num_prompt_tokens;
   out.block_table = block_table;
   out.sample = count == sequence.num_missing();

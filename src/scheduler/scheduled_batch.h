@@ -28,6 +28,9 @@ struct ScheduledSequence {
   std::int32_t num_computed_tokens = 0;  // before this step; the position of tokens[0]
   std::span<const TokenId> tokens;       // to compute in this step, at least one
   std::span<const TokenId> all_tokens;   // everything known, for penalties and prompt log-probabilities
+  // The last of `tokens`, and of `all_tokens`, are guesses: drawn is after the last known token and after
+  // each of them. Only where `sample` asks for one candidate.
+  std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
   std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
   bool sample = false;                   // the sequence has caught up: draw as `spec` says

@@ -90,6 +90,10 @@ class Scheduler {
   virtual void abort(SequenceGroup& group) = 0;
   virtual void abort_sequence(SequenceGroup& group, Sequence& sequence) = 0;
 
+  // Of the next steps, at most, below max_num_batched_tokens; where prompts can be split. At least as many as
+  // sequences are running.
+  virtual void set_token_budget(std::int32_t) {}
+
   // What the choice of PreemptionMode::automatic goes by.
   virtual void set_preemption_costs(const PreemptionCosts&) {}
 

@@ -20,7 +20,8 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv)
       kv_(kv),
       watermark_blocks_(kv.num_blocks() / 100),
       waiting_(Before{.by_priority = config.policy == SchedulingPolicy::priority}),
-      swapped_(waiting_.key_comp()) {
+      swapped_(waiting_.key_comp()),
+      token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
   // A prompt that must run whole needs a budget that holds any prompt.
   CHECK(config_.enable_chunked_prefill || config_.max_num_batched_tokens >= config_.max_model_len);
@@ -100,7 +101,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   refs_.clear();
   preempted_.clear();
 
-  tokens_left_ = config_.max_num_batched_tokens;
+  tokens_left_ = std::clamp(token_budget_, 1, config_.max_num_batched_tokens);
   // Oldest first, so that whoever has to make room has not been put into the batch yet.
   for (std::size_t i = 0; i < running_.size(); ++i) schedule_group(i, Siblings::resume);
   // Who was just preempted must not come straight back, nor anyone before it.
@@ -114,21 +115,27 @@ const ScheduledBatch& VllmScheduler::schedule() {
 // the later ones may yet have to give way.
 std::int32_t VllmScheduler::prefill_left(std::size_t position) const {
   if (position == 0 && !config_.enable_chunked_prefill) return tokens_left_;
-  std::int32_t left = tokens_left_;
-  for (std::size_t i = position; i < running_.size() && left > 0; ++i) {
-    const SequenceGroup& group = *running_[i];
-    if (group.lockstep && !lockstep_ready(group)) continue;
-    for (const auto& sequence : group.sequences) {
-      left -= sequence->state == SequenceState::resident && sequence->num_missing() == 1 ? 1 : 0;
-    }
-  }
-  return std::max(left, position == 0 ? std::min(1, tokens_left_) : 0);
+  return std::max(tokens_left_ - decodes_from(position), position == 0 ? std::min(1, tokens_left_) : 0);
 }
 
-void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t count) {
-  batch_.sequences.push_back(describe(group, sequence, count, kv_.block_table(sequence.id)));
-  batch_.num_tokens += count;
-  tokens_left_ -= count;
+// Of this group and later ones; at most the tokens left.
+std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
+  std::int32_t count = 0;
+  for (std::size_t i = position; i < running_.size() && count < tokens_left_; ++i) {
+    const SequenceGroup& group = *running_[i];
+    if (group.lockstep && !lockstep_ready(group)) continue;
+    for (const auto& sequence : group.sequences)
+      count += sequence->state == SequenceState::resident && sequence->num_missing() == 1 ? 1 : 0;
+  }
+  return count;
+}
+
+void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t count,
+                         std::int32_t num_draft_tokens) {
+  batch_.sequences.push_back(
+      describe(group, sequence, count, kv_.block_table(sequence.id), num_draft_tokens));
+  batch_.num_tokens += count + num_draft_tokens;
+  tokens_left_ -= count + num_draft_tokens;
   refs_.push_back({&group, &sequence});
 }
 
@@ -161,7 +168,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
     switch (make_room(position, sequence)) {
       case Room::ok:
-        take(group, sequence, count);
+        take(group, sequence, count, make_room_for_drafts(position, sequence));
         break;
       case Room::sequence_parked:
         break;
@@ -212,6 +219,22 @@ VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& seq
     }
   }
   return Room::ok;
+}
+
+// How many of the sequence's guesses can be computed too, without taking anything from those who run: nobody
+// is preempted or put off for them.
+std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence) {
+  if (sequence.draft.empty() || sequence.num_missing() != 1) return 0;
+  std::int32_t count =
+      std::min(static_cast<std::int32_t>(sequence.draft.size()), tokens_left_ - decodes_from(position));
+  std::int64_t reserve = watermark_blocks_;  // each running sequence may need one more
+  for (const SequenceGroup* group : running_) reserve += std::ssize(group->sequences);
+  for (; count > 0; --count) {
+    const std::int64_t blocks = kv_.blocks_to_grow(sequence.id, sequence.num_tokens() + count);
+    if (blocks > 0 && blocks + reserve > kv_.num_free_blocks()) continue;
+    if (kv_.grow(sequence.id, sequence.num_tokens() + count, batch_.block_copies)) return count;
+  }
+  return 0;
 }
 
 void VllmScheduler::resume_siblings(std::size_t position) {
@@ -373,7 +396,8 @@ void VllmScheduler::computed() {
   CHECK(in_flight_);
   for (std::size_t i = 0; i < refs_.size(); ++i) {
     Sequence& sequence = *refs_[i].sequence;
-    sequence.num_computed_tokens += static_cast<std::int32_t>(batch_.sequences[i].tokens.size());
+    sequence.num_computed_tokens +=
+        static_cast<std::int32_t>(batch_.sequences[i].tokens.size()) - batch_.sequences[i].num_draft_tokens;
     kv_.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
   }
 }
@@ -381,15 +405,37 @@ void VllmScheduler::computed() {
 void VllmScheduler::update(std::span<Change> changes) {
   CHECK(in_flight_);
   in_flight_ = false;
+  keep_accepted(changes);
   bool any_freed = false;
   for (Change& change : changes) {
     apply_change(change, kv_);
     any_freed |= change.verb == Verb::free;
   }
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    if (batch_.sequences[i].num_draft_tokens == 0) continue;
+    Sequence& sequence = *refs_[i].sequence;
+    sequence.draft.clear();
+    if (sequence.state == SequenceState::resident) kv_.shrink(sequence.id, sequence.num_tokens());
+  }
   if (any_freed) {
     for (const Change& change : changes) {
       if (change.verb == Verb::free && !change.group->finished()) settle(*change.group);
     }
+  }
+}
+
+// The K/V of guesses that became tokens is right. Of a sequence that ends, too: others may find it in the
+// prefix cache.
+void VllmScheduler::keep_accepted(std::span<const Change> changes) {
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    if (batch_.sequences[i].num_draft_tokens == 0) continue;
+    Sequence& sequence = *refs_[i].sequence;
+    const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
+      return change.sequence == &sequence && change.verb == Verb::append;
+    });
+    if (appended < 2) continue;  // the first stands for no guess
+    sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
+    kv_.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);
   }
 }
 

@@ -7,11 +7,13 @@
 // gang comes back leader first: its siblings share the leader's blocks again as soon as those are computed,
 // and nobody new is admitted before the gang is whole. If even the oldest group alone does not fit (n samples
 // of a long answer), it parks its last sequences and runs the others first: sampled sequences do not need
-// each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks, so
-// that requests that come together compute their common prefix once. Invariants: running_ is sorted by (priority, order), waiting_ and swapped_ too; a running group
-// has at least one resident sequence; a waiting group has none; a swapped group has none, and one swapped or
-// more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24)
-// for chunked prefill, decodes first. Threads: none; owned by the engine thread.
+// each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
+// so that requests that come together compute their common prefix once. Guessed tokens ride along where
+// neither tokens nor blocks are short; those that were right count as computed, the room of the others is
+// given back at the step's end. Invariants: running_ is sorted by (priority, order), waiting_ and swapped_
+// too; a running group has at least one resident sequence; a waiting group has none; a swapped group has
+// none, and one swapped or more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5;
+// Sarathi-Serve (OSDI'24) for chunked prefill, decodes first. Threads: none; owned by the engine thread.
 #include <set>
 
 #include "kv_cache/kv_manager.h"
@@ -33,6 +35,7 @@ class VllmScheduler final : public Scheduler {
   void abort(SequenceGroup& group) override;
   void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
   void set_preemption_costs(const PreemptionCosts& costs) override { costs_ = costs; }
+  void set_token_budget(std::int32_t tokens) override { token_budget_ = tokens; }
   Standing standing(const SequenceGroup& group) const override;  // in vllm_standing.cc
   SchedulerCounts counts() const override;
   void check_invariants() const override;
@@ -46,9 +49,12 @@ class VllmScheduler final : public Scheduler {
   enum class Room { ok, group_preempted, sequence_parked };
 
   std::int32_t prefill_left(std::size_t position) const;
+  std::int32_t decodes_from(std::size_t position) const;
   void schedule_group(std::size_t position, Siblings siblings);
-  // Puts `count` tokens of the sequence into the batch.
-  void take(SequenceGroup& group, Sequence& sequence, std::int32_t count);
+  // Puts `count` tokens of the sequence into the batch, and so many of its guesses.
+  void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens);
+  std::int32_t make_room_for_drafts(std::size_t position, const Sequence& sequence);
+  void keep_accepted(std::span<const Change> changes);
   Room make_room(std::size_t position, Sequence& sequence);
   void resume_siblings(std::size_t position);
   bool resume_sibling(std::size_t position, Sequence& sequence);
@@ -75,7 +81,8 @@ class VllmScheduler final : public Scheduler {
   ScheduledBatch batch_;
   std::vector<ScheduledRef> refs_;
   std::vector<SequenceGroup*> preempted_;
-  std::int32_t tokens_left_ = 0;  // of the budget
+  std::int32_t token_budget_;     // of a step
+  std::int32_t tokens_left_ = 0;  // of it
   bool in_flight_ = false;
   PreemptionCosts costs_;
   std::int64_t num_preemptions_ = 0, num_swap_preemptions_ = 0;

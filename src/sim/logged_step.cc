@@ -1,4 +1,6 @@
 // Steps of a run's log: what is kept of a batch, and how two of them differ.
+#include <algorithm>
+
 #include "base/random.h"
 #include "base/strings.h"
 #include "sim/run_log.h"
@@ -33,6 +35,12 @@ LoggedStep decisions_of(const ScheduledBatch& batch) {
     to.count = static_cast<std::int32_t>(sequence.tokens.size());
     to.sample = sequence.sample;
     to.beam = sequence.sample && sequence.spec.beam;
+    if (sequence.num_draft_tokens > 0) {
+      std::uint64_t drafts = static_cast<std::uint64_t>(sequence.num_draft_tokens);
+      for (const TokenId token : sequence.tokens.last(static_cast<std::size_t>(sequence.num_draft_tokens)))
+        drafts = mix(drafts, token);
+      to.draft_digest = std::max(1u, static_cast<std::uint32_t>(drafts));
+    }
     std::uint64_t table = 0;
     for (const BlockId block : sequence.block_table) table = mix(table, index(block));
     to.table_digest = static_cast<std::uint16_t>(table);
@@ -53,6 +61,8 @@ LoggedStep logged_step(const StepReport& report) {
       out.sequences[i].tokens.push_back(candidate.token);
       if (out.sequences[i].beam) out.sequences[i].logprobs.push_back(candidate.logprob);
     }
+    for (const SequenceResult& after : report.result.sequences[i].after_drafts)
+      out.sequences[i].tokens.push_back(after.candidates.front().token);
   }
   return out;
 }
@@ -73,7 +83,8 @@ std::string first_difference(const LoggedStep& recorded, const LoggedStep& now) 
     if (a.same_decision(b)) continue;
     const auto describe = [](const LoggedSequence& s) {
       return concat("sequence ", static_cast<std::uint64_t>(s.id), " from token ", s.num_computed_tokens,
-                    ", ", s.count, " token(s)", s.sample ? ", sampling" : "", ", table ", s.table_digest);
+                    ", ", s.count, " token(s)", s.draft_digest != 0 ? ", some guessed" : "",
+                    s.sample ? ", sampling" : "", ", table ", s.table_digest);
     };
     return concat("entry ", i, " of the recorded batch is ", describe(a), "; of this one ", describe(b));
   }

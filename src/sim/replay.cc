@@ -42,13 +42,16 @@ class ReplayRunner final : public ModelRunner {
   bool answer(const ScheduledSequence& sequence, const LoggedSequence& from, SequenceResult& out) const {
     if (sequence.prompt_logprobs >= 0) add_prompt_logprobs(sequence, out);
     if (!sequence.sample) return true;
-    if (from.tokens.size() != sequence.spec.num_candidates) return false;
+    const std::size_t num_candidates = sequence.spec.num_candidates;
+    if (from.tokens.size() != num_candidates + static_cast<std::size_t>(sequence.num_draft_tokens))
+      return false;
     for (std::size_t i = 0; i < from.tokens.size(); ++i) {
       Candidate candidate;
       candidate.token = from.tokens[i];
       if (vocab_size_ > 0 && candidate.token >= vocab_size_) return false;
       if (from.beam) candidate.logprob = from.logprobs[i];
-      out.candidates.push_back(candidate);
+      SequenceResult& row = i < num_candidates ? out : out.after_drafts.emplace_back();
+      row.candidates.push_back(candidate);
     }
     return true;
   }

@@ -34,7 +34,7 @@ enum class Kind : std::uint8_t {
 };
 
 // Of a sequence in a step.
-enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4 };
+enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4, kDrafts = 8 };
 
 std::uint32_t checksum(std::uint8_t kind, std::string_view payload) {
   std::uint64_t hash = kind;
@@ -113,6 +113,21 @@ struct Get {
   }
 };
 
+// What steps go by besides.
+template <class Coder, class Engine>
+void code_pace(Coder code, Engine& engine) {
+  code(engine.target_itl_ms);
+  bool speculates = engine.speculative.has_value();
+  code(speculates);
+  if (!speculates) return;
+  SpeculativeConfig speculative = engine.speculative.value_or(SpeculativeConfig{});
+  code(speculative.num_speculative_tokens, 1, kMaxInt32);
+  code(speculative.prompt_lookup_max, 1, kMaxInt32);
+  code(speculative.prompt_lookup_min, 1, kMaxInt32);
+  code(speculative.disable_by_batch_size, 0, kMaxInt32);
+  if constexpr (!std::is_const_v<Engine>) engine.speculative = speculative;
+}
+
 template <class Coder, class Header>
 void code_header(Coder code, Header& header) {
   code(header.modes.scheduler);
@@ -133,6 +148,7 @@ void code_header(Coder code, Header& header) {
   code(engine.preemption_costs.per_token_recomputed);
   code(engine.seed);
   code(engine.vocab_size, 0, kMaxInt32);
+  code_pace(code, engine);
   bool has_slots = header.modes.slots.has_value();
   code(has_slots);
   if (!has_slots) return;
@@ -209,8 +225,9 @@ void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before)
     const bool as_before = b != nullptr && b->id == s.id && s.count == 1 &&
                            s.num_computed_tokens == b->num_computed_tokens + b->count;
     out.byte(static_cast<std::uint8_t>((s.sample ? kSample : 0) | (s.beam ? kBeam : 0) |
-                                       (as_before ? kAsBefore : 0)));
+                                       (as_before ? kAsBefore : 0) | (s.draft_digest != 0 ? kDrafts : 0)));
     out.fixed(s.table_digest, 2);
+    if (s.draft_digest != 0) out.fixed(s.draft_digest, 4);
     if (!as_before) {
       out.signed_number(static_cast<std::int64_t>(static_cast<std::uint64_t>(s.id) - last_id));
       out.signed_number(s.num_computed_tokens);
@@ -231,6 +248,7 @@ void get_sequence(ByteReader& in, const LoggedStep& before, LoggedStep& step, st
   s.sample = (flags & kSample) != 0;
   s.beam = (flags & kBeam) != 0;
   s.table_digest = static_cast<std::uint16_t>(in.fixed(2));
+  if ((flags & kDrafts) != 0) s.draft_digest = static_cast<std::uint32_t>(in.fixed(4));
   if ((flags & kAsBefore) != 0) {
     if (i >= before.sequences.size()) return in.fail();
     const LoggedSequence& b = before.sequences[i];

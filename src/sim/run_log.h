@@ -33,15 +33,17 @@ struct RunHeader {
 struct LoggedSequence {
   SequenceId id{};
   std::int32_t num_computed_tokens = 0, count = 0;
+  std::uint32_t draft_digest = 0;  // of the guesses among these; 0: none
   bool sample = false, beam = false;
   std::uint16_t table_digest = 0;
-  // What the model answered; log-probabilities only of beams, for which they decide.
+  // What the model answered, behind each guess too; log-probabilities only of beams, for which they decide.
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
 
   bool same_decision(const LoggedSequence& other) const {
     return id == other.id && num_computed_tokens == other.num_computed_tokens && count == other.count &&
-           sample == other.sample && beam == other.beam && table_digest == other.table_digest;
+           draft_digest == other.draft_digest && sample == other.sample && beam == other.beam &&
+           table_digest == other.table_digest;
   }
 };
 

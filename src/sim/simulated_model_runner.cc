@@ -29,11 +29,13 @@ void draw_beam(const ScheduledSequence& sequence, std::int32_t vocab_size, Seque
   }
 }
 
-void draw_samples(const ScheduledSequence& sequence, std::int32_t vocab_size, SequenceResult& out) {
+// `position` in the random stream is so many places behind the first.
+void draw_samples(const ScheduledSequence& sequence, std::int32_t behind, std::int32_t vocab_size,
+                  SequenceResult& out) {
   const SampleSpec& spec = sequence.spec;
   for (std::uint32_t i = 0; i < spec.num_candidates; ++i) {
-    const std::uint64_t bits =
-        random_bits(spec.seed, spec.first_stream + i, static_cast<std::uint64_t>(spec.num_output_tokens));
+    const std::uint64_t bits = random_bits(spec.seed, spec.first_stream + i,
+                                           static_cast<std::uint64_t>(spec.num_output_tokens + behind));
     Candidate candidate;
     candidate.token = token_at(bits, vocab_size);
     candidate.logprob = -static_cast<float>(bits >> 40) * 0x1.0p-23f;  // in (-2, 0]
@@ -74,7 +76,9 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
     if (sequence.spec.beam)
       draw_beam(sequence, model_.vocab_size, out.sequences[i]);
     else
-      draw_samples(sequence, model_.vocab_size, out.sequences[i]);
+      draw_samples(sequence, 0, model_.vocab_size, out.sequences[i]);
+    for (std::int32_t behind = 1; behind <= sequence.num_draft_tokens; ++behind)
+      draw_samples(sequence, behind, model_.vocab_size, out.sequences[i].after_drafts.emplace_back());
   }
   return out;
 }

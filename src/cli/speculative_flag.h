@@ -1,0 +1,14 @@
+#pragma once
+// --speculative-config: vLLM's JSON object, for its method "ngram".
+// Threads: any.
+#include <string>
+
+#include "base/status.h"
+#include "decoding/ngram_proposer.h"
+
+namespace pagoda {
+
+// invalid_argument, naming the field: no such object, or one that asks for what is not built in.
+Result<SpeculativeConfig> parse_speculative_config(const std::string& json);
+
+}  // namespace pagoda

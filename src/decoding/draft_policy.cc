@@ -1,0 +1,49 @@
+#include "decoding/draft_policy.h"
+
+#include <algorithm>
+
+namespace pagoda {
+namespace {
+
+constexpr float kFirstChance[DraftHistory::kNumClasses] = {0.3f, 0.5f, 0.8f};
+constexpr float kFirstWeight = 2;       // in guesses
+constexpr float kForget = 0.98f;        // by each step in which a guess could have been made
+constexpr double kMargin = 1.25;        // a guess has to pay more than it takes
+constexpr std::int32_t kSureFrom = 12;  // tokens that agree
+
+}  // namespace
+
+std::size_t draft_class(std::int32_t num_agreed, std::int32_t prompt_lookup_max) {
+  if (num_agreed >= kSureFrom) return 2;
+  return num_agreed >= std::min(prompt_lookup_max, kSureFrom) ? 1 : 0;
+}
+
+double expect_accepted(DraftHistory& history, std::size_t draft_class) {
+  DraftHistory::Class& seen = history.classes[draft_class];
+  seen.tried *= kForget;
+  seen.accepted *= kForget;
+  return static_cast<double>((seen.accepted + kFirstWeight * kFirstChance[draft_class]) /
+                             (seen.tried + kFirstWeight));
+}
+
+void note_verified(DraftHistory& history, std::int32_t num_tried, std::int32_t num_accepted) {
+  DraftHistory::Class& seen = history.classes[history.latest];
+  seen.accepted += static_cast<float>(num_accepted);
+  seen.tried += static_cast<float>(std::min(num_accepted + 1, num_tried));
+}
+
+std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes) {
+  // Tokens by rows' time: with one more row it must rise.
+  const double sequences = std::max(1, num_decodes);
+  double tokens = sequences, rows = kStepRows + sequences, right = 1;
+  std::int32_t count = 0;
+  for (; count < limit; ++count) {
+    right *= chance;
+    if (right * rows < kMargin * tokens) break;
+    tokens += right;
+    rows += 1;
+  }
+  return count;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,51 @@
+// What EngineCore settles before schedule(): the step's token budget and the guesses; and what it learns of
+// them.
+#include <algorithm>
+
+#include "engine/engine_core.h"
+
+namespace pagoda {
+namespace {
+// It misses just the token that it sampled last.
+bool decodes(const Sequence& sequence) {
+  return sequence.state == SequenceState::resident && sequence.num_missing() == 1;
+}
+}  // namespace
+
+void EngineCore::plan_step() {
+  if (proposer_ == nullptr && config_.target_itl_ms == 0) return;
+  std::int32_t num_decodes = 0;
+  for (const auto& [id, state] : requests_)
+    for (const auto& sequence : state->group.sequences) num_decodes += decodes(*sequence) ? 1 : 0;
+  if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes));
+  if (proposer_ != nullptr) propose_drafts(num_decodes);
+}
+
+void EngineCore::propose_drafts(std::int32_t num_decodes) {
+  for (const auto& [id, state] : requests_) {
+    SequenceGroup& group = state->group;
+    const std::int64_t longest = std::min<std::int64_t>(
+        std::ssize(group.request.prompt_token_ids) + group.sampling().max_tokens, config_.max_model_len);
+    for (const auto& sequence : group.sequences) {
+      sequence->draft.clear();
+      if (!decodes(*sequence) || !group.forked || group.lockstep || sequence->num_output_tokens() == 0)
+        continue;
+      // One token comes anyway.
+      const std::int64_t limit = longest - sequence->num_tokens() - 1;
+      if (limit > 0) proposer_->propose(group, *sequence, static_cast<std::int32_t>(limit), num_decodes);
+    }
+  }
+}
+
+// How the guesses fared: what has been appended from changes_[first_change] on is the sequence's.
+void EngineCore::note_drafts(const ScheduledSequence& scheduled, Sequence& sequence,
+                             std::size_t first_change) {
+  const auto appended =
+      std::count_if(changes_.begin() + static_cast<std::ptrdiff_t>(first_change), changes_.end(),
+                    [&](const Change& c) { return c.sequence == &sequence && c.verb == Verb::append; });
+  const auto accepted = static_cast<std::int32_t>(appended) - 1;
+  proposer_->verified(sequence, scheduled.num_draft_tokens, accepted);
+  metrics_.on_drafts(scheduled.num_draft_tokens, accepted);
+}
+
+}  // namespace pagoda
