@@ -88,7 +88,12 @@ class Program:
         capacity = (time.monotonic() - begin) * os.cpu_count()
         return max(0.0, busy_ticks() - busy - (self._own() - own)) / capacity
 
-    def ask(self, method, path, body=None, or_busy=False):
+    def metric(self, name):
+        """Sum over the labels of one metric."""
+        lines = self.ask("GET", "/metrics", raw=True).splitlines()
+        return sum(float(line.split()[-1]) for line in lines if re.match(re.escape(name) + r"[ {]", line))
+
+    def ask(self, method, path, body=None, or_busy=False, raw=False):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
         answer = connection.getresponse()
@@ -98,7 +103,7 @@ class Program:
             return None
         if answer.status != 200:
             sys.exit(f"{method} {path}: {answer.status} {text[:500]}")
-        return json.loads(text)
+        return text.decode() if raw else json.loads(text)
 
     def complete(self, **body):
         return self.ask("POST", "/v1/completions", body)

@@ -138,6 +138,17 @@ void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
   flags::choice(app, "--preemption-mode", flags.preemption_mode, {"auto", "swap", "recompute"},
                 "how preempted requests get their K/V back; auto: by measured cost")
       ->group(group);
+  const auto store_itl = [&flags](const double& value) {
+    if (!(value >= 0 && value <= 1e6))
+      throw CLI::ValidationError("--target-itl-ms", "must be from 0 to 1000000");
+    flags.target_itl_ms = value;
+  };
+  app.add_option_function<double>(
+         "--target-itl-ms", store_itl,
+         "prompts are split so that steps beside running streams last no longer; 0: off")
+      ->type_name("MS")
+      ->default_str("off")
+      ->group(group);
   flags::int32(app, "--max-queue", flags.max_queue, 1, "requests that may wait; more get 429")->group(group);
 }
 

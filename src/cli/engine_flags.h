@@ -69,6 +69,7 @@ struct EngineFlags {
   std::string scheduling_policy = "fcfs";  // fcfs, priority
   std::string scheduler = "vllm";          // vllm, orca, fastertransformer
   std::string preemption_mode = "auto";    // auto, swap, recompute
+  std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
 
   // Guesses several tokens in a step (vLLM's JSON, method "ngram"); absent: off.

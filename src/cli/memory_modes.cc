@@ -56,6 +56,8 @@ Status check_memory_modes(const EngineFlags& flags) {
         concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
   if (is_baseline(flags) && !flags.prefix_file.empty())
     return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
+  if (is_baseline(flags) && flags.target_itl_ms.value_or(0) > 0)
+    return invalid_argument(concat(scheduler, " splits no prompts: --target-itl-ms needs --scheduler vllm"));
   if (is_baseline(flags) && flags.speculative)
     return invalid_argument(
         concat(scheduler, " is as the paper has it: --speculative-config needs --scheduler vllm"));

@@ -159,6 +159,17 @@ const Mode kModes[] = {
        f.kv_precreate_pages = false;
        f.preemption_mode = "recompute";
      }},
+    {"speculation",
+     [](EngineFlags& f) {
+       f.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
+       f.swap_space_bytes = 1 << 20;
+     }},
+    {"speculation, virtual",
+     [](EngineFlags& f) {
+       f.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
+       f.kv_manager = "virtual";
+     }},
+    {"target latency", [](EngineFlags& f) { f.target_itl_ms = 2; }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";

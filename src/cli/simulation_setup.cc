@@ -83,6 +83,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
                                  : std::max(kWholePromptBudget, config.max_model_len);
   config.max_num_batched_tokens = flags.max_num_batched_tokens.value_or(least);
   config.block_size = flags.block_size;
+  config.target_itl_ms = flags.target_itl_ms.value_or(0);
   config.enable_prefix_caching = flags.enable_prefix_caching;
   config.enable_chunked_prefill = flags.enable_chunked_prefill;
   config.scheduling_policy =

@@ -13,7 +13,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersion = 3;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
 constexpr std::int32_t kMaxBlockSize = 1 << 20;  // of virtual memory: tokens in a large page
