@@ -1,7 +1,7 @@
 #include "cli/speculative_flag.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
-#include <limits>
 
 #include "base/strings.h"
 
@@ -32,18 +32,19 @@ Result<SpeculativeConfig> parse_speculative_config(const std::string& json) {
                       {"prompt_lookup_max", &config.prompt_lookup_max},
                       {"prompt_lookup_min", &config.prompt_lookup_min},
                       {"disable_by_batch_size", &config.disable_by_batch_size}};
-  for (const auto& [name, value] : parsed.as_object()) {
+  for (const auto& member : parsed.as_object()) {
+    const std::string name(member.key());
+    const boost::json::value& value = member.value();
     if (value.is_null()) continue;  // as if it were not there
     if (name == "method") {
       is_ngram = value.is_string() && value.as_string() == "ngram";
       if (!is_ngram) return refuse("method", "must be \"ngram\": there are no draft models");
       continue;
     }
-    Number* const number = std::ranges::find_if(numbers, [&](const Number& n) { return name == n.name; });
-    if (number == std::end(numbers)) return refuse(std::string(name), "is no field of method \"ngram\"");
-    const auto whole = value.try_to_number<std::int32_t>();
-    if (!whole || value.is_double()) return refuse(number->name, "must be a whole number");
-    *number->value = *whole;
+    const auto number = std::ranges::find_if(numbers, [&](const Number& n) { return name == n.name; });
+    if (number == std::end(numbers)) return refuse(name, "is no field of method \"ngram\"");
+    *number->value = value.to_number<std::int32_t>(error);
+    if (error || value.is_double()) return refuse(number->name, "must be a whole number");
     number->given = true;
   }
   if (!is_ngram) return refuse("method", "is missing: \"ngram\" is the one there is");
