@@ -6,10 +6,10 @@ namespace pagoda {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 }  // namespace pagoda
 
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) [[unlikely]]                                        \
-      ::pagoda::check_failed(#condition, __FILE_NAME__, __LINE__);        \
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (!(condition)) [[unlikely]]                                 \
+      ::pagoda::check_failed(#condition, __FILE_NAME__, __LINE__); \
   } while (false)
 
 #ifndef __FILE_NAME__

@@ -1,7 +1,7 @@
 #pragma once
 // Counters, gauges and histograms, and their Prometheus text. Names are given without prefix
-// ("num_requests_running"); expose() puts a prefix ("pagoda", "vllm") and a colon before each. A metric's address is
-// stable for the registry's life. Updating is one relaxed atomic operation (histograms: a few).
+// ("num_requests_running"); expose() puts a prefix ("pagoda", "vllm") and a colon before each. A metric's
+// address is stable for the registry's life. Updating is one relaxed atomic operation (histograms: a few).
 // Threads: register before serving starts; update and expose from any thread.
 #include <atomic>
 #include <cstdint>

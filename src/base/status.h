@@ -39,8 +39,14 @@ class [[nodiscard]] Status {
   // Machine-readable error code of the OpenAI body ("context_length_exceeded"); empty when none.
   const std::string& reason() const { return reason_; }
 
-  Status&& with_param(std::string param) && { param_ = std::move(param); return std::move(*this); }
-  Status&& with_reason(std::string reason) && { reason_ = std::move(reason); return std::move(*this); }
+  Status&& with_param(std::string param) && {
+    param_ = std::move(param);
+    return std::move(*this);
+  }
+  Status&& with_reason(std::string reason) && {
+    reason_ = std::move(reason);
+    return std::move(*this);
+  }
   // The same status with `context` and ": " before the message.
   Status annotate(const std::string& context) const {
     Status copy = *this;
@@ -56,10 +62,14 @@ class [[nodiscard]] Status {
 };
 
 inline Status ok_status() { return {}; }
-inline Status invalid_argument(std::string message) { return {StatusCode::invalid_argument, std::move(message)}; }
+inline Status invalid_argument(std::string message) {
+  return {StatusCode::invalid_argument, std::move(message)};
+}
 inline Status not_found(std::string message) { return {StatusCode::not_found, std::move(message)}; }
 inline Status already_exists(std::string message) { return {StatusCode::already_exists, std::move(message)}; }
-inline Status resource_exhausted(std::string message) { return {StatusCode::resource_exhausted, std::move(message)}; }
+inline Status resource_exhausted(std::string message) {
+  return {StatusCode::resource_exhausted, std::move(message)};
+}
 inline Status unavailable(std::string message) { return {StatusCode::unavailable, std::move(message)}; }
 inline Status unimplemented(std::string message) { return {StatusCode::unimplemented, std::move(message)}; }
 inline Status corrupt_data(std::string message) { return {StatusCode::corrupt_data, std::move(message)}; }
@@ -70,29 +80,42 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) { CHECK(!error().ok()); }  // NOLINT
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
+    CHECK(!error().ok());
+  }  // NOLINT
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
-  T& value() & { CHECK(has_value()); return std::get<0>(state_); }
-  const T& value() const& { CHECK(has_value()); return std::get<0>(state_); }
-  T&& value() && { CHECK(has_value()); return std::get<0>(std::move(state_)); }
+  T& value() & {
+    CHECK(has_value());
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    CHECK(has_value());
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    CHECK(has_value());
+    return std::get<0>(std::move(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  const Status& error() const { CHECK(!has_value()); return std::get<1>(state_); }
+  const Status& error() const {
+    CHECK(!has_value());
+    return std::get<1>(state_);
+  }
 
  private:
   std::variant<T, Status> state_;
 };
 
 // Leaves the enclosing function with the error, if there is one.
-#define PAGODA_RETURN_IF_ERROR(expression)                      \
-  do {                                                          \
-    if (::pagoda::Status status_ = (expression); !status_.ok()) \
-      return status_;                                           \
+#define PAGODA_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                          \
+    if (::pagoda::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 
 }  // namespace pagoda

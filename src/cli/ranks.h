@@ -35,7 +35,7 @@ class LoadedRunner {
                              std::int64_t num_swap_blocks);
   // Commits pages [first, first + count) on every rank, between steps. Valid as long as the runner is.
   std::function<Status(std::int64_t first, std::int64_t count)> page_creator();
-  RankTotals totals() const;  // of all ranks
+  RankTotals totals() const;                                            // of all ranks
   const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
 
  private:

@@ -40,7 +40,9 @@ constexpr const char* kIgnoredOptions[] = {
 
 // More than one of these would need other machines or devices.
 constexpr const char* kOnlyOne[] = {
-    "--pipeline-parallel-size,--pp", "--data-parallel-size,--dp", "--nnodes",
+    "--pipeline-parallel-size,--pp",
+    "--data-parallel-size,--dp",
+    "--nnodes",
     "--api-server-count",
 };
 

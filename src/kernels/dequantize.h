@@ -12,7 +12,7 @@ void dequantize_row(const TensorView& tensor, std::int64_t row, float* out);
 void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float* out);
 
 float half_to_float(std::uint16_t bits);
-std::uint16_t float_to_half(float value);      // round to nearest even
+std::uint16_t float_to_half(float value);  // round to nearest even
 float bfloat16_to_float(std::uint16_t bits);
 std::uint16_t float_to_bfloat16(float value);  // round to nearest even; NaN stays NaN
 

@@ -68,8 +68,8 @@ std::string describe_padding(const VirtualKvPlan& plan) {
   if (plan.padding() < 0.01) return {};
   const std::int64_t exact = std::lcm(tensor_bytes(plan.layout, kGroup, plan.num_tensors), kPageGranule);
   const std::int64_t better = round_up(plan.page_bytes, exact);
-  return concat("a block of ", plan.layout.block_size, " tokens in KV pages of ", plan.page_bytes, " bytes: ",
-                fixed(100 * plan.padding(), 1), " % of them is padding; ",
+  return concat("a block of ", plan.layout.block_size, " tokens in KV pages of ", plan.page_bytes,
+                " bytes: ", fixed(100 * plan.padding(), 1), " % of them is padding; ",
                 better <= kMaxKvPage ? concat("--kv-page-size ", better, " has none")
                                      : concat("only multiples of ", exact, " have none"));
 }

@@ -14,8 +14,8 @@ struct Request {
   RequestId id{};
   std::vector<TokenId> prompt_token_ids;  // at least one
   SamplingParams sampling;
-  std::int32_t priority = 0;              // lower runs first under --scheduling-policy priority
-  std::string cache_salt;                 // prefix-cache hits only among equal salts
+  std::int32_t priority = 0;  // lower runs first under --scheduling-policy priority
+  std::string cache_salt;     // prefix-cache hits only among equal salts
   TimeNs arrival_time = 0;
 };
 

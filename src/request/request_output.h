@@ -15,10 +15,14 @@ enum class FinishReason : std::uint8_t { stop, length, abort, error };
 
 inline std::string_view finish_reason_name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::abort: return "abort";
-    case FinishReason::error: return "error";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::abort:
+      return "abort";
+    case FinishReason::error:
+      return "error";
   }
   return "error";
 }
@@ -39,12 +43,12 @@ struct SequenceDelta {
   // Not a choice: what a beam search would answer now, whole, for whoever wants to watch. Bounds nothing.
   static constexpr std::int32_t kBestSoFar = -1;
 
-  std::int32_t index = 0;                 // choice index, 0 .. n-1, or kBestSoFar
-  std::vector<TokenId> token_ids;         // new ones; a stop token is included as the last
-  std::vector<TokenLogprobs> logprobs;    // one per new token when logprobs were asked for
-  double cumulative_logprob = 0;          // over all output tokens so far
+  std::int32_t index = 0;               // choice index, 0 .. n-1, or kBestSoFar
+  std::vector<TokenId> token_ids;       // new ones; a stop token is included as the last
+  std::vector<TokenLogprobs> logprobs;  // one per new token when logprobs were asked for
+  double cumulative_logprob = 0;        // over all output tokens so far
   std::optional<FinishReason> finish_reason;
-  std::optional<TokenId> stop_token;      // the stop_token_ids entry that ended it; absent for EOS
+  std::optional<TokenId> stop_token;  // the stop_token_ids entry that ended it; absent for EOS
 };
 
 struct RequestOutput {
@@ -52,9 +56,9 @@ struct RequestOutput {
   std::vector<SequenceDelta> deltas;
   // In the first output when prompt_logprobs were asked for: one entry per prompt token, the first absent.
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
-  std::int32_t num_cached_tokens = 0;     // prompt tokens taken from the prefix cache
+  std::int32_t num_cached_tokens = 0;  // prompt tokens taken from the prefix cache
   bool finished = false;
-  Status error;                           // not ok: the request failed; finished is true
+  Status error;  // not ok: the request failed; finished is true
 };
 
 }  // namespace pagoda

@@ -22,7 +22,9 @@ struct TensorView {
   std::int64_t bytes() const { return dtype_bytes(dtype, elements()); }
   // For two axes: rows and columns.
   std::int64_t rows() const { return shape.empty() ? 0 : shape.front(); }
-  std::int64_t columns() const { return shape.empty() || shape.front() == 0 ? 0 : elements() / shape.front(); }
+  std::int64_t columns() const {
+    return shape.empty() || shape.front() == 0 ? 0 : elements() / shape.front();
+  }
 };
 
 }  // namespace pagoda

@@ -91,7 +91,8 @@ class ScoredBpe final : public TokenModel {
     if (!merge_word(word, ids, after_unknown)) return false;
     // What an unknown piece gives depends on the piece before it.
     const std::span<const TokenId> made(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
-    if (!made.empty() && !after_unknown && std::find(made.begin(), made.end(), options_.unknown) == made.end())
+    if (!made.empty() && !after_unknown &&
+        std::find(made.begin(), made.end(), options_.unknown) == made.end())
       cache.put(made);
     return true;
   }

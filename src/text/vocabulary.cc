@@ -51,7 +51,8 @@ std::size_t Vocabulary::find_slot(std::string_view token, std::uint64_t hash) co
   for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
     if (slot.id < 0) return at;
-    if (slot.tag == tag && std::string_view(arena_).substr(slot.span.begin, slot.span.length) == token) return at;
+    if (slot.tag == tag && std::string_view(arena_).substr(slot.span.begin, slot.span.length) == token)
+      return at;
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
-// WordCache: the ids of recent short words, one direct-mapped table a thread (1 MiB, made at first use), shared
-// by all models of the thread.
-// Threads: each has its own table.
+// WordCache: the ids of recent short words, one direct-mapped table a thread (1 MiB, made at first use),
+// shared by all models of the thread. Threads: each has its own table.
 #include <algorithm>
 #include <array>
 #include <atomic>
