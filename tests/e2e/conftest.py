@@ -1,10 +1,14 @@
 """Starts the program under test and hands out clients."""
+import atexit
 import contextlib
+import functools
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -13,6 +17,7 @@ import openai
 import pytest
 
 from openapi import Validator
+from small_model import write_small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120  # sanitizer builds are slow
@@ -40,12 +45,13 @@ def default_model():
     return path
 
 
+@functools.cache
 def small_model():
-    """A model so small that load tests test the server: stories260K, else the default one."""
-    data = shared_data()
-    if data is not None:
-        return data / "models/stories260K/stories260K.gguf"
-    return default_model()
+    """A model so small that load tests test the server."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="pagoda-e2e-")) / "small.gguf"
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    write_small_model(path)
+    return path
 
 
 class Server:

@@ -72,7 +72,6 @@ def test_the_flags_page_has_every_flag_and_default():
     (["serve", "--port", "70000"], "--port: 70000 is not between 0 and 65535"),
     (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
     (["serve", "--trust-remote-code"], "--trust-remote-code: code from a model's folder is never run"),
-    (["serve", "-tp", "2"], "--tensor-parallel-size: only 1 is supported"),
     (["serve", "a", "b"], "unexpected argument 'b'"),
     (["generate"], "--input is required"),
 ])

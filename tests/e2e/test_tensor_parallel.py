@@ -43,12 +43,13 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-def generate(tmp_path, *flags, launcher=(), env=None, program=None):
+def generate(tmp_path, *flags, beams=True, launcher=(), env=None, program=None):
     source = tmp_path / "prompts.jsonl"
     bodies = [{"prompt": p, "max_tokens": 24, "temperature": 0} for p in PROMPTS]
-    bodies.append({"prompt": PROMPTS[1], "max_tokens": 12, "n": 2, "best_of": 2, "use_beam_search": True, "temperature": 0})
-    bodies.append({"prompt": PROMPTS[2], "max_tokens": 10, "n": 2, "best_of": 4, "use_beam_search": True, "temperature": 0,
-                   "num_beam_groups": 2, "diversity_penalty": 0.5})
+    if beams:
+        bodies.append({"prompt": PROMPTS[1], "max_tokens": 12, "n": 2, "best_of": 2, "use_beam_search": True, "temperature": 0})
+        bodies.append({"prompt": PROMPTS[2], "max_tokens": 10, "n": 2, "best_of": 4, "use_beam_search": True, "temperature": 0,
+                       "num_beam_groups": 2, "diversity_penalty": 0.5})
     bodies.append({"prompt": PROMPTS[0], "max_tokens": 12, "n": 2, "best_of": 3, "seed": 8})
     bodies.append({"prompt": PROMPTS[1], "max_tokens": 16, "n": 3, "seed": 5, "temperature": 0.8})
     source.write_text("".join(json.dumps(body) + "\n" for body in bodies))
@@ -63,10 +64,14 @@ def whole(tmp_path_factory):
     return generate(tmp_path_factory.mktemp("whole"))
 
 
-@pytest.mark.parametrize("flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"],
-                                   ["--tp", "2", "--scheduler", "orca", "--max-model-len", "512"]])
+@pytest.mark.parametrize("flags", [["-tp", "2"], ["--tensor-parallel-size", "4"], ["--tp", "3", "--kv-manager", "virtual"]])
 def test_the_answers_are_those_of_one_process(tmp_path, whole, flags):
     assert generate(tmp_path, *flags) == whole
+
+
+def test_so_they_are_under_a_scheduler_without_beams(tmp_path):
+    flags = ["--scheduler", "orca", "--max-model-len", "512"]
+    assert generate(tmp_path, *flags, "--tp", "2", beams=False) == generate(tmp_path, *flags, beams=False)
 
 
 @pytest.mark.parametrize("flags, words", [
