@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <unordered_map>
@@ -123,7 +124,10 @@ class Generation {
   std::int32_t in_flight_ = 0;
 };
 
+// For the progress bar. A pipe can be read only once, so its lines are not counted.
 std::int64_t count_lines(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return 1;
   std::ifstream file(path);
   std::int64_t count = 0;
   for (std::string line; std::getline(file, line);) ++count;
@@ -138,7 +142,10 @@ Status run_generate(const GenerateArgs& args) {
   if (args.input != "-") {
     num_lines = count_lines(args.input);
     input_file.open(args.input);
-    if (!input_file) return not_found(concat("cannot read ", args.input));
+    // A folder can be opened, but not read.
+    if (!input_file || (input_file.peek(), input_file.bad()))
+      return not_found(concat("cannot read ", args.input));
+    input_file.clear();  // an empty file is at its end already
   }
   std::ofstream output_file;
   if (args.output != "-") {
