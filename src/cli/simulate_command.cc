@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/progress_bar.h"
 #include "cli/simulation_setup.h"
+#include "load/list_workload.h"
 #include "load/workload_spec.h"
 #include "sim/fault_run.h"
 #include "sim/replay.h"
@@ -84,27 +85,17 @@ Status run_replay(const SimulateArgs& args) {
   return ok_status();
 }
 
-class ReplayedWorkload final : public Workload {
- public:
-  explicit ReplayedWorkload(const ReplayReport& report) {
-    for (const ReplayedRequest& request : report.requests) {
-      if (!request.completed) continue;
-      requests_.push_back(request.asked);
-      WorkloadRequest& added = requests_.back();
-      added.output_tokens = std::max(1, added.output_tokens / std::max({1, added.n, added.beam_width}));
-    }
-    // They were submitted by several threads.
-    std::ranges::sort(requests_, {}, &WorkloadRequest::arrival_s);
+std::vector<WorkloadRequest> completed_requests(const ReplayReport& report) {
+  std::vector<WorkloadRequest> out;
+  for (const ReplayedRequest& request : report.requests) {
+    if (!request.completed) continue;
+    WorkloadRequest& added = out.emplace_back(request.asked);
+    added.output_tokens = std::max(1, added.output_tokens / std::max({1, added.n, added.beam_width}));
   }
-  Result<std::optional<WorkloadRequest>> next() override {
-    if (next_ == requests_.size()) return std::optional<WorkloadRequest>();
-    return std::optional<WorkloadRequest>(requests_[next_++]);
-  }
-
- private:
-  std::vector<WorkloadRequest> requests_;
-  std::size_t next_ = 0;
-};
+  // They were submitted by several threads.
+  std::ranges::sort(out, {}, &WorkloadRequest::arrival_s);
+  return out;
+}
 
 Status run_compare(const SimulateArgs& args) {
   auto cost = load_cost_model(args.cost_model);
@@ -124,7 +115,7 @@ Status run_compare(const SimulateArgs& args) {
   double steps = 0;
   for (int draw = 0; draw < draws; ++draw) {
     options.engine.seed = static_cast<std::uint64_t>(draw);
-    ReplayedWorkload workload(*real);
+    ListWorkload workload(completed_requests(*real));
     auto one = simulate(options, workload);
     if (!one) return one.error();
     steps += static_cast<double>(one->num_steps) / draws;

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "load/list_workload.h"
 
 namespace pagoda {
 namespace {
@@ -60,19 +61,6 @@ class Draw {
 
  private:
   std::uint64_t seed_, stream_, count_ = 0;
-};
-
-class VectorWorkload final : public Workload {
- public:
-  explicit VectorWorkload(std::vector<WorkloadRequest> requests) : requests_(std::move(requests)) {}
-  Result<std::optional<WorkloadRequest>> next() override {
-    if (next_ == requests_.size()) return std::optional<WorkloadRequest>();
-    return std::optional<WorkloadRequest>(requests_[next_++]);
-  }
-
- private:
-  std::vector<WorkloadRequest> requests_;
-  std::size_t next_ = 0;
 };
 
 CostModel small_cost_model() {
@@ -188,7 +176,7 @@ std::vector<WorkloadRequest> fault_workload(std::uint64_t seed, const Simulation
 Result<FaultRun> run_fault_seed(std::uint64_t seed, const PartsFactory& make_parts) {
   const SeedNote note(seed);
   const SimulationOptions options = fault_options(seed, make_parts);
-  VectorWorkload workload(fault_workload(seed, options));
+  ListWorkload workload(fault_workload(seed, options));
   std::set<std::uint64_t> ended;
   std::string wrong;
   SimulationCallbacks callbacks;

@@ -6,22 +6,10 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "load/list_workload.h"
 #include "sim/simulation.h"
 
 namespace pagoda::sim_test {
-
-class ListWorkload final : public Workload {
- public:
-  explicit ListWorkload(std::vector<WorkloadRequest> requests) : requests_(std::move(requests)) {}
-  Result<std::optional<WorkloadRequest>> next() override {
-    if (next_ == requests_.size()) return std::optional<WorkloadRequest>();
-    return std::optional<WorkloadRequest>(requests_[next_++]);
-  }
-
- private:
-  std::vector<WorkloadRequest> requests_;
-  std::size_t next_ = 0;
-};
 
 inline WorkloadRequest request_at(double arrival_s, std::int32_t prompt, std::int32_t output) {
   WorkloadRequest out;
