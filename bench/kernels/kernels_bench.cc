@@ -1,6 +1,6 @@
 // Rates of the kernels on the shapes of SmolLM2-135M, beside the measured peak and memory bandwidth.
-//   kernels_bench [--threads N] [--level avx512|avx2|portable] [--only SUBSTRING] [--seconds S] [--rotate-mib
-//   N]
+//   kernels_bench [--threads N] [--level avx512|avx2|portable] [--only SUBSTRING] [--seconds S]
+//                 [--rotate-mib N]
 // Weights rotate over more memory than the caches hold, as in decode. Best of the runs of a case.
 #include <algorithm>
 #include <chrono>

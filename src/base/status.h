@@ -79,10 +79,10 @@ inline Status internal_error(std::string message) { return {StatusCode::internal
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}        // NOLINT: implicit by design
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {  // NOLINT: implicit by design
     CHECK(!error().ok());
-  }  // NOLINT
+  }
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }

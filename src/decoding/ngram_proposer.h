@@ -18,8 +18,8 @@ struct SpeculativeConfig {
   std::int32_t num_speculative_tokens = 0;  // guesses in one step, at most
   std::int32_t prompt_lookup_max = 0;       // tokens that must agree: at best
   std::int32_t prompt_lookup_min = 0;       // and at least
-  std::int32_t disable_by_batch_size =
-      0;  // no guesses when so many sequences or more decode; 0: no such limit
+  // No guesses when so many sequences or more decode; 0: no such limit.
+  std::int32_t disable_by_batch_size = 0;
 };
 
 // invalid_argument, naming the field.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine_core.h"
+#include "scheduler/group_ops.h"
 
 namespace pagoda {
 namespace {
@@ -24,15 +25,14 @@ void EngineCore::plan_step() {
 void EngineCore::propose_drafts(std::int32_t num_decodes) {
   for (const auto& [id, state] : requests_) {
     SequenceGroup& group = state->group;
-    const std::int64_t longest = std::min<std::int64_t>(
-        std::ssize(group.request.prompt_token_ids) + group.sampling().max_tokens, config_.max_model_len);
+    const std::int32_t longest = max_tokens_of(group.request, config_.max_model_len);
     for (const auto& sequence : group.sequences) {
       sequence->draft.clear();
       if (!decodes(*sequence) || !group.forked || group.lockstep || sequence->num_output_tokens() == 0)
         continue;
       // One token comes anyway.
-      const std::int64_t limit = longest - sequence->num_tokens() - 1;
-      if (limit > 0) proposer_->propose(group, *sequence, static_cast<std::int32_t>(limit), num_decodes);
+      const std::int32_t limit = longest - sequence->num_tokens() - 1;
+      if (limit > 0) proposer_->propose(group, *sequence, limit, num_decodes);
     }
   }
 }

@@ -13,8 +13,8 @@ namespace pagoda {
 
 enum class KvTensors {
   per_slot,   // all layers of a slot in one tensor ("tensor slicing"): a page holds few tokens of every layer
-  per_layer,  // a tensor for each layer: pages hold many tokens of one layer, and each growth maps one in
-              // each
+  per_layer,  // a tensor for each layer: pages hold many tokens of one layer, and each growth maps one page
+              // in every tensor
 };
 
 struct VirtualKvPlan {

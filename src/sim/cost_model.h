@@ -9,9 +9,9 @@
 //     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
 //     swapping        each block over the bus, plus what starting its transfers takes
 //     overhead        of a step, of each sequence and of each token in it
-//     padding         where it is computed: tokens in the linear layers, ended sequences in the head;
-//     attention
-//                     skips both
+//     padding         where it is computed (FasterTransformer's): tokens in the linear layers, and sequences
+//                     that have ended in the head and in the overhead of each sequence; attention skips
+//                     both
 //
 // Recomputation needs no term: it is tokens. All ranks work alike, so every rate is one rank's.
 // Not the decision who runs: that is the real scheduler's.
