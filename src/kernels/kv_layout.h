@@ -1,10 +1,17 @@
 #pragma once
 // Where an element of the paged KV cache lies inside its block. Not the table of blocks: that is the
 // caller's. Each (layer, K or V, KV head) is one contiguous piece of block_size x D elements, with D
-// rounded up to even. Within it, when block_size is a multiple of 16, groups of 16 tokens:
+// rounded up to even (i8: to a multiple of 4). Within it, when block_size is a multiple of 16, groups of 16
+// tokens:
 //     bf16   K [D/2][16 tokens][2]    V [8 token pairs][D][2]     one vdpbf16ps serves 16 tokens
+//     i8     K [D/4][16 tokens][4]    V [4 token quads][D][4]     one vpdpbusd serves 16 tokens
+//            followed by the tokens' scales, f32 [16]: one cache line
 //     other  K [D][16 tokens]         V [16 tokens][D]
-// and otherwise plain [token][D], which the fast path gathers into the same groups.
+// and otherwise plain [token][D] (i8: each token followed by its scale), which the fast path gathers into the
+// same groups.
+//
+// i8: x is (u - 128) * scale, u a byte; scale = max|x| / 127 over the token's D elements, so that it depends
+// on that row alone and is written once.
 #include "kernels/paged_attention.h"
 
 namespace pagoda {
@@ -14,10 +21,14 @@ constexpr std::int32_t kTokenGroup = 16;
 struct KvAddress {
   explicit KvAddress(const KvLayout& layout)
       : element(dtype_info(layout.dtype).block_bytes),
-        width((layout.head_size + 1) / 2 * 2),
-        pairs(layout.dtype == DType::bf16),
+        packed(layout.dtype == DType::i8     ? 4
+               : layout.dtype == DType::bf16 ? 2
+                                             : 1),
+        width(layout.dtype == DType::i8 ? (layout.head_size + 3) / 4 * 4 : (layout.head_size + 1) / 2 * 2),
+        scale_bytes(layout.dtype == DType::i8 ? 4 : 0),
         grouped(layout.block_size % kTokenGroup == 0),
-        head_bytes(static_cast<std::int64_t>(layout.block_size) * width * element),
+        token_bytes(width * element + scale_bytes),
+        head_bytes(layout.block_size * token_bytes),
         value_offset(head_bytes * layout.num_kv_heads),
         layer_bytes(2 * value_offset),
         layer_stride(layout.layer_stride > 0 ? layout.layer_stride : layer_bytes),
@@ -31,23 +42,29 @@ struct KvAddress {
     return key_piece(layer, head) + value_offset;
   }
 
-  // Element index inside the piece of token slot `slot`, dimension `d`.
+  // Bytes from the start of the piece to token slot `slot`, dimension `d`, and to the token's scale (i8).
   std::int64_t key(std::int32_t slot, std::int32_t d) const {
-    if (!grouped) return static_cast<std::int64_t>(slot) * width + d;
-    const std::int64_t group = static_cast<std::int64_t>(slot / kTokenGroup) * kTokenGroup * width;
+    if (!grouped) return slot * token_bytes + d * element;
     const std::int32_t t = slot % kTokenGroup;
-    return group + (pairs ? d / 2 * 32 + t * 2 + d % 2 : d * kTokenGroup + t);
+    return group(slot) + ((d / packed * kTokenGroup + t) * packed + d % packed) * element;
   }
   std::int64_t value(std::int32_t slot, std::int32_t d) const {
-    if (!grouped || !pairs) return static_cast<std::int64_t>(slot) * width + d;
-    const std::int64_t pair = static_cast<std::int64_t>(slot / 2) * 2 * width;
-    return pair + d * 2 + slot % 2;
+    if (!grouped) return slot * token_bytes + d * element;
+    const std::int32_t t = slot % kTokenGroup;
+    return group(slot) + ((t / packed * width + d) * packed + t % packed) * element;
   }
+  std::int64_t scale(std::int32_t slot) const {
+    if (!grouped) return slot * token_bytes + width;
+    return group(slot) + kTokenGroup * width + slot % kTokenGroup * scale_bytes;
+  }
+  std::int64_t group(std::int32_t slot) const { return slot / kTokenGroup * kTokenGroup * token_bytes; }
 
-  std::int64_t element;  // bytes
-  std::int64_t width;    // D rounded up to even
-  bool pairs, grouped;
-  std::int64_t head_bytes, value_offset, layer_bytes;
+  std::int64_t element;      // bytes
+  std::int32_t packed;       // elements that one product takes at a time: neighbours in memory
+  std::int64_t width;        // D rounded up
+  std::int64_t scale_bytes;  // of a token
+  bool grouped;
+  std::int64_t token_bytes, head_bytes, value_offset, layer_bytes;
   std::int64_t layer_stride, block_stride;  // from one layer or block to the next
 };
 

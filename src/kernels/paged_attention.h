@@ -18,7 +18,7 @@
 namespace pagoda {
 
 struct KvLayout {
-  DType dtype = DType::f32;  // f32, bf16 or f16
+  DType dtype = DType::f32;  // f32, bf16, f16 or i8 (8 bits and a scale for each token and head)
   std::int32_t num_layers = 0, num_kv_heads = 0, head_size = 0, block_size = 16;
 
   // Where blocks and layers lie, in bytes; 0: packed. A virtual cache pads blocks to whole pages, or keeps

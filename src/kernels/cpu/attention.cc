@@ -43,6 +43,7 @@ struct Call {
   const AttentionKernels& kernels;
   const AttentionKernelsOfType& of_type;
   KvAddress address;
+  KvAddress group_address;      // of one group of padded width: what the kernels read
   std::int32_t group;           // query heads per KV head
   std::int32_t width;           // head size padded to 16
   bool direct;                  // the cache already holds whole groups of padded width
@@ -59,17 +60,18 @@ void scatter_row(const Call& call, std::int32_t slot, const Element* key, const 
                  std::byte* keys, std::byte* values) {
   const KvAddress& address = call.address;
   const std::int32_t d_count = call.args.layout.head_size;
-  auto* k = reinterpret_cast<Element*>(keys) + address.key(slot, 0);
-  auto* v = reinterpret_cast<Element*>(values) + address.value(slot, 0);
+  auto* k = reinterpret_cast<Element*>(keys + address.key(slot, 0));
+  auto* v = reinterpret_cast<Element*>(values + address.value(slot, 0));
+  constexpr std::int32_t kPacked = sizeof(Element) == 1 ? 4 : 2;
   if (!address.grouped) {
     std::copy(key, key + d_count, k);
     std::copy(value, value + d_count, v);
-  } else if (!address.pairs) {
+  } else if (address.packed == 1) {
     for (std::int32_t d = 0; d < d_count; ++d) k[d * kTokenGroup] = key[d];
     std::copy(value, value + d_count, v);
   } else {
-    for (std::int32_t d = 0; d < d_count; ++d) k[d / 2 * 32 + d % 2] = key[d];
-    for (std::int32_t d = 0; d < d_count; ++d) v[2 * d] = value[d];
+    for (std::int32_t d = 0; d < d_count; ++d) k[d / kPacked * kPacked * kTokenGroup + d % kPacked] = key[d];
+    for (std::int32_t d = 0; d < d_count; ++d) v[kPacked * d] = value[d];
   }
 }
 
@@ -86,15 +88,24 @@ void write_kv(const Call& call, const AttentionSequence& sequence, std::int32_t 
     std::byte* block = call.block(sequence, position);
     std::byte* keys = block + address.key_piece(args.layer, kv_head);
     std::byte* values = block + address.value_piece(args.layer, kv_head);
-    if (address.grouped && slot % kTokenGroup == 0) {
+    if (address.grouped && slot % kTokenGroup == 0 && args.layout.dtype != DType::i8) {
       // The slots behind may hold anything from before: a masked token has weight 0, but 0 * NaN is NaN.
-      std::memset(values + address.value(slot, 0) * address.element, 0,
-                  static_cast<std::size_t>(kTokenGroup * address.width * address.element));
+      std::memset(values + address.value(slot, 0), 0,
+                  static_cast<std::size_t>(kTokenGroup * address.token_bytes));
     }
     const std::int64_t source =
         (sequence.query_start + row) * args.row_stride + static_cast<std::int64_t>(kv_head) * d_count;
     if (args.layout.dtype == DType::f32) {
       scatter_row(call, slot, args.key + source, args.value + source, keys, values);
+      continue;
+    }
+    if (args.layout.dtype == DType::i8) {
+      auto *key8 = reinterpret_cast<std::uint8_t*>(key16), *value8 = key8 + call.width;
+      const float key_scale = call.kernels.to_int8(args.key + source, d_count, key8);
+      const float value_scale = call.kernels.to_int8(args.value + source, d_count, value8);
+      scatter_row(call, slot, key8, value8, keys, values);
+      std::memcpy(keys + address.scale(slot), &key_scale, 4);
+      std::memcpy(values + address.scale(slot), &value_scale, 4);
       continue;
     }
     const auto convert = args.layout.dtype == DType::f16 ? call.kernels.to_f16 : call.kernels.to_bf16;
@@ -108,23 +119,24 @@ void write_kv(const Call& call, const AttentionSequence& sequence, std::int32_t 
 void gather_group(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head,
                   std::int32_t group, std::int32_t first, std::int32_t last, std::byte* keys,
                   std::byte* values) {
-  const KvAddress& address = call.address;
-  const std::int64_t bytes = kTokenGroup * call.width * address.element;
-  std::memset(keys, 0, static_cast<std::size_t>(bytes));
-  std::memset(values, 0, static_cast<std::size_t>(bytes));
+  const KvAddress &from = call.address, &to = call.group_address;
+  std::memset(keys, 0, static_cast<std::size_t>(to.head_bytes));
+  std::memset(values, 0, static_cast<std::size_t>(to.head_bytes));
   const std::int32_t size = call.args.layout.block_size;
-  const auto element = static_cast<std::size_t>(address.element);
+  const auto element = static_cast<std::size_t>(from.element);
   for (std::int32_t t = 0; t < kTokenGroup; ++t) {
     const std::int32_t position = group * kTokenGroup + t, slot = position % size;
     if (position < first || position >= last) continue;
     const std::byte* block = call.block(sequence, position);
-    const std::byte* key = block + address.key_piece(call.args.layer, kv_head);
-    const std::byte* value = block + address.value_piece(call.args.layer, kv_head);
+    const std::byte* key = block + from.key_piece(call.args.layer, kv_head);
+    const std::byte* value = block + from.value_piece(call.args.layer, kv_head);
     for (std::int32_t d = 0; d < call.args.layout.head_size; ++d) {
-      const std::int64_t k = address.pairs ? d / 2 * 32 + t * 2 + d % 2 : d * kTokenGroup + t;
-      const std::int64_t v = address.pairs ? (t / 2 * call.width + d) * 2 + t % 2 : t * call.width + d;
-      std::memcpy(keys + k * address.element, key + address.key(slot, d) * address.element, element);
-      std::memcpy(values + v * address.element, value + address.value(slot, d) * address.element, element);
+      std::memcpy(keys + to.key(t, d), key + from.key(slot, d), element);
+      std::memcpy(values + to.value(t, d), value + from.value(slot, d), element);
+    }
+    if (from.scale_bytes > 0) {
+      std::memcpy(keys + to.scale(t), key + from.scale(slot), 4);
+      std::memcpy(values + to.scale(t), value + from.scale(slot), 4);
     }
   }
 }
@@ -133,7 +145,7 @@ PartitionKv find_partition(const Call& call, const AttentionSequence& sequence, 
                            std::int32_t kv_head, std::int32_t partition) {
   static thread_local Scratch scratch;
   PartitionKv kv = {};
-  const std::int64_t group_bytes = kTokenGroup * call.width * call.address.element;
+  const std::int64_t group_bytes = call.group_address.head_bytes;
   std::byte* gathered =
       call.direct ? nullptr : scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
   const std::int32_t first = tile.first_token(0, partition);
@@ -272,14 +284,21 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   static thread_local std::vector<Unit> units;
   const AttentionKernels& kernels = attention_kernels(context.level);
   const KvLayout& layout = args.layout;
+  const auto width = static_cast<std::int32_t>(round_up(layout.head_size, 16));
   Call call{.args = args,
             .kernels = kernels,
             .of_type = layout.dtype == DType::f32   ? kernels.f32
                        : layout.dtype == DType::f16 ? kernels.f16
+                       : layout.dtype == DType::i8  ? kernels.i8
                                                     : kernels.bf16,
             .address = KvAddress(layout),
+            .group_address = KvAddress({.dtype = layout.dtype,
+                                        .num_layers = 1,
+                                        .num_kv_heads = 1,
+                                        .head_size = width,
+                                        .block_size = kTokenGroup}),
             .group = args.num_query_heads / layout.num_kv_heads,
-            .width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
+            .width = width,
             .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
 
   // 32 query rows share each reading of K and V; more would leave threads idle at the end.

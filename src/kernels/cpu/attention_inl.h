@@ -110,6 +110,19 @@ void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::in
 }
 
 // kRows row-heads, from `begin` on, against one partition.
+// Multiplies the scores of one row-head by `factor`, drops those outside [first, last), returns the largest.
+PAGODA_INLINE float scale_scores(float* s, F factor, std::int32_t first, std::int32_t last) {
+  const F lowest = set1(-3.0e38f);
+  F largest = lowest;
+  for (std::int32_t g = first / 16; g * 16 < last; ++g) {
+    F v = mul(load(s + g * 16), factor);
+    if (first > g * 16 || last < g * 16 + 16) v = keep_range(v, first - g * 16, last - g * 16, lowest);
+    store(s + g * 16, v);
+    largest = max(largest, v);
+  }
+  return reduce_max(largest);
+}
+
 template <class Kv, int kRows>
 void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int32_t partition,
                const PartitionKv& kv, std::int32_t begin, const AttentionState& out) {
@@ -129,19 +142,12 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
   for (; group < last_group; ++group)
     scores<Kv, kRows, 1>(q, width, kv.keys + group, kv.values + group, score + group * 16);
 
-  const F scale = set1(t.scale), lowest = set1(-3.0e38f);
+  const F scale = set1(t.scale);
   for (int r = 0; r < kRows; ++r) {
     const std::int32_t first = t.first_token(begin + r, partition), last = t.last_token(begin + r, partition);
     float* s = score + r * kPartition;
     auto* p = probability + r * kPartition;
-    F largest = lowest;
-    for (std::int32_t g = first / 16; g * 16 < last; ++g) {
-      F v = mul(load(s + g * 16), scale);
-      if (first > g * 16 || last < g * 16 + 16) v = keep_range(v, first - g * 16, last - g * 16, lowest);
-      store(s + g * 16, v);
-      largest = max(largest, v);
-    }
-    const float top = reduce_max(largest);
+    const float top = scale_scores(s, scale, first, last);
     const F shift = set1(top);
     F sum = zero();
     for (std::int32_t g = first_group; g < last_group; ++g) {
@@ -189,6 +195,14 @@ void run_partition(const AttentionTile& t, const void* query, std::int32_t parti
   run.template operator()<2>();
   run.template operator()<1>();
 }
+
+}  // namespace
+}  // namespace pagoda::cpu
+
+#include "kernels/cpu/attention_int8_inl.h"
+
+namespace pagoda::cpu {
+namespace {
 
 void merge(const AttentionTile& t, const AttentionState& total, const AttentionState& part) {
   for (std::int32_t i = 0; i < t.num_row_heads(); ++i) {
@@ -243,15 +257,18 @@ void to_f16(const float* x, std::int32_t n, std::uint16_t* out) {
 
 template <class Kv>
 constexpr AttentionKernelsOfType of_type() {
-  return {.prepare = prepare<Kv>, .query_bytes = sizeof(typename Kv::Input), .partition = run_partition<Kv>};
+  return {.prepare = prepare<Kv>, .partition = run_partition<Kv>};
 }
-constexpr AttentionKernels kAttentionKernels = {.to_bf16 = to_bf16,
-                                                .to_f16 = to_f16,
-                                                .f32 = of_type<FloatKv>(),
-                                                .f16 = of_type<HalfKv>(),
-                                                .bf16 = of_type<Bf16Kv>(),
-                                                .merge = merge,
-                                                .finish = finish};
+constexpr AttentionKernels kAttentionKernels = {
+    .to_bf16 = to_bf16,
+    .to_f16 = to_f16,
+    .to_int8 = int8::quantize_row,
+    .f32 = of_type<FloatKv>(),
+    .f16 = of_type<HalfKv>(),
+    .bf16 = of_type<Bf16Kv>(),
+    .i8 = {.prepare = int8::prepare, .partition = int8::run_partition},
+    .merge = merge,
+    .finish = finish};
 
 }  // namespace
 }  // namespace pagoda::cpu

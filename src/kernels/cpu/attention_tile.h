@@ -61,9 +61,8 @@ struct AttentionState {
 };
 
 struct AttentionKernelsOfType {
-  // The queries as the kernel multiplies them, [row_heads][width]; query_bytes of an element.
+  // The queries as the kernel multiplies them: 4 * width bytes of each row-head at most.
   void (*prepare)(const AttentionTile& tile, void* query);
-  std::int64_t query_bytes;
   // One partition. Row-heads with no token in it get sum 0 and are left out by merge.
   void (*partition)(const AttentionTile& tile, const void* query, std::int32_t partition,
                     const PartitionKv& kv, const AttentionState& out);
@@ -74,7 +73,9 @@ struct AttentionKernels {
   // turn into NaN later); writes up to the next multiple of 16.
   void (*to_bf16)(const float* x, std::int32_t n, std::uint16_t* out);
   void (*to_f16)(const float* x, std::int32_t n, std::uint16_t* out);
-  AttentionKernelsOfType f32, f16, bf16;
+  // n floats in 8 bits (kv_layout.h), up to the next multiple of 16; returns the scale.
+  float (*to_int8)(const float* x, std::int32_t n, std::uint8_t* out);
+  AttentionKernelsOfType f32, f16, bf16, i8;
   void (*merge)(const AttentionTile& tile, const AttentionState& total, const AttentionState& part);
   void (*finish)(const AttentionTile& tile, const AttentionState& total);
 };

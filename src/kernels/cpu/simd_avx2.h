@@ -14,6 +14,8 @@ namespace {
 constexpr int kRowHeads = 4;
 constexpr int score_groups(int row_heads) { return row_heads <= 2 ? 2 : 1; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
+constexpr int kInt8RowHeads = 2;
+constexpr int int8_columns(int) { return 1; }
 
 constexpr bool kWideIsSigned = true;  // dot4_wide takes w as w - 128
 constexpr int kF32Rows = 6, kBf16Rows = 4, kGroupedRows = 3, kStrips = 1;

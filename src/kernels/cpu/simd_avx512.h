@@ -25,6 +25,14 @@ constexpr int kF32Rows = 3, kBf16Rows = 3, kGroupedRows = 2, kStrips = 2, kRowHe
 constexpr int kF32Rows = 12, kBf16Rows = 12, kGroupedRows = 6, kStrips = 2, kRowHeads = 12;
 #endif
 
+// The same for an int8 cache, with two digits of a number for each row-head (attention_int8_inl.h).
+#ifdef PAGODA_SMALL_TILES
+constexpr int kInt8RowHeads = 2;
+#else
+constexpr int kInt8RowHeads = 6;
+#endif
+constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 4 : 2; }
+
 using F = __m512;   // 16 floats
 using I = __m512i;  // 16 int32
 using W = __m512i;  // 64 bytes of weights: 16 columns x 4 uint8

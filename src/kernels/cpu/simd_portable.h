@@ -16,6 +16,8 @@ namespace {
 constexpr int kRowHeads = 2;
 constexpr int score_groups(int) { return 1; }
 constexpr int value_vectors(int) { return 1; }
+constexpr int kInt8RowHeads = 2;
+constexpr int int8_columns(int) { return 1; }
 
 constexpr bool kWideIsSigned = false;
 constexpr int kF32Rows = 2, kBf16Rows = 2, kGroupedRows = 2, kStrips = 1;

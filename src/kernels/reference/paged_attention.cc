@@ -7,31 +7,55 @@
 
 #include "kernels/dequantize.h"
 #include "kernels/kv_layout.h"
+#include "kernels/reference/quantize.h"
 #include "kernels/reference/reference.h"
 
 namespace pagoda::reference {
 namespace {
 
-void store(DType dtype, std::byte* piece, std::int64_t index, float value) {
+void store(DType dtype, std::byte* at, float value) {
   if (dtype == DType::f32) {
-    std::memcpy(piece + index * 4, &value, 4);
+    std::memcpy(at, &value, 4);
     return;
   }
   // A value beyond f16's range becomes the largest finite one: infinity would turn into NaN later.
   const std::uint16_t bits =
       dtype == DType::f16 ? float_to_half(std::clamp(value, -65504.0f, 65504.0f)) : float_to_bfloat16(value);
-  std::memcpy(piece + index * 2, &bits, 2);
+  std::memcpy(at, &bits, 2);
 }
 
-float fetch(DType dtype, const std::byte* piece, std::int64_t index) {
+float fetch(DType dtype, const std::byte* at) {
   if (dtype == DType::f32) {
     float value;
-    std::memcpy(&value, piece + index * 4, 4);
+    std::memcpy(&value, at, 4);
     return value;
   }
   std::uint16_t bits;
-  std::memcpy(&bits, piece + index * 2, 2);
+  std::memcpy(&bits, at, 2);
   return dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
+}
+
+// One token's K or V of one head; `offset(d)` is KvAddress::key or value.
+template <class Offset>
+void write_token(const KvLayout& layout, const float* x, std::byte* piece, std::int64_t scale_offset,
+                 const Offset& offset) {
+  if (layout.dtype != DType::i8) {
+    for (std::int32_t d = 0; d < layout.head_size; ++d) store(layout.dtype, piece + offset(d), x[d]);
+    return;
+  }
+  std::vector<std::uint8_t> q(static_cast<std::size_t>(layout.head_size));
+  const float scale = quantize_kv(x, layout.head_size, q.data());
+  for (std::int32_t d = 0; d < layout.head_size; ++d)
+    piece[offset(d)] = static_cast<std::byte>(q[static_cast<std::size_t>(d)]);
+  std::memcpy(piece + scale_offset, &scale, 4);
+}
+
+template <class Offset>
+float read_element(const KvLayout& layout, const std::byte* piece, std::int32_t d, std::int64_t scale_offset,
+                   const Offset& offset) {
+  const std::byte* at = piece + offset(d);
+  if (layout.dtype != DType::i8) return fetch(layout.dtype, at);
+  return static_cast<float>(std::to_integer<int>(*at) - 128) * fetch(DType::f32, piece + scale_offset);
 }
 
 }  // namespace
@@ -47,10 +71,10 @@ void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence,
     std::byte* values = block + address.value_piece(args.layer, kv_head);
     const std::int64_t source = (sequence.query_start + row) * args.row_stride +
                                 static_cast<std::int64_t>(kv_head) * layout.head_size;
-    for (std::int32_t d = 0; d < layout.head_size; ++d) {
-      store(layout.dtype, keys, address.key(slot, d), args.key[source + d]);
-      store(layout.dtype, values, address.value(slot, d), args.value[source + d]);
-    }
+    write_token(layout, args.key + source, keys, address.scale(slot),
+                [&](std::int32_t d) { return address.key(slot, d); });
+    write_token(layout, args.value + source, values, address.scale(slot),
+                [&](std::int32_t d) { return address.value(slot, d); });
   }
 }
 
@@ -72,10 +96,12 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
   double largest = -HUGE_VAL;
   for (std::int32_t token = first; token <= position; ++token) {
     const std::byte* keys = block_of(token) + address.key_piece(args.layer, kv_head);
+    const std::int32_t slot = token % layout.block_size;
     double dot = 0;
     for (std::int32_t d = 0; d < d_count; ++d) {
-      dot += static_cast<double>(query[d]) *
-             fetch(layout.dtype, keys, address.key(token % layout.block_size, d));
+      dot +=
+          static_cast<double>(query[d]) * read_element(layout, keys, d, address.scale(slot),
+                                                       [&](std::int32_t i) { return address.key(slot, i); });
     }
     scores.push_back(dot * args.scale);
     largest = std::max(largest, scores.back());
@@ -85,10 +111,12 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
   for (std::int32_t token = first; token <= position; ++token) {
     const double weight = std::exp(scores[static_cast<std::size_t>(token - first)] - largest);
     const std::byte* values = block_of(token) + address.value_piece(args.layer, kv_head);
+    const std::int32_t slot = token % layout.block_size;
     total += weight;
     for (std::int32_t d = 0; d < d_count; ++d) {
       sum[static_cast<std::size_t>(d)] +=
-          weight * fetch(layout.dtype, values, address.value(token % layout.block_size, d));
+          weight * read_element(layout, values, d, address.scale(slot),
+                                [&](std::int32_t i) { return address.value(slot, i); });
     }
   }
   float* out =

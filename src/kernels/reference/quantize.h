@@ -1,6 +1,6 @@
 #pragma once
 // The 8-bit form of activations and weights: groups of 32 with one scale; or groups of 64 and, of weights,
-// whole rows. The meaning that every fast path must reproduce exactly.
+// whole rows; and of keys and values. The meaning that every fast path must reproduce exactly.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -40,5 +40,16 @@ inline float row_scale(const float* x, std::int64_t k, float* inverse) {
   return largest / 127.0f;
 }
 inline float row_weight(float x, float inverse) { return std::nearbyint(x * inverse); }
+
+// One token's key or value of one head: x[i] is (u[i] - 128) times the scale that is returned. A row so small
+// that 127 divided by it might overflow is 0.
+inline float quantize_kv(const float* x, int count, std::uint8_t* u) {
+  float largest = 0;
+  for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
+  if (largest < 1e-30f) largest = 0;
+  const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+  for (int i = 0; i < count; ++i) u[i] = static_cast<std::uint8_t>(std::nearbyint(x[i] * inverse) + 128.0f);
+  return largest / 127.0f;
+}
 
 }  // namespace pagoda::reference

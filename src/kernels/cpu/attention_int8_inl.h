@@ -1,0 +1,279 @@
+// Attention over a cache in 8 bits (kv_layout.h): both products are sums of integers, hence exact, and what
+// they multiply K and V with, queries and weights, has two digits of 8 bits:
+//     x = (255 * high + low) * scale, digits in -127..127, the largest |x| of the row-head being 32512 *
+//     scale
+// so that their error is that of 16 bits and everything else follows from K and V as they are stored. A
+// byte's zero point, 128, is the start of the sum: -128 * the sum of the digits.
+// Included by attention_inl.h, which has what all types share.
+namespace pagoda::cpu {
+namespace {
+namespace int8 {
+
+constexpr float kRadix = 255.0f, kLargest = 127.0f * 255.0f + 127.0f;
+// A row with nothing larger counts as 0: what it is divided by might overflow.
+constexpr float kSmallest = 1e-30f;
+
+PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
+  std::int32_t value;
+  std::memcpy(&value, p, 4);
+  return value;
+}
+
+// Writes 16 numbers, |x| <= kLargest, as 16 high digits and 16 low ones; adds them to the sums.
+PAGODA_INLINE void put_digits(std::int8_t* p, F x, F& high_sum, F& low_sum) {
+  const F whole = to_float(to_int(x));
+  const I high = to_int(mul(whole, set1(1.0f / kRadix)));
+  const F low = fma(to_float(high), set1(-kRadix), whole);
+  store_int8(p, high);
+  store_int8(p + 16, to_int(low));
+  if constexpr (!kWideIsSigned) {
+    high_sum = add(high_sum, to_float(high));
+    low_sum = add(low_sum, low);
+  }
+}
+// The sum's start: an integer below 2^24, so exact.
+PAGODA_INLINE std::int32_t start_of(F sum) {
+  return kWideIsSigned ? 0 : -128 * static_cast<std::int32_t>(reduce_add(sum));
+}
+
+// A row-head's query: digits of 16 dimensions at a time, [width / 16][high, low][16]; then what follows.
+struct QueryTail {
+  float scale;
+  std::int32_t start[2];  // of the sums of the high and of the low digits
+};
+PAGODA_INLINE std::int64_t query_bytes(std::int64_t width) { return 4 * width; }
+
+void prepare(const AttentionTile& t, void* query) {
+  auto* out = static_cast<std::int8_t*>(query);
+  for (std::int32_t i = 0; i < t.num_row_heads(); ++i, out += query_bytes(t.width)) {
+    const float* q =
+        t.query + i / t.group * t.query_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
+    const auto part = [&](std::int32_t d) {
+      return t.head_size - d >= 16 ? load(q + d) : load_n(q + d, t.head_size - d);
+    };
+    F top = zero();
+    for (std::int32_t d = 0; d < t.width; d += 16) top = max(top, abs(part(d)));
+    const float largest = reduce_max(top);
+    const F inverse = set1(largest > kSmallest ? kLargest / largest : 0.0f);
+    F high = zero(), low = zero();
+    for (std::int32_t d = 0; d < t.width; d += 16) put_digits(out + 2 * d, mul(part(d), inverse), high, low);
+    const QueryTail tail{.scale = largest > kSmallest ? largest / kLargest : 0.0f,
+                         .start = {start_of(high), start_of(low)}};
+    std::memcpy(out + 2 * t.width, &tail, sizeof tail);
+  }
+}
+
+// A register tile of sums: kRows row-heads times kColumns vectors, of high and of low digits.
+template <int kRows, int kColumns>
+struct Sums {
+  I high[kRows][kColumns], low[kRows][kColumns];
+
+  PAGODA_INLINE void begin(Sums& s, int r, std::int32_t high_start, std::int32_t low_start) {
+    PAGODA_UNROLL
+    for (int c = 0; c < kColumns; ++c) {
+      s.high[r][c] = iset1(high_start);
+      s.low[r][c] = iset1(low_start);
+    }
+  }
+  // digits: of 4 elements of the first row-head; those of the next `row_step` bytes further.
+  PAGODA_INLINE void add_products(Sums& s, const W (&w)[kColumns], const std::int8_t* digits,
+                                  std::int64_t row_step) {
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const std::int32_t high = quad(digits + r * row_step), low = quad(digits + r * row_step + 16);
+      PAGODA_UNROLL
+      for (int c = 0; c < kColumns; ++c) s.high[r][c] = dot4_wide(s.high[r][c], w[c], high);
+      PAGODA_UNROLL
+      for (int c = 0; c < kColumns; ++c) s.low[r][c] = dot4_wide(s.low[r][c], w[c], low);
+    }
+  }
+  PAGODA_INLINE F value(const Sums& s, int r, int c) {
+    return fma(to_float(s.high[r][c]), set1(kRadix), to_float(s.low[r][c]));
+  }
+};
+
+// scores[r][16 * g ...] times the keys' scales, for kRows row-heads and kGroups groups of tokens; without the
+// query's scale. Meanwhile the groups' values come into the cache, as in attention_inl.h.
+template <int kRows, int kGroups>
+void scores(const std::int8_t* q, std::int64_t width, const std::byte* const* keys,
+            const std::byte* const* values, float* out) {
+  using Tile = Sums<kRows, kGroups>;
+  const std::int64_t row_bytes = query_bytes(width);
+  Tile sums;
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    QueryTail tail;
+    std::memcpy(&tail, q + r * row_bytes + 2 * width, sizeof tail);
+    Tile::begin(sums, r, tail.start[0], tail.start[1]);
+  }
+  const std::byte *k[kGroups], *v[kGroups];
+  PAGODA_UNROLL
+  for (int g = 0; g < kGroups; ++g) {
+    k[g] = keys[g];
+    v[g] = values[g];
+  }
+  const std::int64_t end = width * 16;
+  for (std::int64_t at = 0; at < end; at += 256) {
+    PAGODA_UNROLL
+    for (int step = 0; step < 4; ++step) {
+      W w[kGroups];
+      PAGODA_UNROLL
+      for (int g = 0; g < kGroups; ++g) {
+        w[g] = load_weights(k[g] + at + 64 * step);
+        prefetch_far(v[g] + at + 64 * step);
+      }
+      Tile::add_products(sums, w, q + at / 8 + 4 * step, row_bytes);
+    }
+  }
+  PAGODA_UNROLL
+  for (int g = 0; g < kGroups; ++g) {
+    const F scale = load(reinterpret_cast<const float*>(k[g] + end));
+    prefetch_far(v[g] + end);
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) store(out + r * kPartition + g * 16, mul(Tile::value(sums, r, g), scale));
+  }
+}
+
+// The weights of one partition for kRows row-heads: digits [row][16 groups][high, low][16].
+template <int kRows>
+struct Weights {
+  alignas(64) std::int8_t digits[kRows * 2 * kPartition];
+  float scale[kRows];
+  std::int32_t start[kRows][2];
+};
+
+// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
+// next, `next_keys` behind these groups' (0: none), come into the cache.
+template <int kRows, int kVectors>
+void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::int32_t first,
+                     std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
+  using Tile = Sums<kRows, kVectors>;
+  Tile sums;
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) Tile::begin(sums, r, weights.start[r][0], weights.start[r][1]);
+  for (std::int32_t g = first; g < last; ++g) {
+    const std::byte* group = kv.values[g] + d0 * 4;
+    const std::byte* next = kv.keys[g] + kv.next_keys + d0 * 4;
+    PAGODA_UNROLL
+    for (int step = 0; step < 4; ++step) {
+      W w[kVectors];
+      PAGODA_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        w[v] = load_weights(group + step * width * 4 + v * 64);
+        if (kv.next_keys != 0) prefetch_far(next + step * width * 4 + v * 64);
+      }
+      Tile::add_products(sums, w, weights.digits + g * 32 + 4 * step, 2 * kPartition);
+    }
+    if (kv.next_keys != 0 && d0 == 0) prefetch_far(next + 16 * width);
+  }
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const F scale = set1(weights.scale[r]);
+    PAGODA_UNROLL
+    for (int v = 0; v < kVectors; ++v)
+      store(out + r * width + d0 + v * 16, mul(Tile::value(sums, r, v), scale));
+  }
+}
+
+// Softmax weights of row-head r of the tile: e = exp(score - top), whose sum is returned, and the digits of
+// e * the values' scales. What lies in unused slots, scales included, may be anything: it is replaced, not
+// multiplied by 0.
+template <int kRows>
+PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float top, const PartitionKv& kv,
+                                std::int64_t width, std::int32_t first, std::int32_t last,
+                                std::int32_t first_group, std::int32_t last_group) {
+  const F shift = set1(top);
+  F sum = zero(), most = zero();
+  for (std::int32_t g = first / 16; g * 16 < last; ++g) {
+    const F scale = load(reinterpret_cast<const float*>(kv.values[g] + 16 * width));
+    F e = exp(sub(load(s + g * 16), shift)), p = mul(e, scale);
+    if (first > g * 16 || last < g * 16 + 16) {
+      e = keep_range(e, first - g * 16, last - g * 16, zero());
+      p = keep_range(p, first - g * 16, last - g * 16, zero());
+    }
+    store(s + g * 16, p);
+    sum = add(sum, e);
+    most = max(most, p);
+  }
+  const float largest = reduce_max(most);
+  const F inverse = set1(largest > kSmallest ? kLargest / largest : 0.0f);
+  weights.scale[r] = largest > kSmallest ? largest / kLargest : 0.0f;
+  F high = zero(), low = zero();
+  for (std::int32_t g = first_group; g < last_group; ++g) {
+    const bool inside = g * 16 < last && g * 16 + 16 > first;
+    put_digits(weights.digits + r * 2 * kPartition + g * 32, inside ? mul(load(s + g * 16), inverse) : zero(),
+               high, low);
+  }
+  weights.start[r][0] = start_of(high);
+  weights.start[r][1] = start_of(low);
+  return reduce_add(sum);
+}
+
+template <int kRows>
+void row_heads(const AttentionTile& t, const std::int8_t* query, std::int32_t partition,
+               const PartitionKv& kv, std::int32_t begin, const AttentionState& out) {
+  alignas(64) float score[kRows * kPartition];
+  Weights<kRows> weights;
+  const std::int32_t first_group = t.first_token(begin, partition) / 16;
+  const std::int32_t last_group = (t.last_token(begin + kRows - 1, partition) + 15) / 16;
+  const std::int64_t width = t.width;
+  const std::int8_t* q = query + begin * query_bytes(width);
+
+  constexpr int kColumns = int8_columns(kRows);
+  std::int32_t group = first_group;
+  for (; group + kColumns <= last_group; group += kColumns)
+    scores<kRows, kColumns>(q, width, kv.keys + group, kv.values + group, score + group * 16);
+  for (; group < last_group; ++group)
+    scores<kRows, 1>(q, width, kv.keys + group, kv.values + group, score + group * 16);
+
+  for (int r = 0; r < kRows; ++r) {
+    const std::int32_t first = t.first_token(begin + r, partition), last = t.last_token(begin + r, partition);
+    QueryTail tail;
+    std::memcpy(&tail, q + r * query_bytes(width) + 2 * width, sizeof tail);
+    float* s = score + r * kPartition;
+    const float top = scale_scores(s, set1(tail.scale * t.scale), first, last);
+    out.max[begin + r] = top;
+    out.sum[begin + r] = put_weights(weights, r, s, top, kv, width, first, last, first_group, last_group);
+  }
+
+  float* values = out.values + begin * width;
+  std::int64_t d = 0;
+  for (; d + 16 * kColumns <= width; d += 16 * kColumns)
+    weighted_values<kRows, kColumns>(weights, kv, first_group, last_group, width, d, values);
+  for (; d < width; d += 16)
+    weighted_values<kRows, 1>(weights, kv, first_group, last_group, width, d, values);
+}
+
+void run_partition(const AttentionTile& t, const void* query, std::int32_t partition, const PartitionKv& kv,
+                   const AttentionState& out) {
+  const std::int32_t count = t.num_row_heads();
+  std::int32_t begin = 0;
+  const auto run = [&]<int kRows>() {
+    if constexpr (kRows <= kInt8RowHeads) {
+      for (; begin + kRows <= count; begin += kRows)
+        row_heads<kRows>(t, static_cast<const std::int8_t*>(query), partition, kv, begin, out);
+    }
+  };
+  run.template operator()<6>();
+  run.template operator()<4>();
+  run.template operator()<3>();
+  run.template operator()<2>();
+  run.template operator()<1>();
+}
+
+float quantize_row(const float* x, std::int32_t n, std::uint8_t* out) {
+  const auto part = [&](std::int32_t i) { return n - i >= 16 ? load(x + i) : load_n(x + i, n - i); };
+  F top = zero();
+  for (std::int32_t i = 0; i < n; i += 16) top = max(top, abs(part(i)));
+  const float largest = reduce_max(top);
+  const F inverse = set1(largest >= kSmallest ? 127.0f / largest : 0.0f);
+  for (std::int32_t i = 0; i < n; i += 16) {
+    store_int8(reinterpret_cast<std::int8_t*>(out) + i, to_int(mul(part(i), inverse)));
+    for (int j = 0; j < 16; ++j) out[i + j] ^= 128;
+  }
+  return largest >= kSmallest ? largest / 127.0f : 0.0f;
+}
+
+}  // namespace int8
+}  // namespace
+}  // namespace pagoda::cpu
