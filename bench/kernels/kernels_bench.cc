@@ -159,7 +159,7 @@ void bench_attention(const Options& options, const KernelContext& context, const
   struct Load {
     int sequences, queries, context;
   };
-  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+  for (const DType dtype : {DType::bf16, DType::i8, DType::f16, DType::f32}) {
     for (const Load& load : {Load{1, 1, 160}, Load{1, 1, 2000}, Load{16, 1, 160}, Load{64, 1, 160},
                              Load{64, 1, 544}, Load{1, 64, 64}, Load{1, 512, 512}, Load{1, 64, 2000}}) {
       if (std::string("attention").find(options.only) == std::string::npos) return;
@@ -198,8 +198,11 @@ void bench_attention(const Options& options, const KernelContext& context, const
       for (int q = 0; q < load.queries; ++q) pairs += load.context - load.queries + q + 1;
       const double flops = pairs * load.sequences * 9 * 64 * 4;
       const double bytes =
-          static_cast<double>(load.context) * load.sequences * 2 * 3 * 64 * dtype_info(dtype).block_bytes;
-      const double limit = dtype == DType::bf16 ? peak.bf16_gflops : peak.fma_gflops;
+          static_cast<double>(load.context) * load.sequences * static_cast<double>(layout.layer_bytes()) / 16;
+      // 8 bits: two digits of queries and weights, so two products.
+      const double limit = dtype == DType::bf16 ? peak.bf16_gflops
+                           : dtype == DType::i8 ? peak.int8_gops / 2
+                                                : peak.fma_gflops;
       std::printf("%-4s %3d seqs x %3d queries, context %4d: %8.1f us  %6.1f GB/s  %6.1f GFLOP/s %3.0f%%\n",
                   std::string(dtype_info(dtype).name).c_str(), load.sequences, load.queries, load.context,
                   seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9,

@@ -64,8 +64,14 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
   flags::number(app, "--kv-cache-memory-fraction", flags.kv_cache_memory_fraction, 0.001, 1.0,
                 "share of the memory available after loading the weights")
       ->group(group);
-  flags::choice(app, "--kv-cache-dtype", flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16"},
-                "keys and values")
+  // vLLM's 8 bits are fp8, in several forms.
+  const auto not_fp8 = [](const std::string& value) {
+    return value.starts_with("fp8") ? concat("'", value, "' is not supported; int8 has 8 bits too")
+                                    : std::string();
+  };
+  flags::choice(app, "--kv-cache-dtype", flags.kv_cache_dtype,
+                {"auto", "float32", "bfloat16", "float16", "int8"}, "keys and values")
+      ->check(not_fp8)
       ->group(group);
   flags::int32(app, "--block-size", flags.block_size, 1, "tokens in a block, 1 to 256", 256)->group(group);
   flags::on_off(app, "enable-prefix-caching", flags.enable_prefix_caching,

@@ -282,28 +282,33 @@ void check_model(const EngineFlags& base, std::int32_t scale) {
   check_guesses(flags, scale, alone, token_bytes);
 }
 
-EngineFlags flags_for(const std::string& model, const std::string& dtype) {
+EngineFlags flags_for(const std::string& model, const std::string& dtype,
+                      const std::string& kv_cache_dtype = "auto") {
   EngineFlags flags;
   flags.model = model;
   flags.dtype = dtype;
+  flags.kv_cache_dtype = kv_cache_dtype;
   flags.kv_cache_memory_bytes = std::int64_t{64} << 20;
   flags.max_num_seqs = 64;
   return flags;
 }
 
-class SmallModels : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class SmallModels : public testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 
 TEST_P(SmallModels, SameBitsWhateverTheCompany) {
   const std::string folder =
       std::string(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/") + std::get<0>(GetParam());
   ASSERT_TRUE(std::filesystem::exists(folder)) << folder;
-  check_model(flags_for(folder, std::get<1>(GetParam())), 1);
+  check_model(flags_for(folder, std::get<1>(GetParam()), std::get<2>(GetParam())), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
-                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
-                                                          "gpt2"),
-                                          testing::Values("float32", "bfloat16", "int8")));
+INSTANTIATE_TEST_SUITE_P(
+    Determinism, SmallModels,
+    testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt", "gpt2"),
+                     testing::Values("float32", "bfloat16", "int8"), testing::Values("auto")));
+INSTANTIATE_TEST_SUITE_P(DeterminismOfInt8Cache, SmallModels,
+                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt"),
+                                          testing::Values("auto"), testing::Values("int8")));
 
 // With deterministic sums, the bits of one process are those of ranks, whatever happens on them.
 void check_ranks(const std::string& model) {

@@ -44,7 +44,7 @@ struct EngineFlags {
   std::uint64_t seed = 0;
 
   // KV cache
-  std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16
+  std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16, int8
   std::optional<std::int64_t> kv_cache_memory_bytes;  // absent: kv_cache_memory_fraction decides
   double kv_cache_memory_fraction = 0.5;  // of the memory that is available once the weights are loaded
   std::int32_t block_size = 16;           // 1..256

@@ -77,18 +77,22 @@ TEST(PerplexityCommand, TheGoldenTextInTheDefaultType) {
   args.engine.model = *model;
   args.file = write_file("pagoda_perplexity.txt", text);
   args.max_tokens = full ? 4096 : 1024;
-  ::testing::internal::CaptureStdout();
-  const Status status = run_perplexity(args);
-  const std::string output = ::testing::internal::GetCapturedStdout();
-  ASSERT_TRUE(status.ok()) << status.message();
   double expected = 0;
   const boost::json::array& windows = golden.at("window_mean_nll").as_array();
   const std::size_t count = full ? 8 : 2;
   for (std::size_t i = 0; i < count; ++i)
     expected += windows[i].to_number<double>() / static_cast<double>(count);
-  const double nll = figure(output, "mean negative log-likelihood");
-  EXPECT_NEAR(nll, expected, 0.015);
-  EXPECT_NEAR(figure(output, "perplexity"), std::exp(nll), 1e-3);
+  for (const char* kv_cache_dtype : {"auto", "int8"}) {
+    SCOPED_TRACE(kv_cache_dtype);
+    args.engine.kv_cache_dtype = kv_cache_dtype;
+    ::testing::internal::CaptureStdout();
+    const Status status = run_perplexity(args);
+    const std::string output = ::testing::internal::GetCapturedStdout();
+    ASSERT_TRUE(status.ok()) << status.message();
+    const double nll = figure(output, "mean negative log-likelihood");
+    EXPECT_NEAR(nll, expected, 0.015);
+    EXPECT_NEAR(figure(output, "perplexity"), std::exp(nll), 1e-3);
+  }
 }
 
 TEST(PerplexityCommand, WhatItCannotDoIsRefusedByName) {

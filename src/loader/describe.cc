@@ -267,4 +267,10 @@ std::int64_t Description::kv_bytes_per_token(std::int64_t bytes_per_element) con
   return 2 * std::int64_t{config->num_layers} * config->num_kv_heads * config->head_size * bytes_per_element;
 }
 
+std::int64_t Description::kv_bytes_per_token_int8() const {
+  if (!config) return 0;
+  const std::int64_t padded = (config->head_size + 3) / 4 * 4;  // kernels/kv_layout.h
+  return 2 * std::int64_t{config->num_layers} * config->num_kv_heads * (padded + 4);
+}
+
 }  // namespace pagoda

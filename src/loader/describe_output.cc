@@ -168,10 +168,12 @@ void config_rows(const Description& description, Table& table) {
                            config.sliding_window > 0 ? concat(", window ", config.sliding_window) : "")});
   table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
   table.row({"context", concat(config.max_positions, " tokens")});
-  const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2);
-  table.row({"KV cache",
-             concat("per token ", human_bytes(bf16), " in bfloat16, ", human_bytes(f32), " in float32")});
+  const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
+                     int8 = description.kv_bytes_per_token_int8();
+  table.row({"KV cache", concat("per token ", human_bytes(bf16), " in bfloat16, ", human_bytes(int8),
+                                " in int8, ", human_bytes(f32), " in float32")});
   table.row({"", concat("one full context ", human_bytes(bf16 * config.max_positions), " in bfloat16, ",
+                        human_bytes(int8 * config.max_positions), " in int8, ",
                         human_bytes(f32 * config.max_positions), " in float32")});
 }
 
@@ -187,13 +189,15 @@ std::string describe_json(const Description& description) {
         description.supported ? json::value(nullptr) : json::value(valid_utf8(description.reason));
   }
   if (description.config) {
-    const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2);
+    const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
+                       int8 = description.kv_bytes_per_token_int8();
     out["config"] = config_json(*description.config);
-    out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}};
+    out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", int8}};
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
                      {"kv_bytes_one_full_context",
                       {{"float32", f32 * description.config->max_positions},
-                       {"bfloat16", bf16 * description.config->max_positions}}}};
+                       {"bfloat16", bf16 * description.config->max_positions},
+                       {"int8", int8 * description.config->max_positions}}}};
   }
   if (description.is_model || !description.tensors.empty()) {
     out["num_tensors"] = description.tensors.size();

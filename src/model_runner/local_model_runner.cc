@@ -21,8 +21,9 @@ Result<DType> kv_dtype(std::string_view dtype, std::string_view kv_cache_dtype) 
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
+  if (kv_cache_dtype == "int8") return DType::i8;
   return invalid_argument(concat("kv-cache-dtype '", kv_cache_dtype,
-                                 "' is not supported; use auto, float32, bfloat16 or float16"));
+                                 "' is not supported; use auto, float32, bfloat16, float16 or int8"));
 }
 
 // Per worker: a copy of the logits, weights, marks and values of one row (sampler/).

@@ -25,6 +25,7 @@ std::vector<TokenId> random_prompt(std::size_t length, std::uint64_t seed, std::
 struct Case {
   const char* model;
   const char* dtype;
+  const char* kv_cache_dtype = "auto";
 };
 
 class BitIdentity : public ::testing::TestWithParam<Case> {
@@ -32,6 +33,7 @@ class BitIdentity : public ::testing::TestWithParam<Case> {
   std::unique_ptr<LocalModelRunner> runner(std::int32_t threads, std::int32_t block_size = 16) {
     RunnerOptions options;
     options.dtype = GetParam().dtype;
+    options.kv_cache_dtype = GetParam().kv_cache_dtype;
     options.threads = threads;
     options.block_size = block_size;
     options.num_blocks = 400;
@@ -196,9 +198,11 @@ INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                          ::testing::Values(Case{"llama", "float32"}, Case{"llama", "auto"},
                                            Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"},
                                            Case{"mistral", "bfloat16"}, Case{"llama_gguf_quantized", "auto"},
-                                           Case{"default", "auto"}),
+                                           Case{"default", "auto"}, Case{"llama", "float32", "int8"},
+                                           Case{"opt", "bfloat16", "int8"}, Case{"default", "auto", "int8"}),
                          [](const auto& info) {
-                           return std::string(info.param.model) + "_" + info.param.dtype;
+                           return std::string(info.param.model) + "_" + info.param.dtype + "_" +
+                                  info.param.kv_cache_dtype;
                          });
 
 std::shared_ptr<const ModelSource> open(const std::string& path) {
