@@ -1,7 +1,6 @@
 // Attention over a cache in 8 bits (kv_layout.h): both products are sums of integers, hence exact, and what
 // they multiply K and V with, queries and weights, has two digits of 8 bits:
-//     x = (255 * high + low) * scale, digits in -127..127, the largest |x| of the row-head being 32512 *
-//     scale
+//     x = (254 * high + low) * scale, digits in -127..127, the row-head's largest |x| being 32384 * scale
 // so that their error is that of 16 bits and everything else follows from K and V as they are stored. A
 // byte's zero point, 128, is the start of the sum: -128 * the sum of the digits.
 // Included by attention_inl.h, which has what all types share.
@@ -9,7 +8,8 @@ namespace pagoda::cpu {
 namespace {
 namespace int8 {
 
-constexpr float kRadix = 255.0f, kLargest = 127.0f * 255.0f + 127.0f;
+// So that rounding x / kRadix leaves at most 127, and kLargest / kRadix rounds to 127.
+constexpr float kRadix = 254.0f, kLargest = 127.0f * 254.0f + 126.0f;
 // A row with nothing larger counts as 0: what it is divided by might overflow.
 constexpr float kSmallest = 1e-30f;
 
@@ -20,21 +20,17 @@ PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
 }
 
 // Writes 16 numbers, |x| <= kLargest, as 16 high digits and 16 low ones; adds them to the sums.
-PAGODA_INLINE void put_digits(std::int8_t* p, F x, F& high_sum, F& low_sum) {
-  const F whole = to_float(to_int(x));
-  const I high = to_int(mul(whole, set1(1.0f / kRadix)));
-  const F low = fma(to_float(high), set1(-kRadix), whole);
+PAGODA_INLINE void put_digits(std::int8_t* p, F x, I& high_sum, I& low_sum) {
+  const I high = to_int(mul(x, set1(1.0f / kRadix)));
+  const I low = to_int(fma(to_float(high), set1(-kRadix), x));
   store_int8(p, high);
-  store_int8(p + 16, to_int(low));
+  store_int8(p + 16, low);
   if constexpr (!kWideIsSigned) {
-    high_sum = add(high_sum, to_float(high));
+    high_sum = add(high_sum, high);
     low_sum = add(low_sum, low);
   }
 }
-// The sum's start: an integer below 2^24, so exact.
-PAGODA_INLINE std::int32_t start_of(F sum) {
-  return kWideIsSigned ? 0 : -128 * static_cast<std::int32_t>(reduce_add(sum));
-}
+PAGODA_INLINE std::int32_t start_of(I sum) { return kWideIsSigned ? 0 : -128 * reduce_add(sum); }
 
 // A row-head's query: digits of 16 dimensions at a time, [width / 16][high, low][16]; then what follows.
 struct QueryTail {
@@ -55,7 +51,7 @@ void prepare(const AttentionTile& t, void* query) {
     for (std::int32_t d = 0; d < t.width; d += 16) top = max(top, abs(part(d)));
     const float largest = reduce_max(top);
     const F inverse = set1(largest > kSmallest ? kLargest / largest : 0.0f);
-    F high = zero(), low = zero();
+    I high = izero(), low = izero();
     for (std::int32_t d = 0; d < t.width; d += 16) put_digits(out + 2 * d, mul(part(d), inverse), high, low);
     const QueryTail tail{.scale = largest > kSmallest ? largest / kLargest : 0.0f,
                          .start = {start_of(high), start_of(low)}};
@@ -154,17 +150,17 @@ void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::
   for (std::int32_t g = first; g < last; ++g) {
     const std::byte* group = kv.values[g] + d0 * 4;
     const std::byte* next = kv.keys[g] + kv.next_keys + d0 * 4;
-    PAGODA_UNROLL
-    for (int step = 0; step < 4; ++step) {
+    const std::int8_t* digits = weights.digits + g * 32;
+    for (int step = 0; step < 4; ++step, group += width * 4, next += width * 4, digits += 4) {
       W w[kVectors];
       PAGODA_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        w[v] = load_weights(group + step * width * 4 + v * 64);
-        if (kv.next_keys != 0) prefetch_far(next + step * width * 4 + v * 64);
+        w[v] = load_weights(group + v * 64);
+        prefetch_far(next + v * 64);
       }
-      Tile::add_products(sums, w, weights.digits + g * 32 + 4 * step, 2 * kPartition);
+      Tile::add_products(sums, w, digits, 2 * kPartition);
     }
-    if (kv.next_keys != 0 && d0 == 0) prefetch_far(next + 16 * width);
+    prefetch_far(next - d0 * 4);
   }
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -198,7 +194,7 @@ PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float 
   const float largest = reduce_max(most);
   const F inverse = set1(largest > kSmallest ? kLargest / largest : 0.0f);
   weights.scale[r] = largest > kSmallest ? largest / kLargest : 0.0f;
-  F high = zero(), low = zero();
+  I high = izero(), low = izero();
   for (std::int32_t g = first_group; g < last_group; ++g) {
     const bool inside = g * 16 < last && g * 16 + 16 > first;
     put_digits(weights.digits + r * 2 * kPartition + g * 32, inside ? mul(load(s + g * 16), inverse) : zero(),
@@ -223,6 +219,10 @@ void row_heads(const AttentionTile& t, const std::int8_t* query, std::int32_t pa
   std::int32_t group = first_group;
   for (; group + kColumns <= last_group; group += kColumns)
     scores<kRows, kColumns>(q, width, kv.keys + group, kv.values + group, score + group * 16);
+  if constexpr (kColumns > 2) {
+    for (; group + 2 <= last_group; group += 2)
+      scores<kRows, 2>(q, width, kv.keys + group, kv.values + group, score + group * 16);
+  }
   for (; group < last_group; ++group)
     scores<kRows, 1>(q, width, kv.keys + group, kv.values + group, score + group * 16);
 

@@ -76,6 +76,7 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
 }
 
 PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
+PAGODA_INLINE I add(I a, I b) { return _mm512_add_epi32(a, b); }
 PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
 PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest even

@@ -98,6 +98,11 @@ PAGODA_INLINE unsigned greater(const F& a, const F& b) {  // a bit per lane
 }
 
 PAGODA_INLINE I izero() { return {}; }
+PAGODA_INLINE I add(const I& a, const I& b) {
+  I out;
+  for (int i = 0; i < 16; ++i) out.v[i] = a.v[i] + b.v[i];
+  return out;
+}
 PAGODA_INLINE I iset1(std::int32_t x) {
   I out;
   for (std::int32_t& lane : out.v) lane = x;
