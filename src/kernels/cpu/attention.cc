@@ -43,11 +43,10 @@ struct Call {
   const AttentionKernels& kernels;
   const AttentionKernelsOfType& of_type;
   KvAddress address;
-  KvAddress group_address;      // of one group of padded width: what the kernels read
-  std::int32_t group;           // query heads per KV head
-  std::int32_t width;           // head size padded to 16
-  bool direct;                  // the cache already holds whole groups of padded width
-  bool heads_together = false;  // one thread takes all KV heads of a unit, which are neighbours in memory
+  KvAddress group_address;  // of one group of padded width: what the kernels read
+  std::int32_t group;       // query heads per KV head
+  std::int32_t width;       // head size padded to 16
+  bool direct;              // the cache already holds whole groups of padded width
 
   std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {
     return args.cache + sequence.block_table[position / args.layout.block_size] * address.block_stride;
@@ -62,7 +61,7 @@ void scatter_row(const Call& call, std::int32_t slot, const Element* key, const 
   const std::int32_t d_count = call.args.layout.head_size;
   auto* k = reinterpret_cast<Element*>(keys + address.key(slot, 0));
   auto* v = reinterpret_cast<Element*>(values + address.value(slot, 0));
-  constexpr std::int32_t kPacked = sizeof(Element) == 1 ? 4 : 2;
+  constexpr std::int32_t kPacked = 4 / sizeof(Element);
   if (!address.grouped) {
     std::copy(key, key + d_count, k);
     std::copy(value, value + d_count, v);
@@ -70,7 +69,8 @@ void scatter_row(const Call& call, std::int32_t slot, const Element* key, const 
     for (std::int32_t d = 0; d < d_count; ++d) k[d * kTokenGroup] = key[d];
     std::copy(value, value + d_count, v);
   } else {
-    for (std::int32_t d = 0; d < d_count; ++d) k[d / kPacked * kPacked * kTokenGroup + d % kPacked] = key[d];
+    // Whole packs: the converted row goes on with zeros.
+    for (std::int32_t d = 0; d < d_count; d += kPacked) std::memcpy(k + d * kTokenGroup, key + d, 4);
     for (std::int32_t d = 0; d < d_count; ++d) v[kPacked * d] = value[d];
   }
 }
@@ -141,31 +141,76 @@ void gather_group(const Call& call, const AttentionSequence& sequence, std::int3
   }
 }
 
+// Where one thread reads on when it is through with a (sequence, KV head): its next one, or none.
+struct NextPiece {
+  const AttentionSequence* sequence = nullptr;
+  std::int32_t kv_head = 0;
+};
+
+// The keys of one group after the other.
+class Groups {
+ public:
+  Groups(const Call& call, const AttentionSequence& sequence, std::int32_t kv_head, std::int32_t group)
+      : call_(call),
+        table_(sequence.block_table),
+        piece_(call.args.cache + call.address.key_piece(call.args.layer, kv_head)),
+        per_block_(call.args.layout.block_size / kTokenGroup),
+        block_(group / per_block_),
+        inside_(group % per_block_) {}
+  const std::byte* next() {
+    const std::byte* keys =
+        piece_ + table_[block_] * call_.address.block_stride + inside_ * call_.group_address.head_bytes;
+    if (++inside_ == per_block_) {
+      ++block_;
+      inside_ = 0;
+    }
+    return keys;
+  }
+
+ private:
+  const Call& call_;
+  const std::int32_t* table_;
+  const std::byte* piece_;
+  std::int32_t per_block_, block_, inside_;
+};
+
 PartitionKv find_partition(const Call& call, const AttentionSequence& sequence, const AttentionTile& tile,
-                           std::int32_t kv_head, std::int32_t partition) {
+                           std::int32_t kv_head, std::int32_t partition, const NextPiece& next) {
   static thread_local Scratch scratch;
   PartitionKv kv = {};
-  const std::int64_t group_bytes = call.group_address.head_bytes;
-  std::byte* gathered =
-      call.direct ? nullptr : scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
+  const std::int32_t start = partition * kPartition, first_group = start / kTokenGroup;
   const std::int32_t first = tile.first_token(0, partition);
   const std::int32_t last = tile.last_token(tile.num_row_heads() - 1, partition);
-  const bool more_heads = call.heads_together && kv_head + 1 < call.args.layout.num_kv_heads;
-  kv.next_keys = call.direct && more_heads && partition == 0 ? call.address.head_bytes : 0;
-  for (std::int32_t g = first / kTokenGroup; g * kTokenGroup < last; ++g) {
-    const std::int32_t start = partition * kPartition, group = start / kTokenGroup + g;
-    if (call.direct) {
-      const std::int32_t position = group * kTokenGroup;
-      const std::byte* block = call.block(sequence, position);
-      const std::int64_t inside = position % call.args.layout.block_size / kTokenGroup * group_bytes;
-      kv.keys[g] = block + call.address.key_piece(call.args.layer, kv_head) + inside;
-      kv.values[g] = block + call.address.value_piece(call.args.layer, kv_head) + inside;
-    } else {
-      std::byte* keys = gathered + 2 * g * group_bytes;
-      gather_group(call, sequence, kv_head, group, start + first, start + last, keys, keys + group_bytes);
-      kv.keys[g] = keys;
+  const std::int32_t begin = first / kTokenGroup, end = (last + kTokenGroup - 1) / kTokenGroup;
+  if (!call.direct) {
+    const std::int64_t group_bytes = call.group_address.head_bytes;
+    std::byte* keys = scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
+    for (std::int32_t g = begin; g < end; ++g, keys += 2 * group_bytes) {
+      gather_group(call, sequence, kv_head, first_group + g, start + first, start + last, keys,
+                   keys + group_bytes);
+      kv.keys[g] = kv.next[g] = keys;
       kv.values[g] = keys + group_bytes;
     }
+    return kv;
+  }
+  Groups groups(call, sequence, kv_head, first_group + begin);
+  for (std::int32_t g = begin; g < end; ++g) {
+    kv.keys[g] = kv.next[g] = groups.next();
+    kv.values[g] = kv.keys[g] + call.address.value_offset;
+  }
+  // What comes into the cache meanwhile is a partition ahead, or as many groups as this piece has.
+  const std::int32_t num_groups = tile.position(tile.num_row_heads() - 1) / kTokenGroup + 1;
+  const std::int32_t ahead = std::min(kPartitionGroups, num_groups);
+  std::int32_t g = begin;
+  if (first_group + g + ahead < num_groups) {
+    Groups rest(call, sequence, kv_head, first_group + g + ahead);
+    for (; g < end && first_group + g + ahead < num_groups; ++g) kv.next[g] = rest.next();
+  }
+  const std::int32_t then = first_group + g + ahead - num_groups;  // a group of the next piece
+  if (g < end && next.sequence != nullptr && then * kTokenGroup < next.sequence->context_len) {
+    Groups rest(call, *next.sequence, next.kv_head, then);
+    for (; g < end && (first_group + g + ahead - num_groups) * kTokenGroup < next.sequence->context_len; ++g)
+      kv.next[g] = rest.next();
   }
   return kv;
 }
@@ -204,7 +249,7 @@ AttentionState state_at(float* memory, std::size_t row_heads) {
 }
 
 // All partitions of one tile on one thread.
-void attend(const Call& call, const Unit& unit, std::int32_t kv_head) {
+void attend(const Call& call, const Unit& unit, std::int32_t kv_head, const NextPiece& next) {
   static thread_local Scratch scratch;
   const AttentionSequence& sequence = call.args.sequences[static_cast<std::size_t>(unit.sequence)];
   const AttentionTile tile = make_tile(call, unit, kv_head);
@@ -217,7 +262,7 @@ void attend(const Call& call, const Unit& unit, std::int32_t kv_head) {
   call.of_type.prepare(tile, query);
   std::fill(total.sum, total.sum + row_heads, 0.0f);
   for (std::int32_t p = first_partition(tile); p <= last_partition(tile); ++p) {
-    const PartitionKv kv = find_partition(call, sequence, tile, kv_head, p);
+    const PartitionKv kv = find_partition(call, sequence, tile, kv_head, p, next);
     call.of_type.partition(tile, query, p, kv, part);
     call.kernels.merge(tile, total, part);
   }
@@ -260,7 +305,7 @@ void attend_split(const KernelContext& context, const Call& call, std::span<cons
     std::byte* query = query_scratch.take(4 * row_heads * static_cast<std::size_t>(tile.width));
     call.of_type.prepare(tile, query);
     const AttentionSequence& sequence = call.args.sequences[static_cast<std::size_t>(unit.sequence)];
-    const PartitionKv kv = find_partition(call, sequence, tile, piece.kv_head, piece.partition);
+    const PartitionKv kv = find_partition(call, sequence, tile, piece.kv_head, piece.partition, {});
     call.of_type.partition(tile, query, piece.partition, kv, state_at(piece.state, row_heads));
   });
   for (std::size_t i = 0; i < pieces.size();) {
@@ -337,20 +382,29 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   }
   // The lambda must see the calling thread's list.
   const std::vector<Unit>& all = units;
-  const auto run = [&](const Unit& unit, std::int32_t kv_head) {
+  const auto run = [&](const Unit& unit, std::int32_t kv_head, const NextPiece& next) {
     if (!write_first) write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
-    attend(call, unit, kv_head);
+    attend(call, unit, kv_head, next);
   };
   const auto num_units = static_cast<std::int64_t>(units.size());
-  call.heads_together = num_units >= 8 * threads;
-  if (call.heads_together) {
+  if (num_units >= 8 * threads) {
+    // One thread takes all KV heads of a unit, which are neighbours in memory; then, if all run alike, the
+    // unit behind those that the others have.
     for_tiles(context, num_units, [&](std::int64_t tile, int) {
-      for (std::int32_t head = 0; head < layout.num_kv_heads; ++head)
-        run(all[static_cast<std::size_t>(tile)], head);
+      const Unit& unit = all[static_cast<std::size_t>(tile)];
+      const AttentionSequence* sequence = &args.sequences[static_cast<std::size_t>(unit.sequence)];
+      const Unit* after =
+          tile + threads < num_units ? &all[static_cast<std::size_t>(tile + threads)] : nullptr;
+      const AttentionSequence* then =
+          after != nullptr ? &args.sequences[static_cast<std::size_t>(after->sequence)] : nullptr;
+      for (std::int32_t head = 0; head < layout.num_kv_heads; ++head) {
+        const bool last = head + 1 == layout.num_kv_heads;
+        run(unit, head, {last ? then : sequence, last ? 0 : head + 1});
+      }
     });
   } else {
     for_tiles(context, tiles, [&](std::int64_t tile, int) {
-      run(all[static_cast<std::size_t>(tile / kv_heads)], static_cast<std::int32_t>(tile % kv_heads));
+      run(all[static_cast<std::size_t>(tile / kv_heads)], static_cast<std::int32_t>(tile % kv_heads), {});
     });
   }
 }

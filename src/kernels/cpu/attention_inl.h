@@ -79,7 +79,7 @@ void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* co
 }
 
 // values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
-// next, `next_keys` behind these groups' (0: none), come into the cache.
+// next come into the cache.
 template <class Kv, int kRows, int kVectors>
 void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::int32_t first,
                      std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
@@ -90,13 +90,13 @@ void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::in
   const std::int64_t row_bytes = width / 16 * Kv::kBytes;
   for (std::int32_t g = first; g < last; ++g) {
     const std::byte* group = kv.values[g] + d0 / 16 * Kv::kBytes;
-    const std::byte* next = kv.keys[g] + kv.next_keys + d0 / 16 * Kv::kBytes;
+    const std::byte* next = kv.next[g] + d0 / 16 * Kv::kBytes;
     for (int step = 0; step < 16 / Kv::kStep; ++step) {
       typename Kv::Vector vectors[kVectors];
       PAGODA_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         vectors[v] = Kv::load_vector(group + step * row_bytes + v * Kv::kBytes);
-        if (kv.next_keys != 0) prefetch_far(next + step * row_bytes + v * Kv::kBytes);
+        prefetch_far(next + step * row_bytes + v * Kv::kBytes);
       }
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) PAGODA_UNROLL

@@ -139,7 +139,7 @@ struct Weights {
 };
 
 // values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
-// next, `next_keys` behind these groups' (0: none), come into the cache.
+// next come into the cache.
 template <int kRows, int kVectors>
 void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::int32_t first,
                      std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
@@ -149,7 +149,7 @@ void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::
   for (int r = 0; r < kRows; ++r) Tile::begin(sums, r, weights.start[r][0], weights.start[r][1]);
   for (std::int32_t g = first; g < last; ++g) {
     const std::byte* group = kv.values[g] + d0 * 4;
-    const std::byte* next = kv.keys[g] + kv.next_keys + d0 * 4;
+    const std::byte* next = kv.next[g] + d0 * 4;
     const std::int8_t* digits = weights.digits + g * 32;
     for (int step = 0; step < 4; ++step, group += width * 4, next += width * 4, digits += 4) {
       W w[kVectors];
@@ -188,6 +188,9 @@ PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float 
       p = keep_range(p, first - g * 16, last - g * 16, zero());
     }
     store(s + g * 16, p);
+    // So that memory does not rest here; the rest comes with the sum of the values.
+    PAGODA_UNROLL
+    for (int line = 0; line < 3; ++line) prefetch_far(kv.next[g] + (3 * r + line) * 64);
     sum = add(sum, e);
     most = max(most, p);
   }

@@ -50,7 +50,7 @@ struct AttentionTile {
 struct PartitionKv {
   const std::byte* keys[kPartitionGroups];
   const std::byte* values[kPartitionGroups];
-  std::int64_t next_keys;  // from a group's keys to those that the same thread reads next; 0: unknown
+  const std::byte* next[kPartitionGroups];  // keys to bring into the cache meanwhile
 };
 
 // Softmax state of each row-head: max and sum [row_heads], values [row_heads][width], not yet divided.
