@@ -278,6 +278,9 @@ void check_model(const EngineFlags& base, std::int32_t scale) {
   const Run preempted = run(tiny, scale, Order::all_at_once, 18);
   EXPECT_GT(preempted.metric("num_preemptions_total"), 0);
   expect_same(alone, preempted, "after preemption");
+  EngineFlags reserved = flags;
+  reserved.scheduler = "orca";
+  expect_same(alone, run(reserved, scale, Order::all_at_once, 6), "reserved");
   check_virtual(flags, scale, alone, token_bytes);
   check_guesses(flags, scale, alone, token_bytes);
 }
