@@ -241,7 +241,8 @@ TEST(PagedAttention, ManySequences) {
                                           << count << " sequences, block " << block_size);
           std::vector<std::int32_t> lengths;
           for (std::size_t s = 0; s < count; ++s) {
-            lengths.push_back(1 + static_cast<std::int32_t>(random_bits(3, s, count) % (count == 257 ? 12 : 40)));
+            lengths.push_back(1 +
+                              static_cast<std::int32_t>(random_bits(3, s, count) % (count == 257 ? 12 : 40)));
           }
           lengths[count / 2] = count == 257 ? 41 : 300;  // beyond a partition
           const KernelContext alone{.level = level}, threaded{.level = level, .pool = &two};
