@@ -96,9 +96,9 @@ struct Case {
 void bench_linear(const Options& options, const KernelContext& context, const Peak& peak, double gbps) {
   const Case cases[] = {
       {"f32", LinearType::float32, DType::f32},   {"bf16", LinearType::bfloat16, DType::bf16},
-      {"int8", LinearType::int8, DType::bf16},    {"q8_0", LinearType::grouped, DType::q8_0},
-      {"q4_0", LinearType::grouped, DType::q4_0}, {"q4_1", LinearType::grouped, DType::q4_1},
-      {"q6_k", LinearType::grouped, DType::q6_k}};
+      {"int8", LinearType::int8, DType::bf16},    {"q8_0", LinearType::int8, DType::q8_0},
+      {"q4_0", LinearType::int8, DType::q4_0}, {"q4_1", LinearType::int8, DType::q4_1},
+      {"q6_k", LinearType::int8, DType::q6_k}};
   struct Shape {
     std::int64_t n, k;
   };
@@ -137,7 +137,7 @@ void bench_linear(const Options& options, const KernelContext& context, const Pe
         std::vector<float> y(static_cast<std::size_t>(m * s.n));
         std::size_t next = 0;
         const double seconds = best_time(options, [&] {
-          linear(context, copies[next], x.data(), m, y.data());
+          linear(context, copies[next], LinearInput::rows(x.data(), k), m, y.data());
           next = (next + 1) % copies.size();
         });
         const double rate = 2.0 * static_cast<double>(m * s.n * k) / seconds * 1e-9;

@@ -196,6 +196,34 @@ void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float
   }
 }
 
+bool has_nibbles(DType dtype) { return dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q4_k; }
+
+NibbleGroup nibble_group(DType dtype, const std::byte* row, std::int64_t group) {
+  NibbleGroup out;
+  const auto* b = reinterpret_cast<const std::uint8_t*>(row);
+  if (dtype == DType::q4_0 || dtype == DType::q4_1) {
+    b += group * dtype_info(dtype).block_bytes;
+    out.scale = load_half(b);
+    out.minimum = dtype == DType::q4_1 ? load_half(b + 2) : -8.0f * out.scale;
+    std::memcpy(out.nibbles, b + (dtype == DType::q4_1 ? 4 : 2), sizeof out.nibbles);
+    return out;
+  }
+  CHECK(dtype == DType::q4_k);
+  b += group / 8 * 144;
+  const auto j = static_cast<int>(group % 8);
+  int scale, min;
+  scale_min(j, b + 4, scale, min);
+  out.scale = load_half(b) * static_cast<float>(scale);
+  out.minimum = -load_half(b + 2) * static_cast<float>(min);
+  const Bytes bytes = b + 16 + j / 2 * 32;
+  for (int i = 0; i < 16; ++i) {
+    const int low = bytes[i], high = bytes[16 + i];
+    out.nibbles[i] =
+        static_cast<std::uint8_t>(j % 2 == 0 ? (low & 15) | (high & 15) << 4 : low >> 4 | (high & 240));
+  }
+  return out;
+}
+
 void dequantize_row(const TensorView& tensor, std::int64_t row, float* out) {
   const std::int64_t columns = tensor.columns();
   dequantize(tensor.dtype, tensor.data + row * dtype_bytes(tensor.dtype, columns), columns, out);

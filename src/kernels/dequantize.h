@@ -11,6 +11,15 @@ void dequantize_row(const TensorView& tensor, std::int64_t row, float* out);
 // `elements` elements starting at `data`; a multiple of the block.
 void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float* out);
 
+// 32 weights of a 4-bit type as the file has them: w = scale * n + minimum, n in 0..15; nibbles[i] holds the
+// n of weight i (low bits) and of weight 16 + i (high bits).
+struct NibbleGroup {
+  float scale = 0, minimum = 0;
+  std::uint8_t nibbles[16] = {};
+};
+bool has_nibbles(DType dtype);  // Q4_0, Q4_1, Q4_K
+NibbleGroup nibble_group(DType dtype, const std::byte* row, std::int64_t group);
+
 float half_to_float(std::uint16_t bits);
 std::uint16_t float_to_half(float value);  // round to nearest even
 float bfloat16_to_float(std::uint16_t bits);

@@ -58,27 +58,26 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
   return result;
 }
 
-void linear(const KernelContext& context, const PackedLinear& weight, const float* x, std::int64_t num_rows,
-            float* y, LinearOutput output) {
+void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
+            std::int64_t num_rows, float* y, LinearOutput output) {
   if (num_rows <= 0) return;
   // The packed form decides: weights are packed for one backend.
   if (weight.storage().backend == Backend::cpu) {
-    cpu::linear(context, weight.storage(), x, num_rows, y, output);
+    cpu::linear(context, weight.storage(), input, num_rows, y, output);
   } else {
-    reference::linear(context, weight.storage(), x, num_rows, y, output);
+    reference::linear(context, weight.storage(), input, num_rows, y, output);
   }
 }
 
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
   if (dtype == "float32") return LinearType::float32;
   if (dtype == "bfloat16") return LinearType::bfloat16;
-  // What is quantised already keeps the file's values; rounding them once more would only lose.
-  if (dtype == "int8") return is_quantized(stored) ? LinearType::grouped : LinearType::int8;
+  if (dtype == "int8") return LinearType::int8;
   if (dtype != "auto") {
     return invalid_argument(
         concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16 or int8"));
   }
-  if (is_quantized(stored)) return LinearType::grouped;
+  if (is_quantized(stored)) return LinearType::int8;
   return level == CpuLevel::avx512 ? LinearType::bfloat16 : LinearType::float32;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/elementwise.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -17,9 +18,8 @@ namespace pagoda {
 enum class LinearType {
   float32,   // f32 weights, f32 accumulation
   bfloat16,  // bf16 weights and activations, f32 accumulation
-  int8,      // weights int8 with one scale per output, activations int8 with one per token and 64 inputs
-  grouped,   // 4..8-bit groups as stored in the file (Q4_0 .. Q8_0, Q6_K), activations int8 per token and 32
-             // inputs
+  int8,  // weights int8 with one scale per output (from 4-bit types kept as 4 bits, widened on their way to
+         // the multiplier), activations int8 with one scale per token and 64 inputs
 };
 
 class PackedLinear {
@@ -46,15 +46,30 @@ class PackedLinear {
   std::unique_ptr<Storage> storage_;
 };
 
+// What linear multiplies: rows of floats, or what a row-wise op (elementwise.h) makes of them, which then
+// costs no pass of its own.
+struct LinearInput {
+  const float* x = nullptr;  // of the first row
+  std::int64_t stride = 0;   // floats from row to row
+
+  enum class Op { none, rms_norm, layer_norm, activate };
+  Op op = Op::none;
+  const float *weight = nullptr, *bias = nullptr;  // of norms [K]; layer_norm: may be null
+  float eps = 0;
+  Activation activation = Activation::silu;
+  const float* factor = nullptr;  // activate: f(x), times this where it is not null; stride as x
+
+  static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
+};
+
 enum class LinearOutput { overwrite, accumulate };  // accumulate: y += (residual connection)
 
-// x [num_rows, K] -> y [num_rows, N]. x and y must not overlap.
-void linear(const KernelContext& context, const PackedLinear& weight, const float* x, std::int64_t num_rows,
-            float* y, LinearOutput output = LinearOutput::overwrite);
+// input [num_rows, K] -> y [num_rows, N]. What the input points to and y must not overlap.
+void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
+            std::int64_t num_rows, float* y, LinearOutput output = LinearOutput::overwrite);
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
-// `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, grouped for quantised ones.
-// int8: grouped for quantised ones too, whose values would only lose by another rounding.
+// `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, int8 for quantised ones.
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
 
 }  // namespace pagoda

@@ -9,15 +9,12 @@ namespace pagoda {
 
 // How the elements of one segment are stored in the packed form.
 enum class PackedFormat {
-  plain,    // reference: float32 [N][K]
-  f32,      // float32 [N/16][K][16]
-  bf16,     // bfloat16 [N/16][K/2][16][2]
-  q4,       // groups of 32: w = d * (u - 8), u in 0..15, two to a byte
-  q4_min,   // groups of 32: w = d * (u - 8) + m, u in 0..15
-  q8,       // groups of 32: w = d * (u - 128), u in 0..255
-  q8_min,   // groups of 32: w = d * (u - 16) + m, u in 0..31
-  q8_half,  // groups of 16: w = d * (u - 32), u in 0..63
-  q8_row,   // one d for an output: w = d * (u - 128), u in 1..255
+  plain,  // reference: float32 [N][K]
+  f32,    // float32 [N/16][K][16]
+  bf16,   // bfloat16 [N/16][K/2][16][2]
+  q8,     // one d for an output: w = d * (u - 128), u in 1..255
+  q4,     // the same u, but as (n * step + start) >> 8: n in 0..15, two to a byte, step and start for 32
+          // inputs, modulo 2^16
 };
 
 // Consecutive output features of one format: one of the matrices given to pack().
@@ -35,9 +32,7 @@ struct PackedLinear::Storage {
   std::int64_t n = 0, k = 0;
   std::vector<LinearSegment> segments;  // one for each matrix given to pack()
   std::vector<LinearSegment> runs;      // the same, neighbours of one format joined: what is computed at once
-  // int8: weights have one scale for an output, activations one for 64 inputs. grouped: both one for 32.
-  bool row_scales() const { return type == LinearType::int8; }
-  std::vector<float> bias;  // empty or n
+  std::vector<float> bias;              // empty or n
   Memory packed;
   std::int64_t packed_bytes = 0;
 };

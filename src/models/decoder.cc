@@ -24,30 +24,27 @@ constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gathe
 // Float counts of the buffers, each rounded up to whole cache lines. `local` has this rank's heads and
 // intermediate features; the chunks are the whole model's, the same on every rank.
 struct BufferSizes {
-  std::int64_t residual, qkv, attended, normed, mlp_in, mlp_hidden;
-  std::int64_t partial = 0, piece_in = 0, own_logits = 0, gathered = 0;
+  std::int64_t residual, qkv, attended, normed, mlp_in;
+  std::int64_t partial = 0, own_logits = 0, gathered = 0;
 
   BufferSizes(const DecoderConfig& local, std::int64_t chunk, std::int32_t tokens,
               const TensorShard* shard = nullptr) {
     residual = padded(std::int64_t{tokens} * local.hidden_size);
     qkv = padded(std::int64_t{tokens} * local.qkv_size());
     attended = padded(std::int64_t{tokens} * local.query_size());
-    normed = padded(chunk * (local.hidden_size + local.embedding_size));
+    normed = padded(chunk * std::max(local.hidden_size, local.embedding_size));
     mlp_in = padded(chunk * local.intermediate_size * (local.gated_mlp ? 2 : 1));
-    mlp_hidden = local.gated_mlp ? padded(chunk * local.intermediate_size) : 0;
     if (shard == nullptr || !shard->split()) return;
     const auto pieces =
         static_cast<std::int64_t>(std::max(shard->attention_pieces.size(), shard->mlp_pieces.size()));
     partial = padded(pieces * chunk * local.hidden_size);
-    piece_in = padded(chunk * std::max(local.query_size(), local.intermediate_size));
     if (shard->size == 1) return;
     const std::int64_t rows = std::min(chunk, kLogitChunk);
     own_logits = padded(rows * shard->own_vocab().count);
     if (shard->rank == 0) gathered = padded(rows * local.vocab_size);
   }
   std::int64_t total() const {
-    return residual + qkv + attended + normed + mlp_in + mlp_hidden + partial + piece_in + own_logits +
-           gathered;
+    return residual + qkv + attended + normed + mlp_in + partial + own_logits + gathered;
   }
 
  private:
@@ -149,25 +146,35 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->attended_ = take(sizes.attended);
   decoder->normed_ = take(sizes.normed);
   decoder->mlp_in_ = take(sizes.mlp_in);
-  decoder->mlp_hidden_ = take(sizes.mlp_hidden);
   decoder->partial_ = take(sizes.partial);
-  decoder->piece_in_ = take(sizes.piece_in);
   decoder->own_logits_ = take(sizes.own_logits);
   decoder->gathered_ = take(sizes.gathered);
   return decoder;
 }
 
-void DecoderModel::normalize(const NormWeights& norm, const float* x, std::int64_t count, float* out) {
-  if (config_.norm == NormKind::rms) {
-    rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config_.norm_eps, out);
-  } else {
-    layer_norm(context_, x, count, config_.hidden_size, norm.weight.data(),
-               norm.bias.empty() ? nullptr : norm.bias.data(), config_.norm_eps, out);
-  }
+// x, normalised on its way into a matrix.
+LinearInput DecoderModel::normalized(const NormWeights& norm, const float* x) const {
+  return {.x = x,
+          .stride = config_.hidden_size,
+          .op = config_.norm == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm,
+          .weight = norm.weight.data(),
+          .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
+          .eps = config_.norm_eps};
+}
+
+// The input of a layer's matrices: normalised, unless norms stand behind them.
+LinearInput DecoderModel::layer_input(const NormWeights& norm, const float* x) const {
+  if (config_.norm_place == NormPlace::before) return normalized(norm, x);
+  return LinearInput::rows(x, config_.hidden_size);
 }
 
 void DecoderModel::normalize_in_place(const NormWeights& norm, float* x, std::int64_t count) {
-  normalize(norm, x, count, normed_);
+  if (config_.norm == NormKind::rms) {
+    rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config_.norm_eps, normed_);
+  } else {
+    layer_norm(context_, x, count, config_.hidden_size, norm.weight.data(),
+               norm.bias.empty() ? nullptr : norm.bias.data(), config_.norm_eps, normed_);
+  }
   std::memcpy(x, normed_, static_cast<std::size_t>(count * config_.hidden_size) * sizeof(float));
 }
 
@@ -182,28 +189,19 @@ Status DecoderModel::sum_over_ranks(std::span<float> data, std::int64_t length,
   return ok_status();
 }
 
-// y += the sum of x W^T over all pieces and ranks; x [count, this rank's columns].
+// y += the sum of input W^T over all pieces and ranks; the input has this rank's columns.
 Status DecoderModel::add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
-                                      const float* x, std::int64_t count, float* y) {
+                                      LinearInput input, std::int64_t count, float* y) {
   if (!shard_.split()) {
-    linear(context_, weight.front(), x, count, y, LinearOutput::accumulate);
+    linear(context_, weight.front(), input, count, y, LinearOutput::accumulate);
     return ok_status();
   }
   const std::int64_t length = count * config_.hidden_size;
-  std::int64_t width = 0, first = 0;
-  for (const PackedLinear& piece : weight) width += piece.k();
   float* out = partial_;
   for (const PackedLinear& piece : weight) {
-    const float* in = x;
-    if (weight.size() > 1) {
-      for (std::int64_t row = 0; row < count; ++row) {
-        std::memcpy(piece_in_ + row * piece.k(), x + row * width + first,
-                    static_cast<std::size_t>(piece.k()) * sizeof(float));
-      }
-      in = piece_in_;
-      first += piece.k();
-    }
-    linear(context_, piece, in, count, out);
+    linear(context_, piece, input, count, out);
+    input.x += piece.k();
+    if (input.factor != nullptr) input.factor += piece.k();
     out += length;
   }
   PAGODA_RETURN_IF_ERROR(sum_over_ranks(std::span(partial_, out), length, parts));
@@ -245,7 +243,8 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
     float* x = residual_ + first * hidden;
     if (weights_.project_in) {
       PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), normed_));
-      linear(context_, *weights_.project_in, normed_, static_cast<std::int64_t>(count), x);
+      linear(context_, *weights_.project_in, LinearInput::rows(normed_, config_.embedding_size),
+             static_cast<std::int64_t>(count), x);
     } else {
       PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), x));
     }
@@ -282,12 +281,8 @@ void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   const std::int64_t width = local_.qkv_size();
   for (std::int64_t first = 0; first < tokens; first += chunk_rows_) {
     const std::int64_t count = std::min(chunk_rows_, tokens - first);
-    const float* x = residual_ + first * config_.hidden_size;
-    if (config_.norm_place == NormPlace::before) {
-      normalize(layer.attention_norm, x, count, normed_);
-      x = normed_;
-    }
-    linear(context_, layer.qkv, x, count, qkv_ + first * width);
+    linear(context_, layer.qkv, layer_input(layer.attention_norm, residual_ + first * config_.hidden_size),
+           count, qkv_ + first * width);
   }
   if (config_.query_key_norm) normalize_heads(layer, tokens);
   if (rope_) {
@@ -327,28 +322,23 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows) {
 
 Status DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
+  const std::int64_t width = local_.query_size();
   PAGODA_RETURN_IF_ERROR(add_row_parallel(layer.attention_output, shard_.attention_parts,
-                                          attended_ + rows.first * local_.query_size(), rows.count, x));
+                                          LinearInput::rows(attended_ + rows.first * width, width),
+                                          rows.count, x));
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.attention_norm, x, rows.count);
   return ok_status();
 }
 
 Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
-  const float* input = x;
-  if (config_.norm_place == NormPlace::before) {
-    normalize(layer.mlp_norm, x, rows.count, normed_);
-    input = normed_;
-  }
-  linear(context_, layer.mlp_in, input, rows.count, mlp_in_);
-  const float* inner = mlp_in_;
-  if (config_.gated_mlp) {
-    activate_and_multiply(context_, config_.activation, mlp_in_, rows.count, local_.intermediate_size,
-                          mlp_hidden_);
-    inner = mlp_hidden_;
-  } else {
-    activate(context_, config_.activation, mlp_in_, rows.count, local_.intermediate_size);
-  }
+  const std::int64_t width = local_.intermediate_size;
+  linear(context_, layer.mlp_in, layer_input(layer.mlp_norm, x), rows.count, mlp_in_);
+  const LinearInput inner = {.x = mlp_in_,
+                             .stride = config_.gated_mlp ? 2 * width : width,
+                             .op = LinearInput::Op::activate,
+                             .activation = config_.activation,
+                             .factor = config_.gated_mlp ? mlp_in_ + width : nullptr};
   PAGODA_RETURN_IF_ERROR(add_row_parallel(layer.mlp_out, shard_.mlp_parts, inner, rows.count, x));
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.mlp_norm, x, rows.count);
   return ok_status();
@@ -375,8 +365,8 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
 }
 
 // Each rank has the logits of its own tokens: rank 0 puts the rows together.
-Status DecoderModel::gather_logits(const float* x, std::int64_t count, float* out) {
-  linear(context_, weights_.head, x, count, own_logits_);
+Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count, float* out) {
+  linear(context_, weights_.head, input, count, own_logits_);
   std::vector<std::size_t> sizes;
   for (const Range& part : shard_.vocab)
     sizes.push_back(static_cast<std::size_t>(count * part.count) * sizeof(float));
@@ -400,19 +390,16 @@ Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) 
   for (; count > 0; first += chunk, count -= chunk) {
     const std::int64_t rows = std::min(chunk, count);
     const float* x = residual_ + first * config_.hidden_size;
-    if (config_.final_norm) {
-      normalize(weights_.final_norm, x, rows, normed_);
-      x = normed_;
-    }
+    LinearInput input =
+        config_.final_norm ? normalized(weights_.final_norm, x) : LinearInput::rows(x, config_.hidden_size);
     if (weights_.project_out) {
-      float* projected = normed_ + rows * config_.hidden_size;
-      linear(context_, *weights_.project_out, x, rows, projected);
-      x = projected;
+      linear(context_, *weights_.project_out, input, rows, normed_);
+      input = LinearInput::rows(normed_, config_.embedding_size);
     }
     if (shard_.size == 1)
-      linear(context_, weights_.head, x, rows, out);
+      linear(context_, weights_.head, input, rows, out);
     else
-      PAGODA_RETURN_IF_ERROR(gather_logits(x, rows, out));
+      PAGODA_RETURN_IF_ERROR(gather_logits(input, rows, out));
     if (out != nullptr) out += rows * config_.vocab_size;
   }
   return ok_status();

@@ -73,10 +73,11 @@ class DecoderModel {
   Status mlp(const LayerWeights& layer, Rows rows);
   Status attention_output(const LayerWeights& layer, Rows rows);
   Status add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
-                          const float* x, std::int64_t count, float* y);
+                          LinearInput input, std::int64_t count, float* y);
   Status sum_over_ranks(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts);
-  Status gather_logits(const float* x, std::int64_t count, float* out);
-  void normalize(const NormWeights& norm, const float* x, std::int64_t count, float* out);
+  Status gather_logits(const LinearInput& input, std::int64_t count, float* out);
+  LinearInput normalized(const NormWeights& norm, const float* x) const;
+  LinearInput layer_input(const NormWeights& norm, const float* x) const;
   void normalize_in_place(const NormWeights& norm, float* x, std::int64_t count);
   void normalize_heads(const LayerWeights& layer, std::int64_t count);
 
@@ -90,16 +91,14 @@ class DecoderModel {
   std::int32_t max_batched_tokens_ = 0;
   std::int64_t chunk_rows_ = 0;  // rows in the buffers of a chunk below
 
-  Memory memory_;                // all of the buffers below
-  float* residual_ = nullptr;    // [tokens, hidden]
-  float* qkv_ = nullptr;         // [tokens, qkv]
-  float* attended_ = nullptr;    // [tokens, query]
-  float* normed_ = nullptr;      // [chunk, max(hidden, embedding)]
-  float* mlp_in_ = nullptr;      // [chunk, gate|up]
-  float* mlp_hidden_ = nullptr;  // [chunk, intermediate]; gated only
+  Memory memory_;              // all of the buffers below
+  float* residual_ = nullptr;  // [tokens, hidden]
+  float* qkv_ = nullptr;       // [tokens, qkv]
+  float* attended_ = nullptr;  // [tokens, query]
+  float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
+  float* mlp_in_ = nullptr;    // [chunk, gate|up]
   // Only where the model is split:
   float* partial_ = nullptr;     // [pieces, chunk, hidden]: what row-parallel layers bring to the sum
-  float* piece_in_ = nullptr;    // [chunk, columns of a piece]
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
   std::vector<std::int32_t> shifted_positions_, own_ids_;

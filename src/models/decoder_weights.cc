@@ -136,7 +136,7 @@ TensorView WeightLoader::with_columns(const TensorView& matrix, const std::strin
     return {matrix.dtype, {rows, range.count}, copy.data()};
   }
   const auto type = choose_linear_type(dtype_, matrix.dtype, context_.level);
-  if (!type || *type == LinearType::grouped) {
+  if (!type || (*type == LinearType::int8 && is_quantized(matrix.dtype))) {
     reader_.fail(unimplemented(concat("tensor '", weight, "' cannot be cut at column ", range.first,
                                       ", inside a block of ", info.name)));
     return {};

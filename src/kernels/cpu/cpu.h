@@ -8,7 +8,7 @@ namespace pagoda::cpu {
 // Lays out storage.segments and returns the bytes they need.
 std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
-void linear(const KernelContext& context, const PackedLinear::Storage& weight, const float* x,
+void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, LinearOutput output);
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/linear_storage.h"
 #include "kernels/tiles.h"
@@ -36,177 +37,147 @@ LinearTileFunction tile_function(const LinearKernels& kernels, PackedFormat form
       return kernels.f32;
     case PackedFormat::bf16:
       return kernels.bf16;
-    case PackedFormat::q4:
-      return kernels.q4;
-    case PackedFormat::q4_min:
-      return kernels.q4_min;
     case PackedFormat::q8:
       return kernels.q8;
-    case PackedFormat::q8_min:
-      return kernels.q8_min;
-    case PackedFormat::q8_half:
-      return kernels.q8_half;
-    case PackedFormat::q8_row:
-      return kernels.q8_row;
+    case PackedFormat::q4:
+      return kernels.q4;
     case PackedFormat::plain:
       break;
   }
   return nullptr;
 }
 
-// The activations of one call in the forms its segments need, in panels.
+// The activations of one call as the kernel of their weights takes them, in panels (linear_tile.h).
 struct Activations {
   Panels panels;
   const std::byte* x = nullptr;
   std::int64_t row_bytes = 0;
   const float* scale = nullptr;
-  std::int64_t groups = 0;
-  // What the zero points of 8, 16, 32 (two to a group) and 128 add, and what minima are multiplied with.
-  const std::int32_t* zero8 = nullptr;
-  const std::int32_t* zero16 = nullptr;
-  const std::int32_t* zero128 = nullptr;
-  const std::int32_t* zero32_half = nullptr;
-  const std::byte* group_sums = nullptr;
+  const std::int32_t* term = nullptr;
 };
 
-bool uses(const PackedLinear::Storage& weight, std::initializer_list<PackedFormat> formats) {
-  return std::any_of(weight.segments.begin(), weight.segments.end(), [&](const LinearSegment& segment) {
-    return std::find(formats.begin(), formats.end(), segment.format) != formats.end();
-  });
-}
+// The caller's rows, and what makes them the input.
+struct Source {
+  const LinearInput& input;
+  const RowKernels& rows;
+  std::int64_t k;
 
-// body(begin, row, height) for each row of each panel: row `begin + row`, in a panel of `height` rows.
+  // Row `row`, in place or in `buffer`, which has room for k floats rounded up to 16.
+  const float* row(std::int64_t row, float* buffer) const {
+    const float* x = input.x + row * input.stride;
+    switch (input.op) {
+      case LinearInput::Op::none:
+        return x;
+      case LinearInput::Op::rms_norm:
+        rows.rms_norm(x, k, input.weight, input.eps, buffer);
+        break;
+      case LinearInput::Op::layer_norm:
+        rows.layer_norm(x, k, input.weight, input.bias, input.eps, buffer);
+        break;
+      case LinearInput::Op::activate:
+        rows.activate(input.activation, x,
+                      input.factor == nullptr ? nullptr : input.factor + row * input.stride, k, buffer);
+        break;
+    }
+    return buffer;
+  }
+};
+
+// body(values, begin, row, height) for each row of each panel: row `begin + row`, in a panel of `height`
+// rows.
 template <class Body>
-void for_panel_rows(const KernelContext& context, const Panels& panels, std::int64_t k, const Body& body) {
-  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / k * panels.count / panels.num_rows);
+void for_panel_rows(const KernelContext& context, const Source& source, const Panels& panels,
+                    const Body& body) {
+  const std::int64_t grain = std::max<std::int64_t>(1, 4096 / source.k * panels.count / panels.num_rows);
   for_ranges(context, panels.count, grain, [&](std::int64_t first, std::int64_t last) {
+    static thread_local Scratch scratch;
+    auto* buffer =
+        reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(source.k, 16) * 4)));
     for (std::int64_t panel = first; panel < last; ++panel) {
       const std::int64_t begin = panels.begin(panel), height = panels.begin(panel + 1) - begin;
-      for (std::int64_t row = 0; row < height; ++row) body(begin, row, height);
+      for (std::int64_t row = 0; row < height; ++row)
+        body(source.row(begin + row, buffer), begin, row, height);
     }
   });
 }
 
-void prepare_floats(const KernelContext& context, const float* x, std::int64_t k, Scratch& scratch,
-                    Activations& a) {
+void prepare_floats(const KernelContext& context, const Source& source, Scratch& scratch, Activations& a) {
+  const std::int64_t k = source.k;
   a.row_bytes = k * 4;
-  a.x = reinterpret_cast<const std::byte*>(x);
-  if (a.panels.num_rows == a.panels.count) return;  // panels of one row are rows
   auto* out =
       reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(a.panels.num_rows * a.row_bytes)));
   a.x = reinterpret_cast<const std::byte*>(out);
-  for_panel_rows(context, a.panels, k, [&](std::int64_t begin, std::int64_t row, std::int64_t height) {
-    const float* from = x + (begin + row) * k;
-    float* to = out + begin * k + row;
-    for (std::int64_t i = 0; i < k; ++i) to[i * height] = from[i];
-  });
+  for_panel_rows(context, source, a.panels,
+                 [&](const float* from, std::int64_t begin, std::int64_t row, std::int64_t height) {
+                   float* to = out + begin * k + row;
+                   for (std::int64_t i = 0; i < k; ++i) to[i * height] = from[i];
+                 });
 }
 
-void prepare_bf16(const KernelContext& context, const LinearKernels& kernels, const float* x, std::int64_t k,
+void prepare_bf16(const KernelContext& context, const LinearKernels& kernels, const Source& source,
                   Scratch& scratch, Activations& a) {
   const std::int64_t pair = 2 * kernels.bf16_bytes;
-  a.row_bytes = ceil_div(k, 2) * pair;
+  a.row_bytes = ceil_div(source.k, 2) * pair;
   std::byte* out = scratch.take(static_cast<std::size_t>(a.panels.num_rows * a.row_bytes));
   a.x = out;
-  for_panel_rows(context, a.panels, k, [&](std::int64_t begin, std::int64_t row, std::int64_t height) {
-    kernels.round_row(x + (begin + row) * k, k, out + begin * a.row_bytes + row * pair, height * pair);
-  });
+  for_panel_rows(context, source, a.panels,
+                 [&](const float* from, std::int64_t begin, std::int64_t row, std::int64_t height) {
+                   kernels.round_row(from, source.k, out + begin * a.row_bytes + row * pair, height * pair);
+                 });
 }
 
-void prepare_groups(const KernelContext& context, const LinearKernels& kernels,
-                    const PackedLinear::Storage& weight, const float* x, Scratch& scratch, Activations& a) {
-  const std::int64_t rows = a.panels.num_rows, k = weight.k, size = weight.row_scales() ? 64 : 32;
-  const std::int64_t groups = ceil_div(k, size);
-  const std::int64_t pair = 2 * kernels.bf16_bytes, sums_row_bytes = ceil_div(groups, 2) * pair;
-  a.groups = groups;
-  a.row_bytes = groups * size;
+void prepare_int8(const KernelContext& context, const LinearKernels& kernels, const Source& source,
+                  Scratch& scratch, Activations& a) {
+  const std::int64_t rows = a.panels.num_rows, groups = ceil_div(source.k, std::int64_t{64});
+  a.row_bytes = groups * 64;
   auto* q = reinterpret_cast<std::int8_t*>(
-      scratch.take(static_cast<std::size_t>(rows * (groups * (size + 6 * 4) + sums_row_bytes))));
-  auto* const scale = reinterpret_cast<float*>(q + rows * groups * size);
-  auto* const zero8 = reinterpret_cast<std::int32_t*>(scale + rows * groups);
-  std::int32_t* const zero16 = zero8 + rows * groups;
-  std::int32_t* const zero128 = zero16 + rows * groups;
-  std::int32_t* const zero32_half = zero128 + rows * groups;
-  auto* const group_sums = reinterpret_cast<std::byte*>(zero32_half + 2 * rows * groups);
-  const bool need8 = uses(weight, {PackedFormat::q4, PackedFormat::q4_min}),
-             need16 = uses(weight, {PackedFormat::q8_min}),
-             need128 = uses(weight, {PackedFormat::q8, PackedFormat::q8_row}),
-             need_half = uses(weight, {PackedFormat::q8_half}),
-             need_sums = uses(weight, {PackedFormat::q4_min, PackedFormat::q8_min});
-  for_panel_rows(context, a.panels, k, [&](std::int64_t begin, std::int64_t row, std::int64_t height) {
-    static thread_local Scratch sums_scratch;
-    auto* sums = reinterpret_cast<std::int32_t*>(sums_scratch.take(static_cast<std::size_t>(groups * 20)));
-    auto* scaled = reinterpret_cast<float*>(sums + 4 * groups);
-    const std::int64_t at = begin * groups + row;
-    kernels.quantize_row(x + (begin + row) * k, k,
-                         {size, q + (begin * groups + row) * size, height * size, scale + at, height, sums});
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t to = at + g * height;
-      std::int32_t sum = 0;
-      for (std::int64_t i = g * (size / 16); i < (g + 1) * (size / 16); ++i) sum += sums[i];
-      if (need8) zero8[to] = -8 * sum;
-      if (need16) zero16[to] = -16 * sum;
-      if (need128) zero128[to] = -128 * sum;
-      if (need_sums) scaled[g] = scale[to] * static_cast<float>(sum);
-      if (need_half) {
-        zero32_half[2 * to] = -32 * sums[2 * g];
-        zero32_half[2 * to + 1] = -32 * sums[2 * g + 1];
-      }
-    }
-    if (need_sums) {
-      kernels.round_row(scaled, groups, group_sums + begin * sums_row_bytes + row * pair, height * pair);
-    }
-  });
+      scratch.take(static_cast<std::size_t>(rows * (a.row_bytes + groups * 8))));
+  auto* const scale = reinterpret_cast<float*>(q + rows * a.row_bytes);
+  auto* const term = reinterpret_cast<std::int32_t*>(scale + rows * groups);
+  for_panel_rows(context, source, a.panels,
+                 [&](const float* from, std::int64_t begin, std::int64_t row, std::int64_t height) {
+                   const std::int64_t at = begin * groups + row;
+                   kernels.quantize_row(from, source.k,
+                                        {.q = q + begin * a.row_bytes + row * 64,
+                                         .q_step = height * 64,
+                                         .scale = scale + at,
+                                         .term = term + at,
+                                         .step = height});
+                 });
   a.x = reinterpret_cast<const std::byte*>(q);
   a.scale = scale;
-  a.zero8 = zero8;
-  a.zero16 = zero16;
-  a.zero128 = zero128;
-  a.zero32_half = zero32_half;
-  a.group_sums = group_sums;
+  a.term = term;
 }
 
 Activations prepare(const KernelContext& context, const LinearKernels& kernels,
-                    const PackedLinear::Storage& weight, const float* x, std::int64_t num_rows) {
+                    const PackedLinear::Storage& weight, const LinearInput& input, std::int64_t num_rows) {
   static thread_local Scratch scratch;
+  const Source source{input, row_kernels(context.level), weight.k};
   Activations a;
-  const std::int64_t height = weight.type == LinearType::float32    ? kernels.f32_rows
-                              : weight.type == LinearType::bfloat16 ? kernels.bf16_rows
-                                                                    : kernels.grouped_rows;
-  a.panels = {num_rows, ceil_div(num_rows, height)};
-  if (weight.type == LinearType::float32) {
-    prepare_floats(context, x, weight.k, scratch, a);
-  } else if (weight.type == LinearType::bfloat16) {
-    prepare_bf16(context, kernels, x, weight.k, scratch, a);
-  } else {
-    prepare_groups(context, kernels, weight, x, scratch, a);
+  const auto cut = [&](std::int64_t height) { a.panels = {num_rows, ceil_div(num_rows, height)}; };
+  switch (weight.type) {
+    case LinearType::float32:
+      cut(kernels.f32_rows);
+      prepare_floats(context, source, scratch, a);
+      break;
+    case LinearType::bfloat16:
+      cut(kernels.bf16_rows);
+      prepare_bf16(context, kernels, source, scratch, a);
+      break;
+    case LinearType::int8:
+      cut(num_rows <= kStreamRows ? kernels.tall_int8_rows : kernels.int8_rows);
+      prepare_int8(context, kernels, source, scratch, a);
+      break;
   }
   return a;
 }
 
-const std::int32_t* term_of(const Activations& a, PackedFormat format) {
-  switch (format) {
-    case PackedFormat::q4:
-    case PackedFormat::q4_min:
-      return a.zero8;
-    case PackedFormat::q8_min:
-      return a.zero16;
-    case PackedFormat::q8:
-    case PackedFormat::q8_row:
-      return a.zero128;
-    case PackedFormat::q8_half:
-      return a.zero32_half;
-    default:
-      return nullptr;
-  }
-}
-
 }  // namespace
 
-void linear(const KernelContext& context, const PackedLinear::Storage& weight, const float* x,
+void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, LinearOutput output) {
   const LinearKernels& kernels = linear_kernels(context.level);
-  const Activations a = prepare(context, kernels, weight, x, num_rows);
+  const Activations a = prepare(context, kernels, weight, input, num_rows);
   const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
 
   for (const LinearSegment& segment : weight.runs) {
@@ -222,10 +193,13 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     strips_per_tile = std::min(strips_per_tile, ceil_div(strips, 4 * threads));
     strips_per_tile = round_up(strips_per_tile, 2);
     const std::int64_t strip_tiles = ceil_div(strips, strips_per_tile);
-    const std::int32_t* term = term_of(a, segment.format);
     const std::byte* const weights = weight.packed.data() + segment.offset;
 
+    const std::int64_t scratch_bytes =
+        segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
+
     for_tiles(context, strip_tiles * row_tiles, [&](std::int64_t tile, int) {
+      static thread_local Scratch wide;
       const std::int64_t strip = tile / row_tiles * strips_per_tile, row_tile = tile % row_tiles;
       const std::int64_t strip_count = std::min(strips_per_tile, strips - strip);
       const std::int64_t next = (tile + threads) / row_tiles * strips_per_tile;
@@ -243,8 +217,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .x = a.x,
           .x_row_bytes = a.row_bytes,
           .scale = a.scale,
-          .term = term,
-          .group_sums = a.group_sums,
+          .term = a.term,
+          .scratch = wide.take(static_cast<std::size_t>(scratch_bytes)),
           .y = y + column,
           .y_stride = weight.n,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,

@@ -32,10 +32,11 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
   }
 }
 
+static_assert(kStrips <= kMaxStrips);
 constexpr std::int64_t kPrefetchBytes = 8192;
 
 struct F32Kernel {
-  static constexpr int kMaxRows = kF32Rows;
+  static constexpr int kMaxRows = kF32Rows, kTallRows = kF32Rows;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
     const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
@@ -64,7 +65,7 @@ struct F32Kernel {
 };
 
 struct Bf16Kernel {
-  static constexpr int kMaxRows = kBf16Rows;
+  static constexpr int kMaxRows = kBf16Rows, kTallRows = kBf16Rows;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -98,119 +99,20 @@ PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
   return value;
 }
 
-// y = sum over groups of d * s * sum((u - zero) * q), with the zero point folded in as the integer sum's
-// start (exact). What a format's minimum adds, m * (s * sum(q)), is small beside it: two groups at a time in
-// bf16.
-template <PackedFormat kFormat>
-struct GroupedKernel {
-  static constexpr int kMaxRows = kGroupedRows;
-  static constexpr bool kNibbles = kFormat == PackedFormat::q4 || kFormat == PackedFormat::q4_min;
-  static constexpr bool kMin = kFormat == PackedFormat::q4_min || kFormat == PackedFormat::q8_min;
-  static constexpr bool kHasTerm = !(kFormat == PackedFormat::q8 && kWideIsSigned);
-  static constexpr int kParts = kFormat == PackedFormat::q8_half ? 2 : 1;  // scales per 32 inputs
-  static constexpr std::int64_t kBlockBytes = packed_block_bytes(kFormat);
-  static constexpr std::int64_t kHeader = kMin || kParts == 2 ? 128 : 64;  // scales and minima of 64 inputs
+// The weights of 32 inputs in q4, widened: quads v and 4 + v of one column strip.
+PAGODA_INLINE void widen(const std::byte* block, int v, W& low, W& high) {
+  const W steps = load_weights(block);
+  widen_nibbles(load_weights(block + 64 + v * 64), steps, low, high);
+}
 
-  template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
-    const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
-    const std::int64_t groups = (t.k + 31) / 32;
-    const float* scale = t.scale + row * groups;
-    const std::int32_t* term = t.term + row * groups * kParts;
-    [[maybe_unused]] const auto* sums =
-        reinterpret_cast<const PairInput*>(t.group_sums) + row * ((groups + 1) / 2) * 2;
-    const std::byte* w = t.weights + strip * t.strip_bytes;
-    F acc[kRows][kCols];
-    PAGODA_UNROLL
-    for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
-    for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
+// y = d * (sum over groups of 64 inputs of s * sum((u - 128) * q)): no float inside but one sum a group, the
+// zero point is the integer sum's start (exact). kNibbles: of weights in q4, which are widened to the same u.
+template <bool kNibbles>
+struct Int8Kernel {
+  static constexpr int kMaxRows = kInt8Rows, kTallRows = kTallInt8Rows;
+  static constexpr PackedFormat kFormat = kNibbles ? PackedFormat::q4 : PackedFormat::q8;
+  static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
-    for (std::int64_t group = 0; group < groups; ++group) {
-      const std::byte* header = w + group / 2 * kBlockBytes;
-      const std::byte* data = header + kHeader + (group % 2) * (kBlockBytes - kHeader) / 2;
-      const std::int8_t* q = x + group * kRows * 32;
-      for (int part = 0; part < kParts; ++part) {
-        I sum[kRows][kCols];
-        PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const I start = kHasTerm ? iset1(term[(group * kRows + r) * kParts + part]) : izero();
-          PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) sum[r][c] = start;
-        }
-        if constexpr (kNibbles) {
-          PAGODA_UNROLL
-          for (int v = 0; v < 4; ++v) {
-            W low[kCols], high[kCols];
-            PAGODA_UNROLL
-            for (int c = 0; c < kCols; ++c) {
-              const std::byte* p = data + c * t.strip_bytes + v * 64;
-              if constexpr (kCols == 1) prefetch(p + kPrefetchBytes);
-              const W both = load_weights(p);
-              low[c] = low_nibbles(both);
-              high[c] = high_nibbles(both);
-            }
-            PAGODA_UNROLL
-            for (int r = 0; r < kRows; ++r) {
-              const std::int32_t a = quad(q + r * 32 + 4 * v), b = quad(q + r * 32 + 16 + 4 * v);
-              PAGODA_UNROLL
-              for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], low[c], a);
-              PAGODA_UNROLL
-              for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], high[c], b);
-            }
-          }
-        } else {
-          PAGODA_UNROLL
-          for (int v = part * (8 / kParts); v < (part + 1) * (8 / kParts); ++v) {
-            W weights[kCols];
-            PAGODA_UNROLL
-            for (int c = 0; c < kCols; ++c) {
-              const std::byte* p = data + c * t.strip_bytes + v * 64;
-              if constexpr (kCols == 1) prefetch(p + kPrefetchBytes);
-              weights[c] = load_weights(p);
-            }
-            PAGODA_UNROLL
-            for (int r = 0; r < kRows; ++r) {
-              const std::int32_t a = quad(q + r * 32 + 4 * v);
-              PAGODA_UNROLL
-              for (int c = 0; c < kCols; ++c) {
-                // Only this format has full 8-bit weights, which AVX2's pairwise products would saturate.
-                sum[r][c] = kFormat == PackedFormat::q8 ? dot4_wide(sum[r][c], weights[c], a)
-                                                        : dot4(sum[r][c], weights[c], a);
-              }
-            }
-          }
-        }
-        F d[kCols];
-        PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c) {
-          d[c] = load_half(header + c * t.strip_bytes + ((group % 2) * kParts + part) * 32);
-        }
-        PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const F s = set1(scale[group * kRows + r]);
-          PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), mul(d[c], s), acc[r][c]);
-        }
-      }
-      if constexpr (kMin) {
-        if (group % 2 != 0 || group + 1 == groups) {
-          PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) {
-            const Pairs m = load_pairs(header + c * t.strip_bytes + 64);
-            PAGODA_UNROLL
-            for (int r = 0; r < kRows; ++r)
-              acc[r][c] = dot2(acc[r][c], m, sums + (group / 2 * kRows + r) * 2);
-          }
-        }
-      }
-    }
-    finish(t, row, strip, acc);
-  }
-};
-
-// One scale for an output: no float inside the loop but the sum over the activations' groups.
-struct RowScaledKernel {
-  static constexpr int kMaxRows = kGroupedRows;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
     const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
@@ -218,12 +120,12 @@ struct RowScaledKernel {
     const float* scale = t.scale + row * groups;
     const std::int32_t* term = t.term + row * groups;
     const std::byte* w = t.weights + strip * t.strip_bytes;
-    const std::byte* data = w + strip_header_bytes(PackedFormat::q8_row);
+    const std::byte* data = w + strip_header_bytes(kFormat);
     F acc[kRows][kCols];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
-    for (std::int64_t group = 0; group < groups; ++group, data += 1024, x += kRows * 64) {
+    for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += kRows * 64) {
       I sum[kRows][kCols];
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
@@ -231,20 +133,39 @@ struct RowScaledKernel {
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) sum[r][c] = start;
       }
-      PAGODA_UNROLL
-      for (int v = 0; v < 16; ++v) {
-        W weights[kCols];
+      if constexpr (kCols == 1) {
         PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c) {
-          const std::byte* p = data + c * t.strip_bytes + v * 64;
-          if constexpr (kCols == 1) prefetch(p + kPrefetchBytes);
-          weights[c] = load_weights(p);
-        }
+        for (int i = 0; i < kGroupBytes; i += 64) prefetch(data + kPrefetchBytes + i);
+      }
+      if constexpr (kNibbles) {
         PAGODA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const std::int32_t a = quad(x + r * 64 + 4 * v);
+        for (int v = 0; v < 8; ++v) {
+          const int at = v / 4 * 8 + v % 4;  // the first of the two quads
+          W low[kCols], high[kCols];
           PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) sum[r][c] = dot4_wide(sum[r][c], weights[c], a);
+          for (int c = 0; c < kCols; ++c)
+            widen(data + c * t.strip_bytes + v / 4 * kNibbleBlock, v % 4, low[c], high[c]);
+          PAGODA_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            PAGODA_UNROLL
+            for (int c = 0; c < kCols; ++c) {
+              sum[r][c] = dot4_wide(sum[r][c], low[c], quad(x + r * 64 + 4 * at));
+              sum[r][c] = dot4_wide(sum[r][c], high[c], quad(x + r * 64 + 4 * at + 16));
+            }
+          }
+        }
+      } else {
+        PAGODA_UNROLL
+        for (int v = 0; v < 16; ++v) {
+          W weights[kCols];
+          PAGODA_UNROLL
+          for (int c = 0; c < kCols; ++c) weights[c] = load_weights(data + c * t.strip_bytes + v * 64);
+          PAGODA_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            const std::int32_t a = quad(x + r * 64 + 4 * v);
+            PAGODA_UNROLL
+            for (int c = 0; c < kCols; ++c) sum[r][c] = dot4_wide(sum[r][c], weights[c], a);
+          }
         }
       }
       PAGODA_UNROLL
@@ -264,6 +185,21 @@ struct RowScaledKernel {
   }
 };
 
+// One strip from q4 to q8.
+void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
+  std::memcpy(out, in, 64);
+  in += 64, out += 64;
+  for (std::int64_t half = 0; half < (k + 63) / 64 * 2; ++half, in += kNibbleBlock, out += 512) {
+    PAGODA_UNROLL
+    for (int v = 0; v < 4; ++v) {
+      W low, high;
+      widen(in, v, low, high);
+      store_weights(out + v * 64, low);
+      store_weights(out + 256 + v * 64, high);
+    }
+  }
+}
+
 template <class Kernel, int kCols, int kRows>
 void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows) {
   if constexpr (kRows > 1) {
@@ -272,56 +208,84 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::in
   Kernel::template run<kRows, kCols>(t, row, strip);
 }
 
-constexpr std::int64_t kStreamRows = 16;
-
-// A pair of strips stays in the cache for all panels; meanwhile the next pair comes in, a share with each.
+// All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
+// cache, a share with each panel.
 template <class Kernel>
-void run_tile(const LinearTile& t) {
-  for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
-    // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
-    const bool full = strip + kStrips <= t.num_strips && t.panels.num_rows > kStreamRows;
-    const std::byte* next =
-        strip + kStrips < t.num_strips ? t.weights + (strip + kStrips) * t.strip_bytes : t.next_weights;
-    const std::int64_t next_bytes = full && next != nullptr ? kStrips * t.strip_bytes : 0;
-    const std::int64_t share = (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64;
-    for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
-      const std::int64_t begin = (panel - t.first_panel) * share;
-      for (std::int64_t i = begin; i < begin + share && i < next_bytes; i += 64) prefetch_far(next + i);
-      const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
-      if (full) {
-        run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);
-      } else {
-        for (std::int64_t s = strip; s < strip + kStrips && s < t.num_strips; ++s)
-          run_rows<Kernel, 1, Kernel::kMaxRows>(t, row, s, rows);
-      }
+void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
+                std::int64_t next_bytes) {
+  if (next == nullptr) next_bytes = 0;
+  const std::int64_t share = (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64;
+  for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
+    const std::int64_t begin = (panel - t.first_panel) * share;
+    for (std::int64_t i = begin; i < begin + share && i < next_bytes; i += 64) prefetch_far(next + i);
+    const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
+    if (pair) {
+      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);
+    } else {
+      run_rows<Kernel, 1, Kernel::kTallRows>(t, row, strip, rows);
     }
   }
 }
 
-template <int kVectors>
-void quantize_groups(const float* x, std::int64_t k, const QuantizedRow& out) {
-  for (std::int64_t group = 0; group * kVectors * 16 < k; ++group) {
-    const std::int64_t begin = group * kVectors * 16;
-    F values[kVectors], top = zero();
+const std::byte* strips_after(const LinearTile& t, std::int64_t strip) {
+  return strip + kStrips < t.num_strips ? t.weights + (strip + kStrips) * t.strip_bytes : t.next_weights;
+}
+
+template <class Kernel>
+void run_tile(const LinearTile& t) {
+  for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
+    // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
+    if (strip + kStrips <= t.num_strips && t.panels.num_rows > kStreamRows) {
+      run_strips<Kernel>(t, strip, true, strips_after(t, strip), kStrips * t.strip_bytes);
+    } else {
+      for (std::int64_t s = strip; s < strip + kStrips && s < t.num_strips; ++s)
+        run_strips<Kernel>(t, s, false, nullptr, 0);
+    }
+  }
+}
+
+// 4-bit weights are widened once for all panels; a single panel widens them on the way.
+void run_nibbles(const LinearTile& t) {
+  if (t.panels.count == 1) return run_tile<Int8Kernel<true>>(t);
+  LinearTile wide = t;
+  wide.weights = t.scratch;
+  wide.strip_bytes = strip_bytes(PackedFormat::q8, t.k);
+  for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
+    const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
+    for (std::int64_t s = 0; s < count; ++s)
+      widen_strip(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
+    wide.num_strips = count;
+    wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
+    const bool pair = count == kStrips && t.panels.num_rows > kStreamRows;
+    for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
+      run_strips<Int8Kernel<false>>(wide, s, pair, s == 0 ? strips_after(t, strip) : nullptr,
+                                    kStrips * t.strip_bytes);
+    wide.y += kStrips * kStrip;
+    if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
+  }
+}
+
+void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
+  for (std::int64_t group = 0; group * 64 < k; ++group) {
+    F values[4], top = zero();
     PAGODA_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      const std::int64_t at = begin + 16 * v, n = k - at;
+    for (int v = 0; v < 4; ++v) {
+      const std::int64_t at = group * 64 + 16 * v, n = k - at;
       values[v] = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
       top = max(top, abs(values[v]));
     }
     const float largest = reduce_max(top);
     const F inverse = set1(largest > 0 ? 127.0f / largest : 0.0f);
-    out.scale[group * out.scale_step] = largest / 127.0f;
+    I sum = izero();
     PAGODA_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < 4; ++v) {
       const I q = to_int(mul(values[v], inverse));
       store_int8(out.q + group * out.q_step + 16 * v, q);
-      out.half_sums[kVectors * group + v] = reduce_add(q);
+      sum = add(sum, q);
     }
+    out.scale[group * out.step] = largest / 127.0f;
+    out.term[group * out.step] = -128 * reduce_add(sum);
   }
-}
-void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
-  out.group == 64 ? quantize_groups<4>(x, k, out) : quantize_groups<2>(x, k, out);
 }
 
 float largest(const float* x, std::int64_t k) {
@@ -362,15 +326,12 @@ void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out) {
 constexpr LinearKernels kLinearKernels = {
     .f32 = run_tile<F32Kernel>,
     .bf16 = run_tile<Bf16Kernel>,
-    .q4 = run_tile<GroupedKernel<PackedFormat::q4>>,
-    .q4_min = run_tile<GroupedKernel<PackedFormat::q4_min>>,
-    .q8 = run_tile<GroupedKernel<PackedFormat::q8>>,
-    .q8_min = run_tile<GroupedKernel<PackedFormat::q8_min>>,
-    .q8_half = run_tile<GroupedKernel<PackedFormat::q8_half>>,
-    .q8_row = run_tile<RowScaledKernel>,
+    .q8 = run_tile<Int8Kernel<false>>,
+    .q4 = run_nibbles,
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
-    .grouped_rows = kGroupedRows,
+    .int8_rows = kInt8Rows,
+    .tall_int8_rows = kTallInt8Rows,
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),

@@ -9,13 +9,13 @@
 
 namespace pagoda::cpu {
 
-constexpr std::int64_t kStrip = 16;  // output features side by side in the packed form
+constexpr std::int64_t kStrip = 16;       // output features side by side in the packed form
+constexpr std::int64_t kStreamRows = 16;  // up to here strips are computed one by one, else two by two
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. In the activations'
 // buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
 //     f32 [K][R]    bf16 [K/2][R][2]
-//     groups: q [K/32][R][32], scale [K/32][R], term [K/32][R][parts], group_sums [K/64][R][2]
-//     q8_row: q [K/64][R][64], scale [K/64][R], term [K/64][R]
+//     8 bits: q [K/64][R][64], scale [K/64][R], term [K/64][R]
 // A panel that begins at row r begins at r rows' worth of elements in each buffer.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
@@ -35,11 +35,10 @@ struct LinearTile {
   std::int64_t first_panel = 0, last_panel = 0;
   const std::byte* x = nullptr;  // of row 0: floats, bf16 (or floats rounded to it), or int8
   std::int64_t x_row_bytes = 0;
-  // Groups only. scale: one per 32 inputs. term: -zero * sum(q) per 32 inputs (q8_half: per 16).
+  // 8 bits only. term: -128 * sum(q), what the weights' zero point adds.
   const float* scale = nullptr;
   const std::int32_t* term = nullptr;
-  // Formats with a minimum: scale * sum(q), in pairs of groups as the bf16 kernel takes its inputs.
-  const std::byte* group_sums = nullptr;
+  std::byte* scratch = nullptr;  // q4: room for kMaxStrips strips of q8
 
   float* y = nullptr;  // of row 0 and the tile's first column
   std::int64_t y_stride = 0;
@@ -51,17 +50,17 @@ using LinearTileFunction = void (*)(const LinearTile& tile);
 
 // Where one row's activations go: element i of step s (a group, a pair, an input) lands s * step further.
 struct QuantizedRow {
-  std::int64_t group;  // inputs: 32 or 64
-  std::int8_t* q;      // of a group: that many bytes, q_step bytes from group to group
+  std::int8_t* q;  // of a group: 64 bytes, q_step bytes from group to group
   std::int64_t q_step;
-  float* scale;  // scale_step from group to group
-  std::int64_t scale_step;
-  std::int32_t* half_sums;  // sums of q over each 16 inputs, contiguous
+  float* scale;        // step from group to group
+  std::int32_t* term;  // the same
+  std::int64_t step;
 };
 
 struct LinearKernels {
-  LinearTileFunction f32, bf16, q4, q4_min, q8, q8_min, q8_half, q8_row;
-  std::int64_t f32_rows, bf16_rows, grouped_rows;  // of a full panel
+  LinearTileFunction f32, bf16, q8, q4;
+  // Of a full panel; tall: with at most kStreamRows rows in all.
+  std::int64_t f32_rows, bf16_rows, int8_rows, tall_int8_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: pairs `pair_step` bytes apart; an odd k is
   // padded with zero.
@@ -81,34 +80,23 @@ const LinearKernels& linear_kernels_avx2();
 const LinearKernels& linear_kernels_portable();
 const LinearKernels& linear_kernels(CpuLevel level);
 
+constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
+constexpr std::int64_t kNibbleBlock =
+    320;  // bytes of 32 inputs of a strip in q4: steps and starts, then weights
+
 // Bytes of 64 inputs (f32: of 1, bf16: of 2) x 16 outputs in the packed form.
 constexpr std::int64_t packed_block_bytes(PackedFormat format) {
-  switch (format) {
-    case PackedFormat::plain:
-      return 0;
-    case PackedFormat::f32:
-      return 64;
-    case PackedFormat::bf16:
-      return 64;
-    case PackedFormat::q4:
-      return 64 + 512;
-    case PackedFormat::q4_min:
-      return 128 + 512;
-    case PackedFormat::q8:
-      return 64 + 1024;
-    case PackedFormat::q8_min:
-      return 128 + 1024;
-    case PackedFormat::q8_half:
-      return 128 + 1024;
-    case PackedFormat::q8_row:
-      return 1024;
-  }
-  return 0;
+  return format == PackedFormat::q8 ? 1024 : format == PackedFormat::q4 ? 2 * kNibbleBlock : 64;
 }
 
-// Bytes before a strip's first block.
+// Bytes before a strip's first block: its scales.
 constexpr std::int64_t strip_header_bytes(PackedFormat format) {
-  return format == PackedFormat::q8_row ? 64 : 0;
+  return format == PackedFormat::q8 || format == PackedFormat::q4 ? 64 : 0;
+}
+
+constexpr std::int64_t strip_bytes(PackedFormat format, std::int64_t k) {
+  const std::int64_t inputs = format == PackedFormat::f32 ? 1 : format == PackedFormat::bf16 ? 2 : 64;
+  return strip_header_bytes(format) + (k + inputs - 1) / inputs * packed_block_bytes(format);
 }
 
 }  // namespace pagoda::cpu

@@ -18,7 +18,7 @@ constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
 constexpr bool kWideIsSigned = true;  // dot4_wide takes w as w - 128
-constexpr int kF32Rows = 6, kBf16Rows = 4, kGroupedRows = 3, kStrips = 1;
+constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 3, kTallInt8Rows = 3, kStrips = 1;
 
 struct F {
   __m256 lo, hi;
@@ -85,14 +85,33 @@ PAGODA_INLINE W load_weights(const std::byte* p) {
   const auto* w = reinterpret_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
 }
-PAGODA_INLINE W low_nibbles(W w) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(w.lo, mask), _mm256_and_si256(w.hi, mask)};
+PAGODA_INLINE void store_weights(std::byte* p, W w) {
+  auto* out = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(out, w.lo);
+  _mm256_storeu_si256(out + 1, w.hi);
 }
-PAGODA_INLINE W high_nibbles(W w) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(_mm256_srli_epi16(w.lo, 4), mask),
-          _mm256_and_si256(_mm256_srli_epi16(w.hi, 4), mask)};
+PAGODA_INLINE I add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+PAGODA_INLINE void widen_half(__m256i w, __m256i steps, __m256i& low, __m256i& high) {
+  const __m256i mask = _mm256_set1_epi16(15), high_byte = _mm256_set1_epi16(static_cast<short>(0xff00));
+  const __m256i step =
+      _mm256_shuffle_epi8(steps, _mm256_setr_epi32(0x01000100, 0x05040504, 0x09080908, 0x0d0c0d0c, 0x01000100,
+                                                   0x05040504, 0x09080908, 0x0d0c0d0c));
+  const __m256i start =
+      _mm256_shuffle_epi8(steps, _mm256_setr_epi32(0x03020302, 0x07060706, 0x0b0a0b0a, 0x0f0e0f0e, 0x03020302,
+                                                   0x07060706, 0x0b0a0b0a, 0x0f0e0f0e));
+  const auto affine = [&](__m256i n) { return _mm256_add_epi16(_mm256_mullo_epi16(n, step), start); };
+  const __m256i a = affine(_mm256_and_si256(w, mask)),
+                b = affine(_mm256_and_si256(_mm256_srli_epi16(w, 4), mask)),
+                c = affine(_mm256_and_si256(_mm256_srli_epi16(w, 8), mask)),
+                d = affine(_mm256_srli_epi16(w, 12));
+  low = _mm256_or_si256(_mm256_and_si256(c, high_byte), _mm256_srli_epi16(a, 8));
+  high = _mm256_or_si256(_mm256_and_si256(d, high_byte), _mm256_srli_epi16(b, 8));
+}
+// Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
+// has step in its low half and start in its high half.
+PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {
+  widen_half(w.lo, steps.lo, low.lo, high.lo);
+  widen_half(w.hi, steps.hi, low.hi, high.hi);
 }
 
 PAGODA_INLINE __m256 pow2_half(__m256i n) {
@@ -100,13 +119,9 @@ PAGODA_INLINE __m256 pow2_half(__m256i n) {
 }
 PAGODA_INLINE F pow2(I n) { return {pow2_half(n.lo), pow2_half(n.hi)}; }  // n in -126..127
 
-// maddubs saturates at 32767: safe for weights up to 127.
+// maddubs saturates at 32767.
 PAGODA_INLINE __m256i dot4_half(__m256i acc, __m256i w, __m256i x) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
-}
-PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) {
-  const __m256i value = _mm256_set1_epi32(x);
-  return {dot4_half(acc.lo, w.lo, value), dot4_half(acc.hi, w.hi, value)};
 }
 // |w - 128| * (sign(w - 128) x): at most 2 * 128 * 127 = 32512, so never saturated.
 PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) {

@@ -20,9 +20,9 @@ constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 constexpr bool kWideIsSigned = false;  // dot4_wide takes w as uint8, not as w - 128
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
-constexpr int kF32Rows = 3, kBf16Rows = 3, kGroupedRows = 2, kStrips = 2, kRowHeads = 3;
+constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kTallInt8Rows = 3, kStrips = 2, kRowHeads = 3;
 #else
-constexpr int kF32Rows = 12, kBf16Rows = 12, kGroupedRows = 6, kStrips = 2, kRowHeads = 12;
+constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kTallInt8Rows = 12, kStrips = 2, kRowHeads = 12;
 #endif
 
 // The same for an int8 cache, with two digits of a number for each row-head (attention_int8_inl.h).
@@ -82,12 +82,28 @@ PAGODA_INLINE F to_float(I x) { return _mm512_cvtepi32_ps(x); }
 PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest even
 
 PAGODA_INLINE W load_weights(const std::byte* p) { return _mm512_loadu_si512(p); }
-PAGODA_INLINE W low_nibbles(W w) { return _mm512_and_si512(w, _mm512_set1_epi8(15)); }
-PAGODA_INLINE W high_nibbles(W w) { return _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15)); }
+PAGODA_INLINE void store_weights(std::byte* p, W w) { _mm512_storeu_si512(p, w); }
+PAGODA_INLINE I add(I a, I b) { return _mm512_add_epi32(a, b); }
+// Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
+// has step in its low half and start in its high half.
+PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {
+  const W mask = _mm512_set1_epi16(15), high_byte = _mm512_set1_epi16(static_cast<short>(0xff00));
+  const W step =
+      _mm512_shuffle_epi8(steps, _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100));
+  const W start =
+      _mm512_shuffle_epi8(steps, _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302));
+  const auto affine = [&](W n) { return _mm512_add_epi16(_mm512_mullo_epi16(n, step), start); };
+  const W a = affine(_mm512_and_si512(w, mask)), b = affine(_mm512_and_si512(_mm512_srli_epi16(w, 4), mask)),
+          c = affine(_mm512_and_si512(_mm512_srli_epi16(w, 8), mask)), d = affine(_mm512_srli_epi16(w, 12));
+  // a and b belong to even bytes, c and d to odd ones: x & high_byte | y >> 8.
+  low = _mm512_ternarylogic_epi32(high_byte, c, _mm512_srli_epi16(a, 8), 0xea);
+  high = _mm512_ternarylogic_epi32(high_byte, d, _mm512_srli_epi16(b, 8), 0xea);
+}
 
 // acc[lane] += sum of the lane's 4 unsigned weights times the 4 signed bytes in `x`.
-PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) { return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)); }
-PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) { return dot4(acc, w, x); }
+PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) {
+  return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x));
+}
 PAGODA_INLINE F pow2(I n) {  // n in -126..127
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }

@@ -20,7 +20,7 @@ constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
 constexpr bool kWideIsSigned = false;
-constexpr int kF32Rows = 2, kBf16Rows = 2, kGroupedRows = 2, kStrips = 1;
+constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kTallInt8Rows = 2, kStrips = 1;
 
 struct F {
   float v[16];
@@ -126,17 +126,24 @@ PAGODA_INLINE W load_weights(const std::byte* p) {
   std::memcpy(out.v, p, sizeof out.v);
   return out;
 }
-PAGODA_INLINE W low_nibbles(const W& w) {
-  W out;
-  for (int i = 0; i < 64; ++i) out.v[i] = w.v[i] & 15;
+PAGODA_INLINE void store_weights(std::byte* p, const W& w) { std::memcpy(p, w.v, 64); }
+PAGODA_INLINE I add(const I& a, const I& b) {
+  I out;
+  for (int i = 0; i < 16; ++i) out.v[i] = a.v[i] + b.v[i];
   return out;
 }
-PAGODA_INLINE W high_nibbles(const W& w) {
-  W out;
-  for (int i = 0; i < 64; ++i) out.v[i] = w.v[i] >> 4;
-  return out;
+// Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
+// has step in its low half and start in its high half.
+PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, W& low, W& high) {
+  for (int i = 0; i < 64; ++i) {
+    std::uint16_t step, start;
+    std::memcpy(&step, steps.v + i / 4 * 4, 2);
+    std::memcpy(&start, steps.v + i / 4 * 4 + 2, 2);
+    low.v[i] = static_cast<std::uint8_t>(static_cast<std::uint16_t>((w.v[i] & 15) * step + start) >> 8);
+    high.v[i] = static_cast<std::uint8_t>(static_cast<std::uint16_t>((w.v[i] >> 4) * step + start) >> 8);
+  }
 }
-PAGODA_INLINE I dot4(const I& acc, const W& w, std::int32_t x) {
+PAGODA_INLINE I dot4_wide(const I& acc, const W& w, std::int32_t x) {
   std::int8_t q[4];
   std::memcpy(q, &x, 4);
   I out;
@@ -146,7 +153,6 @@ PAGODA_INLINE I dot4(const I& acc, const W& w, std::int32_t x) {
   }
   return out;
 }
-PAGODA_INLINE I dot4_wide(const I& acc, const W& w, std::int32_t x) { return dot4(acc, w, x); }
 struct Pairs {
   F even, odd;
 };

@@ -21,15 +21,49 @@ void round_row(LinearType type, Operand operand, float* row, std::int64_t k) {
     float inverse;
     const float scale = row_scale(row, k, &inverse);
     for (std::int64_t i = 0; i < k; ++i) row[i] = scale * row_weight(row[i], inverse);
-  } else if (type == LinearType::int8 || type == LinearType::grouped) {
-    const int group = type == LinearType::int8 ? kWideQuantGroup : kQuantGroup;
-    for (std::int64_t begin = 0; begin < k; begin += group) {
-      const int count = static_cast<int>(std::min<std::int64_t>(group, k - begin));
-      std::int8_t q[kWideQuantGroup];
-      const float scale = operand == Operand::weight ? quantize_weight_group(row + begin, count, q)
-                                                     : quantize_group(row + begin, count, q);
+  } else if (type == LinearType::int8) {
+    for (std::int64_t begin = 0; begin < k; begin += kQuantGroup) {
+      const int count = static_cast<int>(std::min<std::int64_t>(kQuantGroup, k - begin));
+      std::int8_t q[kQuantGroup];
+      const float scale = quantize_group(row + begin, count, q);
       for (int i = 0; i < count; ++i) row[begin + i] = scale * static_cast<float>(q[i]);
     }
+  }
+}
+
+// A row of a 4-bit type as 8-bit arithmetic sees it.
+void round_nibbles(const TensorView& view, std::int64_t row, std::int64_t k, float* out) {
+  const std::byte* data = view.data + row * dtype_bytes(view.dtype, k);
+  float largest = 0;
+  for (std::int64_t g = 0; g < k / 32; ++g) {
+    const NibbleGroup group = nibble_group(view.dtype, data, g);
+    largest = std::max(largest, nibble_range(group.scale, group.minimum));
+  }
+  for (std::int64_t g = 0; g < k / 32; ++g) {
+    const NibbleGroup group = nibble_group(view.dtype, data, g);
+    const NibbleStep step = nibble_step(group.scale, group.minimum, largest);
+    for (int i = 0; i < 32; ++i) {
+      const int n = i < 16 ? group.nibbles[i] & 15 : group.nibbles[i - 16] >> 4;
+      out[g * 32 + i] = largest / 127.0f * static_cast<float>(nibble_weight(n, step));
+    }
+  }
+}
+
+void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float* out) {
+  const float* x = input.x + row * input.stride;
+  switch (input.op) {
+    case LinearInput::Op::none:
+      std::copy(x, x + k, out);
+      return;
+    case LinearInput::Op::rms_norm:
+      return rms_norm(x, k, input.weight, input.eps, out);
+    case LinearInput::Op::layer_norm:
+      return layer_norm(x, k, input.weight, input.bias, input.eps, out);
+    case LinearInput::Op::activate:
+      for (std::int64_t i = 0; i < k; ++i) {
+        out[i] = activation(input.activation, x[i]);
+        if (input.factor != nullptr) out[i] *= input.factor[row * input.stride + i];
+      }
   }
 }
 
@@ -39,25 +73,31 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
   auto* out = storage.packed.as<float>();
   std::int64_t n_begin = 0;
   for (const TensorView& view : weights) {
-    // Quantised weights under `grouped` keep the file's values; all else is rounded to the arithmetic.
-    const bool keep = storage.type == LinearType::grouped && is_quantized(view.dtype);
+    const bool nibbles = storage.type == LinearType::int8 && has_nibbles(view.dtype);
     for_ranges(context, view.rows(), 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
         float* target = out + (n_begin + row) * storage.k;
-        dequantize_row(view, row, target);
-        if (!keep) round_row(storage.type, Operand::weight, target, storage.k);
+        if (nibbles) {
+          round_nibbles(view, row, storage.k, target);
+        } else {
+          dequantize_row(view, row, target);
+          round_row(storage.type, Operand::weight, target, storage.k);
+        }
       }
     });
     n_begin += view.rows();
   }
 }
 
-void linear(const KernelContext& context, const PackedLinear::Storage& weight, const float* x,
+void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, LinearOutput output) {
   const std::int64_t n = weight.n, k = weight.k;
-  std::vector<float> rounded(x, x + num_rows * k);
-  for (std::int64_t row = 0; row < num_rows; ++row)
-    round_row(weight.type, Operand::activation, rounded.data() + row * k, k);
+  std::vector<float> rounded(static_cast<std::size_t>(num_rows * k));
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    float* to = rounded.data() + row * k;
+    input_row(input, row, k, to);
+    round_row(weight.type, Operand::activation, to, k);
+  }
   const auto* w = weight.packed.as<float>();
   for_ranges(context, n, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; row < num_rows; ++row) {
