@@ -32,7 +32,13 @@ struct PackedLinear::Storage {
   std::int64_t n = 0, k = 0;
   std::vector<LinearSegment> segments;  // one for each matrix given to pack()
   std::vector<LinearSegment> runs;      // the same, neighbours of one format joined: what is computed at once
-  std::vector<float> bias;              // empty or n
+  bool has_format(PackedFormat format) const {
+    for (const LinearSegment& run : runs) {
+      if (run.format == format) return true;
+    }
+    return false;
+  }
+  std::vector<float> bias;  // empty or n
   Memory packed;
   std::int64_t packed_bytes = 0;
 };

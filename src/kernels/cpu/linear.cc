@@ -165,7 +165,9 @@ Activations prepare(const KernelContext& context, const LinearKernels& kernels,
       prepare_bf16(context, kernels, source, scratch, a);
       break;
     case LinearType::int8:
-      cut(num_rows <= kStreamRows ? kernels.tall_int8_rows : kernels.int8_rows);
+      cut(num_rows > kStreamRows                ? kernels.int8_rows
+          : weight.has_format(PackedFormat::q4) ? kernels.stream_nibble_rows
+                                                : kernels.stream_int8_rows);
       prepare_int8(context, kernels, source, scratch, a);
       break;
   }

@@ -36,7 +36,7 @@ static_assert(kStrips <= kMaxStrips);
 constexpr std::int64_t kPrefetchBytes = 8192;
 
 struct F32Kernel {
-  static constexpr int kMaxRows = kF32Rows, kTallRows = kF32Rows;
+  static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
     const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
@@ -65,7 +65,7 @@ struct F32Kernel {
 };
 
 struct Bf16Kernel {
-  static constexpr int kMaxRows = kBf16Rows, kTallRows = kBf16Rows;
+  static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -109,7 +109,7 @@ PAGODA_INLINE void widen(const std::byte* block, int v, W& low, W& high) {
 // zero point is the integer sum's start (exact). kNibbles: of weights in q4, which are widened to the same u.
 template <bool kNibbles>
 struct Int8Kernel {
-  static constexpr int kMaxRows = kInt8Rows, kTallRows = kTallInt8Rows;
+  static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kStreamNibbleRows;
   static constexpr PackedFormat kFormat = kNibbles ? PackedFormat::q4 : PackedFormat::q8;
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
@@ -222,7 +222,7 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
     if (pair) {
       run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);
     } else {
-      run_rows<Kernel, 1, Kernel::kTallRows>(t, row, strip, rows);
+      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, strip, rows);
     }
   }
 }
@@ -331,7 +331,8 @@ constexpr LinearKernels kLinearKernels = {
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,
-    .tall_int8_rows = kTallInt8Rows,
+    .stream_int8_rows = kStreamInt8Rows,
+    .stream_nibble_rows = kStreamNibbleRows,
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),

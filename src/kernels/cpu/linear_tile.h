@@ -59,8 +59,8 @@ struct QuantizedRow {
 
 struct LinearKernels {
   LinearTileFunction f32, bf16, q8, q4;
-  // Of a full panel; tall: with at most kStreamRows rows in all.
-  std::int64_t f32_rows, bf16_rows, int8_rows, tall_int8_rows;
+  // Of a full panel; stream: with at most kStreamRows rows in all; nibble: some weights are q4.
+  std::int64_t f32_rows, bf16_rows, int8_rows, stream_int8_rows, stream_nibble_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: pairs `pair_step` bytes apart; an odd k is
   // padded with zero.

@@ -18,7 +18,8 @@ constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
 constexpr bool kWideIsSigned = true;  // dot4_wide takes w as w - 128
-constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 3, kTallInt8Rows = 3, kStrips = 1;
+constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 3, kStreamInt8Rows = 3, kStreamNibbleRows = 3,
+              kStrips = 1;
 
 struct F {
   __m256 lo, hi;

@@ -20,9 +20,11 @@ constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 constexpr bool kWideIsSigned = false;  // dot4_wide takes w as uint8, not as w - 128
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
-constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kTallInt8Rows = 3, kStrips = 2, kRowHeads = 3;
+constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
+              kStrips = 2, kRowHeads = 3;
 #else
-constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kTallInt8Rows = 12, kStrips = 2, kRowHeads = 12;
+constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12, kStreamNibbleRows = 16,
+              kStrips = 2, kRowHeads = 12;
 #endif
 
 // The same for an int8 cache, with two digits of a number for each row-head (attention_int8_inl.h).

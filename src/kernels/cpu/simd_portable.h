@@ -20,7 +20,8 @@ constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
 constexpr bool kWideIsSigned = false;
-constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kTallInt8Rows = 2, kStrips = 1;
+constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 2,
+              kStrips = 1;
 
 struct F {
   float v[16];
