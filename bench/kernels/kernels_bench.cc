@@ -94,11 +94,10 @@ struct Case {
 };
 
 void bench_linear(const Options& options, const KernelContext& context, const Peak& peak, double gbps) {
-  const Case cases[] = {
-      {"f32", LinearType::float32, DType::f32},   {"bf16", LinearType::bfloat16, DType::bf16},
-      {"int8", LinearType::int8, DType::bf16},    {"q8_0", LinearType::int8, DType::q8_0},
-      {"q4_0", LinearType::int8, DType::q4_0}, {"q4_1", LinearType::int8, DType::q4_1},
-      {"q6_k", LinearType::int8, DType::q6_k}};
+  const Case cases[] = {{"f32", LinearType::float32, DType::f32}, {"bf16", LinearType::bfloat16, DType::bf16},
+                        {"int8", LinearType::int8, DType::bf16},  {"q8_0", LinearType::int8, DType::q8_0},
+                        {"q4_0", LinearType::int8, DType::q4_0},  {"q4_1", LinearType::int8, DType::q4_1},
+                        {"q6_k", LinearType::int8, DType::q6_k}};
   struct Shape {
     std::int64_t n, k;
   };
