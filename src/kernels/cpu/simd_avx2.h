@@ -91,7 +91,6 @@ PAGODA_INLINE void store_weights(std::byte* p, W w) {
   _mm256_storeu_si256(out, w.lo);
   _mm256_storeu_si256(out + 1, w.hi);
 }
-PAGODA_INLINE I add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
 PAGODA_INLINE void widen_half(__m256i w, __m256i steps, __m256i& low, __m256i& high) {
   const __m256i mask = _mm256_set1_epi16(15), high_byte = _mm256_set1_epi16(static_cast<short>(0xff00));
   const __m256i step =

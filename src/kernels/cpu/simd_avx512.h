@@ -85,7 +85,6 @@ PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest eve
 
 PAGODA_INLINE W load_weights(const std::byte* p) { return _mm512_loadu_si512(p); }
 PAGODA_INLINE void store_weights(std::byte* p, W w) { _mm512_storeu_si512(p, w); }
-PAGODA_INLINE I add(I a, I b) { return _mm512_add_epi32(a, b); }
 // Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
 // has step in its low half and start in its high half.
 PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {

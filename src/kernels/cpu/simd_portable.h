@@ -128,11 +128,6 @@ PAGODA_INLINE W load_weights(const std::byte* p) {
   return out;
 }
 PAGODA_INLINE void store_weights(std::byte* p, const W& w) { std::memcpy(p, w.v, 64); }
-PAGODA_INLINE I add(const I& a, const I& b) {
-  I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = a.v[i] + b.v[i];
-  return out;
-}
 // Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
 // has step in its low half and start in its high half.
 PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, W& low, W& high) {
