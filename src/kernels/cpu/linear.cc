@@ -187,12 +187,11 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     const std::int64_t strips = ceil_div(segment.n, kStrip);
     // Rows of one tile: their activations stay in L2 while the strips go by.
     const std::int64_t row_tiles = ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10);
-    // Strips of one tile: 32 KiB of weights at least, or enough work to cover the hand-out; but several
-    // tiles per thread, so that a slow thread costs little.
-    const std::int64_t work = std::max<std::int64_t>(1, 64 / num_rows);
-    std::int64_t strips_per_tile =
-        std::max<std::int64_t>(2, work * (std::int64_t{1} << 15) / (32 * segment.strip_bytes));
-    strips_per_tile = std::min(strips_per_tile, ceil_div(strips, 4 * threads));
+    // Strips of one tile: 256 KiB of weights for one row, which is the time of reading them, in proportion
+    // fewer for several; but several tiles for each thread, so that a slow thread costs little.
+    const std::int64_t bytes = (std::int64_t{256} << 10) / num_rows, share = num_rows < 4 ? 2 : 4;
+    std::int64_t strips_per_tile = std::max<std::int64_t>(2, bytes / segment.strip_bytes);
+    strips_per_tile = std::min(strips_per_tile, ceil_div(strips, share * threads));
     strips_per_tile = round_up(strips_per_tile, 2);
     const std::int64_t strip_tiles = ceil_div(strips, strips_per_tile);
     const std::byte* const weights = weight.packed.data() + segment.offset;

@@ -33,6 +33,8 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
 }
 
 static_assert(kStrips <= kMaxStrips);
+// Fewer rows only read, which the processor foresees better by itself.
+constexpr int kPrefetchRows = 4;
 constexpr std::int64_t kPrefetchBytes = 8192;
 
 struct F32Kernel {
@@ -50,7 +52,7 @@ struct F32Kernel {
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + k * 64;
-        prefetch(p + kPrefetchBytes);
+        if constexpr (kRows >= kPrefetchRows) prefetch(p + kPrefetchBytes);
         weights[c] = load(reinterpret_cast<const float*>(p));
       }
       PAGODA_UNROLL
@@ -80,7 +82,7 @@ struct Bf16Kernel {
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + pair * 64;
-        prefetch(p + kPrefetchBytes);
+        if constexpr (kRows >= kPrefetchRows) prefetch(p + kPrefetchBytes);
         weights[c] = load_pairs(p);
       }
       PAGODA_UNROLL
@@ -133,7 +135,7 @@ struct Int8Kernel {
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) sum[r][c] = start;
       }
-      if constexpr (kCols == 1) {
+      if constexpr (kCols == 1 && kRows >= kPrefetchRows) {
         PAGODA_UNROLL
         for (int i = 0; i < kGroupBytes; i += 64) prefetch(data + kPrefetchBytes + i);
       }
