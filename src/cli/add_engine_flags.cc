@@ -151,9 +151,9 @@ void add_scheduler_flags(CLI::App& app, EngineFlags& flags) {
   };
   app.add_option_function<double>(
          "--target-itl-ms", store_itl,
-         "prompts are split so that steps beside running streams last no longer; 0: off")
+         "prompts are split so that steps beside running streams last no longer; 0: they may take any time")
       ->type_name("MS")
-      ->default_str("off")
+      ->default_str("serve: 100, else 0")
       ->group(group);
   flags::int32(app, "--max-queue", flags.max_queue, 1, "requests that may wait; more get 429")->group(group);
 }
@@ -168,7 +168,7 @@ void add_speculation_flags(CLI::App& app, EngineFlags& flags) {
          "--speculative-config", store,
          "guess tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}")
       ->type_name("JSON")
-      ->default_str("off")
+      ->default_str("serve: 100, else 0")
       ->group("Scheduler");
 }
 

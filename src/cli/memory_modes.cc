@@ -13,8 +13,6 @@ namespace {
 
 constexpr double kBytesCopiedPerSecond = 4e9;  // of one thread; until the first copy is measured
 
-bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
-
 Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& config,
                                   std::int64_t num_blocks) {
   ReservedKvConfig kv_config{.block_size = flags.block_size,
@@ -39,6 +37,8 @@ Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& 
 }
 
 }  // namespace
+
+bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
 
 Status check_memory_modes(const EngineFlags& flags) {
   const std::string scheduler = concat("--scheduler ", flags.scheduler);

@@ -10,6 +10,8 @@
 
 namespace pagoda {
 
+bool is_baseline(const EngineFlags& flags);  // one of the paper's, which neither split prompts nor preempt
+
 // The combinations that cannot work, naming the flag. Needs no model.
 Status check_memory_modes(const EngineFlags& flags);
 

@@ -8,10 +8,13 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assemble.h"
+#include "cli/memory_modes.h"
 #include "server/server.h"
 
 namespace pagoda {
 namespace {
+
+constexpr double kServeTargetItlMs = 100;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -61,8 +64,12 @@ void print_try_line(const std::string& url, const AssembledEngine& engine) {
 }  // namespace
 
 Status run_serve(const ServeArgs& args) {
-  const ServerFlags& flags = args.engine.server;
-  auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::table);
+  EngineFlags engine_flags = args.engine;
+  // Clients feel the gaps between tokens; who measures batches (bench, generate) does not.
+  if (!engine_flags.target_itl_ms && engine_flags.enable_chunked_prefill && !is_baseline(engine_flags))
+    engine_flags.target_itl_ms = kServeTargetItlMs;
+  const ServerFlags& flags = engine_flags.server;
+  auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");

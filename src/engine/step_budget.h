@@ -51,7 +51,7 @@ class StepBudget {
  private:
   static constexpr double kFirstTokens = 128;  // of prompts, before anything is known
   static constexpr double kLeastTokens = 16;   // of prompts, in any case
-  static constexpr double kLeastShare = 0.25;  // of the decodes' time, for prompts in any case
+  static constexpr double kLeastShare = 0.5;   // of the decodes' time, for prompts in any case
   // Prompts cost more the longer they are, so what is above the estimate counts more than what is below.
   static constexpr double kWeightAbove = 0.5, kWeightBelow = 0.1;
   static void learn(double& value, double latest) {

@@ -130,7 +130,7 @@ TEST(StepBudget, IsTheWholeStepWhenNobodyWaits) {
   EXPECT_EQ(budget.tokens(0), 512);
   EXPECT_NEAR(budget.tokens(4), 4 + 88, 1);
   EXPECT_NEAR(budget.tokens(52), 52 + 40, 1);
-  EXPECT_NEAR(budget.tokens(200), 200 + 52, 1) << "a quarter of the decodes' time";
+  EXPECT_NEAR(budget.tokens(200), 200 + 104, 1) << "half of the decodes' time";
   EXPECT_EQ(budget.tokens(510), 512);
 }
 
