@@ -147,26 +147,29 @@ void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float
   const DTypeInfo& info = dtype_info(dtype);
   CHECK(elements % info.block_elements == 0);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(data);
+  const auto each = [&](auto stored, const auto& value) {
+    for (std::int64_t i = 0; i < elements; ++i)
+      out[i] = value(load<decltype(stored)>(bytes + i * static_cast<std::int64_t>(sizeof stored)));
+  };
+  const auto number = [](auto stored) { return static_cast<float>(stored); };
+  switch (dtype) {
+    case DType::f32:
+      return each(float{}, number);
+    case DType::f16:
+      return each(std::uint16_t{}, half_to_float);
+    case DType::bf16:
+      return each(std::uint16_t{}, bfloat16_to_float);
+    case DType::i32:
+      return each(std::int32_t{}, number);
+    case DType::i8:
+      return each(std::int8_t{}, number);
+    case DType::u8:
+      return each(std::uint8_t{}, number);
+    default:
+      break;
+  }
   for (std::int64_t i = 0; i < elements; i += info.block_elements) {
     switch (dtype) {
-      case DType::f32:
-        out[i] = load<float>(bytes);
-        break;
-      case DType::f16:
-        out[i] = load_half(bytes);
-        break;
-      case DType::bf16:
-        out[i] = bfloat16_to_float(load<std::uint16_t>(bytes));
-        break;
-      case DType::i32:
-        out[i] = static_cast<float>(load<std::int32_t>(bytes));
-        break;
-      case DType::i8:
-        out[i] = static_cast<float>(load<std::int8_t>(bytes));
-        break;
-      case DType::u8:
-        out[i] = static_cast<float>(*bytes);
-        break;
       case DType::q8_0:
         q8_0(bytes, out + i);
         break;
@@ -190,6 +193,8 @@ void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float
         break;
       case DType::q6_k:
         q6_k(bytes, out + i);
+        break;
+      default:
         break;
     }
     bytes += info.block_bytes;

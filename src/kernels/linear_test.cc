@@ -124,6 +124,74 @@ TEST(Linear, AccumulatesAndJoinsMatrices) {
   }
 }
 
+TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
+  constexpr std::int64_t kRows = 21, kK = 100, kStride = 2 * kK + 3;
+  const std::vector<float> x = random_floats(1, kRows * kStride), weight = random_floats(2, kK),
+                           bias = random_floats(3, kK);
+  std::vector<float> plain(kRows * kK), gate_up(kRows * 2 * kK), done(kRows * kK);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const float* from = x.data() + row * kStride;
+    std::copy(from, from + kK, plain.begin() + row * kK);
+    std::copy(from, from + 2 * kK, gate_up.begin() + row * 2 * kK);
+  }
+  const LinearInput rows = {.x = x.data(), .stride = kStride};
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      Weights weights;
+      weights.add(4, DType::f32, 35, kK);
+      const KernelContext context{.backend = Backend::cpu, .level = level};
+      const PackedLinear packed = pack(context, type, weights, {});
+      const auto expect_same = [&](const LinearInput& input, const char* what) {
+        std::vector<float> y(static_cast<std::size_t>(kRows * packed.n()));
+        linear(context, packed, input, kRows, y.data());
+        EXPECT_TRUE(same_bits(y, run(context, packed, done.data(), kRows)))
+            << what << " " << cpu_level_name(level) << " type " << static_cast<int>(type);
+      };
+      LinearInput input = rows;
+      done = plain;
+      expect_same(input, "none");
+
+      input.weight = weight.data();
+      input.eps = 1e-5f;
+      input.op = LinearInput::Op::rms_norm;
+      rms_norm(context, plain.data(), kRows, kK, weight.data(), 1e-5f, done.data());
+      expect_same(input, "rms_norm");
+      input.bias = bias.data();
+      input.op = LinearInput::Op::layer_norm;
+      layer_norm(context, plain.data(), kRows, kK, weight.data(), bias.data(), 1e-5f, done.data());
+      expect_same(input, "layer_norm");
+
+      input.op = LinearInput::Op::activate;
+      input.activation = Activation::gelu_tanh;
+      done = plain;
+      activate(context, Activation::gelu_tanh, done.data(), kRows, kK);
+      expect_same(input, "activate");
+      input.factor = x.data() + kK;
+      activate_and_multiply(context, Activation::gelu_tanh, gate_up.data(), kRows, kK, done.data());
+      expect_same(input, "activate and multiply");
+    }
+  }
+}
+
+// A hostile file's scales give nonsense, not faults.
+TEST(Linear, NibblesWithScalesThatAreNoNumbers) {
+  for (const CpuLevel level : levels_here()) {
+    for (const std::uint16_t bits : {0x7c00, 0xfc00, 0x7e00, 0x0001, 0x0000}) {
+      Weights weights;
+      weights.add(1, DType::q4_1, 17, 64);
+      std::memcpy(weights.bytes[0].data(), &bits, 2);
+      const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
+      const std::vector<float> x = random_floats(2, 64 * 3);
+      const std::vector<float> y = run(cpu, pack(cpu, LinearType::int8, weights, {}), x.data(), 3),
+                               expected = run(plain, pack(plain, LinearType::int8, weights, {}), x.data(), 3);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        EXPECT_EQ(std::isfinite(y[i]), std::isfinite(expected[i])) << bits << " element " << i;
+        if (i % 17 != 0) EXPECT_NEAR(y[i], expected[i], 1e-3) << bits << " element " << i;
+      }
+    }
+  }
+}
+
 TEST(Linear, RefusesShapesThatDoNotFit) {
   const KernelContext context;
   Weights weights;

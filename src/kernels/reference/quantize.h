@@ -53,8 +53,9 @@ inline NibbleStep nibble_step(float scale, float minimum, float largest) {
   // A file may say anything: what is not a number gets weights of zero, and a row scale that shows it.
   if (!(largest > 1e-30f) || !(largest < std::numeric_limits<float>::infinity())) return {0, 128 << 8};
   const float unit = 127.0f * 256.0f / largest;
-  const auto bits = [](float x) {
-    return static_cast<std::uint16_t>(static_cast<std::int32_t>(x + 65536.5f) - 65536);  // floor(x + 0.5)
+  const auto bits = [](float x) {  // floor(x + 0.5)
+    if (!(std::fabs(x) < 65536.0f)) return std::uint16_t{0};
+    return static_cast<std::uint16_t>(static_cast<std::int32_t>(x + 65536.5f) - 65536);
   };
   return {bits(scale * unit), bits(minimum * unit + 128.0f * 256.0f + 128.0f)};
 }
