@@ -6,18 +6,12 @@
 #include "scheduler/group_ops.h"
 
 namespace pagoda {
-namespace {
-// It misses just the token that it sampled last.
-bool decodes(const Sequence& sequence) {
-  return sequence.state == SequenceState::resident && sequence.num_missing() == 1;
-}
-}  // namespace
 
 void EngineCore::plan_step() {
   if (proposer_ == nullptr && config_.target_itl_ms == 0) return;
   std::int32_t num_decodes = 0;
   for (const auto& [id, state] : requests_)
-    for (const auto& sequence : state->group.sequences) num_decodes += decodes(*sequence) ? 1 : 0;
+    for (const auto& sequence : state->group.sequences) num_decodes += sequence->decodes() ? 1 : 0;
   if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes));
   if (proposer_ != nullptr) propose_drafts(num_decodes);
 }
@@ -28,7 +22,7 @@ void EngineCore::propose_drafts(std::int32_t num_decodes) {
     const std::int32_t longest = max_tokens_of(group.request, config_.max_model_len);
     for (const auto& sequence : group.sequences) {
       sequence->draft.clear();
-      if (!decodes(*sequence) || !group.forked || group.lockstep || sequence->num_output_tokens() == 0)
+      if (!sequence->decodes() || !group.forked || group.lockstep || sequence->num_output_tokens() == 0)
         continue;
       // One token comes anyway.
       const std::int32_t limit = longest - sequence->num_tokens() - 1;

@@ -46,6 +46,8 @@ struct Sequence {
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
   std::int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens; }
   std::int32_t num_missing() const { return num_tokens() - num_computed_tokens; }
+  // It misses just the token that it sampled last.
+  bool decodes() const { return state == SequenceState::resident && num_missing() == 1; }
   bool finished() const { return state == SequenceState::finished; }
 };
 

@@ -124,8 +124,7 @@ std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
   for (std::size_t i = position; i < running_.size() && count < tokens_left_; ++i) {
     const SequenceGroup& group = *running_[i];
     if (group.lockstep && !lockstep_ready(group)) continue;
-    for (const auto& sequence : group.sequences)
-      count += sequence->state == SequenceState::resident && sequence->num_missing() == 1 ? 1 : 0;
+    for (const auto& sequence : group.sequences) count += sequence->decodes() ? 1 : 0;
   }
   return count;
 }
@@ -186,8 +185,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
 // The prompt's one sequence may sample on its own; beams wait until all of them have caught up.
 bool VllmScheduler::lockstep_ready(const SequenceGroup& group) const {
   return !group.forked || std::ranges::all_of(group.sequences, [](const auto& sequence) {
-    return sequence->finished() ||
-           (sequence->state == SequenceState::resident && sequence->num_missing() == 1);
+    return sequence->finished() || sequence->decodes();
   });
 }
 
