@@ -168,7 +168,7 @@ void add_speculation_flags(CLI::App& app, EngineFlags& flags) {
          "--speculative-config", store,
          "guess tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}")
       ->type_name("JSON")
-      ->default_str("serve: 100, else 0")
+      ->default_str("off")
       ->group("Scheduler");
 }
 
