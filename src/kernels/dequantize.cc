@@ -151,6 +151,10 @@ void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float
     for (std::int64_t i = 0; i < elements; ++i)
       out[i] = value(load<decltype(stored)>(bytes + i * static_cast<std::int64_t>(sizeof stored)));
   };
+  const auto blocks = [&](const auto& decode) {
+    for (std::int64_t i = 0; i < elements; i += info.block_elements, bytes += info.block_bytes)
+      decode(bytes, out + i);
+  };
   const auto number = [](auto stored) { return static_cast<float>(stored); };
   switch (dtype) {
     case DType::f32:
@@ -165,39 +169,22 @@ void dequantize(DType dtype, const std::byte* data, std::int64_t elements, float
       return each(std::int8_t{}, number);
     case DType::u8:
       return each(std::uint8_t{}, number);
-    default:
-      break;
-  }
-  for (std::int64_t i = 0; i < elements; i += info.block_elements) {
-    switch (dtype) {
-      case DType::q8_0:
-        q8_0(bytes, out + i);
-        break;
-      case DType::q4_0:
-        q4_0(bytes, out + i);
-        break;
-      case DType::q4_1:
-        q4_1(bytes, out + i);
-        break;
-      case DType::q5_0:
-        q5_0(bytes, out + i);
-        break;
-      case DType::q5_1:
-        q5_1(bytes, out + i);
-        break;
-      case DType::q4_k:
-        q4_k(bytes, out + i);
-        break;
-      case DType::q5_k:
-        q5_k(bytes, out + i);
-        break;
-      case DType::q6_k:
-        q6_k(bytes, out + i);
-        break;
-      default:
-        break;
-    }
-    bytes += info.block_bytes;
+    case DType::q8_0:
+      return blocks(q8_0);
+    case DType::q4_0:
+      return blocks(q4_0);
+    case DType::q4_1:
+      return blocks(q4_1);
+    case DType::q5_0:
+      return blocks(q5_0);
+    case DType::q5_1:
+      return blocks(q5_1);
+    case DType::q4_k:
+      return blocks(q4_k);
+    case DType::q5_k:
+      return blocks(q5_k);
+    case DType::q6_k:
+      return blocks(q6_k);
   }
 }
 

@@ -3,6 +3,7 @@
 // times broadcast elements, each output one chain over the head size (scores) or the tokens (values).
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/exp_inl.h"
+#include "kernels/cpu/int8_inl.h"
 #include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {
@@ -109,7 +110,6 @@ void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::in
   for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
 }
 
-// kRows row-heads, from `begin` on, against one partition.
 // Multiplies the scores of one row-head by `factor`, drops those outside [first, last), returns the largest.
 PAGODA_INLINE float scale_scores(float* s, F factor, std::int32_t first, std::int32_t last) {
   const F lowest = set1(-3.0e38f);
@@ -123,6 +123,7 @@ PAGODA_INLINE float scale_scores(float* s, F factor, std::int32_t first, std::in
   return reduce_max(largest);
 }
 
+// kRows row-heads, from `begin` on, against one partition.
 template <class Kv, int kRows>
 void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int32_t partition,
                const PartitionKv& kv, std::int32_t begin, const AttentionState& out) {

@@ -13,24 +13,18 @@ constexpr float kRadix = 254.0f, kLargest = 127.0f * 254.0f + 126.0f;
 // A row with nothing larger counts as 0: what it is divided by might overflow.
 constexpr float kSmallest = 1e-30f;
 
-PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
-  std::int32_t value;
-  std::memcpy(&value, p, 4);
-  return value;
-}
-
 // Writes 16 numbers, |x| <= kLargest, as 16 high digits and 16 low ones; adds them to the sums.
 PAGODA_INLINE void put_digits(std::int8_t* p, F x, I& high_sum, I& low_sum) {
   const I high = to_int(mul(x, set1(1.0f / kRadix)));
   const I low = to_int(fma(to_float(high), set1(-kRadix), x));
   store_int8(p, high);
   store_int8(p + 16, low);
-  if constexpr (!kWideIsSigned) {
+  if constexpr (!kDot4IsSigned) {
     high_sum = add(high_sum, high);
     low_sum = add(low_sum, low);
   }
 }
-PAGODA_INLINE std::int32_t start_of(I sum) { return kWideIsSigned ? 0 : -128 * reduce_add(sum); }
+PAGODA_INLINE std::int32_t start_of(I sum) { return kDot4IsSigned ? 0 : -128 * reduce_add(sum); }
 
 // A row-head's query: digits of 16 dimensions at a time, [width / 16][high, low][16]; then what follows.
 struct QueryTail {
@@ -47,13 +41,11 @@ void prepare(const AttentionTile& t, void* query) {
     const auto part = [&](std::int32_t d) {
       return t.head_size - d >= 16 ? load(q + d) : load_n(q + d, t.head_size - d);
     };
-    F top = zero();
-    for (std::int32_t d = 0; d < t.width; d += 16) top = max(top, abs(part(d)));
-    const float largest = reduce_max(top);
-    const F inverse = set1(largest > kSmallest ? kLargest / largest : 0.0f);
+    const float top = largest(q, t.head_size);
+    const F inverse = set1(top > kSmallest ? kLargest / top : 0.0f);
     I high = izero(), low = izero();
     for (std::int32_t d = 0; d < t.width; d += 16) put_digits(out + 2 * d, mul(part(d), inverse), high, low);
-    const QueryTail tail{.scale = largest > kSmallest ? largest / kLargest : 0.0f,
+    const QueryTail tail{.scale = top > kSmallest ? top / kLargest : 0.0f,
                          .start = {start_of(high), start_of(low)}};
     std::memcpy(out + 2 * t.width, &tail, sizeof tail);
   }
@@ -78,9 +70,9 @@ struct Sums {
     for (int r = 0; r < kRows; ++r) {
       const std::int32_t high = quad(digits + r * row_step), low = quad(digits + r * row_step + 16);
       PAGODA_UNROLL
-      for (int c = 0; c < kColumns; ++c) s.high[r][c] = dot4_wide(s.high[r][c], w[c], high);
+      for (int c = 0; c < kColumns; ++c) s.high[r][c] = dot4(s.high[r][c], w[c], high);
       PAGODA_UNROLL
-      for (int c = 0; c < kColumns; ++c) s.low[r][c] = dot4_wide(s.low[r][c], w[c], low);
+      for (int c = 0; c < kColumns; ++c) s.low[r][c] = dot4(s.low[r][c], w[c], low);
     }
   }
   PAGODA_INLINE F value(const Sums& s, int r, int c) {
@@ -265,16 +257,9 @@ void run_partition(const AttentionTile& t, const void* query, std::int32_t parti
 }
 
 float quantize_row(const float* x, std::int32_t n, std::uint8_t* out) {
-  const auto part = [&](std::int32_t i) { return n - i >= 16 ? load(x + i) : load_n(x + i, n - i); };
-  F top = zero();
-  for (std::int32_t i = 0; i < n; i += 16) top = max(top, abs(part(i)));
-  const float largest = reduce_max(top);
-  const F inverse = set1(largest >= kSmallest ? 127.0f / largest : 0.0f);
-  for (std::int32_t i = 0; i < n; i += 16) {
-    store_int8(reinterpret_cast<std::int8_t*>(out) + i, to_int(mul(part(i), inverse)));
-    for (int j = 0; j < 16; ++j) out[i + j] ^= 128;
-  }
-  return largest >= kSmallest ? largest / 127.0f : 0.0f;
+  const float top = largest(x, n);
+  to_bytes(x, n, top >= kSmallest ? 127.0f / top : 0.0f, out);
+  return top >= kSmallest ? top / 127.0f : 0.0f;
 }
 
 }  // namespace int8

@@ -1,6 +1,7 @@
 // The inner loops of linear, written once over the sixteen lanes of simd_*.h and compiled once per
 // instruction set. Each output element is one chain of additions over k in ascending order, whatever the
 // shape of the register tile around it.
+#include "kernels/cpu/int8_inl.h"
 #include "kernels/cpu/linear_tile.h"
 #include "kernels/cpu/unroll.h"
 
@@ -95,12 +96,6 @@ struct Bf16Kernel {
   }
 };
 
-PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
-  std::int32_t value;
-  std::memcpy(&value, p, 4);
-  return value;
-}
-
 // The weights of 32 inputs in q4, widened: quads v and 4 + v of one column strip.
 PAGODA_INLINE void widen(const std::byte* block, int v, W& low, W& high) {
   const W steps = load_weights(block);
@@ -131,7 +126,7 @@ struct Int8Kernel {
       I sum[kRows][kCols];
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const I start = kWideIsSigned ? izero() : iset1(term[group * kRows + r]);
+        const I start = kDot4IsSigned ? izero() : iset1(term[group * kRows + r]);
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) sum[r][c] = start;
       }
@@ -151,8 +146,8 @@ struct Int8Kernel {
           for (int r = 0; r < kRows; ++r) {
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
-              sum[r][c] = dot4_wide(sum[r][c], low[c], quad(x + r * 64 + 4 * at));
-              sum[r][c] = dot4_wide(sum[r][c], high[c], quad(x + r * 64 + 4 * at + 16));
+              sum[r][c] = dot4(sum[r][c], low[c], quad(x + r * 64 + 4 * at));
+              sum[r][c] = dot4(sum[r][c], high[c], quad(x + r * 64 + 4 * at + 16));
             }
           }
         }
@@ -166,7 +161,7 @@ struct Int8Kernel {
           for (int r = 0; r < kRows; ++r) {
             const std::int32_t a = quad(x + r * 64 + 4 * v);
             PAGODA_UNROLL
-            for (int c = 0; c < kCols; ++c) sum[r][c] = dot4_wide(sum[r][c], weights[c], a);
+            for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], weights[c], a);
           }
         }
       }
@@ -290,21 +285,6 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
   }
 }
 
-float largest(const float* x, std::int64_t k) {
-  F top = zero();
-  for (std::int64_t i = 0; i < k; i += 16)
-    top = max(top, abs(k - i >= 16 ? load(x + i) : load_n(x + i, k - i)));
-  return reduce_max(top);
-}
-void row_weights(const float* x, std::int64_t k, float inverse, std::uint8_t* out) {
-  const F factor = set1(inverse);
-  for (std::int64_t i = 0; i < k; i += 16) {
-    store_int8(reinterpret_cast<std::int8_t*>(out) + i,
-               to_int(mul(k - i >= 16 ? load(x + i) : load_n(x + i, k - i), factor)));
-    for (int j = 0; j < 16; ++j) out[i + j] ^= 128;
-  }
-}
-
 void round_row(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step) {
   constexpr std::size_t kPair = 2 * sizeof(PairInput);
   for (std::int64_t i = 0; i < k; i += 16) {
@@ -339,7 +319,7 @@ constexpr LinearKernels kLinearKernels = {
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),
     .largest = largest,
-    .row_weights = row_weights,
+    .row_weights = to_bytes,
     .half_to_floats = half_to_floats,
     .floats_to_bf16 = floats_to_bf16,
 };

@@ -17,7 +17,7 @@ constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
-constexpr bool kWideIsSigned = true;  // dot4_wide takes w as w - 128
+constexpr bool kDot4IsSigned = true;  // dot4 takes w as w - 128
 constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 3, kStreamInt8Rows = 3, kStreamNibbleRows = 3,
               kStrips = 1;
 
@@ -124,7 +124,7 @@ PAGODA_INLINE __m256i dot4_half(__m256i acc, __m256i w, __m256i x) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
 }
 // |w - 128| * (sign(w - 128) x): at most 2 * 128 * 127 = 32512, so never saturated.
-PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) {
+PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) {
   const __m256i value = _mm256_set1_epi32(x), flip = _mm256_set1_epi8(-128);
   const __m256i lo = _mm256_xor_si256(w.lo, flip), hi = _mm256_xor_si256(w.hi, flip);
   return {dot4_half(acc.lo, _mm256_abs_epi8(lo), _mm256_sign_epi8(value, lo)),

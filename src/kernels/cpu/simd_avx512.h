@@ -17,7 +17,7 @@ namespace {
 constexpr int score_groups(int row_heads) { return row_heads <= 3 ? 4 : 2; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 
-constexpr bool kWideIsSigned = false;  // dot4_wide takes w as uint8, not as w - 128
+constexpr bool kDot4IsSigned = false;  // dot4 takes w as uint8, not as w - 128
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
 constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
@@ -102,9 +102,7 @@ PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {
 }
 
 // acc[lane] += sum of the lane's 4 unsigned weights times the 4 signed bytes in `x`.
-PAGODA_INLINE I dot4_wide(I acc, W w, std::int32_t x) {
-  return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x));
-}
+PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) { return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)); }
 PAGODA_INLINE F pow2(I n) {  // n in -126..127
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }

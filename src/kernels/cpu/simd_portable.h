@@ -19,7 +19,7 @@ constexpr int value_vectors(int) { return 1; }
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
-constexpr bool kWideIsSigned = false;
+constexpr bool kDot4IsSigned = false;
 constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 2,
               kStrips = 1;
 
@@ -139,7 +139,7 @@ PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, W& low, W& high) {
     high.v[i] = static_cast<std::uint8_t>(static_cast<std::uint16_t>((w.v[i] >> 4) * step + start) >> 8);
   }
 }
-PAGODA_INLINE I dot4_wide(const I& acc, const W& w, std::int32_t x) {
+PAGODA_INLINE I dot4(const I& acc, const W& w, std::int32_t x) {
   std::int8_t q[4];
   std::memcpy(q, &x, 4);
   I out;
