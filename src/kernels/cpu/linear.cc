@@ -188,8 +188,11 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     // Rows of one tile: their activations stay in L2 while the strips go by.
     const std::int64_t row_tiles = ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10);
     // Strips of one tile: 256 KiB of weights for one row, which is the time of reading them, in proportion
-    // fewer for several; but several tiles for each thread, so that a slow thread costs little.
-    const std::int64_t bytes = (std::int64_t{256} << 10) / num_rows, share = num_rows < 4 ? 2 : 4;
+    // fewer for several, while it is not reading that bounds them all; but several tiles for each thread, so
+    // that a slow thread costs little.
+    const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
+    const std::int64_t bytes = std::max((std::int64_t{256} << 10) / num_rows, least);
+    const std::int64_t share = num_rows < 4 ? 2 : 4;
     std::int64_t strips_per_tile = std::max<std::int64_t>(2, bytes / segment.strip_bytes);
     strips_per_tile = std::min(strips_per_tile, ceil_div(strips, share * threads));
     strips_per_tile = round_up(strips_per_tile, 2);

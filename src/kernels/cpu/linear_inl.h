@@ -34,14 +34,25 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
 }
 
 static_assert(kStrips <= kMaxStrips);
+// What a panel brings into the cache for those after it, a few lines with each step: many at once would hold
+// up its own reading.
+struct Ahead {
+  const std::byte *at = nullptr, *end = nullptr;
+};
+PAGODA_INLINE std::int64_t lines_per_step(const Ahead& ahead, std::int64_t steps) {
+  return ((ahead.end - ahead.at) / 64 + steps - 1) / steps;
+}
+PAGODA_INLINE void fetch(Ahead& ahead, std::int64_t lines) {
+  for (; lines > 0 && ahead.at < ahead.end; --lines, ahead.at += 64) prefetch_far(ahead.at);
+}
 // Fewer rows only read, which the processor foresees better by itself.
-constexpr int kPrefetchRows = 4;
-constexpr std::int64_t kPrefetchBytes = 8192;
+constexpr std::int64_t kFetchRows = 4;
 
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, Ahead ahead) {
+    const std::int64_t lines = lines_per_step(ahead, t.k);
     const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
@@ -49,11 +60,11 @@ struct F32Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t k = 0; k < t.k; ++k) {
+      fetch(ahead, lines);
       F weights[kCols];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + k * 64;
-        if constexpr (kRows >= kPrefetchRows) prefetch(p + kPrefetchBytes);
         weights[c] = load(reinterpret_cast<const float*>(p));
       }
       PAGODA_UNROLL
@@ -70,20 +81,20 @@ struct F32Kernel {
 struct Bf16Kernel {
   static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, Ahead ahead) {
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
-    const std::int64_t pairs = (t.k + 1) / 2;
+    const std::int64_t pairs = (t.k + 1) / 2, lines = lines_per_step(ahead, (pairs + 7) / 8);
     const auto* x = reinterpret_cast<const PairInput*>(t.x + row * t.x_row_bytes);
     for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      if (pair % 8 == 0) fetch(ahead, lines);
       Pairs weights[kCols];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
         const std::byte* p = w + c * t.strip_bytes + pair * 64;
-        if constexpr (kRows >= kPrefetchRows) prefetch(p + kPrefetchBytes);
         weights[c] = load_pairs(p);
       }
       PAGODA_UNROLL
@@ -111,9 +122,9 @@ struct Int8Kernel {
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, Ahead ahead) {
     const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
-    const std::int64_t groups = (t.k + 63) / 64;
+    const std::int64_t groups = (t.k + 63) / 64, lines = lines_per_step(ahead, groups);
     const float* scale = t.scale + row * groups;
     const std::int32_t* term = t.term + row * groups;
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -123,16 +134,13 @@ struct Int8Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += kRows * 64) {
+      fetch(ahead, lines);
       I sum[kRows][kCols];
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const I start = kDot4IsSigned ? izero() : iset1(term[group * kRows + r]);
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) sum[r][c] = start;
-      }
-      if constexpr (kCols == 1 && kRows >= kPrefetchRows) {
-        PAGODA_UNROLL
-        for (int i = 0; i < kGroupBytes; i += 64) prefetch(data + kPrefetchBytes + i);
       }
       if constexpr (kNibbles) {
         PAGODA_UNROLL
@@ -198,11 +206,11 @@ void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
 }
 
 template <class Kernel, int kCols, int kRows>
-void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows) {
+void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows, Ahead ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, strip, rows);
+    if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, strip, rows, ahead);
   }
-  Kernel::template run<kRows, kCols>(t, row, strip);
+  Kernel::template run<kRows, kCols>(t, row, strip, ahead);
 }
 
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
@@ -213,19 +221,21 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
   if (next == nullptr) next_bytes = 0;
   const std::int64_t share = (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64;
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
-    const std::int64_t begin = (panel - t.first_panel) * share;
-    for (std::int64_t i = begin; i < begin + share && i < next_bytes; i += 64) prefetch_far(next + i);
+    const std::int64_t begin = (panel - t.first_panel) * share, rest = next_bytes - begin;
+    const Ahead ahead =
+        rest > 0 ? Ahead{next + begin, next + begin + (rest < share ? rest : share)} : Ahead{};
     const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
     if (pair) {
-      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows);
+      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows, ahead);
     } else {
-      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, strip, rows);
+      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, strip, rows, ahead);
     }
   }
 }
 
-const std::byte* strips_after(const LinearTile& t, std::int64_t strip) {
-  return strip + kStrips < t.num_strips ? t.weights + (strip + kStrips) * t.strip_bytes : t.next_weights;
+// The weights `count` strips further, of this tile or the next.
+const std::byte* strips_after(const LinearTile& t, std::int64_t strip, std::int64_t count) {
+  return strip + count < t.num_strips ? t.weights + (strip + count) * t.strip_bytes : t.next_weights;
 }
 
 template <class Kernel>
@@ -233,10 +243,11 @@ void run_tile(const LinearTile& t) {
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
     if (strip + kStrips <= t.num_strips && t.panels.num_rows > kStreamRows) {
-      run_strips<Kernel>(t, strip, true, strips_after(t, strip), kStrips * t.strip_bytes);
+      run_strips<Kernel>(t, strip, true, strips_after(t, strip, kStrips), kStrips * t.strip_bytes);
     } else {
       for (std::int64_t s = strip; s < strip + kStrips && s < t.num_strips; ++s)
-        run_strips<Kernel>(t, s, false, nullptr, 0);
+        run_strips<Kernel>(t, s, false, t.panels.num_rows < kFetchRows ? nullptr : strips_after(t, s, 1),
+                           t.strip_bytes);
     }
   }
 }
@@ -255,7 +266,7 @@ void run_nibbles(const LinearTile& t) {
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
     const bool pair = count == kStrips && t.panels.num_rows > kStreamRows;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
-      run_strips<Int8Kernel<false>>(wide, s, pair, s == 0 ? strips_after(t, strip) : nullptr,
+      run_strips<Int8Kernel<false>>(wide, s, pair, s == 0 ? strips_after(t, strip, kStrips) : nullptr,
                                     kStrips * t.strip_bytes);
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;

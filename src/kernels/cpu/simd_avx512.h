@@ -127,9 +127,6 @@ PAGODA_INLINE F round_to_bf16(F x) {
 PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }
-PAGODA_INLINE void prefetch(const std::byte* p) {
-  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-}
 
 PAGODA_INLINE F abs(F x) { return _mm512_abs_ps(x); }
 PAGODA_INLINE float reduce_add(F x) { return _mm512_reduce_add_ps(x); }

@@ -162,7 +162,6 @@ PAGODA_INLINE Pairs load_pairs(const std::byte* p) {
 PAGODA_INLINE F dot2(const F& acc, const Pairs& w, const PairInput* x) {
   return fma(set1(x[1]), w.odd, fma(set1(x[0]), w.even, acc));
 }
-PAGODA_INLINE void prefetch(const std::byte*) {}
 PAGODA_INLINE void prefetch_far(const std::byte*) {}
 
 PAGODA_INLINE float reduce_add(const F& x) {
