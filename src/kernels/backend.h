@@ -8,6 +8,8 @@
 
 namespace pagoda {
 
+class ReadAhead;
+
 enum class Backend { reference, cpu };
 enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
 
@@ -18,7 +20,8 @@ std::string_view cpu_level_name(CpuLevel level);
 struct KernelContext {
   Backend backend = Backend::cpu;
   CpuLevel level = detected_cpu_level();
-  ThreadPool* pool = nullptr;  // null: the calling thread alone
+  ThreadPool* pool = nullptr;       // null: the calling thread alone
+  ReadAhead* read_ahead = nullptr;  // what linear brings into the cache meanwhile; null: nothing
 };
 
 }  // namespace pagoda

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/read_ahead.h"
 #include "kernels/testing.h"
 
 namespace pagoda {
@@ -88,19 +89,46 @@ TEST(Linear, RowBitsDependOnTheRowAlone) {
       const PackedLinear packed = pack(alone, type, weights, random_floats(5, 103));
       const std::vector<float> x = random_floats(6, kRows * kK);
       const std::vector<float> all = run(alone, packed, x.data(), kRows);
+      std::vector<std::byte> memory(4096);
+      ReadAhead read_ahead;
+      read_ahead.piece_bytes = 192;
+      for (std::size_t i = 0; i < 20; ++i) read_ahead.pieces.push_back(memory.data() + 192 * i);
       for (ThreadPool* pool : {&two, &three}) {
         KernelContext threaded = alone;
         threaded.pool = pool;
+        threaded.read_ahead = &read_ahead;
+        read_ahead.start(kRows * packed.n() * kK);
         EXPECT_TRUE(same_bits(run(threaded, packed, x.data(), kRows), all));
       }
       for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
         const std::int64_t start = (m * 37) % (kRows - m);
-        const std::vector<float> some = run(alone, packed, x.data() + start * kK, m);
+        KernelContext reading = alone;
+        reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
+        read_ahead.start(m * packed.n() * kK);
+        const std::vector<float> some = run(reading, packed, x.data() + start * kK, m);
         const auto begin = all.begin() + start * packed.n();
         EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n())))
             << cpu_level_name(level) << " type " << static_cast<int>(type) << " m " << m;
       }
     }
+  }
+}
+
+TEST(Linear, ReadAheadIsDealtOutWhole) {
+  ReadAhead read_ahead;
+  read_ahead.piece_bytes = 64;
+  read_ahead.pieces.resize(100);
+  for (int round = 0; round < 2; ++round) {
+    read_ahead.start(1000);
+    std::int64_t end = 0;
+    for (const std::int64_t work : {100, 250, 0, 400, 250}) {
+      const ReadAhead::Range range = read_ahead.take(work);
+      EXPECT_EQ(range.begin, end);
+      EXPECT_NEAR(static_cast<double>(range.end - range.begin), 6.4 * static_cast<double>(work), 5.0);
+      end = range.end;
+    }
+    EXPECT_EQ(end, 6400);
+    EXPECT_EQ(read_ahead.take(100).end, 6400);  // more work than was said
   }
 }
 

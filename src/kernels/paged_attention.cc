@@ -1,5 +1,6 @@
 #include "kernels/paged_attention.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/cpu.h"
@@ -30,6 +31,26 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
       }
     }
   });
+}
+
+void list_context(const KvLayout& layout, const std::byte* cache, std::int32_t layer,
+                  std::span<const AttentionSequence> sequences, std::int32_t sliding_window, ReadAhead& out) {
+  // Of a cache of last resort that threads share; what is beyond would push out what came first.
+  constexpr std::int64_t kMost = std::int64_t{8} << 20;
+  const KvAddress address(layout);
+  out.pieces.clear();
+  out.piece_bytes = address.layer_bytes / 64 * 64;
+  const auto most = static_cast<std::size_t>(kMost / std::max<std::int64_t>(out.piece_bytes, 64));
+  if (out.piece_bytes == 0) return;  // smaller than a line
+  for (const AttentionSequence& sequence : sequences) {
+    const std::int32_t before = sequence.context_len - sequence.num_queries;
+    const std::int32_t first = sliding_window > 0 ? std::max(0, before + 1 - sliding_window) : 0;
+    for (std::int32_t block = first / layout.block_size; block * layout.block_size < before; ++block) {
+      if (out.pieces.size() == most) return;
+      out.pieces.push_back(cache + sequence.block_table[block] * address.block_stride +
+                           address.key_piece(layer, 0));
+    }
+  }
 }
 
 void copy_blocks(const KernelContext& context, std::size_t block_bytes, std::span<const BlockPair> pairs) {

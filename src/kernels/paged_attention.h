@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/read_ahead.h"
 #include "tensor/dtype.h"
 
 namespace pagoda {
@@ -56,6 +57,11 @@ struct PagedAttentionArgs {
 
 // First writes the rows' K and V into their slots, then attends. Blocks until done.
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
+
+// What attention of these sequences reads of one layer, but for what it writes itself; no more than fits into
+// a cache. For KernelContext::read_ahead.
+void list_context(const KvLayout& layout, const std::byte* cache, std::int32_t layer,
+                  std::span<const AttentionSequence> sequences, std::int32_t sliding_window, ReadAhead& out);
 
 // Copies whole blocks (all layers), all pairs in one call; no destination is also a source.
 struct BlockPair {

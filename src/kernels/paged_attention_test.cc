@@ -273,6 +273,33 @@ TEST(PagedAttention, EightBitsAreTheReferences) {
   }
 }
 
+TEST(PagedAttention, ListsWhatWillBeRead) {
+  const KvLayout layout = {
+      .dtype = DType::bf16, .num_layers = 2, .num_kv_heads = 1, .head_size = 32, .block_size = 16};
+  const std::vector<std::int32_t> table = {4, 0, 2, 1, 3};
+  const auto* cache = reinterpret_cast<const std::byte*>(table.data());  // only its address is used
+  const auto layer = static_cast<std::int64_t>(layout.layer_bytes());
+  const auto blocks = [&](const AttentionSequence& sequence, std::int32_t window) {
+    ReadAhead out;
+    list_context(layout, cache, 1, std::span(&sequence, 1), window, out);
+    EXPECT_EQ(out.piece_bytes, layer);
+    std::vector<std::int64_t> found;
+    for (const std::byte* piece : out.pieces) {
+      EXPECT_EQ((piece - cache) % (2 * layer), layer);  // layer 1
+      found.push_back((piece - cache) / (2 * layer));
+    }
+    return found;
+  };
+  using Blocks = std::vector<std::int64_t>;
+  const AttentionSequence decode = {.num_queries = 1, .context_len = 34, .block_table = table.data()};
+  EXPECT_EQ(blocks(decode, 0), (Blocks{4, 0, 2}));
+  EXPECT_EQ(blocks(decode, 17), (Blocks{0, 2}));
+  const AttentionSequence prompt = {.num_queries = 40, .context_len = 40, .block_table = table.data()};
+  EXPECT_EQ(blocks(prompt, 0), Blocks{});
+  const AttentionSequence rest = {.num_queries = 8, .context_len = 40, .block_table = table.data()};
+  EXPECT_EQ(blocks(rest, 0), (Blocks{4, 0}));
+}
+
 TEST(PagedAttention, CopiesBlocks) {
   std::vector<std::byte> memory(4 * 64);
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i);

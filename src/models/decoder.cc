@@ -303,6 +303,7 @@ void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   args.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_size));
   args.sliding_window = config_.sliding_window[static_cast<std::size_t>(index)];
   args.output = attended_;
+  context_.read_ahead = nullptr;
   paged_attention(context_, args);
 }
 
@@ -344,6 +345,20 @@ Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   return ok_status();
 }
 
+// While this layer's other matrices and the next one's first are multiplied, the next one's K and V come into
+// the cache.
+void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next) {
+  const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
+  list_context(batch.layout, batch.cache, next, batch.sequences,
+               config_.sliding_window[static_cast<std::size_t>(next)], read_ahead_);
+  std::int64_t work = layer.qkv.n() * layer.qkv.k() + layer.mlp_in.n() * layer.mlp_in.k();
+  for (const RowParallelLinear* weight : {&layer.attention_output, &layer.mlp_out}) {
+    for (const PackedLinear& piece : *weight) work += piece.n() * piece.k();
+  }
+  read_ahead_.start(work * static_cast<std::int64_t>(batch.token_ids.size()));
+  context_.read_ahead = read_ahead_.pieces.empty() ? nullptr : &read_ahead_;
+}
+
 Status DecoderModel::forward(const DecoderBatch& batch) {
   auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   CHECK(rows > 0 && rows <= max_batched_tokens_ && batch.positions.size() == batch.token_ids.size());
@@ -354,6 +369,8 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     if (index + 1 == config_.num_layers) {
       gather_output_rows(batch.output_rows);
       rows = static_cast<std::int64_t>(batch.output_rows.size());
+    } else {
+      read_next_layer_ahead(batch, index + 1);
     }
     for (std::int64_t first = 0; first < rows; first += chunk_rows_) {
       const Rows chunk = {first, std::min(chunk_rows_, rows - first)};

@@ -69,6 +69,7 @@ class DecoderModel {
   Status embed(const DecoderBatch& batch);
   Status embed_tokens(std::span<const std::int32_t> ids, float* out);
   void attention(const DecoderBatch& batch, std::int32_t layer);
+  void read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next);
   void gather_output_rows(std::span<const std::int32_t> rows);
   Status mlp(const LayerWeights& layer, Rows rows);
   Status attention_output(const LayerWeights& layer, Rows rows);
@@ -102,6 +103,7 @@ class DecoderModel {
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
   std::vector<std::int32_t> shifted_positions_, own_ids_;
+  ReadAhead read_ahead_;  // K and V of the next layer
 };
 
 // The DecoderConfig of a model, checked for sense: what can be known before any weight is read.

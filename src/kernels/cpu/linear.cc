@@ -8,6 +8,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/linear_storage.h"
+#include "kernels/read_ahead.h"
 #include "kernels/tiles.h"
 
 namespace pagoda::cpu {
@@ -182,6 +183,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
   const Activations a = prepare(context, kernels, weight, input, num_rows);
   const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
 
+  ReadAhead* const read_ahead = num_rows >= kFetchRows ? context.read_ahead : nullptr;
+
   for (const LinearSegment& segment : weight.runs) {
     const LinearTileFunction compute = tile_function(kernels, segment.format);
     const std::int64_t strips = ceil_div(segment.n, kStrip);
@@ -192,7 +195,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     // that a slow thread costs little.
     const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
     const std::int64_t bytes = std::max((std::int64_t{256} << 10) / num_rows, least);
-    const std::int64_t share = num_rows < 4 ? 2 : 4;
+    const std::int64_t share = num_rows < kFetchRows ? 2 : 4;
     std::int64_t strips_per_tile = std::max<std::int64_t>(2, bytes / segment.strip_bytes);
     strips_per_tile = std::min(strips_per_tile, ceil_div(strips, share * threads));
     strips_per_tile = round_up(strips_per_tile, 2);
@@ -202,7 +205,10 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
 
-    for_tiles(context, strip_tiles * row_tiles, [&](std::int64_t tile, int) {
+    const ReadAhead::Range later =
+        read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Range{};
+    const std::int64_t tiles = strip_tiles * row_tiles;
+    for_tiles(context, tiles, [&](std::int64_t tile, int) {
       static thread_local Scratch wide;
       const std::int64_t strip = tile / row_tiles * strips_per_tile, row_tile = tile % row_tiles;
       const std::int64_t strip_count = std::min(strips_per_tile, strips - strip);
@@ -223,6 +229,10 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .scale = a.scale,
           .term = a.term,
           .scratch = wide.take(static_cast<std::size_t>(scratch_bytes)),
+          .later = read_ahead != nullptr ? read_ahead->pieces.data() : nullptr,
+          .later_piece_bytes = read_ahead != nullptr ? read_ahead->piece_bytes : 1,
+          .later_begin = (later.begin + (later.end - later.begin) * tile / tiles) / 64 * 64,
+          .later_end = (later.begin + (later.end - later.begin) * (tile + 1) / tiles) / 64 * 64,
           .y = y + column,
           .y_stride = weight.n,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,

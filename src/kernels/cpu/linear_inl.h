@@ -34,19 +34,21 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
 }
 
 static_assert(kStrips <= kMaxStrips);
-// What a panel brings into the cache for those after it, a few lines with each step: many at once would hold
-// up its own reading.
+// What a panel brings into the cache for those after it, and then for others, a few lines with each step:
+// many at once would hold up its own reading.
 struct Ahead {
-  const std::byte *at = nullptr, *end = nullptr;
+  const std::byte *at = nullptr, *end = nullptr, *then = nullptr, *then_end = nullptr;
 };
 PAGODA_INLINE std::int64_t lines_per_step(const Ahead& ahead, std::int64_t steps) {
-  return ((ahead.end - ahead.at) / 64 + steps - 1) / steps;
+  return ((ahead.end - ahead.at + ahead.then_end - ahead.then) / 64 + steps - 1) / steps;
 }
 PAGODA_INLINE void fetch(Ahead& ahead, std::int64_t lines) {
-  for (; lines > 0 && ahead.at < ahead.end; --lines, ahead.at += 64) prefetch_far(ahead.at);
+  for (; lines > 0 && ahead.at < ahead.end; --lines) {
+    prefetch_far(ahead.at);
+    ahead.at += 64;
+    if (ahead.at >= ahead.end) ahead = {ahead.then, ahead.then_end};
+  }
 }
-// Fewer rows only read, which the processor foresees better by itself.
-constexpr std::int64_t kFetchRows = 4;
 
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
@@ -213,17 +215,49 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::in
   Kernel::template run<kRows, kCols>(t, row, strip, ahead);
 }
 
+// The tile's share of what others will read, dealt out evenly over the panels of its strips.
+class LaterReads {
+ public:
+  LaterReads(const LinearTile& t, std::int64_t strips_at_once)
+      : pieces_(t.later),
+        piece_bytes_(t.later_piece_bytes),
+        begin_(t.later_begin),
+        end_(t.later_end),
+        runs_((t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel)) {}
+  // The next panel's: at the most to the end of a piece.
+  void next(const std::byte*& at, const std::byte*& end) {
+    const std::int64_t share = runs_ > 0 ? ((end_ - begin_) / runs_ + 63) / 64 * 64 : 0;
+    --runs_;
+    if (share <= 0) return;
+    const std::int64_t offset = begin_ % piece_bytes_, rest = piece_bytes_ - offset;
+    const std::int64_t bytes = share < rest ? share : rest;
+    at = pieces_[begin_ / piece_bytes_] + offset;
+    end = at + bytes;
+    begin_ += bytes;
+  }
+
+ private:
+  const std::byte* const* pieces_;
+  std::int64_t piece_bytes_, begin_, end_, runs_;
+};
+
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
 // cache, a share with each panel.
 template <class Kernel>
 void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
-                std::int64_t next_bytes) {
+                std::int64_t next_bytes, LaterReads& later) {
   if (next == nullptr) next_bytes = 0;
   const std::int64_t share = (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64;
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
     const std::int64_t begin = (panel - t.first_panel) * share, rest = next_bytes - begin;
-    const Ahead ahead =
-        rest > 0 ? Ahead{next + begin, next + begin + (rest < share ? rest : share)} : Ahead{};
+    Ahead ahead;
+    later.next(ahead.then, ahead.then_end);
+    if (rest > 0) {
+      ahead.at = next + begin;
+      ahead.end = ahead.at + (rest < share ? rest : share);
+    } else {
+      ahead = {ahead.then, ahead.then_end};
+    }
     const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
     if (pair) {
       run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows, ahead);
@@ -240,15 +274,16 @@ const std::byte* strips_after(const LinearTile& t, std::int64_t strip, std::int6
 
 template <class Kernel>
 void run_tile(const LinearTile& t) {
-  for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
-    // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
-    if (strip + kStrips <= t.num_strips && t.panels.num_rows > kStreamRows) {
-      run_strips<Kernel>(t, strip, true, strips_after(t, strip, kStrips), kStrips * t.strip_bytes);
-    } else {
-      for (std::int64_t s = strip; s < strip + kStrips && s < t.num_strips; ++s)
-        run_strips<Kernel>(t, s, false, t.panels.num_rows < kFetchRows ? nullptr : strips_after(t, s, 1),
-                           t.strip_bytes);
-    }
+  // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
+  const bool stream = t.panels.num_rows <= kStreamRows;
+  LaterReads later(t, stream ? 1 : kStrips);
+  for (std::int64_t strip = 0; strip < t.num_strips;) {
+    const bool pair = !stream && strip + kStrips <= t.num_strips;
+    const std::int64_t count = pair ? kStrips : 1;
+    const bool fetches = t.panels.num_rows >= kFetchRows;
+    run_strips<Kernel>(t, strip, pair, fetches ? strips_after(t, strip, count) : nullptr,
+                       count * t.strip_bytes, later);
+    strip += count;
   }
 }
 
@@ -258,16 +293,18 @@ void run_nibbles(const LinearTile& t) {
   LinearTile wide = t;
   wide.weights = t.scratch;
   wide.strip_bytes = strip_bytes(PackedFormat::q8, t.k);
+  const bool stream = t.panels.num_rows <= kStreamRows;
+  LaterReads later(t, stream ? 1 : kStrips);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     for (std::int64_t s = 0; s < count; ++s)
       widen_strip(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
     wide.num_strips = count;
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
-    const bool pair = count == kStrips && t.panels.num_rows > kStreamRows;
+    const bool pair = count == kStrips && !stream;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
       run_strips<Int8Kernel<false>>(wide, s, pair, s == 0 ? strips_after(t, strip, kStrips) : nullptr,
-                                    kStrips * t.strip_bytes);
+                                    kStrips * t.strip_bytes, later);
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }

@@ -11,6 +11,7 @@ namespace pagoda::cpu {
 
 constexpr std::int64_t kStrip = 16;       // output features side by side in the packed form
 constexpr std::int64_t kStreamRows = 16;  // up to here strips are computed one by one, else two by two
+constexpr std::int64_t kFetchRows = 4;    // fewer only read, which the processor foresees better by itself
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. In the activations'
 // buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
@@ -39,6 +40,10 @@ struct LinearTile {
   const float* scale = nullptr;
   const std::int32_t* term = nullptr;
   std::byte* scratch = nullptr;  // q4: room for kMaxStrips strips of q8
+
+  // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
+  const std::byte* const* later = nullptr;
+  std::int64_t later_piece_bytes = 0, later_begin = 0, later_end = 0;
 
   float* y = nullptr;  // of row 0 and the tile's first column
   std::int64_t y_stride = 0;
