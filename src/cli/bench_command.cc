@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
@@ -23,8 +24,8 @@ namespace {
 struct BatchTimes {
   double prefill_seconds = 0;  // until every request has its first token
   double total_seconds = 0;
-  double decode_seconds = 0;       // from then to the end
-  std::int64_t decode_tokens = 0;  // generated in that time
+  double decode_seconds = 0;       // from then until the first is finished: all run
+  std::int64_t decode_tokens = 0;  // generated in that time; 0: there was none
   std::int64_t output_tokens = 0;
 };
 
@@ -63,8 +64,14 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, std::uint64_t& next_id, st
   }
   BatchTimes times;
   std::map<RequestId, TimeNs> first_token;
+  struct Arrival {
+    RequestId id;
+    TimeNs time;
+    std::int64_t tokens;
+  };
   TimeNs last = start;
-  std::vector<std::pair<TimeNs, std::int64_t>> arrivals;
+  std::vector<Arrival> arrivals;
+  std::optional<Arrival> first_finished;
   for (std::int32_t finished = 0; finished < count;) {
     for (const OutputCollector::Item& item : collector.take()) {
       if (!item.output.error.ok()) return item.output.error;
@@ -73,22 +80,29 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, std::uint64_t& next_id, st
         tokens += static_cast<std::int64_t>(delta.token_ids.size());
       if (tokens > 0) {
         first_token.emplace(item.output.id, item.time);
-        arrivals.emplace_back(item.time, tokens);
+        arrivals.push_back({item.output.id, item.time, tokens});
       }
       times.output_tokens += tokens;
       last = std::max(last, item.time);
-      if (item.output.finished) ++finished;
+      if (item.output.finished && finished++ == 0) first_finished = {item.output.id, item.time, tokens};
     }
     if (bar != nullptr) bar->update(times.output_tokens);
   }
   TimeNs all_started = start;
   for (const auto& [id, time] : first_token) all_started = std::max(all_started, time);
-  for (const auto& [time, tokens] : arrivals) {
-    if (time > all_started) times.decode_tokens += tokens;
+  // From one token of the request that finishes first to its last: whole steps, in which every request gets
+  // as many tokens.
+  TimeNs begin = all_started;
+  for (const Arrival& arrival : arrivals) {
+    if (arrival.id == first_finished->id && arrival.time <= all_started) begin = arrival.time;
+  }
+  for (const Arrival& arrival : arrivals) {
+    if (arrival.time > begin && arrival.time <= first_finished->time) times.decode_tokens += arrival.tokens;
   }
   times.prefill_seconds = to_seconds(all_started - start);
   times.total_seconds = to_seconds(last - start);
-  times.decode_seconds = to_seconds(last - all_started);
+  times.decode_seconds = to_seconds(first_finished->time - begin);
+  if (first_finished->time <= all_started) times.decode_tokens = 0;
   return times;
 }
 
@@ -272,7 +286,7 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
               flags.dtype.c_str());
   std::printf("%-34s %10s %10s\n", "", "median", "best");
   print_row("prompt tokens until all started", prefill_rate, "tok/s");
-  print_row("decode, all started", decode_rate, "tok/s");
+  print_row("decode, all running", decode_rate, "tok/s");
   print_row("output tokens over the whole run", total_rate, "tok/s");
   std::printf("%-34s %10.1f %10.1f  GB/s (before, after)\n", "memory read bandwidth", bandwidth_before / 1e9,
               bandwidth_after / 1e9);
