@@ -117,13 +117,13 @@ void prepare_floats(const KernelContext& context, const Source& source, Scratch&
 
 void prepare_bf16(const KernelContext& context, const LinearKernels& kernels, const Source& source,
                   Scratch& scratch, Activations& a) {
-  const std::int64_t pair = 2 * kernels.bf16_bytes;
-  a.row_bytes = ceil_div(source.k, 2) * pair;
+  const std::int64_t group = 32 * kernels.bf16_bytes;
+  a.row_bytes = ceil_div(source.k, std::int64_t{32}) * group;
   std::byte* out = scratch.take(static_cast<std::size_t>(a.panels.num_rows * a.row_bytes));
   a.x = out;
   for_panel_rows(context, source, a.panels,
                  [&](const float* from, std::int64_t begin, std::int64_t row, std::int64_t height) {
-                   kernels.round_row(from, source.k, out + begin * a.row_bytes + row * pair, height * pair);
+                   kernels.round_row(from, source.k, out + begin * a.row_bytes + row * group, height * group);
                  });
 }
 

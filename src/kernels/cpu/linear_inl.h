@@ -89,20 +89,21 @@ struct Bf16Kernel {
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
-    const std::int64_t pairs = (t.k + 1) / 2, lines = lines_per_step(ahead, (pairs + 7) / 8);
+    const std::int64_t pairs = (t.k + 1) / 2, lines = lines_per_step(ahead, (t.k + 31) / 32);
     const auto* x = reinterpret_cast<const PairInput*>(t.x + row * t.x_row_bytes);
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      if (pair % 8 == 0) fetch(ahead, lines);
-      Pairs weights[kCols];
-      PAGODA_UNROLL
-      for (int c = 0; c < kCols; ++c) {
-        const std::byte* p = w + c * t.strip_bytes + pair * 64;
-        weights[c] = load_pairs(p);
-      }
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
+    for (std::int64_t begin = 0; begin < pairs; begin += 16, x += kRows * 32) {
+      fetch(ahead, lines);
+      const std::int64_t end = pairs - begin < 16 ? pairs : begin + 16;
+      const PairInput* inputs = x;
+      for (std::int64_t pair = begin; pair < end; ++pair, inputs += 2) {
+        Pairs weights[kCols];
         PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c) acc[r][c] = dot2(acc[r][c], weights[c], x + 2 * (pair * kRows + r));
+        for (int c = 0; c < kCols; ++c) weights[c] = load_pairs(w + c * t.strip_bytes + pair * 64);
+        PAGODA_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          PAGODA_UNROLL
+          for (int c = 0; c < kCols; ++c) acc[r][c] = dot2(acc[r][c], weights[c], inputs + 32 * r);
+        }
       }
     }
     finish(t, row, strip, acc);
@@ -333,13 +334,13 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
   }
 }
 
-void round_row(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step) {
-  constexpr std::size_t kPair = 2 * sizeof(PairInput);
-  for (std::int64_t i = 0; i < k; i += 16) {
-    PairInput rounded[16];
-    store_pair_input(rounded, k - i >= 16 ? load(x + i) : load_n(x + i, k - i));
-    for (std::int64_t pair = 0; pair < 8 && i + 2 * pair < k; ++pair) {
-      std::memcpy(out + (i / 2 + pair) * pair_step, rounded + 2 * pair, kPair);
+void round_row(const float* x, std::int64_t k, std::byte* out, std::int64_t step) {
+  for (std::int64_t i = 0; i < k; i += 32, out += step) {
+    auto* rounded = reinterpret_cast<PairInput*>(out);
+    PAGODA_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t at = i + 16 * half, n = k - at;
+      store_pair_input(rounded + 16 * half, n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero());
     }
   }
 }

@@ -15,7 +15,7 @@ constexpr std::int64_t kFetchRows = 4;    // fewer only read, which the processo
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. In the activations'
 // buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/2][R][2]
+//     f32 [K][R]    bf16 [K/32][R][32]
 //     8 bits: q [K/64][R][64], scale [K/64][R], term [K/64][R]
 // A panel that begins at row r begins at r rows' worth of elements in each buffer.
 struct Panels {
@@ -67,9 +67,9 @@ struct LinearKernels {
   // Of a full panel; stream: with at most kStreamRows rows in all; nibble: some weights are q4.
   std::int64_t f32_rows, bf16_rows, int8_rows, stream_int8_rows, stream_nibble_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
-  // x rounded to bf16, as the bf16 kernel of this level wants it: pairs `pair_step` bytes apart; an odd k is
-  // padded with zero.
-  void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t pair_step);
+  // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
+  // last filled up with zeros.
+  void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);
   std::int64_t bf16_bytes;  // of one element that round_row writes
   // One row of weights: the largest absolute value, and round(x * inverse) + 128, half to even; reads and
   // writes up to the next multiple of 16.
