@@ -34,13 +34,15 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
 }
 
 static_assert(kStrips <= kMaxStrips);
+
 // What a panel brings into the cache for those after it, and then for others, a few lines with each step:
 // many at once would hold up its own reading.
 struct Ahead {
   const std::byte *at = nullptr, *end = nullptr, *then = nullptr, *then_end = nullptr;
 };
 PAGODA_INLINE std::int64_t lines_per_step(const Ahead& ahead, std::int64_t steps) {
-  return ((ahead.end - ahead.at + ahead.then_end - ahead.then) / 64 + steps - 1) / steps;
+  const std::int64_t bytes = (ahead.end - ahead.at) + (ahead.then_end - ahead.then);
+  return (bytes / 64 + steps - 1) / steps;
 }
 PAGODA_INLINE void fetch(Ahead& ahead, std::int64_t lines) {
   for (; lines > 0 && ahead.at < ahead.end; --lines) {
