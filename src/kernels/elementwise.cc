@@ -23,17 +23,6 @@ void for_rows(const KernelContext& context, std::int64_t num_rows, std::int64_t 
 
 bool plain(const KernelContext& context) { return context.backend == Backend::reference; }
 
-void activate_row(const KernelContext& context, Activation activation, const float* x, const float* factor,
-                  std::int64_t width, float* out) {
-  if (!plain(context)) {
-    cpu::row_kernels(context.level).activate(activation, x, factor, width, out);
-    return;
-  }
-  for (std::int64_t i = 0; i < width; ++i) {
-    out[i] = reference::activation(activation, x[i]) * (factor == nullptr ? 1.0f : factor[i]);
-  }
-}
-
 }  // namespace
 
 void rms_norm(const KernelContext& context, const float* x, std::int64_t num_rows, std::int64_t width,
@@ -48,21 +37,6 @@ void layer_norm(const KernelContext& context, const float* x, std::int64_t num_r
   const auto run = plain(context) ? reference::layer_norm : cpu::row_kernels(context.level).layer_norm;
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(x + row * width, width, weight, bias, eps, out + row * width); });
-}
-
-void activate(const KernelContext& context, Activation activation, float* x, std::int64_t num_rows,
-              std::int64_t width) {
-  for_rows(context, num_rows, width, [&](std::int64_t row) {
-    activate_row(context, activation, x + row * width, nullptr, width, x + row * width);
-  });
-}
-
-void activate_and_multiply(const KernelContext& context, Activation activation, const float* gate_up,
-                           std::int64_t num_rows, std::int64_t width, float* out) {
-  for_rows(context, num_rows, width, [&](std::int64_t row) {
-    const float* gate = gate_up + row * 2 * width;
-    activate_row(context, activation, gate, gate + width, width, out + row * width);
-  });
 }
 
 void embedding(const KernelContext& context, const TensorView& table, std::span<const std::int32_t> ids,

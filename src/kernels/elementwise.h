@@ -15,13 +15,6 @@ void rms_norm(const KernelContext& context, const float* x, std::int64_t num_row
 void layer_norm(const KernelContext& context, const float* x, std::int64_t num_rows, std::int64_t width,
                 const float* weight, const float* bias, float eps, float* out);
 
-enum class Activation { silu, gelu_tanh, gelu_erf, relu };
-void activate(const KernelContext& context, Activation activation, float* x, std::int64_t num_rows,
-              std::int64_t width);
-// gate_up [num_rows, 2 * width] -> out[r, i] = f(gate_up[r, i]) * gate_up[r, width + i]
-void activate_and_multiply(const KernelContext& context, Activation activation, const float* gate_up,
-                           std::int64_t num_rows, std::int64_t width, float* out);
-
 // out[r] = table[ids[r]], dequantised. ids are in range (checked where they enter).
 void embedding(const KernelContext& context, const TensorView& table, std::span<const std::int32_t> ids,
                float* out);

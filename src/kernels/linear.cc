@@ -1,6 +1,7 @@
 // PackedLinear: checks shapes, takes the memory, and hands over to the chosen backend.
 #include "kernels/linear.h"
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/linear_storage.h"
@@ -15,14 +16,17 @@ PackedLinear& PackedLinear::operator=(PackedLinear&&) noexcept = default;
 
 std::int64_t PackedLinear::n() const { return storage_->n; }
 std::int64_t PackedLinear::k() const { return storage_->k; }
+std::int64_t PackedLinear::multiplications() const { return storage_->num_rows() * storage_->k; }
 std::int64_t PackedLinear::packed_bytes() const { return storage_->packed_bytes; }
 LinearType PackedLinear::type() const { return storage_->type; }
 
 Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
-                                        std::span<const TensorView> weights, std::vector<float> bias) {
+                                        std::span<const TensorView> weights, std::vector<float> bias,
+                                        LinearForm form) {
   PackedLinear result;
   Storage& storage = *result.storage_;
   storage.type = type;
+  storage.form = form;
   for (const TensorView& view : weights) {
     if (view.shape.size() != 2 || view.rows() <= 0 || view.columns() <= 0) {
       return invalid_argument("a linear weight must be a matrix");
@@ -39,14 +43,19 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
     storage.n += view.rows();
   }
   if (storage.n == 0) return invalid_argument("a linear layer without weights");
-  if (!bias.empty() && bias.size() != static_cast<std::size_t>(storage.n)) {
-    return invalid_argument(concat("a bias of ", bias.size(), " for ", storage.n, " outputs"));
+  if (form == LinearForm::gated) {
+    if (weights.size() != 2 || weights[0].rows() != weights[1].rows())
+      return invalid_argument("a gated linear layer takes two matrices of one shape");
+    storage.n = weights[0].rows();
+  }
+  if (!bias.empty() && bias.size() != static_cast<std::size_t>(storage.num_rows())) {
+    return invalid_argument(concat("a bias of ", bias.size(), " for ", storage.num_rows(), " outputs"));
   }
   storage.bias = std::move(bias);
 
   storage.backend = context.backend;
   storage.packed_bytes =
-      context.backend == Backend::cpu ? cpu::plan_packing(weights, storage) : storage.n * storage.k * 4;
+      context.backend == Backend::cpu ? cpu::plan_packing(weights, storage) : result.multiplications() * 4;
   auto memory = Memory::carve(static_cast<std::size_t>(storage.packed_bytes));
   if (!memory) return memory.error();
   storage.packed = std::move(*memory);
@@ -59,7 +68,9 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
 }
 
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, LinearOutput output) {
+            std::int64_t num_rows, float* y, const LinearOutput& output) {
+  CHECK(!output.accumulate || !output.activation);
+  CHECK(output.activation || weight.storage().form != LinearForm::gated);
   if (num_rows <= 0) return;
   // The packed form decides: weights are packed for one backend.
   if (weight.storage().backend == Backend::cpu) {

@@ -4,12 +4,13 @@
 // Source: reference/ holds the plain form; layouts in cpu/README.md.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/activation.h"
 #include "kernels/backend.h"
-#include "kernels/elementwise.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -22,6 +23,10 @@ enum class LinearType {
          // the multiplier), activations int8 with one scale per token and 64 inputs
 };
 
+// stacked: the matrices one below the other (fused QKV), N rows together.
+// gated: two of N rows each, gate and up, of which linear makes N outputs f(gate) * up.
+enum class LinearForm { stacked, gated };
+
 class PackedLinear {
  public:
   PackedLinear();
@@ -29,13 +34,15 @@ class PackedLinear {
   PackedLinear(PackedLinear&&) noexcept;
   PackedLinear& operator=(PackedLinear&&) noexcept;
 
-  // Packs the rows of `weights`, one matrix below the other (fused QKV, gate|up); all have K columns.
-  // `bias` is empty or has N entries. invalid_argument: shapes that do not fit together.
+  // Packs the rows of `weights`; all have K columns. `bias` is empty or has an entry for each row.
+  // invalid_argument: shapes that do not fit together.
   static Result<PackedLinear> pack(const KernelContext& context, LinearType type,
-                                   std::span<const TensorView> weights, std::vector<float> bias = {});
+                                   std::span<const TensorView> weights, std::vector<float> bias = {},
+                                   LinearForm form = LinearForm::stacked);
 
   std::int64_t n() const;
   std::int64_t k() const;
+  std::int64_t multiplications() const;  // for one row of x
   std::int64_t packed_bytes() const;
   LinearType type() const;
 
@@ -46,27 +53,29 @@ class PackedLinear {
   std::unique_ptr<Storage> storage_;
 };
 
-// What linear multiplies: rows of floats, or what a row-wise op (elementwise.h) makes of them, which then
-// costs no pass of its own.
+// What linear multiplies: rows of floats, or what a norm (elementwise.h) makes of them, which then costs no
+// pass of its own.
 struct LinearInput {
   const float* x = nullptr;  // of the first row
   std::int64_t stride = 0;   // floats from row to row
 
-  enum class Op { none, rms_norm, layer_norm, activate };
+  enum class Op { none, rms_norm, layer_norm };
   Op op = Op::none;
   const float *weight = nullptr, *bias = nullptr;  // of norms [K]; layer_norm: may be null
   float eps = 0;
-  Activation activation = Activation::silu;
-  const float* factor = nullptr;  // activate: f(x), times this where it is not null; stride as x
 
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
 };
 
-enum class LinearOutput { overwrite, accumulate };  // accumulate: y += (residual connection)
+// What becomes of the products: one of the two, or neither.
+struct LinearOutput {
+  bool accumulate = false;                    // y += (residual connection)
+  std::optional<Activation> activation = {};  // y = f(product), of gated weights f(gate) * up: these need one
+};
 
 // input [num_rows, K] -> y [num_rows, N]. What the input points to and y must not overlap.
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, LinearOutput output = LinearOutput::overwrite);
+            std::int64_t num_rows, float* y, const LinearOutput& output = {});
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, int8 for quantised ones.

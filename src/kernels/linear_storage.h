@@ -1,7 +1,10 @@
 #pragma once
 // What a PackedLinear holds; seen by kernels/ only. Layouts: cpu/README.md.
+#include <algorithm>
+#include <span>
 #include <vector>
 
+#include "kernels/dequantize.h"
 #include "kernels/linear.h"
 #include "tensor/memory.h"
 
@@ -23,24 +26,37 @@ struct LinearSegment {
   std::int64_t n_begin = 0;      // first output feature
   std::int64_t n = 0;            // output features; the last strip of 16 is padded with zeros
   std::int64_t strip_bytes = 0;  // of 16 output features (plain: of one)
+  std::int64_t strip_step = 0;   // from one strip to the next
   std::int64_t offset = 0;       // of the first strip in `packed`
 };
 
 struct PackedLinear::Storage {
   Backend backend = Backend::reference;
   LinearType type = LinearType::float32;
+  LinearForm form = LinearForm::stacked;
   std::int64_t n = 0, k = 0;
   std::vector<LinearSegment> segments;  // one for each matrix given to pack()
-  std::vector<LinearSegment> runs;      // the same, neighbours of one format joined: what is computed at once
+  // What is computed at once: neighbours of one format joined; gated: strips of gate and up by turns.
+  std::vector<LinearSegment> runs;
   bool has_format(PackedFormat format) const {
     for (const LinearSegment& run : runs) {
       if (run.format == format) return true;
     }
     return false;
   }
-  std::vector<float> bias;  // empty or n
+  std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // of all matrices
+  std::vector<float> bias;  // empty or num_rows(); gated on the CPU: in the order of the strips
   Memory packed;
   std::int64_t packed_bytes = 0;
 };
+
+// Whether 4-bit weights stay 4 bits: under 8-bit arithmetic, and where gate and up both are.
+inline bool keeps_nibbles(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
+                          const TensorView& view) {
+  if (storage.type != LinearType::int8 || !has_nibbles(view.dtype)) return false;
+  return storage.form == LinearForm::stacked ||
+         std::all_of(weights.begin(), weights.end(),
+                     [](const TensorView& v) { return has_nibbles(v.dtype); });
+}
 
 }  // namespace pagoda

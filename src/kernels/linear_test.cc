@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/elementwise.h"
 #include "kernels/read_ahead.h"
+#include "kernels/reference/reference.h"
 #include "kernels/testing.h"
 
 namespace pagoda {
@@ -24,16 +26,16 @@ struct Weights {
 };
 
 PackedLinear pack(const KernelContext& context, LinearType type, const Weights& weights,
-                  std::vector<float> bias) {
-  auto packed = PackedLinear::pack(context, type, weights.views, std::move(bias));
+                  std::vector<float> bias, LinearForm form = LinearForm::stacked) {
+  auto packed = PackedLinear::pack(context, type, weights.views, std::move(bias), form);
   CHECK(packed.has_value());
   return std::move(*packed);
 }
 
 std::vector<float> run(const KernelContext& context, const PackedLinear& packed, const float* x,
-                       std::int64_t rows) {
+                       std::int64_t rows, const LinearOutput& output = {}) {
   std::vector<float> y(static_cast<std::size_t>(rows * packed.n()), 7.0f);
-  linear(context, packed, LinearInput::rows(x, packed.k()), rows, y.data());
+  linear(context, packed, LinearInput::rows(x, packed.k()), rows, y.data(), output);
   return y;
 }
 
@@ -77,38 +79,106 @@ TEST(Linear, EveryLevelAgreesWithReference) {
   }
 }
 
+// Whether 257 rows at once, some of them, and any number of threads give the same bits.
+void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& packed,
+                            const LinearOutput& output) {
+  static ThreadPool two(2), three(3);
+  constexpr std::int64_t kRows = 257;
+  const std::int64_t k = packed.k();
+  const std::vector<float> x = random_floats(6, static_cast<std::size_t>(kRows * k));
+  const std::vector<float> all = run(alone, packed, x.data(), kRows, output);
+  std::vector<std::byte> memory(4096);
+  ReadAhead read_ahead;
+  read_ahead.piece_bytes = 192;
+  for (std::size_t i = 0; i < 20; ++i) read_ahead.pieces.push_back(memory.data() + 192 * i);
+  for (ThreadPool* pool : {&two, &three}) {
+    KernelContext threaded = alone;
+    threaded.pool = pool;
+    threaded.read_ahead = &read_ahead;
+    read_ahead.start(kRows * packed.multiplications());
+    EXPECT_TRUE(same_bits(run(threaded, packed, x.data(), kRows, output), all));
+  }
+  for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
+    const std::int64_t start = (m * 37) % (kRows - m);
+    KernelContext reading = alone;
+    reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
+    read_ahead.start(m * packed.multiplications());
+    const std::vector<float> some = run(reading, packed, x.data() + start * k, m, output);
+    const auto begin = all.begin() + start * packed.n();
+    EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n()))) << " m " << m;
+  }
+}
+
 TEST(Linear, RowBitsDependOnTheRowAlone) {
-  ThreadPool two(2), three(3);
-  constexpr std::int64_t kRows = 257, kK = 288;
+  constexpr std::int64_t kK = 288;
   for (const CpuLevel level : levels_here()) {
     for (const LinearType type : kTypes) {
-      Weights weights;  // two formats joined, with an odd number of strips and a ragged end
-      weights.add(3, type == LinearType::int8 ? DType::q4_1 : DType::f32, 80, kK);
-      weights.add(4, DType::q8_0, 23, kK);
+      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type));
       const KernelContext alone{.backend = Backend::cpu, .level = level};
-      const PackedLinear packed = pack(alone, type, weights, random_floats(5, 103));
-      const std::vector<float> x = random_floats(6, kRows * kK);
-      const std::vector<float> all = run(alone, packed, x.data(), kRows);
-      std::vector<std::byte> memory(4096);
-      ReadAhead read_ahead;
-      read_ahead.piece_bytes = 192;
-      for (std::size_t i = 0; i < 20; ++i) read_ahead.pieces.push_back(memory.data() + 192 * i);
-      for (ThreadPool* pool : {&two, &three}) {
-        KernelContext threaded = alone;
-        threaded.pool = pool;
-        threaded.read_ahead = &read_ahead;
-        read_ahead.start(kRows * packed.n() * kK);
-        EXPECT_TRUE(same_bits(run(threaded, packed, x.data(), kRows), all));
-      }
-      for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
-        const std::int64_t start = (m * 37) % (kRows - m);
-        KernelContext reading = alone;
-        reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
-        read_ahead.start(m * packed.n() * kK);
-        const std::vector<float> some = run(reading, packed, x.data() + start * kK, m);
-        const auto begin = all.begin() + start * packed.n();
-        EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n())))
-            << cpu_level_name(level) << " type " << static_cast<int>(type) << " m " << m;
+      const DType first = type == LinearType::int8 ? DType::q4_1 : DType::f32;
+      Weights weights;  // two formats joined, with an odd number of strips and a ragged end
+      weights.add(3, first, 80, kK);
+      weights.add(4, DType::q8_0, 23, kK);
+      expect_bits_of_the_row(alone, pack(alone, type, weights, random_floats(5, 103)), {});
+      Weights gated;
+      gated.add(3, first, 71, kK);
+      gated.add(4, first, 71, kK);
+      expect_bits_of_the_row(alone, pack(alone, type, gated, random_floats(5, 142), LinearForm::gated),
+                             {.activation = Activation::silu});
+    }
+  }
+}
+
+// The values of every activation function, of a gated pair and of one matrix, are those of the formula on
+// the products; those of types that are packed otherwise in a pair are the reference's.
+TEST(Linear, ActivationsOnTheWayOut) {
+  constexpr std::int64_t kK = 64;
+  constexpr Activation kActivations[] = {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+                                         Activation::relu};
+  const KernelContext plain{.backend = Backend::reference};
+  std::uint64_t seed = 1;
+  for (const CpuLevel level : levels_here()) {
+    const KernelContext cpu{.backend = Backend::cpu, .level = level};
+    for (const LinearType type : kTypes) {
+      for (const DType second : {DType::q4_1, DType::q8_0}) {
+        for (const std::int64_t n : {1, 16, 35, 80}) {
+          for (const std::int64_t m : {1, 5, 33}) {
+            const Activation f = kActivations[++seed % 4];
+            SCOPED_TRACE(testing::Message()
+                         << cpu_level_name(level) << " type " << static_cast<int>(type) << " function "
+                         << static_cast<int>(f) << " " << m << "x" << n << " " << dtype_info(second).name);
+            Weights weights;
+            weights.add(seed, DType::q4_1, n, kK);
+            weights.add(seed + 1, second, n, kK);
+            const std::vector<float> bias = random_floats(seed, static_cast<std::size_t>(2 * n));
+            std::vector<float> x = random_floats(seed, static_cast<std::size_t>(m * kK));
+            for (std::int64_t i = 0; i < kK; ++i) x[static_cast<std::size_t>(i)] *= 1000;  // saturated
+
+            const PackedLinear stacked = pack(cpu, type, weights, bias);
+            const std::vector<float> products = run(cpu, stacked, x.data(), m);
+            const std::vector<float> activated = run(cpu, stacked, x.data(), m, {.activation = f});
+            const PackedLinear pair = pack(cpu, type, weights, bias, LinearForm::gated);
+            ASSERT_EQ(pair.n(), n);
+            const std::vector<float> gated = run(cpu, pair, x.data(), m, {.activation = f});
+            for (std::size_t i = 0; i < products.size(); ++i) {
+              const float expected = reference::activation(f, products[i]);
+              ASSERT_NEAR(activated[i], expected, 2e-6 * (1 + std::fabs(expected))) << "output " << i;
+            }
+            if (type == LinearType::int8 && second != DType::q4_1) {
+              const PackedLinear other = pack(plain, type, weights, bias, LinearForm::gated);
+              expect_close(gated, run(plain, other, x.data(), m, {.activation = f}), 1e-5);
+              continue;
+            }
+            for (std::int64_t i = 0; i < m * n; ++i) {
+              const auto gate = static_cast<std::size_t>(i / n * 2 * n + i % n);
+              const float factor = products[gate + static_cast<std::size_t>(n)];
+              const float expected = reference::activation(f, products[gate]) * factor;
+              ASSERT_NEAR(gated[static_cast<std::size_t>(i)], expected,
+                          2e-6 * (1 + std::fabs(factor)) * (1 + std::fabs(expected)))
+                  << "output " << i;
+            }
+          }
+        }
       }
     }
   }
@@ -142,7 +212,7 @@ TEST(Linear, AccumulatesAndJoinsMatrices) {
     const std::vector<float> x = random_floats(4, 33 * 2), start = random_floats(5, 50);
     const std::vector<float> y = run(cpu, packed, x.data(), 2);
     std::vector<float> sum = start;
-    linear(cpu, packed, LinearInput::rows(x.data(), 33), 2, sum.data(), LinearOutput::accumulate);
+    linear(cpu, packed, LinearInput::rows(x.data(), 33), 2, sum.data(), {.accumulate = true});
     for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(sum[i], start[i] + y[i]);
     Weights second;
     second.add(2, DType::bf16, 5, 33);
@@ -156,11 +226,10 @@ TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
   constexpr std::int64_t kRows = 21, kK = 100, kStride = 2 * kK + 3;
   const std::vector<float> x = random_floats(1, kRows * kStride), weight = random_floats(2, kK),
                            bias = random_floats(3, kK);
-  std::vector<float> plain(kRows * kK), gate_up(kRows * 2 * kK), done(kRows * kK);
+  std::vector<float> plain(kRows * kK), done(kRows * kK);
   for (std::int64_t row = 0; row < kRows; ++row) {
     const float* from = x.data() + row * kStride;
     std::copy(from, from + kK, plain.begin() + row * kK);
-    std::copy(from, from + 2 * kK, gate_up.begin() + row * 2 * kK);
   }
   const LinearInput rows = {.x = x.data(), .stride = kStride};
   for (const CpuLevel level : levels_here()) {
@@ -188,15 +257,6 @@ TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
       input.op = LinearInput::Op::layer_norm;
       layer_norm(context, plain.data(), kRows, kK, weight.data(), bias.data(), 1e-5f, done.data());
       expect_same(input, "layer_norm");
-
-      input.op = LinearInput::Op::activate;
-      input.activation = Activation::gelu_tanh;
-      done = plain;
-      activate(context, Activation::gelu_tanh, done.data(), kRows, kK);
-      expect_same(input, "activate");
-      input.factor = x.data() + kK;
-      activate_and_multiply(context, Activation::gelu_tanh, gate_up.data(), kRows, kK, done.data());
-      expect_same(input, "activate and multiply");
     }
   }
 }
@@ -229,6 +289,13 @@ TEST(Linear, RefusesShapesThatDoNotFit) {
   weights.views.pop_back();
   EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, weights.views, {1, 2, 3}).has_value());
   EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, {}).has_value());
+  const auto gated = [&] {
+    return PackedLinear::pack(context, LinearType::float32, weights.views, {}, LinearForm::gated).has_value();
+  };
+  EXPECT_FALSE(gated());
+  weights.add(3, DType::f32, 5, 32);
+  EXPECT_FALSE(gated());
+  weights.views.pop_back();
   weights.views[0].shape = {128};
   EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, weights.views).has_value());
 }

@@ -47,23 +47,6 @@ TEST(Rows, NormsAgreeWithReference) {
   }
 }
 
-TEST(Rows, ActivationsAgreeWithReference) {
-  for (const std::int64_t width : kWidths) {
-    std::vector<float> x = random_floats(4, static_cast<std::size_t>(4 * width), 6);
-    x[0] = -200;
-    x[1] = 200;
-    for (const auto f : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::relu}) {
-      compare(x.size(), 1e-6, [&](const KernelContext& c, float* out) {
-        std::copy(x.begin(), x.end(), out);
-        activate(c, f, out, 4, width);
-      });
-      compare(x.size() / 2, 4e-6, [&](const KernelContext& c, float* out) {
-        activate_and_multiply(c, f, x.data(), 2, width, out);
-      });
-    }
-  }
-}
-
 TEST(Rows, RopeAgreesWithReference) {
   struct Case {
     std::int32_t heads, size, rotary;
@@ -98,14 +81,13 @@ TEST(Rows, EmbeddingGivesTheRows) {
 TEST(Rows, BitsDependOnTheRowAlone) {
   ThreadPool two(2), three(3);
   constexpr std::int64_t kRows = 70, kWidth = 576;
-  const std::vector<float> x = random_floats(8, kRows * 2 * kWidth, 3), w = random_floats(9, kWidth);
+  const std::vector<float> x = random_floats(8, kRows * kWidth, 3), w = random_floats(9, kWidth);
   for (const CpuLevel level : levels_here()) {
     const auto run = [&](ThreadPool* pool, std::int64_t first, std::int64_t rows) {
       const KernelContext context{.backend = Backend::cpu, .level = level, .pool = pool};
-      std::vector<float> gated(static_cast<std::size_t>(rows * kWidth)), out(gated.size());
-      activate_and_multiply(context, Activation::silu, x.data() + first * 2 * kWidth, rows, kWidth,
-                            gated.data());
-      rms_norm(context, gated.data(), rows, kWidth, w.data(), 1e-5f, out.data());
+      std::vector<float> normed(static_cast<std::size_t>(rows * kWidth)), out(normed.size());
+      layer_norm(context, x.data() + first * kWidth, rows, kWidth, nullptr, nullptr, 1e-5f, normed.data());
+      rms_norm(context, normed.data(), rows, kWidth, w.data(), 1e-5f, out.data());
       return out;
     };
     const std::vector<float> all = run(nullptr, 0, kRows);

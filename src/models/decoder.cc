@@ -5,6 +5,9 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/read_ahead.h"
 #include "models/architecture.h"
 
 namespace pagoda {
@@ -24,7 +27,7 @@ constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gathe
 // Float counts of the buffers, each rounded up to whole cache lines. `local` has this rank's heads and
 // intermediate features; the chunks are the whole model's, the same on every rank.
 struct BufferSizes {
-  std::int64_t residual, qkv, attended, normed, mlp_in;
+  std::int64_t residual, qkv, attended, normed, inner;
   std::int64_t partial = 0, own_logits = 0, gathered = 0;
 
   BufferSizes(const DecoderConfig& local, std::int64_t chunk, std::int32_t tokens,
@@ -33,7 +36,7 @@ struct BufferSizes {
     qkv = padded(std::int64_t{tokens} * local.qkv_size());
     attended = padded(std::int64_t{tokens} * local.query_size());
     normed = padded(chunk * std::max(local.hidden_size, local.embedding_size));
-    mlp_in = padded(chunk * local.intermediate_size * (local.gated_mlp ? 2 : 1));
+    inner = padded(chunk * local.intermediate_size);
     if (shard == nullptr || !shard->split()) return;
     const auto pieces =
         static_cast<std::int64_t>(std::max(shard->attention_pieces.size(), shard->mlp_pieces.size()));
@@ -44,7 +47,7 @@ struct BufferSizes {
     if (shard->rank == 0) gathered = padded(rows * local.vocab_size);
   }
   std::int64_t total() const {
-    return residual + qkv + attended + normed + mlp_in + partial + own_logits + gathered;
+    return residual + qkv + attended + normed + inner + partial + own_logits + gathered;
   }
 
  private:
@@ -145,7 +148,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->qkv_ = take(sizes.qkv);
   decoder->attended_ = take(sizes.attended);
   decoder->normed_ = take(sizes.normed);
-  decoder->mlp_in_ = take(sizes.mlp_in);
+  decoder->inner_ = take(sizes.inner);
   decoder->partial_ = take(sizes.partial);
   decoder->own_logits_ = take(sizes.own_logits);
   decoder->gathered_ = take(sizes.gathered);
@@ -193,7 +196,7 @@ Status DecoderModel::sum_over_ranks(std::span<float> data, std::int64_t length,
 Status DecoderModel::add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
                                       LinearInput input, std::int64_t count, float* y) {
   if (!shard_.split()) {
-    linear(context_, weight.front(), input, count, y, LinearOutput::accumulate);
+    linear(context_, weight.front(), input, count, y, {.accumulate = true});
     return ok_status();
   }
   const std::int64_t length = count * config_.hidden_size;
@@ -201,7 +204,6 @@ Status DecoderModel::add_row_parallel(const RowParallelLinear& weight, std::span
   for (const PackedLinear& piece : weight) {
     linear(context_, piece, input, count, out);
     input.x += piece.k();
-    if (input.factor != nullptr) input.factor += piece.k();
     out += length;
   }
   PAGODA_RETURN_IF_ERROR(sum_over_ranks(std::span(partial_, out), length, parts));
@@ -334,13 +336,10 @@ Status DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
 Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
   const std::int64_t width = local_.intermediate_size;
-  linear(context_, layer.mlp_in, layer_input(layer.mlp_norm, x), rows.count, mlp_in_);
-  const LinearInput inner = {.x = mlp_in_,
-                             .stride = config_.gated_mlp ? 2 * width : width,
-                             .op = LinearInput::Op::activate,
-                             .activation = config_.activation,
-                             .factor = config_.gated_mlp ? mlp_in_ + width : nullptr};
-  PAGODA_RETURN_IF_ERROR(add_row_parallel(layer.mlp_out, shard_.mlp_parts, inner, rows.count, x));
+  linear(context_, layer.mlp_in, layer_input(layer.mlp_norm, x), rows.count, inner_,
+         {.activation = config_.activation});
+  PAGODA_RETURN_IF_ERROR(
+      add_row_parallel(layer.mlp_out, shard_.mlp_parts, LinearInput::rows(inner_, width), rows.count, x));
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.mlp_norm, x, rows.count);
   return ok_status();
 }
@@ -351,9 +350,9 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
   list_context(batch.layout, batch.cache, next, batch.sequences,
                config_.sliding_window[static_cast<std::size_t>(next)], read_ahead_);
-  std::int64_t work = layer.qkv.n() * layer.qkv.k() + layer.mlp_in.n() * layer.mlp_in.k();
+  std::int64_t work = layer.qkv.multiplications() + layer.mlp_in.multiplications();
   for (const RowParallelLinear* weight : {&layer.attention_output, &layer.mlp_out}) {
-    for (const PackedLinear& piece : *weight) work += piece.n() * piece.k();
+    for (const PackedLinear& piece : *weight) work += piece.multiplications();
   }
   read_ahead_.start(work * static_cast<std::int64_t>(batch.token_ids.size()));
   context_.read_ahead = read_ahead_.pieces.empty() ? nullptr : &read_ahead_;

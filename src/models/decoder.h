@@ -97,7 +97,7 @@ class DecoderModel {
   float* qkv_ = nullptr;       // [tokens, qkv]
   float* attended_ = nullptr;  // [tokens, query]
   float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
-  float* mlp_in_ = nullptr;    // [chunk, gate|up]
+  float* inner_ = nullptr;     // [chunk, intermediate]
   // Only where the model is split:
   float* partial_ = nullptr;     // [pieces, chunk, hidden]: what row-parallel layers bring to the sum
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]

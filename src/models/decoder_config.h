@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/elementwise.h"
+#include "kernels/activation.h"
 #include "loader/model_config.h"
 
 namespace pagoda {

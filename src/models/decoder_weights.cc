@@ -43,7 +43,7 @@ class WeightLoader {
   RowParallelLinear row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
                                  std::span<const Range> pieces);
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t first_bias);
-  PackedLinear pack(Matrices matrices, const std::string& name);
+  PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
 
   const KernelContext& context_;
@@ -204,7 +204,7 @@ void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64
   matrices.bias = std::move(bias);
 }
 
-PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name) {
+PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form) {
   if (!reader_.status().ok()) return {};
   DType stored = matrices.views.front().dtype;
   for (const TensorView& view : matrices.views) {
@@ -215,7 +215,7 @@ PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name) {
     reader_.fail(type.error());
     return {};
   }
-  auto packed = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias));
+  auto packed = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
   if (!packed) {
     reader_.fail(packed.error().annotate(concat("tensor '", name, "'")));
     return {};
@@ -271,7 +271,8 @@ LayerWeights WeightLoader::layer(std::int32_t index) {
   if (config_.gated_mlp)
     add(mlp_in, prefix + names_.gate, config_.intermediate_size, config_.hidden_size, own_rows);
   add(mlp_in, prefix + names_.up, config_.intermediate_size, config_.hidden_size, own_rows);
-  weights.mlp_in = pack(std::move(mlp_in), prefix + names_.up);
+  weights.mlp_in = pack(std::move(mlp_in), prefix + names_.up,
+                        config_.gated_mlp ? LinearForm::gated : LinearForm::stacked);
   weights.mlp_out =
       row_parallel(prefix + names_.down, config_.hidden_size, config_.intermediate_size, shard_.mlp_pieces);
   return weights;

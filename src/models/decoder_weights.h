@@ -29,7 +29,7 @@ struct LayerWeights {
   std::vector<float> query_norm, key_norm;
   PackedLinear qkv;
   RowParallelLinear attention_output;
-  PackedLinear mlp_in;  // gate|up, or up alone
+  PackedLinear mlp_in;  // gate and up, or up alone
   RowParallelLinear mlp_out;
 };
 

@@ -9,7 +9,7 @@ namespace pagoda::cpu {
 std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, LinearOutput output);
+            std::int64_t num_rows, float* y, const LinearOutput& output);
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 

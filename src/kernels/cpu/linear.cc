@@ -75,10 +75,6 @@ struct Source {
       case LinearInput::Op::layer_norm:
         rows.layer_norm(x, k, input.weight, input.bias, input.eps, buffer);
         break;
-      case LinearInput::Op::activate:
-        rows.activate(input.activation, x,
-                      input.factor == nullptr ? nullptr : input.factor + row * input.stride, k, buffer);
-        break;
     }
     return buffer;
   }
@@ -178,7 +174,7 @@ Activations prepare(const KernelContext& context, const LinearKernels& kernels,
 }  // namespace
 
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, LinearOutput output) {
+            std::int64_t num_rows, float* y, const LinearOutput& output) {
   const LinearKernels& kernels = linear_kernels(context.level);
   const Activations a = prepare(context, kernels, weight, input, num_rows);
   const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
@@ -201,6 +197,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     strips_per_tile = round_up(strips_per_tile, 2);
     const std::int64_t strip_tiles = ceil_div(strips, strips_per_tile);
     const std::byte* const weights = weight.packed.data() + segment.offset;
+    const bool gated = weight.form == LinearForm::gated;
 
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
@@ -209,11 +206,21 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
         read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Range{};
     const std::int64_t tiles = strip_tiles * row_tiles;
     for_tiles(context, tiles, [&](std::int64_t tile, int) {
-      static thread_local Scratch wide;
+      static thread_local Scratch wide, products;
       const std::int64_t strip = tile / row_tiles * strips_per_tile, row_tile = tile % row_tiles;
       const std::int64_t strip_count = std::min(strips_per_tile, strips - strip);
       const std::int64_t next = (tile + threads) / row_tiles * strips_per_tile;
       const std::int64_t column = segment.n_begin + strip * kStrip;
+      const std::int64_t first_panel = a.panels.count * row_tile / row_tiles,
+                         last_panel = a.panels.count * (row_tile + 1) / row_tiles;
+      const std::int64_t first_row = a.panels.begin(first_panel),
+                         rows = a.panels.begin(last_panel) - first_row;
+      float *out = y + first_row * weight.n + column, *tile_y = out;
+      std::int64_t y_stride = weight.n;
+      if (output.activation) {  // products stay in the first-level cache until they are activated
+        y_stride = strip_count * kStrip;
+        tile_y = reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * y_stride * 4)));
+      }
       compute({
           .weights = weights + strip * segment.strip_bytes,
           .strip_bytes = segment.strip_bytes,
@@ -222,8 +229,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .last_columns = strip + strip_count == strips ? segment.n - (strips - 1) * kStrip : kStrip,
           .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes : nullptr,
           .panels = a.panels,
-          .first_panel = a.panels.count * row_tile / row_tiles,
-          .last_panel = a.panels.count * (row_tile + 1) / row_tiles,
+          .first_panel = first_panel,
+          .last_panel = last_panel,
           .x = a.x,
           .x_row_bytes = a.row_bytes,
           .scale = a.scale,
@@ -233,11 +240,19 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .later_piece_bytes = read_ahead != nullptr ? read_ahead->piece_bytes : 1,
           .later_begin = (later.begin + (later.end - later.begin) * tile / tiles) / 64 * 64,
           .later_end = (later.begin + (later.end - later.begin) * (tile + 1) / tiles) / 64 * 64,
-          .y = y + column,
-          .y_stride = weight.n,
+          .y = tile_y,
+          .first_row = first_row,
+          .y_stride = y_stride,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
-          .accumulate = output == LinearOutput::accumulate,
+          .accumulate = output.accumulate,
       });
+      if (!output.activation) return;
+      const std::int64_t begin = gated ? column / 2 : column,
+                         end = gated ? weight.n : segment.n_begin + segment.n;
+      const std::int64_t width = std::min(strip_count * kStrip / (gated ? 2 : 1), end - begin);
+      row_kernels(context.level)
+          .activate(*output.activation, gated, tile_y, y_stride, rows, width,
+                    y + first_row * weight.n + begin, weight.n);
     });
   }
 }

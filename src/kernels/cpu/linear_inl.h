@@ -18,7 +18,7 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
     const std::int64_t n = strip + c + 1 == t.num_strips ? t.last_columns : kStrip;
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      float* y = t.y + (row + r) * t.y_stride + column;
+      float* y = t.y + (row - t.first_row + r) * t.y_stride + column;
       F value = acc[r][c];
       if (n == kStrip) {
         if (t.bias != nullptr) value = add(value, load(t.bias + column));
@@ -113,8 +113,7 @@ struct Bf16Kernel {
 };
 
 // The weights of 32 inputs in q4, widened: quads v and 4 + v of one column strip.
-PAGODA_INLINE void widen(const std::byte* block, int v, W& low, W& high) {
-  const W steps = load_weights(block);
+PAGODA_INLINE void widen(const std::byte* block, const W& steps, int v, W& low, W& high) {
   widen_nibbles(load_weights(block + 64 + v * 64), steps, low, high);
 }
 
@@ -153,8 +152,10 @@ struct Int8Kernel {
           const int at = v / 4 * 8 + v % 4;  // the first of the two quads
           W low[kCols], high[kCols];
           PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c)
-            widen(data + c * t.strip_bytes + v / 4 * kNibbleBlock, v % 4, low[c], high[c]);
+          for (int c = 0; c < kCols; ++c) {
+            const std::byte* block = data + c * t.strip_bytes + v / 4 * kNibbleBlock;
+            widen(block, load_weights(block), v % 4, low[c], high[c]);
+          }
           PAGODA_UNROLL
           for (int r = 0; r < kRows; ++r) {
             PAGODA_UNROLL
@@ -200,10 +201,11 @@ void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
   std::memcpy(out, in, 64);
   in += 64, out += 64;
   for (std::int64_t half = 0; half < (k + 63) / 64 * 2; ++half, in += kNibbleBlock, out += 512) {
+    const W steps = load_weights(in);  // once: `out` might be the same memory, for all that is known
     PAGODA_UNROLL
     for (int v = 0; v < 4; ++v) {
       W low, high;
-      widen(in, v, low, high);
+      widen(in, steps, v, low, high);
       store_weights(out + v * 64, low);
       store_weights(out + 256 + v * 64, high);
     }

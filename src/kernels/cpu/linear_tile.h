@@ -45,7 +45,8 @@ struct LinearTile {
   const std::byte* const* later = nullptr;
   std::int64_t later_piece_bytes = 0, later_begin = 0, later_end = 0;
 
-  float* y = nullptr;  // of row 0 and the tile's first column
+  float* y = nullptr;  // of the tile's first row and column
+  std::int64_t first_row = 0;
   std::int64_t y_stride = 0;
   const float* bias = nullptr;  // of the first column, or null
   bool accumulate = false;

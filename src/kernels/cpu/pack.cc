@@ -13,8 +13,9 @@
 namespace pagoda::cpu {
 namespace {
 
-PackedFormat format_for(LinearType type, DType stored) {
-  switch (type) {
+PackedFormat format_for(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
+                        const TensorView& view) {
+  switch (storage.type) {
     case LinearType::float32:
       return PackedFormat::f32;
     case LinearType::bfloat16:
@@ -22,7 +23,7 @@ PackedFormat format_for(LinearType type, DType stored) {
     case LinearType::int8:
       break;
   }
-  return has_nibbles(stored) ? PackedFormat::q4 : PackedFormat::q8;
+  return keeps_nibbles(storage, weights, view) ? PackedFormat::q4 : PackedFormat::q8;
 }
 
 struct Strip {
@@ -105,14 +106,46 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
 
 }  // namespace
 
+namespace {
+
+// Strips of both by turns, and their biases with them.
+std::int64_t plan_gated(std::span<const TensorView> weights, PackedLinear::Storage& storage) {
+  const std::int64_t strips = ceil_div(storage.n, kStrip);
+  LinearSegment segment;
+  segment.format = format_for(storage, weights, weights[0]);
+  segment.n = storage.n;
+  segment.strip_bytes = strip_bytes(segment.format, storage.k);
+  segment.strip_step = 2 * segment.strip_bytes;
+  storage.segments.push_back(segment);
+  segment.offset = segment.strip_bytes;
+  storage.segments.push_back(segment);
+  segment.offset = 0;
+  segment.strip_step = segment.strip_bytes;
+  segment.n = 2 * strips * kStrip;
+  storage.runs.push_back(segment);
+  if (!storage.bias.empty()) {
+    std::vector<float> bias(static_cast<std::size_t>(segment.n));
+    for (std::int64_t i = 0; i < 2 * storage.n; ++i) {
+      const std::int64_t matrix = i / storage.n, column = i % storage.n;
+      const std::int64_t at = (2 * (column / kStrip) + matrix) * kStrip + column % kStrip;
+      bias[static_cast<std::size_t>(at)] = storage.bias[static_cast<std::size_t>(i)];
+    }
+    storage.bias = std::move(bias);
+  }
+  return 2 * strips * segment.strip_bytes;
+}
+
+}  // namespace
+
 std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Storage& storage) {
+  if (storage.form == LinearForm::gated) return plan_gated(weights, storage);
   std::int64_t offset = 0, n_begin = 0;
   for (const TensorView& view : weights) {
     LinearSegment segment;
-    segment.format = format_for(storage.type, view.dtype);
+    segment.format = format_for(storage, weights, view);
     segment.n_begin = n_begin;
     segment.n = view.rows();
-    segment.strip_bytes = strip_bytes(segment.format, storage.k);
+    segment.strip_bytes = segment.strip_step = strip_bytes(segment.format, storage.k);
     segment.offset = offset;
     n_begin += segment.n;
     offset += ceil_div(segment.n, kStrip) * segment.strip_bytes;
@@ -136,7 +169,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
       static thread_local Scratch scratch;
       for (std::int64_t strip = first; strip < last; ++strip) {
         const Strip s{reinterpret_cast<std::uint8_t*>(storage.packed.data()) + segment.offset +
-                          strip * segment.strip_bytes,
+                          strip * segment.strip_step,
                       &view, strip * kStrip, std::min(kStrip, segment.n - strip * kStrip), storage.k};
         // Two rows of floats, or the groups of a row, which are less.
         std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);

@@ -3,8 +3,8 @@
 // Contracts as in elementwise.h and logits.h.
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/backend.h"
-#include "kernels/elementwise.h"
 
 namespace pagoda::cpu {
 
@@ -12,9 +12,10 @@ struct RowKernels {
   void (*rms_norm)(const float* x, std::int64_t width, const float* weight, float eps, float* out);
   void (*layer_norm)(const float* x, std::int64_t width, const float* weight, const float* bias, float eps,
                      float* out);
-  // out = f(x), times `factor` where that is not null; out may be x.
-  void (*activate)(Activation activation, const float* x, const float* factor, std::int64_t width,
-                   float* out);
+  // f(x) for num_rows rows; gated: x has 16 gates and their 16 factors by turns, and out f(gate) * factor.
+  // x is read up to whole sixteens.
+  void (*activate)(Activation activation, bool gated, const float* x, std::int64_t x_stride,
+                   std::int64_t num_rows, std::int64_t width, float* out, std::int64_t out_stride);
   void (*rope)(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
                const float* cos_sin);
 

@@ -100,30 +100,37 @@ PAGODA_INLINE F apply(F x) {
   return x;
 }
 
-template <Activation kActivation>
-void activate_row(const float* x, const float* factor, std::int64_t width, float* out) {
-  for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
-    F v = apply<kActivation>(get(x + i, lanes));
-    if (factor != nullptr) v = mul(v, get(factor + i, lanes));
-    put(out + i, v, lanes);
-  });
+template <Activation kActivation, bool kGated>
+void activate_rows(const float* x, std::int64_t x_stride, std::int64_t num_rows, std::int64_t width,
+                   float* out, std::int64_t out_stride) {
+  for (std::int64_t row = 0; row < num_rows; ++row, x += x_stride, out += out_stride) {
+    for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
+      const float* from = x + (kGated ? 2 * i : i);
+      F v = apply<kActivation>(load(from));
+      if (kGated) v = mul(v, load(from + 16));
+      put(out + i, v, lanes);
+    });
+  }
 }
 
-void activate(Activation activation, const float* x, const float* factor, std::int64_t width, float* out) {
+template <bool kGated, class... Args>
+void activate_as(Activation activation, Args... args) {
   switch (activation) {
     case Activation::silu:
-      activate_row<Activation::silu>(x, factor, width, out);
-      break;
+      return activate_rows<Activation::silu, kGated>(args...);
     case Activation::gelu_tanh:
-      activate_row<Activation::gelu_tanh>(x, factor, width, out);
-      break;
+      return activate_rows<Activation::gelu_tanh, kGated>(args...);
     case Activation::gelu_erf:
-      activate_row<Activation::gelu_erf>(x, factor, width, out);
-      break;
+      return activate_rows<Activation::gelu_erf, kGated>(args...);
     case Activation::relu:
-      activate_row<Activation::relu>(x, factor, width, out);
-      break;
+      return activate_rows<Activation::relu, kGated>(args...);
   }
+}
+
+void activate(Activation activation, bool gated, const float* x, std::int64_t x_stride, std::int64_t num_rows,
+              std::int64_t width, float* out, std::int64_t out_stride) {
+  if (gated) return activate_as<true>(activation, x, x_stride, num_rows, width, out, out_stride);
+  activate_as<false>(activation, x, x_stride, num_rows, width, out, out_stride);
 }
 
 void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,

@@ -59,11 +59,6 @@ void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float
       return rms_norm(x, k, input.weight, input.eps, out);
     case LinearInput::Op::layer_norm:
       return layer_norm(x, k, input.weight, input.bias, input.eps, out);
-    case LinearInput::Op::activate:
-      for (std::int64_t i = 0; i < k; ++i) {
-        out[i] = activation(input.activation, x[i]);
-        if (input.factor != nullptr) out[i] *= input.factor[row * input.stride + i];
-      }
   }
 }
 
@@ -73,7 +68,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
   auto* out = storage.packed.as<float>();
   std::int64_t n_begin = 0;
   for (const TensorView& view : weights) {
-    const bool nibbles = storage.type == LinearType::int8 && has_nibbles(view.dtype);
+    const bool nibbles = keeps_nibbles(storage, weights, view);
     for_ranges(context, view.rows(), 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
         float* target = out + (n_begin + row) * storage.k;
@@ -90,7 +85,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
 }
 
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
-            std::int64_t num_rows, float* y, LinearOutput output) {
+            std::int64_t num_rows, float* y, const LinearOutput& output) {
   const std::int64_t n = weight.n, k = weight.k;
   std::vector<float> rounded(static_cast<std::size_t>(num_rows * k));
   for (std::int64_t row = 0; row < num_rows; ++row) {
@@ -99,16 +94,21 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     round_row(weight.type, Operand::activation, to, k);
   }
   const auto* w = weight.packed.as<float>();
+  const auto product = [&](std::int64_t row, std::int64_t j) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < k; ++i)
+      sum += static_cast<double>(rounded[static_cast<std::size_t>(row * k + i)]) * w[j * k + i];
+    if (!weight.bias.empty()) sum += weight.bias[static_cast<std::size_t>(j)];
+    return static_cast<float>(sum);
+  };
   for_ranges(context, n, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; row < num_rows; ++row) {
       for (std::int64_t j = first; j < last; ++j) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < k; ++i)
-          sum += static_cast<double>(rounded[static_cast<std::size_t>(row * k + i)]) * w[j * k + i];
-        if (!weight.bias.empty()) sum += weight.bias[static_cast<std::size_t>(j)];
+        float value = product(row, j);
+        if (output.activation) value = activation(*output.activation, value);
+        if (weight.form == LinearForm::gated) value *= product(row, n + j);
         float& target = y[row * n + j];
-        target =
-            output == LinearOutput::accumulate ? target + static_cast<float>(sum) : static_cast<float>(sum);
+        target = output.accumulate ? target + value : value;
       }
     }
   });
