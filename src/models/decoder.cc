@@ -19,7 +19,7 @@ namespace {
 std::int64_t chunk_rows(const DecoderConfig& c, std::int32_t max_batched_tokens) {
   const std::int64_t weights = std::int64_t{c.hidden_size} * (c.qkv_size() + c.query_size()) +
                                std::int64_t{c.hidden_size} * c.intermediate_size * (c.gated_mlp ? 3 : 2);
-  return std::min<std::int64_t>(max_batched_tokens, weights < 8'000'000 ? 64 : 256);
+  return std::min<std::int64_t>(max_batched_tokens, weights < 8'000'000 ? 128 : 256);
 }
 
 constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
@@ -276,15 +276,22 @@ void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count
   for (std::int64_t row = 0; row < count; ++row) body(row, 0);
 }
 
+// Of nearly equal height, since a low one costs more a row.
+DecoderModel::Rows DecoderModel::chunk(std::int64_t rows, std::int64_t index) const {
+  const std::int64_t count = num_chunks(rows), first = rows * index / count;
+  return {first, rows * (index + 1) / count - first};
+}
+
 // residual -> query, key, value -> attended, for all rows of the batch.
 void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
   const std::int64_t width = local_.qkv_size();
-  for (std::int64_t first = 0; first < tokens; first += chunk_rows_) {
-    const std::int64_t count = std::min(chunk_rows_, tokens - first);
-    linear(context_, layer.qkv, layer_input(layer.attention_norm, residual_ + first * config_.hidden_size),
-           count, qkv_ + first * width);
+  for (std::int64_t i = 0; i < num_chunks(tokens); ++i) {
+    const Rows rows = chunk(tokens, i);
+    linear(context_, layer.qkv,
+           layer_input(layer.attention_norm, residual_ + rows.first * config_.hidden_size), rows.count,
+           qkv_ + rows.first * width);
   }
   if (config_.query_key_norm) normalize_heads(layer, tokens);
   if (rope_) {
@@ -371,10 +378,9 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     } else {
       read_next_layer_ahead(batch, index + 1);
     }
-    for (std::int64_t first = 0; first < rows; first += chunk_rows_) {
-      const Rows chunk = {first, std::min(chunk_rows_, rows - first)};
-      PAGODA_RETURN_IF_ERROR(attention_output(layer, chunk));
-      PAGODA_RETURN_IF_ERROR(mlp(layer, chunk));
+    for (std::int64_t i = 0; i < num_chunks(rows); ++i) {
+      PAGODA_RETURN_IF_ERROR(attention_output(layer, chunk(rows, i)));
+      PAGODA_RETURN_IF_ERROR(mlp(layer, chunk(rows, i)));
     }
   }
   return ok_status();

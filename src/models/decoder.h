@@ -66,6 +66,8 @@ class DecoderModel {
   struct Rows {
     std::int64_t first = 0, count = 0;
   };
+  std::int64_t num_chunks(std::int64_t rows) const { return (rows + chunk_rows_ - 1) / chunk_rows_; }
+  Rows chunk(std::int64_t rows, std::int64_t index) const;
   Status embed(const DecoderBatch& batch);
   Status embed_tokens(std::span<const std::int32_t> ids, float* out);
   void attention(const DecoderBatch& batch, std::int32_t layer);
