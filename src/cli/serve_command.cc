@@ -69,12 +69,13 @@ Status run_serve(const ServeArgs& args) {
   if (!engine_flags.target_itl_ms && engine_flags.enable_chunked_prefill && !is_baseline(engine_flags))
     engine_flags.target_itl_ms = kServeTargetItlMs;
   const ServerFlags& flags = engine_flags.server;
+  const ServerConfig config = server_config(flags);
+  PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
-  auto server =
-      Server::create(server_config(flags), (*engine)->client(), (*engine)->api(), (*engine)->metrics());
+  auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
   if (!is_loopback(flags.host) && flags.api_keys.empty())
     log_warning("start",

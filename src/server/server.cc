@@ -59,6 +59,21 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, std
   return endpoint;
 }
 
+Status listen_error(const std::string& host, const tcp::endpoint& endpoint, const ErrorCode& error) {
+  return invalid_argument(
+      concat("cannot listen on ", host, ":", endpoint.port(), ": ",
+             error == asio::error::address_in_use ? "the port is in use" : error.message()));
+}
+
+// Not yet listening: whoever connects is refused.
+Status bind_to(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std::string& host) {
+  ErrorCode error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  return error ? listen_error(host, endpoint, error) : ok_status();
+}
+
 // One connection too many is told so, as far as its socket takes it at once.
 void refuse(tcp::socket& socket) {
   HttpResponse response = answer_error(unavailable("Too many connections."));
@@ -116,18 +131,21 @@ Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient
   std::unique_ptr<Server> server(new Server);
   server->impl_ = std::make_unique<Impl>(std::move(config), loopback, engine, context, metrics);
   Impl& impl = *server->impl_;
+  PAGODA_RETURN_IF_ERROR(bind_to(impl.acceptor, *endpoint, impl.server.config.host));
   ErrorCode error;
-  impl.acceptor.open(endpoint->protocol(), error);
-  if (!error) impl.acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) impl.acceptor.bind(*endpoint, error);
-  if (!error) impl.acceptor.listen(4096, error);
-  if (error)
-    return invalid_argument(
-        concat("cannot listen on ", impl.server.config.host, ":", endpoint->port(), ": ",
-               error == asio::error::address_in_use ? "the port is in use" : error.message()));
+  impl.acceptor.listen(4096, error);
+  if (error) return listen_error(impl.server.config.host, *endpoint, error);
   impl.port = impl.acceptor.local_endpoint(error).port();
   impl.host = impl.server.config.host;
   return server;
+}
+
+Status Server::check_address(const std::string& host, std::uint16_t port) {
+  asio::io_context io;
+  Result<tcp::endpoint> endpoint = resolve(io, host, port);
+  if (!endpoint) return endpoint.error();
+  tcp::acceptor acceptor(io);
+  return bind_to(acceptor, *endpoint, host);
 }
 
 Server::Server() = default;

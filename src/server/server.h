@@ -57,6 +57,9 @@ class Server {
                                                 const ApiContext& context, MetricsRegistry& metrics);
   ~Server();
 
+  // What create() would say of the address, for those who have a model to load before they call it.
+  static Status check_address(const std::string& host, std::uint16_t port);
+
   // Until drained. unavailable: it ended because the engine had died; /health was red for a while before, and
   // the process should end with an error so that a supervisor starts another.
   Status run();

@@ -653,6 +653,10 @@ TEST(Server, APortInUseIsToldInOneLine) {
   const auto second = Server::create(config, running.engine, model.context, metrics);
   ASSERT_FALSE(second.has_value());
   EXPECT_NE(second.error().message().find("in use"), std::string::npos);
+  // The same, said without an engine; and not of a port that is free.
+  const Status early = Server::check_address(config.host, config.port);
+  EXPECT_EQ(early.message(), second.error().message());
+  EXPECT_TRUE(Server::check_address(config.host, 0).ok());
 }
 
 }  // namespace

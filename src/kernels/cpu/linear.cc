@@ -197,7 +197,6 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     strips_per_tile = round_up(strips_per_tile, 2);
     const std::int64_t strip_tiles = ceil_div(strips, strips_per_tile);
     const std::byte* const weights = weight.packed.data() + segment.offset;
-    const bool gated = weight.form == LinearForm::gated;
 
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
@@ -215,12 +214,13 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
                          last_panel = a.panels.count * (row_tile + 1) / row_tiles;
       const std::int64_t first_row = a.panels.begin(first_panel),
                          rows = a.panels.begin(last_panel) - first_row;
-      float *out = y + first_row * weight.n + column, *tile_y = out;
-      std::int64_t y_stride = weight.n;
-      if (output.activation) {  // products stay in the first-level cache until they are activated
-        y_stride = strip_count * kStrip;
-        tile_y = reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * y_stride * 4)));
-      }
+      float* const tile_y = y + first_row * weight.n;
+      const std::int64_t columns = strip_count * kStrip;
+      // On their way through a function, products stay in the first-level cache.
+      float* const buffer =
+          output.activation
+              ? reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)))
+              : nullptr;
       compute({
           .weights = weights + strip * segment.strip_bytes,
           .strip_bytes = segment.strip_bytes,
@@ -240,19 +240,19 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .later_piece_bytes = read_ahead != nullptr ? read_ahead->piece_bytes : 1,
           .later_begin = (later.begin + (later.end - later.begin) * tile / tiles) / 64 * 64,
           .later_end = (later.begin + (later.end - later.begin) * (tile + 1) / tiles) / 64 * 64,
-          .y = tile_y,
+          .y = buffer != nullptr ? buffer : tile_y + column,
           .first_row = first_row,
-          .y_stride = y_stride,
+          .y_stride = buffer != nullptr ? columns : weight.n,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
           .accumulate = output.accumulate,
       });
-      if (!output.activation) return;
+      if (buffer == nullptr) return;
+      const bool gated = weight.form == LinearForm::gated;
       const std::int64_t begin = gated ? column / 2 : column,
                          end = gated ? weight.n : segment.n_begin + segment.n;
-      const std::int64_t width = std::min(strip_count * kStrip / (gated ? 2 : 1), end - begin);
+      const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
       row_kernels(context.level)
-          .activate(*output.activation, gated, tile_y, y_stride, rows, width,
-                    y + first_row * weight.n + begin, weight.n);
+          .activate(*output.activation, gated, buffer, columns, rows, width, tile_y + begin, weight.n);
     });
   }
 }
