@@ -252,7 +252,8 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
 
   const Spread prefill_rate = spread(prefill);
   const Spread total_rate = spread(total);
-  const Spread decode_rate = decode.empty() ? Spread{} : spread(decode);
+  const bool decoded = !decode.empty();  // else the first were through before the last had begun
+  const Spread decode_rate = decoded ? spread(decode) : Spread{};
   // A decode step of all requests streams the weights once.
   const double steps_per_second = decode_rate.median / shape.num_requests;
   const double bandwidth = std::max(bandwidth_before, bandwidth_after);
@@ -261,24 +262,26 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
                     : 0;
   const RankSteps* ranks = (*engine)->rank_steps();
   if (!output_json.empty()) {
+    const boost::json::value null;
     const boost::json::value ranks_or_null =
-        ranks == nullptr ? boost::json::value() : ranks_json(*ranks, flags.tensor_parallel_size);
-    PAGODA_RETURN_IF_ERROR(write_json(output_json, {{"bench", name},
-                                                    {"tensor_parallel", ranks_or_null},
-                                                    {"model", (*engine)->model_name()},
-                                                    {"dtype", flags.dtype},
-                                                    {"threads", (*engine)->num_threads()},
-                                                    {"num_requests", shape.num_requests},
-                                                    {"input_len", shape.input_len},
-                                                    {"output_len", shape.output_len},
-                                                    {"prefill_tokens_per_s", spread_json(prefill_rate)},
-                                                    {"decode_tokens_per_s", spread_json(decode_rate)},
-                                                    {"output_tokens_per_s", spread_json(total_rate)},
-                                                    {"kv", account_json(account)},
-                                                    {"read_bandwidth_before", bandwidth_before},
-                                                    {"read_bandwidth_after", bandwidth_after},
-                                                    {"weight_bandwidth_share", weight_share},
-                                                    {"peak_resident_bytes", peak_resident_bytes()}}));
+        ranks == nullptr ? null : boost::json::value(ranks_json(*ranks, flags.tensor_parallel_size));
+    PAGODA_RETURN_IF_ERROR(write_json(
+        output_json, {{"bench", name},
+                      {"tensor_parallel", ranks_or_null},
+                      {"model", (*engine)->model_name()},
+                      {"dtype", flags.dtype},
+                      {"threads", (*engine)->num_threads()},
+                      {"num_requests", shape.num_requests},
+                      {"input_len", shape.input_len},
+                      {"output_len", shape.output_len},
+                      {"prefill_tokens_per_s", spread_json(prefill_rate)},
+                      {"decode_tokens_per_s", decoded ? boost::json::value(spread_json(decode_rate)) : null},
+                      {"output_tokens_per_s", spread_json(total_rate)},
+                      {"kv", account_json(account)},
+                      {"read_bandwidth_before", bandwidth_before},
+                      {"read_bandwidth_after", bandwidth_after},
+                      {"weight_bandwidth_share", decoded ? boost::json::value(weight_share) : null},
+                      {"peak_resident_bytes", peak_resident_bytes()}}));
     if (output_json == "-") return ok_status();
   }
   std::printf("%s: %d requests at once, %d tokens in, %d out, %d threads, dtype %s\n", name,
@@ -286,11 +289,16 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
               flags.dtype.c_str());
   std::printf("%-34s %10s %10s\n", "", "median", "best");
   print_row("prompt tokens until all started", prefill_rate, "tok/s");
-  print_row("decode, all running", decode_rate, "tok/s");
+  if (decoded) {
+    print_row("decode, all running", decode_rate, "tok/s");
+  } else {
+    std::printf("%-34s never: more --output-len or --max-num-batched-tokens\n", "decode, all running");
+  }
   print_row("output tokens over the whole run", total_rate, "tok/s");
   std::printf("%-34s %10.1f %10.1f  GB/s (before, after)\n", "memory read bandwidth", bandwidth_before / 1e9,
               bandwidth_after / 1e9);
-  std::printf("%-34s %9.0f%%  of that bandwidth\n", "weights streamed by decode", weight_share * 100);
+  if (decoded)
+    std::printf("%-34s %9.0f%%  of that bandwidth\n", "weights streamed by decode", weight_share * 100);
   print_account(account);
   if (ranks != nullptr) print_ranks(*ranks, flags.tensor_parallel_size);
   return ok_status();
