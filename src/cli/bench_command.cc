@@ -262,26 +262,28 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
                     : 0;
   const RankSteps* ranks = (*engine)->rank_steps();
   if (!output_json.empty()) {
-    const boost::json::value null;
-    const boost::json::value ranks_or_null =
-        ranks == nullptr ? null : boost::json::value(ranks_json(*ranks, flags.tensor_parallel_size));
-    PAGODA_RETURN_IF_ERROR(write_json(
-        output_json, {{"bench", name},
-                      {"tensor_parallel", ranks_or_null},
-                      {"model", (*engine)->model_name()},
-                      {"dtype", flags.dtype},
-                      {"threads", (*engine)->num_threads()},
-                      {"num_requests", shape.num_requests},
-                      {"input_len", shape.input_len},
-                      {"output_len", shape.output_len},
-                      {"prefill_tokens_per_s", spread_json(prefill_rate)},
-                      {"decode_tokens_per_s", decoded ? boost::json::value(spread_json(decode_rate)) : null},
-                      {"output_tokens_per_s", spread_json(total_rate)},
-                      {"kv", account_json(account)},
-                      {"read_bandwidth_before", bandwidth_before},
-                      {"read_bandwidth_after", bandwidth_after},
-                      {"weight_bandwidth_share", decoded ? boost::json::value(weight_share) : null},
-                      {"peak_resident_bytes", peak_resident_bytes()}}));
+    boost::json::value by_ranks, decode_json, share;  // null where there are none
+    if (ranks != nullptr) by_ranks = ranks_json(*ranks, flags.tensor_parallel_size);
+    if (decoded) {
+      decode_json = spread_json(decode_rate);
+      share = weight_share;
+    }
+    PAGODA_RETURN_IF_ERROR(write_json(output_json, {{"bench", name},
+                                                    {"tensor_parallel", by_ranks},
+                                                    {"model", (*engine)->model_name()},
+                                                    {"dtype", flags.dtype},
+                                                    {"threads", (*engine)->num_threads()},
+                                                    {"num_requests", shape.num_requests},
+                                                    {"input_len", shape.input_len},
+                                                    {"output_len", shape.output_len},
+                                                    {"prefill_tokens_per_s", spread_json(prefill_rate)},
+                                                    {"decode_tokens_per_s", decode_json},
+                                                    {"output_tokens_per_s", spread_json(total_rate)},
+                                                    {"kv", account_json(account)},
+                                                    {"read_bandwidth_before", bandwidth_before},
+                                                    {"read_bandwidth_after", bandwidth_after},
+                                                    {"weight_bandwidth_share", share},
+                                                    {"peak_resident_bytes", peak_resident_bytes()}}));
     if (output_json == "-") return ok_status();
   }
   std::printf("%s: %d requests at once, %d tokens in, %d out, %d threads, dtype %s\n", name,

@@ -232,6 +232,12 @@ Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out)
   return sum_over_ranks(std::span(out, static_cast<std::size_t>(length)), length, one_each_);
 }
 
+// Of nearly equal height, since a low one costs more a row.
+DecoderModel::Rows DecoderModel::chunk(std::int64_t rows, std::int64_t index) const {
+  const std::int64_t count = num_chunks(rows), first = rows * index / count;
+  return {first, rows * (index + 1) / count - first};
+}
+
 Status DecoderModel::embed(const DecoderBatch& batch) {
   const std::int64_t hidden = config_.hidden_size;
   const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
@@ -239,21 +245,21 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
     shifted_positions_.assign(batch.positions.begin(), batch.positions.end());
     for (std::int32_t& position : shifted_positions_) position += config_.position_offset;
   }
-  for (std::int64_t first = 0; first < tokens; first += chunk_rows_) {
-    const auto start = static_cast<std::size_t>(first);
-    const auto count = static_cast<std::size_t>(std::min(chunk_rows_, tokens - first));
-    float* x = residual_ + first * hidden;
+  for (std::int64_t i = 0; i < num_chunks(tokens); ++i) {
+    const Rows rows = chunk(tokens, i);
+    const auto start = static_cast<std::size_t>(rows.first), count = static_cast<std::size_t>(rows.count);
+    float* x = residual_ + rows.first * hidden;
     if (weights_.project_in) {
       PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), normed_));
-      linear(context_, *weights_.project_in, LinearInput::rows(normed_, config_.embedding_size),
-             static_cast<std::int64_t>(count), x);
+      linear(context_, *weights_.project_in, LinearInput::rows(normed_, config_.embedding_size), rows.count,
+             x);
     } else {
       PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), x));
     }
     if (config_.position == PositionKind::learned) {
       embedding(context_, weights_.position_embedding, std::span(shifted_positions_).subspan(start, count),
                 normed_);
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(count) * hidden; ++i) x[i] += normed_[i];
+      for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
     }
   }
   return ok_status();
@@ -274,12 +280,6 @@ void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count
   };
   if (context_.pool != nullptr && count > 1) return context_.pool->parallel_for(count, body);
   for (std::int64_t row = 0; row < count; ++row) body(row, 0);
-}
-
-// Of nearly equal height, since a low one costs more a row.
-DecoderModel::Rows DecoderModel::chunk(std::int64_t rows, std::int64_t index) const {
-  const std::int64_t count = num_chunks(rows), first = rows * index / count;
-  return {first, rows * (index + 1) / count - first};
 }
 
 // residual -> query, key, value -> attended, for all rows of the batch.
@@ -379,8 +379,9 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       read_next_layer_ahead(batch, index + 1);
     }
     for (std::int64_t i = 0; i < num_chunks(rows); ++i) {
-      PAGODA_RETURN_IF_ERROR(attention_output(layer, chunk(rows, i)));
-      PAGODA_RETURN_IF_ERROR(mlp(layer, chunk(rows, i)));
+      const Rows some = chunk(rows, i);
+      PAGODA_RETURN_IF_ERROR(attention_output(layer, some));
+      PAGODA_RETURN_IF_ERROR(mlp(layer, some));
     }
   }
   return ok_status();

@@ -104,10 +104,6 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Strips of both by turns, and their biases with them.
 std::int64_t plan_gated(std::span<const TensorView> weights, PackedLinear::Storage& storage) {
   const std::int64_t strips = ceil_div(storage.n, kStrip);
