@@ -157,10 +157,12 @@ void bench_attention(const Options& options, const KernelContext& context, const
   std::printf("\nattention, 9 query heads, 3 KV heads of 64, block 16\n");
   struct Load {
     int sequences, queries, context;
+    int shared = 0;  // tokens that all begin with, in the same blocks
   };
   for (const DType dtype : {DType::bf16, DType::i8, DType::f16, DType::f32}) {
     for (const Load& load : {Load{1, 1, 160}, Load{1, 1, 2000}, Load{16, 1, 160}, Load{64, 1, 160},
-                             Load{64, 1, 544}, Load{1, 64, 64}, Load{1, 512, 512}, Load{1, 64, 2000}}) {
+                             Load{64, 1, 544}, Load{64, 1, 1184}, Load{64, 1, 1184, 1024}, Load{1, 64, 64},
+                             Load{1, 512, 512}, Load{1, 64, 2000}}) {
       if (std::string("attention").find(options.only) == std::string::npos) return;
       const KvLayout layout{dtype, 30, 3, 64, 16};
       const std::int32_t blocks = (load.context + 15) / 16;
@@ -173,6 +175,7 @@ void bench_attention(const Options& options, const KernelContext& context, const
         table[i] = static_cast<std::int32_t>(i * 7 % table.size());
       std::vector<AttentionSequence> sequences;
       for (int s = 0; s < load.sequences; ++s) {
+        std::copy_n(table.begin(), load.shared / 16, table.begin() + s * blocks);
         sequences.push_back({s * load.queries, load.queries, load.context, table.data() + s * blocks});
       }
       const auto rows = static_cast<std::size_t>(load.sequences * load.queries);
@@ -202,10 +205,12 @@ void bench_attention(const Options& options, const KernelContext& context, const
       const double limit = dtype == DType::bf16 ? peak.bf16_gflops
                            : dtype == DType::i8 ? peak.int8_gops / 2
                                                 : peak.fma_gflops;
-      std::printf("%-4s %3d seqs x %3d queries, context %4d: %8.1f us  %6.1f GB/s  %6.1f GFLOP/s %3.0f%%\n",
-                  std::string(dtype_info(dtype).name).c_str(), load.sequences, load.queries, load.context,
-                  seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9,
-                  100 * flops / seconds * 1e-9 / (limit * options.threads));
+      std::printf(
+          "%-4s %3d seqs x %3d queries, context %4d, shared %4d: %8.1f us  %6.1f GB/s  %6.1f GFLOP/s "
+          "%3.0f%%\n",
+          std::string(dtype_info(dtype).name).c_str(), load.sequences, load.queries, load.context,
+          load.shared, seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9,
+          100 * flops / seconds * 1e-9 / (limit * options.threads));
     }
   }
 }

@@ -42,10 +42,18 @@ void list_context(const KvLayout& layout, const std::byte* cache, std::int32_t l
   out.piece_bytes = address.layer_bytes / 64 * 64;
   const auto most = static_cast<std::size_t>(kMost / std::max<std::int64_t>(out.piece_bytes, 64));
   if (out.piece_bytes == 0) return;  // smaller than a line
+  const AttentionSequence* previous = nullptr;
   for (const AttentionSequence& sequence : sequences) {
     const std::int32_t before = sequence.context_len - sequence.num_queries;
     const std::int32_t first = sliding_window > 0 ? std::max(0, before + 1 - sliding_window) : 0;
-    for (std::int32_t block = first / layout.block_size; block * layout.block_size < before; ++block) {
+    std::int32_t block = first / layout.block_size;
+    if (previous != nullptr && sliding_window == 0) {  // what both begin with is there already
+      const std::int32_t both = std::min(before, previous->context_len - previous->num_queries);
+      while (block * layout.block_size < both && sequence.block_table[block] == previous->block_table[block])
+        ++block;
+    }
+    previous = &sequence;
+    for (; block * layout.block_size < before; ++block) {
       if (out.pieces.size() == most) return;
       out.pieces.push_back(cache + sequence.block_table[block] * address.block_stride +
                            address.key_piece(layer, 0));

@@ -44,6 +44,13 @@ class World {
     cache_.assign(layout_.block_bytes() * order.size() + 64, std::byte{0xff});
   }
 
+  // Sequence s begins with the first `tokens` of sequence `from`, whole blocks, in the same memory.
+  void share(std::size_t s, std::size_t from, std::int32_t tokens) {
+    CHECK(tokens % shape_.block_size == 0 && computed_[from] >= tokens && computed_[s] == 0);
+    std::copy_n(tables_[from].begin(), tokens / shape_.block_size, tables_[s].begin());
+    computed_[s] = tokens;
+  }
+
   // Computes the next counts[s] tokens of each sequence in one call.
   void step(const KernelContext& context, std::vector<std::int32_t> counts) {
     std::vector<AttentionSequence> sequences;
@@ -258,6 +265,62 @@ TEST(PagedAttention, ManySequences) {
   }
 }
 
+// Sequences that begin with the same blocks, whatever is computed beside them.
+TEST(PagedAttention, SharedBlocksChangeNoBit) {
+  struct Branch {
+    std::size_t from;
+    std::int32_t shared, length;
+  };
+  std::vector<Branch> tree = {{0, 0, 700},    {0, 512, 700},   {0, 608, 640}, {1, 512, 580},
+                              {0, 256, 300},  {5, 0, 300},     {4, 272, 560}, {0, 240, 270},
+                              {2, 624, 1100}, {8, 1024, 1060}, {8, 768, 800}};
+  for (std::size_t i = 0; i < 36; ++i)  // more rows than share one reading
+    tree.push_back({0, 512, 520 + static_cast<std::int32_t>(i % 3)});
+  std::vector<std::int32_t> lengths;
+  for (const Branch& branch : tree) lengths.push_back(branch.length);
+  ThreadPool two(2);
+  for (const CpuLevel level : levels_here()) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+      for (const std::int32_t window : {0, 400}) {
+        const Shape shape{dtype, 2, 3, 16, 16, window};
+        SCOPED_TRACE(testing::Message()
+                     << cpu_level_name(level) << " " << dtype_info(dtype).name << " window " << window);
+        const KernelContext alone{.level = level}, threaded{.level = level, .pool = &two};
+        // The prefixes one after the other; then all that is left by itself, or together.
+        const auto grow = [&](World& world) {
+          for (std::size_t s = 0; s < tree.size(); ++s) {
+            if (tree[s].shared > 0) world.share(s, tree[s].from, tree[s].shared);
+            std::int32_t needed = 0;
+            for (const Branch& other : tree)
+              if (other.from == s) needed = std::max(needed, other.shared);
+            std::vector<std::int32_t> counts(tree.size(), 0);
+            counts[s] = std::max(0, needed - tree[s].shared);
+            world.step(alone, counts);
+          }
+        };
+        World single(shape, lengths, 1), together(shape, lengths, 2), chunked(shape, lengths, 3);
+        grow(single);
+        for (std::size_t s = 0; s < tree.size(); ++s) {
+          std::vector<std::int32_t> counts(tree.size(), 0);
+          counts[s] = 1 << 20;
+          single.step(alone, counts);
+        }
+        grow(together);
+        while (!together.done()) together.step(threaded, std::vector<std::int32_t>(tree.size(), 1));
+        grow(chunked);
+        while (!chunked.done()) {
+          std::vector<std::int32_t> counts(tree.size(), 1);
+          for (std::size_t s = 0; s < tree.size(); s += 2)
+            counts[s] = 3 + 40 * static_cast<std::int32_t>(s % 4);
+          chunked.step(alone, counts);
+        }
+        expect_same(together, single);
+        expect_same(chunked, single);
+      }
+    }
+  }
+}
+
 // Every level stores what the reference stores, to the byte, and what it computes from rows of any size is
 // close.
 TEST(PagedAttention, EightBitsAreTheReferences) {
@@ -298,6 +361,14 @@ TEST(PagedAttention, ListsWhatWillBeRead) {
   EXPECT_EQ(blocks(prompt, 0), Blocks{});
   const AttentionSequence rest = {.num_queries = 8, .context_len = 40, .block_table = table.data()};
   EXPECT_EQ(blocks(rest, 0), (Blocks{4, 0}));
+
+  // What the sequence before begins with is there already.
+  const std::vector<std::int32_t> branch = {4, 0, 5};
+  const AttentionSequence both[] = {
+      decode, {.query_start = 1, .num_queries = 1, .context_len = 40, .block_table = branch.data()}};
+  ReadAhead out;
+  list_context(layout, cache, 1, both, 0, out);
+  EXPECT_EQ(out.pieces.size(), 4u);
 }
 
 TEST(PagedAttention, CopiesBlocks) {

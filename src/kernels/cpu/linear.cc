@@ -185,7 +185,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     const LinearTileFunction compute = tile_function(kernels, segment.format);
     const std::int64_t strips = ceil_div(segment.n, kStrip);
     // Rows of one tile: their activations stay in L2 while the strips go by.
-    const std::int64_t row_tiles = ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10);
+    const std::int64_t row_tiles =
+        std::min(a.panels.count, ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10));
     // Strips of one tile: 256 KiB of weights for one row, which is the time of reading them, in proportion
     // fewer for several, while it is not reading that bounds them all; but several tiles for each thread, so
     // that a slow thread costs little.

@@ -35,28 +35,27 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
 
 static_assert(kStrips <= kMaxStrips);
 
-// What a panel brings into the cache for those after it, and then for others, a few lines with each step:
-// many at once would hold up its own reading.
+// What a panel brings into the cache for those after it, and for others: so many lines with each step of its
+// own work, since many at once would hold it up. Rounded up: the last steps may repeat what the next panel
+// begins with.
 struct Ahead {
-  const std::byte *at = nullptr, *end = nullptr, *then = nullptr, *then_end = nullptr;
+  const std::byte *next = nullptr, *later = nullptr;
+  std::int64_t next_lines = 0, later_lines = 0;
 };
-PAGODA_INLINE std::int64_t lines_per_step(const Ahead& ahead, std::int64_t steps) {
-  const std::int64_t bytes = (ahead.end - ahead.at) + (ahead.then_end - ahead.then);
-  return (bytes / 64 + steps - 1) / steps;
+PAGODA_INLINE std::int64_t lines_per_step(std::int64_t bytes, std::int64_t steps) {
+  return (bytes + 64 * steps - 1) / (64 * steps);
 }
-PAGODA_INLINE void fetch(Ahead& ahead, std::int64_t lines) {
-  for (; lines > 0 && ahead.at < ahead.end; --lines) {
-    prefetch_far(ahead.at);
-    ahead.at += 64;
-    if (ahead.at >= ahead.end) ahead = {ahead.then, ahead.then_end};
-  }
+PAGODA_INLINE void fetch(Ahead& ahead) {
+  for (std::int64_t line = 0; line < ahead.next_lines; ++line, ahead.next += 64) prefetch_far(ahead.next);
+  for (std::int64_t line = 0; line < ahead.later_lines; ++line, ahead.later += 64) prefetch_far(ahead.later);
 }
 
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
+  static constexpr std::int64_t kStep = 16;  // inputs from one fetch to the next
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, Ahead ahead) {
-    const std::int64_t lines = lines_per_step(ahead, t.k);
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
+    Ahead ahead = first;
     const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
@@ -64,7 +63,7 @@ struct F32Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t k = 0; k < t.k; ++k) {
-      fetch(ahead, lines);
+      if (k % kStep == 0) fetch(ahead);
       F weights[kCols];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
@@ -84,17 +83,19 @@ struct F32Kernel {
 
 struct Bf16Kernel {
   static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
+  static constexpr std::int64_t kStep = 32;
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, Ahead ahead) {
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
+    Ahead ahead = first;
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
-    const std::int64_t pairs = (t.k + 1) / 2, lines = lines_per_step(ahead, (t.k + 31) / 32);
+    const std::int64_t pairs = (t.k + 1) / 2;
     const auto* x = reinterpret_cast<const PairInput*>(t.x + row * t.x_row_bytes);
     for (std::int64_t begin = 0; begin < pairs; begin += 16, x += kRows * 32) {
-      fetch(ahead, lines);
+      fetch(ahead);
       const std::int64_t end = pairs - begin < 16 ? pairs : begin + 16;
       const PairInput* inputs = x;
       for (std::int64_t pair = begin; pair < end; ++pair, inputs += 2) {
@@ -122,13 +123,15 @@ PAGODA_INLINE void widen(const std::byte* block, const W& steps, int v, W& low, 
 template <bool kNibbles>
 struct Int8Kernel {
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kStreamNibbleRows;
+  static constexpr std::int64_t kStep = 64;
   static constexpr PackedFormat kFormat = kNibbles ? PackedFormat::q4 : PackedFormat::q8;
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, Ahead ahead) {
+  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
+    Ahead ahead = first;
     const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
-    const std::int64_t groups = (t.k + 63) / 64, lines = lines_per_step(ahead, groups);
+    const std::int64_t groups = (t.k + 63) / 64;
     const float* scale = t.scale + row * groups;
     const std::int32_t* term = t.term + row * groups;
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -138,7 +141,7 @@ struct Int8Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += kRows * 64) {
-      fetch(ahead, lines);
+      fetch(ahead);
       I sum[kRows][kCols];
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
@@ -213,7 +216,8 @@ void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
 }
 
 template <class Kernel, int kCols, int kRows>
-void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows, Ahead ahead) {
+void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows,
+              const Ahead& ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, strip, rows, ahead);
   }
@@ -223,27 +227,30 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::in
 // The tile's share of what others will read, dealt out evenly over the panels of its strips.
 class LaterReads {
  public:
-  LaterReads(const LinearTile& t, std::int64_t strips_at_once)
-      : pieces_(t.later),
-        piece_bytes_(t.later_piece_bytes),
-        begin_(t.later_begin),
-        end_(t.later_end),
-        runs_((t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel)) {}
-  // The next panel's: at the most to the end of a piece.
-  void next(const std::byte*& at, const std::byte*& end) {
-    const std::int64_t share = runs_ > 0 ? ((end_ - begin_) / runs_ + 63) / 64 * 64 : 0;
-    --runs_;
-    if (share <= 0) return;
-    const std::int64_t offset = begin_ % piece_bytes_, rest = piece_bytes_ - offset;
-    const std::int64_t bytes = share < rest ? share : rest;
-    at = pieces_[begin_ / piece_bytes_] + offset;
-    end = at + bytes;
+  LaterReads(const LinearTile& t, std::int64_t strips_at_once) : begin_(t.later_begin), end_(t.later_end) {
+    const std::int64_t panels =
+        (t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel);
+    share_ = begin_ < end_ ? ((end_ - begin_) / panels + 63) / 64 * 64 : 0;
+    if (share_ == 0) return;
+    piece_bytes_ = t.later_piece_bytes;
+    piece_ = t.later + begin_ / piece_bytes_;
+    offset_ = begin_ % piece_bytes_;
+  }
+  std::int64_t share() const { return share_; }
+  // The next panel's, at the most to the end of a piece; null when nothing is left.
+  const std::byte* take() {
+    if (begin_ >= end_) return nullptr;
+    const std::byte* const at = *piece_ + offset_;
+    const std::int64_t bytes = share_ < piece_bytes_ - offset_ ? share_ : piece_bytes_ - offset_;
     begin_ += bytes;
+    offset_ += bytes;
+    if (offset_ == piece_bytes_) ++piece_, offset_ = 0;
+    return at;
   }
 
  private:
-  const std::byte* const* pieces_;
-  std::int64_t piece_bytes_, begin_, end_, runs_;
+  const std::byte* const* piece_ = nullptr;
+  std::int64_t piece_bytes_ = 0, offset_ = 0, begin_, end_, share_;
 };
 
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
@@ -251,24 +258,24 @@ class LaterReads {
 template <class Kernel>
 void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
                 std::int64_t next_bytes, LaterReads& later) {
-  if (next == nullptr) next_bytes = 0;
-  const std::int64_t share = (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64;
+  const std::int64_t steps = (t.k + Kernel::kStep - 1) / Kernel::kStep;
+  const std::int64_t later_lines = lines_per_step(later.share(), steps);
+  const std::int64_t share =
+      next != nullptr ? (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64 : 0;
+  Ahead ahead = {.next = next, .next_lines = lines_per_step(share, steps)};
+  std::int64_t row = t.panels.begin(t.first_panel);
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
-    const std::int64_t begin = (panel - t.first_panel) * share, rest = next_bytes - begin;
-    Ahead ahead;
-    later.next(ahead.then, ahead.then_end);
-    if (rest > 0) {
-      ahead.at = next + begin;
-      ahead.end = ahead.at + (rest < share ? rest : share);
-    } else {
-      ahead = {ahead.then, ahead.then_end};
-    }
-    const std::int64_t row = t.panels.begin(panel), rows = t.panels.begin(panel + 1) - row;
+    ahead.later = later.take();
+    ahead.later_lines = ahead.later != nullptr ? later_lines : 0;
+    const std::int64_t end = t.panels.begin(panel + 1);
+    // `ahead` by reference: a copy made of its parts would wait until all stores before it are done.
     if (pair) {
-      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, rows, ahead);
+      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, end - row, ahead);
     } else {
-      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, strip, rows, ahead);
+      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, strip, end - row, ahead);
     }
+    ahead.next += share;
+    row = end;
   }
 }
 
