@@ -143,10 +143,17 @@ def run_tool(command):
     return done.stdout
 
 
+def own_bench(server, batch, prompt, output):
+    """`pagoda bench latency`, warm as llama.cpp's tools are: a run before the measured one, in the same KV blocks."""
+    return json.loads(run_tool([binary(), "bench", "latency", server.file, "--threads", servers.THREADS, "--batch-size", batch,
+                                "--input-len", prompt, "--output-len", output, "--num-iters-warmup", 1, "--num-iters", 1,
+                                "--no-enable-prefix-caching", "--max-num-batched-tokens", 4096,  # so that they start together
+                                "--output-json", "-", *server.flags]))
+
+
 def tool_stream(server, options, seed):
     if isinstance(server, servers.Pagoda):
-        found = json.loads(run_tool([binary(), "bench", "latency", server.file, "--threads", servers.THREADS, "--input-len", 512,
-                                     "--output-len", 128, "--num-iters", 1, "--num-iters-warmup", 0, "--output-json", "-", *server.flags]))
+        found = own_bench(server, 1, 512, 128)
         return {"tool1.prefill": found["prefill_tokens_per_s"]["best"], "tool1.decode": found["decode_tokens_per_s"]["best"]}
 
     def bench(*arguments):
@@ -159,9 +166,7 @@ def tool_batch(count, prompt):
     def run(server, options, seed):
         row = f"tool{count}.{prompt}"
         if isinstance(server, servers.Pagoda):
-            found = json.loads(run_tool([binary(), "bench", "throughput", server.file, "--threads", servers.THREADS, "--input-len", prompt,
-                                         "--output-len", 64, "--num-prompts", count, "--max-num-batched-tokens", 4096,  # so that they start together
-                                         "--output-json", "-", *server.flags]))
+            found = own_bench(server, count, prompt, 64)
             return {row: found["decode_tokens_per_s"]["best"]}
         text = run_tool([server.programs / "llama-batched-bench", "-m", server.file, "-t", servers.THREADS, "-c", count * (prompt + 64),
                          "-npp", prompt, "-ntg", 64, "-npl", count, "--output-format", "jsonl"])

@@ -63,6 +63,8 @@ class EngineCore {
   // For an idle engine: asks the runner whether it could still run, every heartbeat_interval() (0: never).
   std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
   void heartbeat();
+  // For an idle engine: a few milliseconds of what later steps would wait for; false when nothing is left.
+  bool prepare_ahead() { return status_.ok() && parts_.runner->prepare_ahead(); }
   // Ends every request with `error`.
   void fail_all(const Status& error);
 

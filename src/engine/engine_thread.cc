@@ -126,6 +126,8 @@ void EngineThread::loop() {
 
 // False when there will be none: the inbox is closed, or the runner is lost.
 bool EngineThread::wait_for_work() {
+  while (inbox_.size() == 0 && !inbox_.closed() && core_->prepare_ahead()) {
+  }
   const std::chrono::milliseconds interval = core_->heartbeat_interval();
   if (interval.count() == 0) return inbox_.wait();
   for (;;) {

@@ -3,6 +3,7 @@
 // A plain cache is one piece of memory, reserved at once and resident as blocks are written. A virtual one is
 // address space with physical pages behind parts of it, as the batches' mappings say (page_mapper.h); copies
 // and swaps go by pages then, which have the same bytes wherever they are shown.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,12 @@ class KvStorage {
   void swap_in(const KernelContext& context, std::span<const SwapCopy> copies);
   void copy(const KernelContext& context, std::span<const BlockCopy> copies);
 
+  // A plain cache has as much memory resident again as the blocks used so far take, since fresh pages come
+  // slowly: on a virtual machine at a tenth of the speed at which they are written. A batch tells what it
+  // uses; idle time goes to populate_ahead(), which does a few milliseconds' worth. False: nothing is left.
+  void note_used(BlockId block) { num_used_ = std::max(num_used_, std::int64_t{index(block)} + 1); }
+  bool populate_ahead();
+
   // Where block 0 of a block table lies, and how many such ids there are.
   std::byte* data() const { return mapper_ ? mapper_->arena().data() : pool_.data(); }
   std::int64_t num_table_ids() const { return mapper_ ? mapper_->arena().shape().num_blocks : num_blocks_; }
@@ -64,6 +71,8 @@ class KvStorage {
   std::size_t piece_bytes_ = 0;
   std::int32_t num_pieces_ = 1;  // of a block
   std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
+  std::int64_t num_used_ = 0;      // block ids are given out in order: those from here on are untouched
+  std::size_t num_populated_ = 0;  // bytes of pool_
   Memory pool_, swap_;
   std::unique_ptr<PageMapper> mapper_;
   std::vector<BlockPair> pairs_;

@@ -240,7 +240,10 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
     token_ids_.insert(token_ids_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (std::int32_t row = 0; row < count; ++row) positions_.push_back(computed + row);
     sequences_.push_back({.query_start = start, .num_queries = count, .context_len = computed + count});
-    for (const BlockId block : sequence.block_table) block_tables_.push_back(index(block));
+    for (const BlockId block : sequence.block_table) {
+      block_tables_.push_back(index(block));
+      kv_.note_used(block);
+    }
 
     if (sequence.prompt_logprobs >= 0) {
       // Row r, at position computed + r, scores the prompt token after it.

@@ -76,6 +76,7 @@ class LocalModelRunner final : public ModelRunner {
   Status create_kv_pages(std::int64_t first, std::int64_t count);
 
   StepResult run(const ScheduledBatch& batch) override;
+  bool prepare_ahead() override { return kv_.populate_ahead(); }
 
   const ModelSource& source() const { return *source_; }
   const DecoderConfig& config() const { return decoder_->config(); }

@@ -14,6 +14,9 @@ class ModelRunner {
   virtual ~ModelRunner() = default;
   virtual StepResult run(const ScheduledBatch& batch) = 0;
 
+  // For idle time: does a few milliseconds of what later batches would wait for. False when nothing is left.
+  virtual bool prepare_ahead() { return false; }
+
   // A runner on several ranks wants to be asked between steps whether all are still there, even when the
   // engine has nothing to do. heartbeat() not ok: nothing can run any more. 0: no need.
   virtual std::chrono::milliseconds heartbeat_interval() const { return std::chrono::milliseconds(0); }

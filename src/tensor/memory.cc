@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/check.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -42,6 +43,17 @@ Result<Memory> Memory::carve(std::size_t bytes) {
   piece.shared_ = std::move(shared);
   next += (bytes + kPage - 1) / kPage * kPage;
   return piece;
+}
+
+bool Memory::populate(std::size_t offset, std::size_t bytes) const {
+  CHECK(offset <= size_ && bytes <= size_ - offset);
+#ifdef MADV_POPULATE_WRITE
+  constexpr std::size_t kPage = 4096;
+  const std::size_t begin = offset / kPage * kPage;
+  return madvise(data_ + begin, offset + bytes - begin, MADV_POPULATE_WRITE) == 0;
+#else
+  return false;
+#endif
 }
 
 Memory::~Memory() {

@@ -32,6 +32,10 @@ class Memory {
     return *this;
   }
 
+  // Makes these bytes resident now, so that no later write waits for the system; their contents stay. False
+  // where the system cannot (Linux before 5.14, no memory): they then become so when touched. Beside writers.
+  bool populate(std::size_t offset, std::size_t bytes) const;
+
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   template <class T>
