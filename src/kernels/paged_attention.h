@@ -50,7 +50,7 @@ struct PagedAttentionArgs {
   const float* value = nullptr;  // [T, Hkv, D]
   std::int64_t row_stride = 0;
   std::int32_t num_query_heads = 0;
-  float scale = 1.0f;               // usually 1 / sqrt(D)
+  float scale = 1.0f;               // above 0; usually 1 / sqrt(D)
   std::int32_t sliding_window = 0;  // attend to the last W tokens, itself included; 0: to all
   float* output = nullptr;          // [T, Hq * D] contiguous; must not alias query
 };

@@ -11,6 +11,8 @@ namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
 
+constexpr float kLog2e = 1.44269504088896341f;  // scores become exponents of 2
+
 struct FloatKv {
   using Input = float;                          // of queries and probabilities
   static constexpr int kStep = 1, kBytes = 64;  // elements of Input in one step, bytes of one vector
@@ -110,17 +112,16 @@ void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::in
   for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
 }
 
-// Multiplies the scores of one row-head by `factor`, drops those outside [first, last), returns the largest.
-PAGODA_INLINE float scale_scores(float* s, F factor, std::int32_t first, std::int32_t last) {
+// The largest of one row-head's scores in [first, last).
+PAGODA_INLINE float largest_score(const float* s, std::int32_t first, std::int32_t last) {
   const F lowest = set1(-3.0e38f);
-  F largest = lowest;
+  F top = lowest;
   for (std::int32_t g = first / 16; g * 16 < last; ++g) {
-    F v = mul(load(s + g * 16), factor);
+    F v = load(s + g * 16);
     if (first > g * 16 || last < g * 16 + 16) v = keep_range(v, first - g * 16, last - g * 16, lowest);
-    store(s + g * 16, v);
-    largest = max(largest, v);
+    top = max(top, v);
   }
-  return reduce_max(largest);
+  return reduce_max(top);
 }
 
 // kRows row-heads, from `begin` on, against one partition.
@@ -143,18 +144,18 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
   for (; group < last_group; ++group)
     scores<Kv, kRows, 1>(q, width, kv.keys + group, kv.values + group, score + group * 16);
 
-  const F scale = set1(t.scale);
+  const F factor = set1(t.scale * kLog2e);
   for (int r = 0; r < kRows; ++r) {
     const std::int32_t first = t.first_token(begin + r, partition), last = t.last_token(begin + r, partition);
-    float* s = score + r * kPartition;
+    const float* s = score + r * kPartition;
     auto* p = probability + r * kPartition;
-    const float top = scale_scores(s, scale, first, last);
-    const F shift = set1(top);
+    const float top = largest_score(s, first, last) * (t.scale * kLog2e);
+    const F shift = set1(-top);
     F sum = zero();
     for (std::int32_t g = first_group; g < last_group; ++g) {
       F e = zero();
       if (g * 16 < last && g * 16 + 16 > first) {
-        e = exp(sub(load(s + g * 16), shift));
+        e = exp2(fma(load(s + g * 16), factor, shift));
         if (first > g * 16 || last < g * 16 + 16) e = keep_range(e, first - g * 16, last - g * 16, zero());
         sum = add(sum, Kv::put(p + g * 16, e));
       } else {
@@ -217,7 +218,7 @@ void merge(const AttentionTile& t, const AttentionState& total, const AttentionS
       continue;
     }
     const float top = total.max[i] > part.max[i] ? total.max[i] : part.max[i];
-    const F a = exp(set1(total.max[i] - top)), b = exp(set1(part.max[i] - top));
+    const F a = exp2(set1(total.max[i] - top)), b = exp2(set1(part.max[i] - top));
     for (std::int32_t d = 0; d < t.width; d += 16)
       store(into + d, fma(load(from + d), b, mul(load(into + d), a)));
     alignas(64) float sum[16];

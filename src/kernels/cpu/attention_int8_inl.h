@@ -163,18 +163,18 @@ void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::
   }
 }
 
-// Softmax weights of row-head r of the tile: e = exp(score - top), whose sum is returned, and the digits of
-// e * the values' scales. What lies in unused slots, scales included, may be anything: it is replaced, not
-// multiplied by 0.
+// Softmax weights of row-head r of the tile: e = 2^(factor * score - top), whose sum is returned, and the
+// digits of e * the values' scales. What lies in unused slots, scales included, may be anything: it is
+// replaced, not multiplied by 0.
 template <int kRows>
-PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float top, const PartitionKv& kv,
-                                std::int64_t width, std::int32_t first, std::int32_t last,
-                                std::int32_t first_group, std::int32_t last_group) {
-  const F shift = set1(top);
+PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float factor, float top,
+                                const PartitionKv& kv, std::int64_t width, std::int32_t first,
+                                std::int32_t last, std::int32_t first_group, std::int32_t last_group) {
+  const F factors = set1(factor), shift = set1(-top);
   F sum = zero(), most = zero();
   for (std::int32_t g = first / 16; g * 16 < last; ++g) {
     const F scale = load(reinterpret_cast<const float*>(kv.values[g] + 16 * width));
-    F e = exp(sub(load(s + g * 16), shift)), p = mul(e, scale);
+    F e = exp2(fma(load(s + g * 16), factors, shift)), p = mul(e, scale);
     if (first > g * 16 || last < g * 16 + 16) {
       e = keep_range(e, first - g * 16, last - g * 16, zero());
       p = keep_range(p, first - g * 16, last - g * 16, zero());
@@ -226,9 +226,11 @@ void row_heads(const AttentionTile& t, const std::int8_t* query, std::int32_t pa
     QueryTail tail;
     std::memcpy(&tail, q + r * query_bytes(width) + 2 * width, sizeof tail);
     float* s = score + r * kPartition;
-    const float top = scale_scores(s, set1(tail.scale * t.scale), first, last);
+    const float factor = tail.scale * t.scale * kLog2e;
+    const float top = largest_score(s, first, last) * factor;
     out.max[begin + r] = top;
-    out.sum[begin + r] = put_weights(weights, r, s, top, kv, width, first, last, first_group, last_group);
+    out.sum[begin + r] =
+        put_weights(weights, r, s, factor, top, kv, width, first, last, first_group, last_group);
   }
 
   float* values = out.values + begin * width;

@@ -53,7 +53,8 @@ struct PartitionKv {
   const std::byte* next[kPartitionGroups];  // keys to bring into the cache meanwhile
 };
 
-// Softmax state of each row-head: max and sum [row_heads], values [row_heads][width], not yet divided.
+// Softmax state of each row-head: max, as an exponent of 2, and sum [row_heads], values [row_heads][width],
+// not yet divided.
 struct AttentionState {
   float* max;
   float* sum;

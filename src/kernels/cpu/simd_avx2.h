@@ -118,6 +118,12 @@ PAGODA_INLINE __m256 pow2_half(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
 PAGODA_INLINE F pow2(I n) { return {pow2_half(n.lo), pow2_half(n.hi)}; }  // n in -126..127
+PAGODA_INLINE F round_even(F x) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(x.lo, kMode), _mm256_round_ps(x.hi, kMode)};
+}
+// x * 2^n for whole n; what is below 2^-126 may be that or 0.
+PAGODA_INLINE F times_pow2(F x, F n) { return mul(x, pow2(to_int(max(n, set1(-126.0f))))); }
 
 // maddubs saturates at 32767.
 PAGODA_INLINE __m256i dot4_half(__m256i acc, __m256i w, __m256i x) {

@@ -107,6 +107,12 @@ PAGODA_INLINE F pow2(I n) {  // n in -126..127
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }
 
+PAGODA_INLINE F round_even(F x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// x * 2^n for whole n; what is below 2^-126 may be that or 0.
+PAGODA_INLINE F times_pow2(F x, F n) { return _mm512_scalef_ps(x, n); }
+
 // bf16 pairs: 16 columns x 2 inputs of weights, and what the other operand is stored as.
 using Pairs = __m512bh;
 using PairInput = std::uint16_t;

@@ -122,6 +122,12 @@ PAGODA_INLINE F pow2(const I& n) {  // n in -126..127
   return map([&](int i) { return std::bit_cast<float>(static_cast<std::uint32_t>(n.v[i] + 127) << 23); });
 }
 
+PAGODA_INLINE F round_even(const F& x) {
+  return map([&](int i) { return std::nearbyint(x.v[i]); });
+}
+// x * 2^n for whole n; what is below 2^-126 may be that or 0.
+PAGODA_INLINE F times_pow2(const F& x, const F& n) { return mul(x, pow2(to_int(max(n, set1(-126.0f))))); }
+
 PAGODA_INLINE W load_weights(const std::byte* p) {
   W out;
   std::memcpy(out.v, p, sizeof out.v);
