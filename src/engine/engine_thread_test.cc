@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <limits>
 #include <semaphore>
 
 #include "engine/fake_model_runner.h"
@@ -49,7 +50,7 @@ Request make_request(std::uint64_t id, std::int32_t max_tokens) {
 }
 
 struct Rig {
-  explicit Rig(std::int64_t max_waiting = 1000, std::int64_t fail_at_step = -1) {
+  explicit Rig(std::int64_t max_waiting = 1000, std::int64_t fail_at_step = -1, int num_preparations = 0) {
     EngineConfig config{.max_model_len = 1000,
                         .max_num_seqs = 16,
                         .max_num_batched_tokens = 64,
@@ -62,6 +63,8 @@ struct Rig {
     auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
     auto runner = std::make_unique<fake::FakeModelRunner>(4, 300);
     runner->fail_at_step = fail_at_step;
+    runner->preparations_left = num_preparations;
+    preparations_left = &runner->preparations_left;
     auto core = std::make_unique<EngineCore>(
         config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)}, clock, metrics);
     engine = std::make_unique<EngineThread>(config, std::move(core));
@@ -69,6 +72,7 @@ struct Rig {
   double gauge(const char* name) { return metrics.gauge(name, "").value(); }
   SteadyClock clock;
   MetricsRegistry metrics;
+  std::atomic<int>* preparations_left = nullptr;  // the runner's
   std::unique_ptr<EngineThread> engine;
 };
 
@@ -100,6 +104,21 @@ TEST(EngineThread, ManyClientsAThirdOfWhichHangUp) {
   EXPECT_TRUE(rig.engine->wait_idle(10s));
   EXPECT_EQ(rig.gauge("kv_cache_usage_perc"), 0);
   EXPECT_EQ(rig.gauge("num_requests_running"), 0);
+}
+
+TEST(EngineThread, IdleTimeGoesToPreparationsAndRequestsDoNotWaitForThem) {
+  Rig few(1000, -1, 50);
+  for (int i = 0; i < 2000 && *few.preparations_left > 0; ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(*few.preparations_left, 0);
+  Rig endless(1000, -1, std::numeric_limits<int>::max());
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    auto sink = std::make_shared<WaitingSink>();
+    ASSERT_TRUE(endless.engine->submit(make_request(id, 20), sink).ok());
+    ASSERT_TRUE(sink->wait());
+    EXPECT_EQ(sink->num_tokens, 20);
+  }
+  endless.engine->stop();
+  EXPECT_GT(*endless.preparations_left, 0);
 }
 
 TEST(EngineThread, AFullQueueIsRefusedAndAcceptedOnesAreServed) {

@@ -4,6 +4,7 @@
 // K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
 // order therefore changes the tokens. reference() computes the same tokens with none of this machinery.
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <utility>
 #include <vector>
@@ -107,6 +108,8 @@ class FakeModelRunner final : public ModelRunner {
         pool_(static_cast<std::size_t>(num_blocks) * size_, 0xBAD),
         swap_(static_cast<std::size_t>(num_swap_blocks) * size_, 0xBAD) {}
 
+  bool prepare_ahead() override { return preparations_left.fetch_sub(1) > 1; }
+
   StepResult run(const ScheduledBatch& batch) override {
     StepResult out;
     if (fail_at_step >= 0 && num_steps == fail_at_step) {
@@ -132,6 +135,7 @@ class FakeModelRunner final : public ModelRunner {
     return out;
   }
 
+  std::atomic<int> preparations_left{0};
   std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0, num_mappings = 0,
                num_draft_tokens = 0;
 

@@ -9,7 +9,7 @@ namespace pagoda {
 namespace {
 
 // A prompt of 2,000 tokens of a model of 135M; more would show in what an idle server takes.
-constexpr std::size_t kLeastAhead = std::size_t{48} << 20;
+constexpr std::size_t kLeastAhead = std::size_t{48} << 20, kMostAhead = std::size_t{1} << 30;
 constexpr std::size_t kPopulatedAtOnce = std::size_t{2} << 20;  // a huge page: up to 5 ms
 
 }  // namespace
@@ -88,7 +88,7 @@ bool KvStorage::populate_ahead() {
   if (mapper_) return false;  // its pages are committed when they are created
   const std::size_t used = static_cast<std::size_t>(num_used_) * piece_bytes_;
   const std::size_t begin = std::max(num_populated_, used);
-  const std::size_t end = std::min(pool_.size(), used + std::max(used, kLeastAhead));
+  const std::size_t end = std::min(pool_.size(), used + std::clamp(used, kLeastAhead, kMostAhead));
   if (begin >= end) return false;
   const std::size_t bytes = std::min(end - begin, kPopulatedAtOnce);
   num_populated_ = pool_.populate(begin, bytes) ? begin + bytes : pool_.size();

@@ -2,7 +2,9 @@
 // blocks it has, whether they are shared, swapped or copied, or the number of threads; and bad input is
 // answered by name.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <numeric>
@@ -311,6 +313,37 @@ TEST(KvStorage, ChainedCopiesRunInOrder) {
   EXPECT_EQ(value(1), 1);
   EXPECT_EQ(value(2), 1);
   EXPECT_EQ(value(3), 4);
+}
+
+TEST(KvStorage, IdleTimeMakesMemoryResidentAheadOfItsUse) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  const KvLayout layout = {
+      .dtype = DType::f32, .num_layers = 128, .num_kv_heads = 1, .head_size = 64, .block_size = 16};
+  ASSERT_EQ(layout.block_bytes(), kMiB);
+  auto storage = KvStorage::create(layout, 130, 0);
+  ASSERT_TRUE(storage);
+  const auto resident = [&] {  // MiB
+    std::vector<unsigned char> pages(130 * kMiB / 4096);
+    EXPECT_EQ(mincore(storage->data(), 130 * kMiB, pages.data()), 0);
+    return std::ranges::count_if(pages, [](unsigned char page) { return page & 1; }) * 4096 / kMiB;
+  };
+  const auto populate = [&] {
+    int steps = 0;
+    while (storage->populate_ahead()) ++steps;
+    return steps;
+  };
+  const auto before = resident();
+  populate();
+  if (resident() == before) GTEST_SKIP() << "this system cannot populate memory";
+  EXPECT_GE(resident(), 48);
+  EXPECT_LE(resident(), 50);  // to the end of a huge page
+  EXPECT_EQ(populate(), 0);
+  storage->note_used(BlockId{59});
+  EXPECT_GT(populate(), 10);
+  EXPECT_GE(resident(), 48 + 60);  // 48..60 is the batch's to touch
+  EXPECT_TRUE(storage->data()[119 * kMiB] == std::byte{0});
+  storage->note_used(BlockId{129});
+  EXPECT_EQ(populate(), 0);
 }
 
 TEST(Perplexity, IsTheMeanOverWindows) {
