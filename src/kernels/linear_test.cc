@@ -79,6 +79,22 @@ TEST(Linear, EveryLevelAgreesWithReference) {
   }
 }
 
+// So many inputs that a tile's share of the rows, by their size, is less than a panel.
+TEST(Linear, InputsWiderThanACacheHolds) {
+  constexpr std::int64_t kK = 40960, kN = 40, kM = 30;
+  const std::vector<float> x = random_floats(1, kM * kK);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type));
+      Weights weights;
+      weights.add(2, type == LinearType::int8 ? DType::q4_1 : DType::bf16, kN, kK);
+      const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
+      expect_close(run(cpu, pack(cpu, type, weights, {}), x.data(), kM),
+                   run(plain, pack(plain, type, weights, {}), x.data(), kM), 1e-4);
+    }
+  }
+}
+
 // Whether 257 rows at once, some of them, and any number of threads give the same bits.
 void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& packed,
                             const LinearOutput& output) {
