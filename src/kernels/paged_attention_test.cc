@@ -274,7 +274,7 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
   std::vector<Branch> tree = {{0, 0, 700},    {0, 512, 700},   {0, 608, 640}, {1, 512, 580},
                               {0, 256, 300},  {5, 0, 300},     {4, 272, 560}, {0, 240, 270},
                               {2, 624, 1100}, {8, 1024, 1060}, {8, 768, 800}};
-  for (std::size_t i = 0; i < 36; ++i)  // more rows than share one reading
+  for (std::size_t i = 0; i < 36; ++i)  // so many that a thread takes all KV heads of a sequence
     tree.push_back({0, 512, 520 + static_cast<std::int32_t>(i % 3)});
   std::vector<std::int32_t> lengths;
   for (const Branch& branch : tree) lengths.push_back(branch.length);

@@ -45,8 +45,9 @@ class KvStorage {
   void copy(const KernelContext& context, std::span<const BlockCopy> copies);
 
   // A plain cache has as much memory resident again as the blocks used so far take (at least 48 MiB, at most
-  // 1 GiB), since fresh pages come slowly: on a virtual machine at a tenth of the speed at which they are written. A batch tells what it
-  // uses; idle time goes to populate_ahead(), which does a few milliseconds' worth. False: nothing is left.
+  // 1 GiB), since fresh pages come slowly: on a virtual machine at a tenth of the speed at which they are
+  // written. A batch tells what it uses; idle time goes to populate_ahead(), which does a few milliseconds'
+  // worth. False: nothing is left.
   void note_used(BlockId block) { num_used_ = std::max(num_used_, std::int64_t{index(block)} + 1); }
   bool populate_ahead();
 

@@ -1,6 +1,5 @@
 #pragma once
-// What the parts of paged_attention share: one call's facts, its units of work, and where K and V lie.
-#include <algorithm>
+// What the parts of paged_attention share: one call's facts, and where K and V lie.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,12 +7,6 @@
 #include "kernels/kv_layout.h"
 
 namespace pagoda::cpu {
-
-// A run of query rows of one sequence.
-struct AttentionUnit {
-  std::int32_t sequence, first_row, num_rows;
-  std::int64_t cost;
-};
 
 // What one paged_attention call knows from the start.
 struct AttentionCall {
@@ -44,38 +37,5 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
 PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& sequence,
                            const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition,
                            const NextPiece& next);
-
-inline AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, std::int32_t kv_head) {
-  const PagedAttentionArgs& args = call.args;
-  const AttentionSequence& sequence = args.sequences[static_cast<std::size_t>(unit.sequence)];
-  const std::int64_t row = sequence.query_start + unit.first_row;
-  const std::int64_t head = static_cast<std::int64_t>(kv_head) * call.group * args.layout.head_size;
-  const std::int64_t output_stride = static_cast<std::int64_t>(args.num_query_heads) * args.layout.head_size;
-  return {.query = args.query + row * args.row_stride + head,
-          .query_stride = args.row_stride,
-          .output = args.output + row * output_stride + head,
-          .output_stride = output_stride,
-          .num_rows = unit.num_rows,
-          .group = call.group,
-          .head_size = args.layout.head_size,
-          .width = call.width,
-          .first_position = sequence.context_len - sequence.num_queries + unit.first_row,
-          .window = args.sliding_window,
-          .scale = args.scale};
-}
-
-inline std::int32_t first_partition(const AttentionTile& tile) {
-  return tile.window > 0 ? std::max(0, tile.first_position - tile.window + 1) / kPartition : 0;
-}
-inline std::int32_t last_partition(const AttentionTile& tile) {
-  return (tile.first_position + tile.num_rows - 1) / kPartition;
-}
-
-constexpr std::size_t state_floats(std::size_t row_heads, std::size_t width) {
-  return row_heads * (width + 2);
-}
-inline AttentionState state_at(float* memory, std::size_t row_heads) {
-  return {.max = memory, .sum = memory + row_heads, .values = memory + 2 * row_heads};
-}
 
 }  // namespace pagoda::cpu
