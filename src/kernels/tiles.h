@@ -17,14 +17,20 @@ void for_tiles(const KernelContext& context, std::int64_t num_tiles, const Body&
   }
 }
 
-// body(first, last) over ranges of [0, count) of at least `grain` items each.
+// body(first, last) over ranges of [0, count), most of them of at least `grain` items. Of n threads each gets an
+// n-th part of [0, count) in one piece, cut into several ranges so that others may help.
 template <class Body>
 void for_ranges(const KernelContext& context, std::int64_t count, std::int64_t grain, const Body& body) {
   const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
-  const std::int64_t size =
-      std::max(std::max<std::int64_t>(grain, 1), (count + 4 * threads - 1) / (4 * threads));
-  for_tiles(context, (count + size - 1) / size,
-            [&](std::int64_t tile, int) { body(tile * size, std::min(count, (tile + 1) * size)); });
+  const std::int64_t fit = count / std::max<std::int64_t>(grain, 1);
+  if (count == 0) return;
+  if (fit <= 1 || threads == 1) return body(0, count);
+  const std::int64_t parts = std::min(threads, fit), cuts = std::clamp<std::int64_t>(fit / parts, 1, 4);
+  const std::int64_t ranges = parts * cuts;
+  for_tiles(context, ranges, [&](std::int64_t tile, int) {
+    const std::int64_t range = tile % parts * cuts + tile / parts;
+    body(count * range / ranges, count * (range + 1) / ranges);
+  });
 }
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

@@ -14,13 +14,8 @@ namespace pagoda {
 namespace {
 
 // Rows that pass through the row-wise half of a layer together. Few keep their activations in the
-// second-level cache; but each chunk reads the layer's weights again, so that layers too large for the
-// last-level cache want many.
-std::int64_t chunk_rows(const DecoderConfig& c, std::int32_t max_batched_tokens) {
-  const std::int64_t weights = std::int64_t{c.hidden_size} * (c.qkv_size() + c.query_size()) +
-                               std::int64_t{c.hidden_size} * c.intermediate_size * (c.gated_mlp ? 3 : 2);
-  return std::min<std::int64_t>(max_batched_tokens, weights < 8'000'000 ? 128 : 256);
-}
+// second-level caches; but each chunk reads the layer's weights again.
+constexpr std::int64_t kChunkRows = 256;
 
 constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
 
@@ -85,7 +80,7 @@ Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
 }
 
 std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
-  return BufferSizes(config, chunk_rows(config, max_batched_tokens), max_batched_tokens).total() *
+  return BufferSizes(config, std::min<std::int64_t>(max_batched_tokens, kChunkRows), max_batched_tokens).total() *
          static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -128,7 +123,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  decoder->chunk_rows_ = chunk_rows(*config, max_batched_tokens);
+  decoder->chunk_rows_ = std::min<std::int64_t>(max_batched_tokens, kChunkRows);
   auto weights = load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);

@@ -63,6 +63,12 @@ struct Source {
   const RowKernels& rows;
   std::int64_t k;
 
+  // The row is most likely in another core's cache, which takes a while to give it up.
+  void prefetch(std::int64_t row) const {
+    const float* x = input.x + row * input.stride;
+    for (std::int64_t i = 0; i < k; i += 16) __builtin_prefetch(x + i);
+  }
+
   // Row `row`, in place or in `buffer`, which has room for k floats rounded up to 16.
   const float* row(std::int64_t row, float* buffer) const {
     const float* x = input.x + row * input.stride;
@@ -90,10 +96,13 @@ void for_panel_rows(const KernelContext& context, const Source& source, const Pa
     static thread_local Scratch scratch;
     auto* buffer =
         reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(source.k, 16) * 4)));
+    const std::int64_t end = panels.begin(last);
     for (std::int64_t panel = first; panel < last; ++panel) {
       const std::int64_t begin = panels.begin(panel), height = panels.begin(panel + 1) - begin;
-      for (std::int64_t row = 0; row < height; ++row)
+      for (std::int64_t row = 0; row < height; ++row) {
+        if (begin + row + 1 < end) source.prefetch(begin + row + 1);
         body(source.row(begin + row, buffer), begin, row, height);
+      }
     }
   });
 }
@@ -185,8 +194,11 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     const LinearTileFunction compute = tile_function(kernels, segment.format);
     const std::int64_t strips = ceil_div(segment.n, kStrip);
     // Rows of one tile: their activations stay in L2 while the strips go by.
-    const std::int64_t row_tiles =
-        std::min(a.panels.count, ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10));
+    std::int64_t row_tiles = ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10);
+    // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads then
+    // read (and widen) all weights, which takes that many rows to be worth it.
+    if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
+    row_tiles = std::min(a.panels.count, row_tiles);
     // Strips of one tile: 256 KiB of weights for one row, which is the time of reading them, in proportion
     // fewer for several, while it is not reading that bounds them all; but several tiles for each thread, so
     // that a slow thread costs little.

@@ -33,6 +33,17 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
   }
 }
 
+// The products' places are most likely in another core's cache, from when they were last read there.
+template <int kRows, int kCols>
+PAGODA_INLINE void prefetch_results(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    PAGODA_UNROLL
+    for (int c = 0; c < kCols; ++c)
+      prefetch_write(t.y + (row - t.first_row + r) * t.y_stride + (strip + c) * kStrip);
+  }
+}
+
 static_assert(kStrips <= kMaxStrips);
 
 // What a panel brings into the cache for those after it, and for others: so many lines with each step of its
@@ -56,6 +67,7 @@ struct F32Kernel {
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
     Ahead ahead = first;
+    prefetch_results<kRows, kCols>(t, row, strip);
     const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
@@ -87,6 +99,7 @@ struct Bf16Kernel {
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
     Ahead ahead = first;
+    prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
     PAGODA_UNROLL
@@ -130,6 +143,7 @@ struct Int8Kernel {
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
     Ahead ahead = first;
+    prefetch_results<kRows, kCols>(t, row, strip);
     const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
     const std::int64_t groups = (t.k + 63) / 64;
     const float* scale = t.scale + row * groups;

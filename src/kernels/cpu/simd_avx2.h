@@ -154,6 +154,9 @@ PAGODA_INLINE F dot2(F acc, const Pairs& w, const PairInput* x) {
 PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }
+PAGODA_INLINE void prefetch_write(const float* p) {  // to the first-level cache, for this core alone
+  __builtin_prefetch(p, 1, 3);
+}
 
 PAGODA_INLINE F abs(F x) {
   const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));

@@ -133,6 +133,9 @@ PAGODA_INLINE F round_to_bf16(F x) {
 PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }
+PAGODA_INLINE void prefetch_write(const float* p) {  // to the first-level cache, for this core alone
+  __builtin_prefetch(p, 1, 3);
+}
 
 PAGODA_INLINE F abs(F x) { return _mm512_abs_ps(x); }
 PAGODA_INLINE float reduce_add(F x) { return _mm512_reduce_add_ps(x); }

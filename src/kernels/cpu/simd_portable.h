@@ -169,6 +169,7 @@ PAGODA_INLINE F dot2(const F& acc, const Pairs& w, const PairInput* x) {
   return fma(set1(x[1]), w.odd, fma(set1(x[0]), w.even, acc));
 }
 PAGODA_INLINE void prefetch_far(const std::byte*) {}
+PAGODA_INLINE void prefetch_write(const float*) {}
 
 PAGODA_INLINE float reduce_add(const F& x) {
   float out = 0;
