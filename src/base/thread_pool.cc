@@ -17,6 +17,8 @@ namespace {
 constexpr int kTileBits = 24;
 constexpr std::uint64_t kTileMask = (std::uint64_t{1} << kTileBits) - 1;
 constexpr std::uint64_t kClosed = kTileMask;  // tile field while the job's fields are being written
+using TileFunction = void (*)(const void* context, std::int64_t tile, int thread);
+
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr auto kBetweenMoves = std::chrono::microseconds(500);
 
@@ -47,8 +49,8 @@ bool spin_until(const Done& done) {
 
 }  // namespace
 
-// What the others know of one of the pool's threads. Where it is: advice only, nothing depends on its being up
-// to date. The second line of memory is written with each tile and hardly ever read.
+// What the others know of one of the pool's threads. Where it is: advice only, nothing depends on its being
+// up to date. The second line of memory is written with each tile and hardly ever read.
 struct alignas(64) Member {
   std::atomic<int> tid{0}, clock{0};
   std::atomic<int> cpu{-1};
@@ -77,10 +79,9 @@ struct alignas(64) Lane {
   std::atomic<std::int64_t> end{0};  // tiles of this lane
   std::int64_t first_tile = 0, step = 1;
   std::atomic<const void*> context{nullptr};
-  std::atomic<void (*)(const void*, std::int64_t, int)> function{nullptr};
+  std::atomic<TileFunction> function{nullptr};
 
-  void open(std::uint64_t job, std::int64_t num_tiles, const void* job_context,
-            void (*job_function)(const void*, std::int64_t, int)) {
+  void open(std::uint64_t job, std::int64_t num_tiles, const void* job_context, TileFunction job_function) {
     ticket.store(((2 * job - 1) << kTileBits) | kClosed, std::memory_order_relaxed);
     end.store((num_tiles - first_tile + step - 1) / step, std::memory_order_release);
     context.store(job_context, std::memory_order_release);
@@ -241,7 +242,8 @@ void ThreadPool::run(std::int64_t num_tiles, const void* context, Function funct
   ++s.job;
   for (std::size_t lane = s.lanes.size(); lane-- > 0;)  // its own last
     s.lanes[lane].open(s.job, num_tiles, context, function);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // a worker that parks sees its ticket, or this sees it
+  // Either a worker that parks sees its ticket, or this sees `parked`.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (s.parked.load() > 0) s.wake();
 
   Member& self = s.members[0];

@@ -1,10 +1,9 @@
 #pragma once
-// ThreadPool: the compute threads of one process. Of n threads, thread t computes tiles t, t + n, ..., so that
-// what one call of parallel_for leaves in a core's cache the next one finds there; who is done takes tiles of
-// the others, so a thread that loses its core to a neighbour costs one tile, not half the work, and whoever
-// waits for that tile gives it a core (base/thread_placement.h). Workers spin briefly between calls, then park: an idle server
-// uses no CPU.
-// What a tile computes must not depend on which worker runs it.
+// ThreadPool: the compute threads of one process. Of n threads, thread t computes tiles t, t + n, ..., so
+// that what one call of parallel_for leaves in a core's cache the next one finds there; who is done takes
+// tiles of the others, so a thread that loses its core to a neighbour costs one tile, not half the work, and
+// whoever waits for that tile gives it a core (base/thread_placement.h). Workers spin briefly between calls,
+// then park: an idle server uses no CPU. What a tile computes must not depend on which worker runs it.
 // Threads: parallel_for is called by one thread at a time (the engine thread), never from a tile.
 #include <cstdint>
 #include <memory>

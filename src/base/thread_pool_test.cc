@@ -70,5 +70,33 @@ TEST(ThreadPool, UsesSeveralThreads) {
   EXPECT_EQ(arrived.load(), 2);
 }
 
+TEST(ThreadPool, EachThreadBeginsWithItsOwnTilesInEveryJob) {
+  ThreadPool pool(3);
+  for (int job = 0; job < 200; ++job) {
+    std::vector<std::int64_t> first(3, -1);
+    std::atomic<int> arrived{0};
+    pool.parallel_for(9, [&](std::int64_t tile, int worker) {
+      if (first[static_cast<std::size_t>(worker)] >= 0) return;
+      first[static_cast<std::size_t>(worker)] = tile;
+      ++arrived;
+      while (arrived.load() < 3) std::this_thread::yield();
+    });
+    EXPECT_EQ(first, (std::vector<std::int64_t>{0, 1, 2}));
+  }
+}
+
+TEST(ThreadPool, OthersComputeTheTilesOfOneThatIsHeldUp) {
+  ThreadPool pool(2);
+  std::atomic<int> finished{0};
+  // Tile 1 is the worker's first: it ends when all others have.
+  pool.parallel_for(8, [&](std::int64_t tile, int) {
+    if (tile == 1) {
+      while (finished.load() < 7) std::this_thread::yield();
+    }
+    ++finished;
+  });
+  EXPECT_EQ(finished.load(), 8);
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -80,7 +80,8 @@ Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
 }
 
 std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
-  return BufferSizes(config, std::min<std::int64_t>(max_batched_tokens, kChunkRows), max_batched_tokens).total() *
+  return BufferSizes(config, std::min<std::int64_t>(max_batched_tokens, kChunkRows), max_batched_tokens)
+             .total() *
          static_cast<std::int64_t>(sizeof(float));
 }
 

@@ -54,10 +54,13 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
 }
 
 // A row's query, key and value are most likely in another core's cache, which takes a while to give them up.
-void prefetch_row(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t row) {
-  const PagedAttentionArgs& args = call.args;
-  const std::int64_t begin = (sequence.query_start + row) * args.row_stride;
-  for (std::int64_t i = 0; i < args.row_stride; i += 16) __builtin_prefetch(args.query + begin + i);
+void prefetch_row(const PagedAttentionArgs& args, std::int64_t row) {
+  const auto fetch = [&](const float* rows, std::int64_t width) {
+    for (std::int64_t i = 0; i < width; i += 16) __builtin_prefetch(rows + row * args.row_stride + i);
+  };
+  fetch(args.query, std::int64_t{args.num_query_heads} * args.layout.head_size);
+  fetch(args.key, std::int64_t{args.layout.num_kv_heads} * args.layout.head_size);
+  fetch(args.value, std::int64_t{args.layout.num_kv_heads} * args.layout.head_size);
 }
 
 std::int32_t first_partition(const AttentionTile& tile) {
@@ -216,8 +219,8 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   };
   const auto num_units = static_cast<std::int64_t>(units.size());
   if (num_units >= 8 * threads) {
-    // One thread takes all KV heads of a unit, which are neighbours in memory; then the unit behind those that
-    // the others have.
+    // One thread takes all KV heads of a unit, which are neighbours in memory; then the unit behind those
+    // that the others have.
     for_tiles(context, num_units, [&](std::int64_t tile, int) {
       const AttentionUnit& unit = all[static_cast<std::size_t>(tile)];
       const AttentionSequence* sequence = &args.sequences[static_cast<std::size_t>(unit.sequence)];
@@ -225,7 +228,7 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
           tile + threads < num_units ? &all[static_cast<std::size_t>(tile + threads)] : nullptr;
       const AttentionSequence* then =
           after != nullptr ? &args.sequences[static_cast<std::size_t>(after->sequence)] : nullptr;
-      if (then != nullptr) prefetch_row(call, *then, after->first_row);
+      if (then != nullptr) prefetch_row(args, then->query_start + after->first_row);
       for (std::int32_t head = 0; head < layout.num_kv_heads; ++head) {
         const bool last = head + 1 == layout.num_kv_heads;
         run(unit, head, {last ? then : sequence, last ? 0 : head + 1});

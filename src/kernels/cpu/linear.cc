@@ -195,8 +195,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     const std::int64_t strips = ceil_div(segment.n, kStrip);
     // Rows of one tile: their activations stay in L2 while the strips go by.
     std::int64_t row_tiles = ceil_div(num_rows * a.row_bytes, std::int64_t{384} << 10);
-    // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads then
-    // read (and widen) all weights, which takes that many rows to be worth it.
+    // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads
+    // then read (and widen) all weights, which takes that many rows to be worth it.
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
     row_tiles = std::min(a.panels.count, row_tiles);
     // Strips of one tile: 256 KiB of weights for one row, which is the time of reading them, in proportion
