@@ -1,5 +1,6 @@
 #include "base/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -89,12 +90,13 @@ struct alignas(64) Lane {
     ticket.store((2 * job) << kTileBits, std::memory_order_release);
   }
   std::uint64_t job() const { return ticket.load(std::memory_order_acquire) >> kTileBits; }
-  bool has_tiles() const {
+  bool has_tiles(std::uint64_t of_job) const {
     const std::uint64_t current = ticket.load(std::memory_order_acquire);
-    return static_cast<std::int64_t>(current & kTileMask) < end.load(std::memory_order_acquire);
+    return current >> kTileBits == of_job &&
+           static_cast<std::int64_t>(current & kTileMask) < end.load(std::memory_order_acquire);
   }
-  // Runs the next tile, if there is one.
-  bool run_next(int thread) {
+  // Runs the next tile of that job, if there is one.
+  bool run_next(std::uint64_t of_job, int thread) {
     std::uint64_t current = ticket.load(std::memory_order_acquire);
     for (;;) {
       const auto tile = static_cast<std::int64_t>(current & kTileMask);
@@ -102,7 +104,7 @@ struct alignas(64) Lane {
       const std::int64_t last = end.load(std::memory_order_acquire);
       const void* const job_context = context.load(std::memory_order_acquire);
       const auto run_tile = function.load(std::memory_order_acquire);
-      if (tile >= last) return false;
+      if (current >> kTileBits != of_job || tile >= last) return false;
       if (!ticket.compare_exchange_weak(current, current + 1, std::memory_order_acq_rel)) continue;
       run_tile(job_context, first_tile + tile * step, thread);
       return true;
@@ -131,7 +133,8 @@ struct ThreadPool::State {
   }
 
   Member& member(int thread) { return members[static_cast<std::size_t>(thread)]; }
-  Lane* find_tiles(int thread);
+  bool run_tile(int thread);
+  bool has_tiles(int thread) const;
   void work(int worker);
   bool shares_core(int worker);
   template <class Done>
@@ -142,16 +145,25 @@ struct ThreadPool::State {
   }
 };
 
-// The first lane with tiles left, from the thread's own one on.
-Lane* ThreadPool::State::find_tiles(int thread) {
+// Runs the next tile of the thread's own lane, or of the first one after it that has any.
+bool ThreadPool::State::run_tile(int thread) {
   const auto own = static_cast<std::size_t>(thread);
+  // Lanes open one after the other: what belongs to a job that has not reached the own one yet can wait.
+  const std::uint64_t current = lanes[own].job();
   for (std::size_t i = own; i < lanes.size(); ++i) {
-    if (lanes[i].has_tiles()) return &lanes[i];
+    if (lanes[i].run_next(current, thread)) return true;
   }
   for (std::size_t i = 0; i < own; ++i) {
-    if (lanes[i].has_tiles()) return &lanes[i];
+    if (lanes[i].run_next(current, thread)) return true;
   }
-  return nullptr;
+  return false;
+}
+
+bool ThreadPool::State::has_tiles(int thread) const {
+  const Lane& own = lanes[static_cast<std::size_t>(thread)];  // first: the others' are far away
+  const std::uint64_t current = own.job();
+  return own.has_tiles(current) ||
+         std::any_of(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.has_tiles(current); });
 }
 
 // Whether an earlier thread of the pool computes on the core of this one.
@@ -182,7 +194,7 @@ void ThreadPool::State::work(int worker) {
   auto may_move = std::chrono::steady_clock::time_point{};
   for (;;) {
     const std::uint64_t seen = own.job();  // before the search: a job that comes during it is news
-    while (Lane* const lane = find_tiles(worker)) {
+    while (has_tiles(worker)) {
       if (place && shares_core(worker)) {
         // Elsewhere it may have to wait for a neighbour, but here the two wait for each other.
         if (const auto now = std::chrono::steady_clock::now(); now >= may_move) {
@@ -197,7 +209,7 @@ void ThreadPool::State::work(int worker) {
       }
       self.at_work.store(true, std::memory_order_relaxed);
       // Reported tile by tile: the next claim may already belong to the job after this one.
-      if (lane->run_next(worker))
+      if (run_tile(worker))
         self.finished.store(self.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     self.at_work.store(false, std::memory_order_relaxed);
@@ -252,9 +264,7 @@ void ThreadPool::run(std::int64_t num_tiles, const void* context, Function funct
   self.is_on(current_cpu());
   self.at_work.store(true, std::memory_order_relaxed);
   std::int64_t own = 0;
-  while (Lane* const lane = s.find_tiles(0)) {
-    if (lane->run_next(0)) ++own;
-  }
+  while (s.run_tile(0)) ++own;
   self.at_work.store(false, std::memory_order_relaxed);
   s.finished_by_workers += static_cast<std::uint64_t>(num_tiles - own);
   const auto all_done = [&] {
