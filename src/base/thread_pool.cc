@@ -18,8 +18,6 @@ namespace {
 constexpr int kTileBits = 24;
 constexpr std::uint64_t kTileMask = (std::uint64_t{1} << kTileBits) - 1;
 constexpr std::uint64_t kClosed = kTileMask;  // tile field while the job's fields are being written
-using TileFunction = void (*)(const void* context, std::int64_t tile, int thread);
-
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr auto kBetweenMoves = std::chrono::microseconds(500);
 
@@ -75,14 +73,14 @@ struct alignas(64) Member {
 // One thread's share of a job, which others take from when they have none left: every n-th tile, as many as
 // there are threads. All that a thread must know to begin lies in one line of memory: two cores without a
 // common cache need 0.15 us a line.
-struct alignas(64) Lane {
+struct alignas(64) ThreadPool::Lane {
   std::atomic<std::uint64_t> ticket{kClosed};
   std::atomic<std::int64_t> end{0};  // tiles of this lane
   std::int64_t first_tile = 0, step = 1;
   std::atomic<const void*> context{nullptr};
-  std::atomic<TileFunction> function{nullptr};
+  std::atomic<Function> function{nullptr};
 
-  void open(std::uint64_t job, std::int64_t num_tiles, const void* job_context, TileFunction job_function) {
+  void open(std::uint64_t job, std::int64_t num_tiles, const void* job_context, Function job_function) {
     ticket.store(((2 * job - 1) << kTileBits) | kClosed, std::memory_order_relaxed);
     end.store((num_tiles - first_tile + step - 1) / step, std::memory_order_release);
     context.store(job_context, std::memory_order_release);
@@ -133,8 +131,14 @@ struct ThreadPool::State {
   }
 
   Member& member(int thread) { return members[static_cast<std::size_t>(thread)]; }
-  bool run_tile(int thread);
-  bool has_tiles(int thread) const;
+  template <class Use>
+  bool any_lane(int thread, const Use& use);
+  bool has_tiles(int thread) {
+    return any_lane(thread, [](const Lane& lane, std::uint64_t of_job) { return lane.has_tiles(of_job); });
+  }
+  bool run_tile(int thread) {
+    return any_lane(thread, [&](Lane& lane, std::uint64_t of_job) { return lane.run_next(of_job, thread); });
+  }
   void work(int worker);
   bool shares_core(int worker);
   template <class Done>
@@ -145,25 +149,14 @@ struct ThreadPool::State {
   }
 };
 
-// Runs the next tile of the thread's own lane, or of the first one after it that has any.
-bool ThreadPool::State::run_tile(int thread) {
-  const auto own = static_cast<std::size_t>(thread);
+// Whether `use` finds something in a lane; the thread's own comes first, the others' are far away.
+template <class Use>
+bool ThreadPool::State::any_lane(int thread, const Use& use) {
+  const auto first = lanes.begin() + thread;
   // Lanes open one after the other: what belongs to a job that has not reached the own one yet can wait.
-  const std::uint64_t current = lanes[own].job();
-  for (std::size_t i = own; i < lanes.size(); ++i) {
-    if (lanes[i].run_next(current, thread)) return true;
-  }
-  for (std::size_t i = 0; i < own; ++i) {
-    if (lanes[i].run_next(current, thread)) return true;
-  }
-  return false;
-}
-
-bool ThreadPool::State::has_tiles(int thread) const {
-  const Lane& own = lanes[static_cast<std::size_t>(thread)];  // first: the others' are far away
-  const std::uint64_t current = own.job();
-  return own.has_tiles(current) ||
-         std::any_of(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.has_tiles(current); });
+  const std::uint64_t current = first->job();
+  const auto finds = [&](Lane& lane) { return use(lane, current); };
+  return std::any_of(first, lanes.end(), finds) || std::any_of(lanes.begin(), first, finds);
 }
 
 // Whether an earlier thread of the pool computes on the core of this one.

@@ -32,6 +32,7 @@ class ThreadPool {
   using Function = void (*)(const void* context, std::int64_t tile, int worker);
   void run(std::int64_t num_tiles, const void* context, Function function);
 
+  struct Lane;
   struct State;
   std::unique_ptr<State> state_;
 };

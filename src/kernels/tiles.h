@@ -17,8 +17,8 @@ void for_tiles(const KernelContext& context, std::int64_t num_tiles, const Body&
   }
 }
 
-// body(first, last) over ranges of [0, count), most of them of at least `grain` items. Of n threads each gets
-// an n-th part of [0, count) in one piece, cut into several ranges so that others may help.
+// body(first, last) over ranges of [0, count) of at least `grain` items each, or over all at once. Of n
+// threads each gets an n-th part of [0, count) in one piece, cut into several ranges so that others may help.
 template <class Body>
 void for_ranges(const KernelContext& context, std::int64_t count, std::int64_t grain, const Body& body) {
   const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();

@@ -15,7 +15,9 @@ namespace {
 
 // Rows that pass through the row-wise half of a layer together. Few keep their activations in the
 // second-level caches; but each chunk reads the layer's weights again.
-constexpr std::int64_t kChunkRows = 256;
+std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
+  return std::min<std::int64_t>(max_batched_tokens, 256);
+}
 
 constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
 
@@ -80,8 +82,7 @@ Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
 }
 
 std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
-  return BufferSizes(config, std::min<std::int64_t>(max_batched_tokens, kChunkRows), max_batched_tokens)
-             .total() *
+  return BufferSizes(config, chunk_rows(max_batched_tokens), max_batched_tokens).total() *
          static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -124,7 +125,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  decoder->chunk_rows_ = std::min<std::int64_t>(max_batched_tokens, kChunkRows);
+  decoder->chunk_rows_ = chunk_rows(max_batched_tokens);
   auto weights = load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
