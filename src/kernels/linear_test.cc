@@ -204,20 +204,29 @@ TEST(Linear, ActivationsOnTheWayOut) {
 }
 
 TEST(Linear, ReadAheadIsDealtOutWhole) {
-  ReadAhead read_ahead;
-  read_ahead.piece_bytes = 64;
-  read_ahead.pieces.resize(100);
-  for (int round = 0; round < 2; ++round) {
-    read_ahead.start(1000);
-    std::int64_t end = 0;
-    for (const std::int64_t work : {100, 250, 0, 400, 250}) {
-      const ReadAhead::Range range = read_ahead.take(work);
-      EXPECT_EQ(range.begin, end);
-      EXPECT_NEAR(static_cast<double>(range.end - range.begin), 6.4 * static_cast<double>(work), 5.0);
-      end = range.end;
+  ReadAhead ahead;
+  ahead.piece_bytes = 640;
+  ahead.pieces.assign(10, nullptr);
+  for (const std::vector<std::size_t>& ends : {std::vector<std::size_t>{10}, {4, 10}, {0, 10}, {3, 3, 10}}) {
+    ahead.ends = ends;
+    ahead.start(100);
+    std::vector<std::int64_t> next = {0};  // by thread: the first byte that no tile had yet
+    for (std::size_t thread = 1; thread < ends.size(); ++thread)
+      next.push_back(static_cast<std::int64_t>(ends[thread - 1]) * 640);
+    for (const std::int64_t tiles : {7, 3, 8}) {
+      const ReadAhead::Share share = ahead.take(tiles == 8 ? 90 : 30);  // more than was said
+      EXPECT_NEAR(share.end - share.begin, tiles == 8 ? 0.4 : 0.3, 1e-6);
+      for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        const ReadAhead::Range range = ahead.of_tile(share, tile, tiles);
+        std::int64_t& from = next[static_cast<std::size_t>(tile) % ends.size()];
+        EXPECT_EQ(range.begin, from);
+        EXPECT_EQ(range.begin % 64, 0);
+        EXPECT_LE(range.begin, range.end);
+        from = range.end;
+      }
     }
-    EXPECT_EQ(end, 6400);
-    EXPECT_EQ(read_ahead.take(100).end, 6400);  // more work than was said
+    for (std::size_t thread = 0; thread < ends.size(); ++thread)
+      EXPECT_EQ(next[thread], static_cast<std::int64_t>(ends[thread]) * 640);
   }
 }
 

@@ -33,31 +33,54 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   });
 }
 
-void list_context(const KvLayout& layout, const std::byte* cache, std::int32_t layer,
-                  std::span<const AttentionSequence> sequences, std::int32_t sliding_window, ReadAhead& out) {
-  // Of a cache of last resort that threads share; what is beyond would push out what came first.
+std::int64_t rows_at_once(const PagedAttentionArgs& args) {
+  if (args.rows_at_once > 0) return args.rows_at_once;
+  std::int64_t rows = 1;
+  for (const AttentionSequence& sequence : args.sequences)
+    rows = std::max<std::int64_t>(rows, sequence.query_start + sequence.num_queries);
+  return rows;
+}
+
+namespace {
+
+// The blocks that one sequence reads, but not those that the one before begins with too: they are there
+// already.
+void list_blocks(const PagedAttentionArgs& args, const AttentionSequence& sequence,
+                 const AttentionSequence* previous, std::size_t end, ReadAhead& out) {
+  const KvAddress address(args.layout);
+  const std::int32_t size = args.layout.block_size, window = args.sliding_window;
+  const std::int32_t before = sequence.context_len - sequence.num_queries;
+  std::int32_t block = (window > 0 ? std::max(0, before + 1 - window) : 0) / size;
+  if (previous != nullptr && window == 0) {
+    const std::int32_t both = std::min(before, previous->context_len - previous->num_queries);
+    while (block * size < both && sequence.block_table[block] == previous->block_table[block]) ++block;
+  }
+  for (; block * size < before && out.pieces.size() < end; ++block) {
+    out.pieces.push_back(args.cache + sequence.block_table[block] * address.block_stride +
+                         address.key_piece(args.layer, 0));
+  }
+}
+
+}  // namespace
+
+void list_context(const KernelContext& context, const PagedAttentionArgs& args, ReadAhead& out) {
+  // Of caches of last resort, which threads share or not; what is beyond would push out what came first.
   constexpr std::int64_t kMost = std::int64_t{8} << 20;
-  const KvAddress address(layout);
+  const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   out.pieces.clear();
-  out.piece_bytes = address.layer_bytes / 64 * 64;
-  const auto most = static_cast<std::size_t>(kMost / std::max<std::int64_t>(out.piece_bytes, 64));
+  out.ends.clear();
+  out.piece_bytes = KvAddress(args.layout).layer_bytes / 64 * 64;
   if (out.piece_bytes == 0) return;  // smaller than a line
-  const AttentionSequence* previous = nullptr;
-  for (const AttentionSequence& sequence : sequences) {
-    const std::int32_t before = sequence.context_len - sequence.num_queries;
-    const std::int32_t first = sliding_window > 0 ? std::max(0, before + 1 - sliding_window) : 0;
-    std::int32_t block = first / layout.block_size;
-    if (previous != nullptr && sliding_window == 0) {  // what both begin with is there already
-      const std::int32_t both = std::min(before, previous->context_len - previous->num_queries);
-      while (block * layout.block_size < both && sequence.block_table[block] == previous->block_table[block])
-        ++block;
+  const auto most = static_cast<std::size_t>(kMost / threads / out.piece_bytes);
+  for (std::int64_t thread = 0; thread < threads; ++thread) {
+    const AttentionSequence* previous = nullptr;
+    const std::size_t end = out.pieces.size() + most;
+    for (const AttentionSequence& sequence : args.sequences) {
+      if (thread_of_row(sequence.query_start, at_once, threads) != thread) continue;
+      list_blocks(args, sequence, previous, end, out);
+      previous = &sequence;
     }
-    previous = &sequence;
-    for (; block * layout.block_size < before; ++block) {
-      if (out.pieces.size() == most) return;
-      out.pieces.push_back(cache + sequence.block_table[block] * address.block_stride +
-                           address.key_piece(layer, 0));
-    }
+    out.ends.push_back(out.pieces.size());
   }
 }
 

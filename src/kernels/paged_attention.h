@@ -44,6 +44,7 @@ struct PagedAttentionArgs {
   std::byte* cache = nullptr;  // block i at cache + i * its stride
   std::int32_t layer = 0;
   std::span<const AttentionSequence> sequences;
+  std::int64_t rows_at_once = 0;  // that pass through the products before and after together; 0: all
   // Row r of query/key/value at pointer + r * row_stride floats; heads contiguous inside a row.
   const float* query = nullptr;  // [T, Hq, D]
   const float* key = nullptr;    // [T, Hkv, D], rope applied
@@ -55,13 +56,15 @@ struct PagedAttentionArgs {
   float* output = nullptr;          // [T, Hq * D] contiguous; must not alias query
 };
 
+// Rows that pass through products together.
+std::int64_t rows_at_once(const PagedAttentionArgs& args);
+
 // First writes the rows' K and V into their slots, then attends. Blocks until done.
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 
-// What attention of these sequences reads of one layer, but for what it writes itself; no more than fits into
-// a cache. For KernelContext::read_ahead.
-void list_context(const KvLayout& layout, const std::byte* cache, std::int32_t layer,
-                  std::span<const AttentionSequence> sequences, std::int32_t sliding_window, ReadAhead& out);
+// What attention with these arguments will read, but for what it writes itself; no more than fits into a
+// cache. For KernelContext::read_ahead.
+void list_context(const KernelContext& context, const PagedAttentionArgs& args, ReadAhead& out);
 
 // Copies whole blocks (all layers), all pairs in one call; no destination is also a source.
 struct BlockPair {

@@ -340,11 +340,18 @@ TEST(PagedAttention, ListsWhatWillBeRead) {
   const KvLayout layout = {
       .dtype = DType::bf16, .num_layers = 2, .num_kv_heads = 1, .head_size = 32, .block_size = 16};
   const std::vector<std::int32_t> table = {4, 0, 2, 1, 3};
-  const auto* cache = reinterpret_cast<const std::byte*>(table.data());  // only its address is used
+  std::vector<std::byte> storage(1);
+  std::byte* const cache = storage.data();  // only its address is used
   const auto layer = static_cast<std::int64_t>(layout.layer_bytes());
   const auto blocks = [&](const AttentionSequence& sequence, std::int32_t window) {
     ReadAhead out;
-    list_context(layout, cache, 1, std::span(&sequence, 1), window, out);
+    list_context({},
+                 {.layout = layout,
+                  .cache = cache,
+                  .layer = 1,
+                  .sequences = std::span(&sequence, 1),
+                  .sliding_window = window},
+                 out);
     EXPECT_EQ(out.piece_bytes, layer);
     std::vector<std::int64_t> found;
     for (const std::byte* piece : out.pieces) {
@@ -367,8 +374,16 @@ TEST(PagedAttention, ListsWhatWillBeRead) {
   const AttentionSequence both[] = {
       decode, {.query_start = 1, .num_queries = 1, .context_len = 40, .block_table = branch.data()}};
   ReadAhead out;
-  list_context(layout, cache, 1, both, 0, out);
+  PagedAttentionArgs args = {.layout = layout, .cache = cache, .layer = 1, .sequences = both};
+  list_context({}, args, out);
   EXPECT_EQ(out.pieces.size(), 4u);
+  EXPECT_EQ(out.ends, std::vector<std::size_t>{4});
+
+  // Each thread reads what its own rows attend to; what both begin with comes into both threads' caches.
+  ThreadPool pool(2);
+  list_context({.pool = &pool}, args, out);
+  EXPECT_EQ(out.ends, (std::vector<std::size_t>{3, 6}));
+  EXPECT_EQ(out.pieces[3], out.pieces[0]);
 }
 
 TEST(PagedAttention, CopiesBlocks) {

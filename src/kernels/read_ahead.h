@@ -12,28 +12,50 @@ namespace pagoda {
 
 class ReadAhead {
  public:
-  // All of one size, a multiple of 64 bytes.
+  // All of one size, a multiple of 64 bytes: first what the first thread will read, then the second's, ...
   std::vector<const std::byte*> pieces;
   std::int64_t piece_bytes = 0;
+  std::vector<std::size_t> ends;  // of each thread's pieces
 
   // From the first byte on, spread evenly over `work` multiplications.
-  void start(std::int64_t work) { next_ = 0, work_ = work; }
+  void start(std::int64_t work) { done_ = 0, work_ = work; }
 
-  // The share of a product of so many multiplications: bytes of all pieces, one after the other.
+  // The share of a product of so many multiplications, in each thread's pieces: from which part of them to
+  // which, of 1.
+  struct Share {
+    double begin = 0, end = 0;
+  };
+  Share take(std::int64_t work) {
+    const double part = work < work_ ? static_cast<double>(work) / static_cast<double>(work_) : 1.0;
+    const Share share = {done_, done_ + (1.0 - done_) * part};
+    done_ = share.end;
+    work_ = std::max<std::int64_t>(work_ - work, 0);
+    return share;
+  }
+
+  // What a tile of the product brings: bytes of all pieces, one after the other. Thread t has tiles t, t + n,
+  // ...
   struct Range {
     std::int64_t begin = 0, end = 0;
   };
-  Range take(std::int64_t work) {
-    const std::int64_t rest = static_cast<std::int64_t>(pieces.size()) * piece_bytes - next_;
-    const double share = work < work_ ? static_cast<double>(work) / static_cast<double>(work_) : 1.0;
-    const Range range = {next_, next_ + static_cast<std::int64_t>(static_cast<double>(rest) * share)};
-    next_ = range.end;
-    work_ = std::max<std::int64_t>(work_ - work, 0);
-    return range;
+  Range of_tile(const Share& share, std::int64_t tile, std::int64_t tiles) const {
+    const auto threads = static_cast<std::int64_t>(ends.size()), thread = tile % threads;
+    const std::int64_t own_tiles = (tiles - thread + threads - 1) / threads;
+    const std::size_t first = thread == 0 ? 0 : ends[static_cast<std::size_t>(thread - 1)],
+                      last = ends[static_cast<std::size_t>(thread)];
+    const auto at = [&](std::int64_t index) {
+      const double part = share.begin + (share.end - share.begin) * static_cast<double>(index) /
+                                            static_cast<double>(own_tiles);
+      const auto bytes = static_cast<std::int64_t>(
+          static_cast<double>(static_cast<std::int64_t>(last - first) * piece_bytes) * part);
+      return static_cast<std::int64_t>(first) * piece_bytes + bytes / 64 * 64;
+    };
+    return {at(tile / threads), at(tile / threads + 1)};
   }
 
  private:
-  std::int64_t next_ = 0, work_ = 0;
+  double done_ = 0;
+  std::int64_t work_ = 0;
 };
 
 }  // namespace pagoda

@@ -7,6 +7,10 @@
 
 namespace pagoda {
 
+inline std::int64_t num_threads(const KernelContext& context) {
+  return context.pool == nullptr ? 1 : context.pool->num_threads();
+}
+
 // body(tile, worker) for each tile; on the calling thread alone when there is no pool.
 template <class Body>
 void for_tiles(const KernelContext& context, std::int64_t num_tiles, const Body& body) {
@@ -21,7 +25,7 @@ void for_tiles(const KernelContext& context, std::int64_t num_tiles, const Body&
 // threads each gets an n-th part of [0, count) in one piece, cut into several ranges so that others may help.
 template <class Body>
 void for_ranges(const KernelContext& context, std::int64_t count, std::int64_t grain, const Body& body) {
-  const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
+  const std::int64_t threads = num_threads(context);
   const std::int64_t fit = count / std::max<std::int64_t>(grain, 1);
   if (count == 0) return;
   if (fit <= 1 || threads == 1) return body(0, count);
@@ -31,6 +35,11 @@ void for_ranges(const KernelContext& context, std::int64_t count, std::int64_t g
     const std::int64_t range = tile % parts * cuts + tile / parts;
     body(count * range / ranges, count * (range + 1) / ranges);
   });
+}
+
+// Rows pass through the products `at_once` at a time, and of those each thread has one piece: whose is `row`?
+inline std::int64_t thread_of_row(std::int64_t row, std::int64_t at_once, std::int64_t threads) {
+  return row % at_once * threads / at_once;
 }
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

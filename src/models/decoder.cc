@@ -263,10 +263,10 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
 }
 
 // RMS norm of each query and key head in the fused rows, in place.
-void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count) {
+void DecoderModel::normalize_heads(const LayerWeights& layer, float* qkv, std::int64_t count) {
   const std::int32_t size = config_.head_size;
   const auto body = [&](std::int64_t row, int) {
-    float* heads = qkv_ + row * local_.qkv_size();
+    float* heads = qkv + row * local_.qkv_size();
     for (std::int32_t head = 0; head < local_.num_heads + local_.num_kv_heads; ++head, heads += size) {
       const float* weight = head < local_.num_heads ? layer.query_norm.data() : layer.key_norm.data();
       double sum = 0;
@@ -279,38 +279,38 @@ void DecoderModel::normalize_heads(const LayerWeights& layer, std::int64_t count
   for (std::int64_t row = 0; row < count; ++row) body(row, 0);
 }
 
-// residual -> query, key, value -> attended, for all rows of the batch.
-void DecoderModel::attention(const DecoderBatch& batch, std::int32_t index) {
-  const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
-  const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
+// residual -> query, key, value
+void DecoderModel::query_key_value(const DecoderBatch& batch, const LayerWeights& layer, Rows rows) {
   const std::int64_t width = local_.qkv_size();
-  for (std::int64_t i = 0; i < num_chunks(tokens); ++i) {
-    const Rows rows = chunk(tokens, i);
-    linear(context_, layer.qkv,
-           layer_input(layer.attention_norm, residual_ + rows.first * config_.hidden_size), rows.count,
-           qkv_ + rows.first * width);
-  }
-  if (config_.query_key_norm) normalize_heads(layer, tokens);
-  if (rope_) {
-    const std::int32_t last = *std::max_element(batch.positions.begin(), batch.positions.end());
-    rope(context_, qkv_, tokens, width, local_.num_heads + local_.num_kv_heads, config_.head_size,
-         config_.rope.rotary_size, batch.positions, rope_->rows(context_, last + 1));
-  }
-  PagedAttentionArgs args;
-  args.layout = batch.layout;
-  args.cache = batch.cache;
-  args.layer = index;
-  args.sequences = batch.sequences;
-  args.query = qkv_;
-  args.key = qkv_ + local_.query_size();
-  args.value = args.key + local_.kv_size();
-  args.row_stride = width;
-  args.num_query_heads = local_.num_heads;
-  args.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_size));
-  args.sliding_window = config_.sliding_window[static_cast<std::size_t>(index)];
-  args.output = attended_;
-  context_.read_ahead = nullptr;
-  paged_attention(context_, args);
+  float* const qkv = qkv_ + rows.first * width;
+  linear(context_, layer.qkv, layer_input(layer.attention_norm, residual_ + rows.first * config_.hidden_size),
+         rows.count, qkv);
+  if (config_.query_key_norm) normalize_heads(layer, qkv, rows.count);
+  if (!rope_) return;
+  const auto positions =
+      batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+  const std::int32_t last = *std::max_element(positions.begin(), positions.end());
+  rope(context_, qkv, rows.count, width, local_.num_heads + local_.num_kv_heads, config_.head_size,
+       config_.rope.rotary_size, positions, rope_->rows(context_, last + 1));
+}
+
+// Of query, key, value to attended, for all rows of the batch.
+PagedAttentionArgs DecoderModel::attention_of(const DecoderBatch& batch, std::int32_t index) const {
+  const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
+  const float* const key = qkv_ + local_.query_size();
+  return {.layout = batch.layout,
+          .cache = batch.cache,
+          .layer = index,
+          .sequences = batch.sequences,
+          .rows_at_once = chunk(tokens, 0).count,
+          .query = qkv_,
+          .key = key,
+          .value = key + local_.kv_size(),
+          .row_stride = local_.qkv_size(),
+          .num_query_heads = local_.num_heads,
+          .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_size)),
+          .sliding_window = config_.sliding_window[static_cast<std::size_t>(index)],
+          .output = attended_};
 }
 
 // After the last layer's attention only the rows that give logits matter: they move to the front.
@@ -352,8 +352,7 @@ Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
 // the cache.
 void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next) {
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
-  list_context(batch.layout, batch.cache, next, batch.sequences,
-               config_.sliding_window[static_cast<std::size_t>(next)], read_ahead_);
+  list_context(context_, attention_of(batch, next), read_ahead_);
   std::int64_t work = layer.qkv.multiplications() + layer.mlp_in.multiplications();
   for (const RowParallelLinear* weight : {&layer.attention_output, &layer.mlp_out}) {
     for (const PackedLinear& piece : *weight) work += piece.multiplications();
@@ -363,12 +362,15 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t
 }
 
 Status DecoderModel::forward(const DecoderBatch& batch) {
-  auto rows = static_cast<std::int64_t>(batch.token_ids.size());
-  CHECK(rows > 0 && rows <= max_batched_tokens_ && batch.positions.size() == batch.token_ids.size());
+  const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
+  CHECK(tokens > 0 && tokens <= max_batched_tokens_ && batch.positions.size() == batch.token_ids.size());
+  std::int64_t rows = tokens;
   PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::int32_t index = 0; index < config_.num_layers; ++index) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
-    attention(batch, index);
+    for (std::int64_t i = 0; i < num_chunks(tokens); ++i) query_key_value(batch, layer, chunk(tokens, i));
+    context_.read_ahead = nullptr;
+    paged_attention(context_, attention_of(batch, index));
     if (index + 1 == config_.num_layers) {
       gather_output_rows(batch.output_rows);
       rows = static_cast<std::int64_t>(batch.output_rows.size());

@@ -70,7 +70,8 @@ class DecoderModel {
   Rows chunk(std::int64_t rows, std::int64_t index) const;
   Status embed(const DecoderBatch& batch);
   Status embed_tokens(std::span<const std::int32_t> ids, float* out);
-  void attention(const DecoderBatch& batch, std::int32_t layer);
+  void query_key_value(const DecoderBatch& batch, const LayerWeights& layer, Rows rows);
+  PagedAttentionArgs attention_of(const DecoderBatch& batch, std::int32_t layer) const;
   void read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next);
   void gather_output_rows(std::span<const std::int32_t> rows);
   Status mlp(const LayerWeights& layer, Rows rows);
@@ -82,7 +83,7 @@ class DecoderModel {
   LinearInput normalized(const NormWeights& norm, const float* x) const;
   LinearInput layer_input(const NormWeights& norm, const float* x) const;
   void normalize_in_place(const NormWeights& norm, float* x, std::int64_t count);
-  void normalize_heads(const LayerWeights& layer, std::int64_t count);
+  void normalize_heads(const LayerWeights& layer, float* qkv, std::int64_t count);
 
   KernelContext context_;
   ParallelContext parallel_;

@@ -1,5 +1,7 @@
-// Paged attention on the CPU: hands out (sequence, KV head, query rows) tiles, longest first.
+// Paged attention on the CPU: hands out (sequence, KV head, query rows) tiles, to each thread those of
+// its own rows, longest first.
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "kernels/cpu/attention_call.h"
@@ -32,7 +34,42 @@ const AttentionKernels& attention_kernels(CpuLevel level) {
 struct AttentionUnit {
   std::int32_t sequence, first_row, num_rows;
   std::int64_t cost;
+  std::int64_t thread;  // whose cache most likely has these rows
 };
+
+bool comes_first(const AttentionUnit& a, const AttentionUnit& b) {
+  return a.thread != b.thread ? a.thread < b.thread : a.cost > b.cost;
+}
+
+// As for_tiles deals them out: to each thread those of its own rows, longest first, and to whom has fewer of
+// them the shortest of who has most.
+void deal_out(std::vector<AttentionUnit>& units, std::int64_t threads) {
+  static thread_local std::vector<AttentionUnit> sorted;
+  static thread_local std::vector<std::span<const AttentionUnit>> left;
+  sorted = units;
+  if (!std::is_sorted(sorted.begin(), sorted.end(), comes_first))
+    std::sort(sorted.begin(), sorted.end(), comes_first);
+  left.clear();
+  auto begin = sorted.cbegin();
+  for (std::int64_t thread = 0; thread < threads; ++thread) {
+    const auto end =
+        std::find_if(begin, sorted.cend(), [&](const AttentionUnit& u) { return u.thread != thread; });
+    left.emplace_back(begin, end);
+    begin = end;
+  }
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    auto& own = left[i % left.size()];
+    if (!own.empty()) {
+      units[i] = own.front();
+      own = own.subspan(1);
+    } else {
+      auto& most =
+          *std::max_element(left.begin(), left.end(), [](auto a, auto b) { return a.size() < b.size(); });
+      units[i] = most.back();
+      most = most.first(most.size() - 1);
+    }
+  }
+}
 
 AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, std::int32_t kv_head) {
   const PagedAttentionArgs& args = call.args;
@@ -179,6 +216,7 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
 
   // 32 query rows share each reading of K and V; more would leave threads idle at the end.
   constexpr std::int32_t kRows = 32;
+  const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   bool write_first = false;
   std::int32_t longest = 0;
   units.clear();
@@ -189,14 +227,13 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
     for (std::int32_t row = 0; row < sequence.num_queries; row += kRows) {
       const std::int32_t rows = std::min(kRows, sequence.num_queries - row);
       const std::int64_t context_len = sequence.context_len - sequence.num_queries + row + rows;
-      units.push_back({static_cast<std::int32_t>(s), row, rows, context_len * rows});
+      units.push_back({static_cast<std::int32_t>(s), row, rows, context_len * rows,
+                       thread_of_row(sequence.query_start + row, at_once, threads)});
     }
   }
-  const auto longer = [](const AttentionUnit& a, const AttentionUnit& b) { return a.cost > b.cost; };
-  if (!std::is_sorted(units.begin(), units.end(), longer)) std::sort(units.begin(), units.end(), longer);
+  deal_out(units, threads);
 
   const std::int64_t kv_heads = layout.num_kv_heads;
-  const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
   const auto tiles = static_cast<std::int64_t>(units.size()) * kv_heads;
   const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition;
   write_first = write_first || split;

@@ -186,7 +186,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
             std::int64_t num_rows, float* y, const LinearOutput& output) {
   const LinearKernels& kernels = linear_kernels(context.level);
   const Activations a = prepare(context, kernels, weight, input, num_rows);
-  const std::int64_t threads = context.pool == nullptr ? 1 : context.pool->num_threads();
+  const std::int64_t threads = num_threads(context);
 
   ReadAhead* const read_ahead = num_rows >= kFetchRows ? context.read_ahead : nullptr;
 
@@ -214,8 +214,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
 
-    const ReadAhead::Range later =
-        read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Range{};
+    const ReadAhead::Share later =
+        read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Share{};
     const std::int64_t tiles = strip_tiles * row_tiles;
     for_tiles(context, tiles, [&](std::int64_t tile, int) {
       static thread_local Scratch wide, products;
@@ -227,6 +227,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
                          last_panel = a.panels.count * (row_tile + 1) / row_tiles;
       const std::int64_t first_row = a.panels.begin(first_panel),
                          rows = a.panels.begin(last_panel) - first_row;
+      const ReadAhead::Range tile_later =
+          read_ahead != nullptr ? read_ahead->of_tile(later, tile, tiles) : ReadAhead::Range{};
       float* const tile_y = y + first_row * weight.n;
       const std::int64_t columns = strip_count * kStrip;
       // On their way through a function, products stay in the first-level cache.
@@ -251,8 +253,8 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
           .scratch = wide.take(static_cast<std::size_t>(scratch_bytes)),
           .later = read_ahead != nullptr ? read_ahead->pieces.data() : nullptr,
           .later_piece_bytes = read_ahead != nullptr ? read_ahead->piece_bytes : 1,
-          .later_begin = (later.begin + (later.end - later.begin) * tile / tiles) / 64 * 64,
-          .later_end = (later.begin + (later.end - later.begin) * (tile + 1) / tiles) / 64 * 64,
+          .later_begin = tile_later.begin,
+          .later_end = tile_later.end,
           .y = buffer != nullptr ? buffer : tile_y + column,
           .first_row = first_row,
           .y_stride = buffer != nullptr ? columns : weight.n,
