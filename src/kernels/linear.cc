@@ -80,6 +80,20 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
   }
 }
 
+void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
+                 const PackedLinear& second, const LinearInput& input, std::int64_t num_rows, float* between,
+                 float* y) {
+  CHECK(first.n() == second.k());
+  if (num_rows <= 0) return;
+  if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
+      cpu::can_pair(first.storage(), second.storage())) {
+    cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, y);
+    return;
+  }
+  linear(context, first, input, num_rows, between, {.activation = activation});
+  linear(context, second, LinearInput::rows(between, second.k()), num_rows, y, {.accumulate = true});
+}
+
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
   if (dtype == "float32") return LinearType::float32;
   if (dtype == "bfloat16") return LinearType::bfloat16;

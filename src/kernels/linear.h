@@ -77,6 +77,12 @@ struct LinearOutput {
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output = {});
 
+// Two of them, y += second(f(first(input))), with the same bits. `between` [num_rows, K of the second] is
+// room for rows that have to take the way through memory.
+void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
+                 const PackedLinear& second, const LinearInput& input, std::int64_t num_rows, float* between,
+                 float* y);
+
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, int8 for quantised ones.
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);

@@ -107,6 +107,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
   ReadAhead read_ahead;
   read_ahead.piece_bytes = 192;
   for (std::size_t i = 0; i < 20; ++i) read_ahead.pieces.push_back(memory.data() + 192 * i);
+  read_ahead.ends = {6, 20};
   for (ThreadPool* pool : {&two, &three}) {
     KernelContext threaded = alone;
     threaded.pool = pool;
@@ -195,6 +196,43 @@ TEST(Linear, ActivationsOnTheWayOut) {
                             1e-6 * (1 + std::fabs(factor) + std::fabs(expected)))
                     << "output " << i;
               }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Straight from one matrix into the next or by way of memory: no bit differs.
+TEST(Linear, APairIsOneAfterTheOther) {
+  ThreadPool pool(3);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : {LinearType::float32, LinearType::bfloat16, LinearType::int8}) {
+      for (const LinearForm form : {LinearForm::stacked, LinearForm::gated}) {
+        for (const DType stored : {DType::bf16, DType::q4_1}) {
+          for (const std::int64_t inner : {64, 96, 160, 320, 1088}) {
+            constexpr std::int64_t kK = 96, kN = 37;
+            const KernelContext context{.level = level, .pool = &pool};
+            Weights in, out;
+            in.add(1, stored, inner, kK);
+            if (form == LinearForm::gated) in.add(2, stored, inner, kK);
+            out.add(3, stored, kN, inner);
+            const PackedLinear first = pack(context, type, in, {}, form),
+                               second = pack(context, type, out, {});
+            for (const std::int64_t m : {1, 2, 7, 16, 17, 64, 150}) {
+              SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                              << " " << dtype_info(stored).name << " " << m << "x" << inner
+                                              << " gated " << (form == LinearForm::gated));
+              const std::vector<float> x = random_floats(4, static_cast<std::size_t>(m * kK));
+              const std::vector<float> start = random_floats(5, static_cast<std::size_t>(m * kN));
+              std::vector<float> between(static_cast<std::size_t>(m * inner)), expected = start, y = start;
+              const LinearInput input = LinearInput::rows(x.data(), kK);
+              linear(context, first, input, m, between.data(), {.activation = Activation::silu});
+              linear(context, second, LinearInput::rows(between.data(), inner), m, expected.data(),
+                     {.accumulate = true});
+              linear_pair(context, first, Activation::silu, second, input, m, between.data(), y.data());
+              ASSERT_EQ(y, expected);
             }
           }
         }

@@ -340,10 +340,15 @@ Status DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
 Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
   const std::int64_t width = local_.intermediate_size;
-  linear(context_, layer.mlp_in, layer_input(layer.mlp_norm, x), rows.count, inner_,
-         {.activation = config_.activation});
-  PAGODA_RETURN_IF_ERROR(
-      add_row_parallel(layer.mlp_out, shard_.mlp_parts, LinearInput::rows(inner_, width), rows.count, x));
+  const LinearInput input = layer_input(layer.mlp_norm, x);
+  if (shard_.split()) {
+    linear(context_, layer.mlp_in, input, rows.count, inner_, {.activation = config_.activation});
+    PAGODA_RETURN_IF_ERROR(
+        add_row_parallel(layer.mlp_out, shard_.mlp_parts, LinearInput::rows(inner_, width), rows.count, x));
+  } else {
+    linear_pair(context_, layer.mlp_in, config_.activation, layer.mlp_out.front(), input, rows.count, inner_,
+                x);
+  }
   if (config_.norm_place == NormPlace::after) normalize_in_place(layer.mlp_norm, x, rows.count);
   return ok_status();
 }

@@ -65,10 +65,11 @@ struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   static constexpr std::int64_t kStep = 16;  // inputs from one fetch to the next
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
+  static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
+                  const Ahead& first) {
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
-    const auto* x = reinterpret_cast<const float*>(t.x + row * t.x_row_bytes);
+    const auto* x = reinterpret_cast<const float*>(panel);
     const std::byte* w = t.weights + strip * t.strip_bytes;
     F acc[kRows][kCols];
     PAGODA_UNROLL
@@ -97,7 +98,8 @@ struct Bf16Kernel {
   static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
   static constexpr std::int64_t kStep = 32;
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
+  static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
+                  const Ahead& first) {
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -106,7 +108,7 @@ struct Bf16Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     const std::int64_t pairs = (t.k + 1) / 2;
-    const auto* x = reinterpret_cast<const PairInput*>(t.x + row * t.x_row_bytes);
+    const auto* x = reinterpret_cast<const PairInput*>(panel);
     for (std::int64_t begin = 0; begin < pairs; begin += 16, x += kRows * 32) {
       fetch(ahead);
       const std::int64_t end = pairs - begin < 16 ? pairs : begin + 16;
@@ -141,25 +143,27 @@ struct Int8Kernel {
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
   template <int kRows, int kCols>
-  static void run(const LinearTile& t, std::int64_t row, std::int64_t strip, const Ahead& first) {
+  static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
+                  const Ahead& first) {
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
-    const auto* x = reinterpret_cast<const std::int8_t*>(t.x + row * t.x_row_bytes);
+    const std::byte* x = panel;
     const std::int64_t groups = (t.k + 63) / 64;
-    const float* scale = t.scale + row * groups;
-    const std::int32_t* term = t.term + row * groups;
     const std::byte* w = t.weights + strip * t.strip_bytes;
     const std::byte* data = w + strip_header_bytes(kFormat);
     F acc[kRows][kCols];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
-    for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += kRows * 64) {
+    for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += int8_group_bytes(kRows)) {
       fetch(ahead);
+      const auto* const q = reinterpret_cast<const std::int8_t*>(x);
+      const auto* const scale = reinterpret_cast<const float*>(x + kRows * 64);
+      const auto* const term = reinterpret_cast<const std::int32_t*>(scale + kRows);
       I sum[kRows][kCols];
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const I start = kDot4IsSigned ? izero() : iset1(term[group * kRows + r]);
+        const I start = kDot4IsSigned ? izero() : iset1(term[r]);
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) sum[r][c] = start;
       }
@@ -177,8 +181,8 @@ struct Int8Kernel {
           for (int r = 0; r < kRows; ++r) {
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) {
-              sum[r][c] = dot4(sum[r][c], low[c], quad(x + r * 64 + 4 * at));
-              sum[r][c] = dot4(sum[r][c], high[c], quad(x + r * 64 + 4 * at + 16));
+              sum[r][c] = dot4(sum[r][c], low[c], quad(q + r * 64 + 4 * at));
+              sum[r][c] = dot4(sum[r][c], high[c], quad(q + r * 64 + 4 * at + 16));
             }
           }
         }
@@ -190,7 +194,7 @@ struct Int8Kernel {
           for (int c = 0; c < kCols; ++c) weights[c] = load_weights(data + c * t.strip_bytes + v * 64);
           PAGODA_UNROLL
           for (int r = 0; r < kRows; ++r) {
-            const std::int32_t a = quad(x + r * 64 + 4 * v);
+            const std::int32_t a = quad(q + r * 64 + 4 * v);
             PAGODA_UNROLL
             for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], weights[c], a);
           }
@@ -198,7 +202,7 @@ struct Int8Kernel {
       }
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const F s = set1(scale[group * kRows + r]);
+        const F s = set1(scale[r]);
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) acc[r][c] = fma(to_float(sum[r][c]), s, acc[r][c]);
       }
@@ -230,12 +234,12 @@ void widen_strip(const std::byte* in, std::int64_t k, std::byte* out) {
 }
 
 template <class Kernel, int kCols, int kRows>
-void run_rows(const LinearTile& t, std::int64_t row, std::int64_t strip, std::int64_t rows,
-              const Ahead& ahead) {
+void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
+              std::int64_t strip, const Ahead& ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, strip, rows, ahead);
+    if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, rows, panel, strip, ahead);
   }
-  Kernel::template run<kRows, kCols>(t, row, strip, ahead);
+  Kernel::template run<kRows, kCols>(t, row, panel, strip, ahead);
 }
 
 // The tile's share of what others will read, dealt out evenly over the panels of its strips.
@@ -279,17 +283,18 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
   Ahead ahead = {.next = next, .next_lines = lines_per_step(share, steps)};
   std::int64_t row = t.panels.begin(t.first_panel);
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
+    const std::int64_t rows = t.panels.begin(panel + 1) - row;
+    const std::byte* const x = t.x + panel * t.panels.bytes;
     ahead.later = later.take();
     ahead.later_lines = ahead.later != nullptr ? later_lines : 0;
-    const std::int64_t end = t.panels.begin(panel + 1);
     // `ahead` by reference: a copy made of its parts would wait until all stores before it are done.
     if (pair) {
-      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, strip, end - row, ahead);
+      run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, rows, x, strip, ahead);
     } else {
-      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, strip, end - row, ahead);
+      run_rows<Kernel, 1, Kernel::kStreamHeight>(t, row, rows, x, strip, ahead);
     }
     ahead.next += share;
-    row = end;
+    row += rows;
   }
 }
 
@@ -351,11 +356,12 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
     PAGODA_UNROLL
     for (int v = 0; v < 4; ++v) {
       const I q = to_int(mul(values[v], inverse));
-      store_int8(out.q + group * out.q_step + 16 * v, q);
+      store_int8(out.q + group * out.step + 16 * v, q);
       sum = add(sum, q);
     }
-    out.scale[group * out.step] = largest / 127.0f;
-    out.term[group * out.step] = -128 * reduce_add(sum);
+    const std::int64_t step = group * (out.step / 4);
+    out.scale[step] = largest / 127.0f;
+    out.term[step] = -128 * reduce_add(sum);
   }
 }
 

@@ -14,15 +14,18 @@ constexpr std::int64_t kStreamRows = 16;  // up to here strips are computed one 
 constexpr std::int64_t kFetchRows = 4;    // fewer only read, which the processor foresees better by itself
 constexpr std::int64_t kOwnRows = 48;     // for each thread: from here on each has its own rows
 
-// Rows are cut into panels of nearly equal height, at most the register tile's. In the activations'
-// buffers, each panel of R rows is interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/32][R][32]
-//     8 bits: q [K/64][R][64], scale [K/64][R], term [K/64][R]
-// A panel that begins at row r begins at r rows' worth of elements in each buffer.
+// Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
+// interleaved so that a kernel walks one pointer:
+//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale [R], term [R]
+// Groups of 8 bits are whole lines of memory, since different threads may fill them.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
+  std::int64_t bytes = 0;  // from one panel to the next
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
+constexpr std::int64_t int8_group_bytes(std::int64_t height) {
+  return height * 64 + (height * 8 + 63) / 64 * 64;
+}
 
 // One tile: some panels of x times num_strips consecutive strips of weights.
 struct LinearTile {
@@ -35,11 +38,7 @@ struct LinearTile {
 
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
-  const std::byte* x = nullptr;  // of row 0: floats, bf16 (or floats rounded to it), or int8
-  std::int64_t x_row_bytes = 0;
-  // 8 bits only. term: -128 * sum(q), what the weights' zero point adds.
-  const float* scale = nullptr;
-  const std::int32_t* term = nullptr;
+  const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
   std::byte* scratch = nullptr;  // q4: room for kMaxStrips strips of q8
 
   // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
@@ -55,12 +54,11 @@ struct LinearTile {
 
 using LinearTileFunction = void (*)(const LinearTile& tile);
 
-// Where one row's activations go: element i of step s (a group, a pair, an input) lands s * step further.
+// Where one row's activations go: each group's (64 inputs) lie `step` bytes behind the one before.
 struct QuantizedRow {
-  std::int8_t* q;  // of a group: 64 bytes, q_step bytes from group to group
-  std::int64_t q_step;
-  float* scale;        // step from group to group
-  std::int32_t* term;  // the same
+  std::int8_t* q;
+  float* scale;
+  std::int32_t* term;  // -128 * sum(q): what the weights' zero point adds
   std::int64_t step;
 };
 

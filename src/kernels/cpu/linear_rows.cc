@@ -1,0 +1,124 @@
+#include "kernels/cpu/linear_rows.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/rows.h"
+#include "kernels/linear_storage.h"
+#include "kernels/tiles.h"
+
+namespace pagoda::cpu {
+namespace {
+
+std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight,
+                        std::int64_t num_rows) {
+  switch (weight.type) {
+    case LinearType::float32:
+      return kernels.f32_rows;
+    case LinearType::bfloat16:
+      return kernels.bf16_rows;
+    case LinearType::int8:
+      break;
+  }
+  if (num_rows > kStreamRows) return kernels.int8_rows;
+  return weight.has_format(PackedFormat::q4) ? kernels.stream_nibble_rows : kernels.stream_int8_rows;
+}
+
+// The caller's rows, and what makes them the input.
+struct Source {
+  const LinearInput& input;
+  const RowKernels& rows;
+  std::int64_t k;
+
+  // The row is most likely in another core's cache, which takes a while to give it up.
+  void prefetch(std::int64_t row) const {
+    const float* x = input.x + row * input.stride;
+    for (std::int64_t i = 0; i < k; i += 16) __builtin_prefetch(x + i);
+  }
+
+  // Row `row`, in place or in `buffer`, which has room for k floats rounded up to 16.
+  const float* row(std::int64_t row, float* buffer) const {
+    const float* x = input.x + row * input.stride;
+    switch (input.op) {
+      case LinearInput::Op::none:
+        return x;
+      case LinearInput::Op::rms_norm:
+        rows.rms_norm(x, k, input.weight, input.eps, buffer);
+        break;
+      case LinearInput::Op::layer_norm:
+        rows.layer_norm(x, k, input.weight, input.bias, input.eps, buffer);
+        break;
+    }
+    return buffer;
+  }
+};
+
+}  // namespace
+
+PreparedRows::PreparedRows(const LinearKernels& kernels, const PackedLinear::Storage& weight,
+                           std::int64_t num_rows, Scratch& scratch)
+    : kernels_(kernels), type_(weight.type), k_(weight.k) {
+  panels_ = {num_rows, ceil_div(num_rows, panel_rows(kernels, weight, num_rows))};
+  const std::int64_t height = ceil_div(num_rows, panels_.count);
+  switch (type_) {
+    case LinearType::float32:
+      panels_.bytes = k_ * height * 4;
+      break;
+    case LinearType::bfloat16:
+      panels_.bytes = ceil_div(k_, std::int64_t{32}) * 32 * kernels.bf16_bytes * height;
+      break;
+    case LinearType::int8:
+      panels_.bytes = ceil_div(k_, std::int64_t{64}) * int8_group_bytes(height);
+      break;
+  }
+  panels_.bytes = round_up(panels_.bytes, 64);
+  data_ = scratch.take(static_cast<std::size_t>(panels_.count * panels_.bytes));
+}
+
+PreparedRows::Place PreparedRows::place(std::int64_t row) const {
+  const std::int64_t panel = ceil_div((row + 1) * panels_.count, panels_.num_rows) - 1;
+  const std::int64_t begin = panels_.begin(panel);
+  return {data_ + panel * panels_.bytes, row - begin, panels_.begin(panel + 1) - begin};
+}
+
+void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
+  const std::int64_t height = place.height, row = place.row;
+  switch (type_) {
+    case LinearType::float32: {
+      float* const to = reinterpret_cast<float*>(place.panel) + first * height + row;
+      for (std::int64_t i = 0; i < count; ++i) to[i * height] = from[i];
+      break;
+    }
+    case LinearType::bfloat16: {
+      const std::int64_t group = 32 * kernels_.bf16_bytes;
+      kernels_.round_row(from, count, place.panel + (first / 32 * height + row) * group, height * group);
+      break;
+    }
+    case LinearType::int8: {
+      const std::int64_t bytes = int8_group_bytes(height);
+      std::byte* const group = place.panel + first / 64 * bytes;
+      auto* const scale = reinterpret_cast<float*>(group + height * 64);
+      kernels_.quantize_row(from, count,
+                            {.q = reinterpret_cast<std::int8_t*>(group + row * 64),
+                             .scale = scale + row,
+                             .term = reinterpret_cast<std::int32_t*>(scale + height) + row,
+                             .step = bytes});
+      break;
+    }
+  }
+}
+
+void PreparedRows::fill(const KernelContext& context, const LinearInput& input) const {
+  const Source source{input, row_kernels(context.level), k_};
+  const std::int64_t grain = std::max<std::int64_t>(1, 4096 / k_ * panels_.count / panels_.num_rows);
+  for_ranges(context, panels_.count, grain, [&](std::int64_t first, std::int64_t last) {
+    static thread_local Scratch scratch;
+    auto* buffer = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(k_, 16) * 4)));
+    const std::int64_t end = panels_.begin(last);
+    for (std::int64_t row = panels_.begin(first); row < end; ++row) {
+      if (row + 1 < end) source.prefetch(row + 1);
+      put(place(row), 0, source.row(row, buffer), k_);
+    }
+  });
+}
+
+}  // namespace pagoda::cpu

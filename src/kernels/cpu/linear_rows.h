@@ -1,0 +1,39 @@
+#pragma once
+// PreparedRows: the rows that linear multiplies, in the form in which the kernel of their weights takes them
+// (Panels, linear_tile.h). Filled from a caller's floats, or by the product whose results they are.
+// Threads: different rows, and different groups of 64 inputs of a row, may be put at the same time.
+#include "kernels/cpu/linear_tile.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/linear.h"
+
+namespace pagoda::cpu {
+
+class PreparedRows {
+ public:
+  // Of `num_rows` rows that `weight` multiplies; not filled yet. In `scratch`, until its next use.
+  PreparedRows(const LinearKernels& kernels, const PackedLinear::Storage& weight, std::int64_t num_rows,
+               Scratch& scratch);
+
+  const Panels& panels() const { return panels_; }
+  const std::byte* data() const { return data_; }
+
+  struct Place {
+    std::byte* panel = nullptr;
+    std::int64_t row = 0, height = 0;  // in the panel
+  };
+  Place place(std::int64_t row) const;
+  // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row.
+  void put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const;
+
+  // All of them, of `input`.
+  void fill(const KernelContext& context, const LinearInput& input) const;
+
+ private:
+  const LinearKernels& kernels_;
+  LinearType type_;
+  std::int64_t k_;
+  Panels panels_;
+  std::byte* data_;
+};
+
+}  // namespace pagoda::cpu
