@@ -69,7 +69,7 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
 
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output) {
-  CHECK(!output.accumulate || !output.activation);
+  CHECK(output.accumulate + output.activation.has_value() + output.read_late <= 1);
   CHECK(output.activation || weight.storage().form != LinearForm::gated);
   if (num_rows <= 0) return;
   // The packed form decides: weights are packed for one backend.

@@ -67,10 +67,11 @@ struct LinearInput {
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
 };
 
-// What becomes of the products: one of the two, or neither.
+// What becomes of the products: one of these, or none.
 struct LinearOutput {
   bool accumulate = false;                    // y += (residual connection)
   std::optional<Activation> activation = {};  // y = f(product), of gated weights f(gate) * up: these need one
+  bool read_late = false;  // a hint: so much is computed before y is read that caches need not keep it
 };
 
 // input [num_rows, K] -> y [num_rows, N]. What the input points to and y must not overlap.

@@ -424,7 +424,7 @@ Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) 
       input = LinearInput::rows(normed_, config_.embedding_size);
     }
     if (shard_.size == 1)
-      linear(context_, weights_.head, input, rows, out);
+      linear(context_, weights_.head, input, rows, out, {.read_late = true});
     else
       PAGODA_RETURN_IF_ERROR(gather_logits(input, rows, out));
     if (out != nullptr) out += rows * config_.vocab_size;

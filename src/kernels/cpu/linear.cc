@@ -53,7 +53,7 @@ LinearTileFunction tile_function(const LinearKernels& kernels, PackedFormat form
 // What becomes of the products: LinearOutput, or they go where the next matrix will read them.
 struct Products {
   float* y = nullptr;
-  bool accumulate = false;
+  bool accumulate = false, read_late = false;
   std::optional<Activation> activation = {};
   const PreparedRows* next = nullptr;
 };
@@ -61,6 +61,13 @@ struct Products {
 // Strips whose results are whole groups of 64.
 std::int64_t group_strips(const PackedLinear::Storage& weight) {
   return 64 / kStrip * (weight.form == LinearForm::gated ? 2 : 1);
+}
+
+// Results that no cache keeps until they are read: to write a line then need not read it first.
+bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns) {
+  constexpr std::int64_t kBytes = std::int64_t{4} << 20;
+  return out.read_late && num_rows * columns * 4 >= kBytes && columns % kStrip == 0 &&
+         reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
 void multiply(const KernelContext& context, const PackedLinear::Storage& weight, const PreparedRows& input,
@@ -94,6 +101,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
 
+    const bool past_caches = goes_past_caches(out, num_rows, weight.n);
     const ReadAhead::Share later =
         read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Share{};
     const std::int64_t tiles = strip_tiles * row_tiles;
@@ -135,6 +143,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
           .y_stride = buffer != nullptr ? columns : weight.n,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
           .accumulate = out.accumulate,
+          .past_caches = past_caches,
       });
       if (buffer == nullptr) return;
       const bool gated = weight.form == LinearForm::gated;
@@ -161,7 +170,11 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
   static thread_local Scratch scratch;
   const PreparedRows rows(linear_kernels(context.level), weight, num_rows, scratch);
   rows.fill(context, input);
-  multiply(context, weight, rows, {.y = y, .accumulate = output.accumulate, .activation = output.activation});
+  multiply(context, weight, rows,
+           {.y = y,
+            .accumulate = output.accumulate,
+            .read_late = output.read_late,
+            .activation = output.activation});
 }
 
 bool can_pair(const PackedLinear::Storage& first, const PackedLinear::Storage& second) {

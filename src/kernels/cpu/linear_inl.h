@@ -20,7 +20,10 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
     for (int r = 0; r < kRows; ++r) {
       float* y = t.y + (row - t.first_row + r) * t.y_stride + column;
       F value = acc[r][c];
-      if (n == kStrip) {
+      if (t.past_caches && n == kStrip) {
+        if (t.bias != nullptr) value = add(value, load(t.bias + column));
+        store_past(y, value);
+      } else if (n == kStrip) {
         if (t.bias != nullptr) value = add(value, load(t.bias + column));
         if (t.accumulate) value = add(load(y), value);
         store(y, value);
@@ -36,6 +39,7 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
 // The products' places are most likely in another core's cache, from when they were last read there.
 template <int kRows, int kCols>
 PAGODA_INLINE void prefetch_results(const LinearTile& t, std::int64_t row, std::int64_t strip) {
+  if (t.past_caches) return;
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) {
     PAGODA_UNROLL
@@ -316,6 +320,7 @@ void run_tile(const LinearTile& t) {
                        count * t.strip_bytes, later);
     strip += count;
   }
+  if (t.past_caches) fence();
 }
 
 // 4-bit weights are widened once for all panels; a single panel widens them on the way.
@@ -339,6 +344,7 @@ void run_nibbles(const LinearTile& t) {
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }
+  if (t.past_caches) fence();
 }
 
 void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {

@@ -50,6 +50,7 @@ struct LinearTile {
   std::int64_t y_stride = 0;
   const float* bias = nullptr;  // of the first column, or null
   bool accumulate = false;
+  bool past_caches = false;  // whole lines of y go straight to memory; y and its rows are aligned to lines
 };
 
 using LinearTileFunction = void (*)(const LinearTile& tile);

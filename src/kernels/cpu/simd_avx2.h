@@ -41,6 +41,12 @@ PAGODA_INLINE F load_n(const float* p, std::int64_t n) {
   for (std::int64_t i = 0; i < n && i < 16; ++i) all[i] = p[i];
   return load(all);
 }
+// A whole line, past the caches; p is aligned to it. Others see it after fence().
+PAGODA_INLINE void store_past(float* p, F x) {
+  _mm256_stream_ps(p, x.lo);
+  _mm256_stream_ps(p + 8, x.hi);
+}
+PAGODA_INLINE void fence() { _mm_sfence(); }
 PAGODA_INLINE void store_n(float* p, F x, std::int64_t n) {
   alignas(32) float all[16];
   store(all, x);

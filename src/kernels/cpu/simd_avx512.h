@@ -43,6 +43,9 @@ PAGODA_INLINE F zero() { return _mm512_setzero_ps(); }
 PAGODA_INLINE F set1(float x) { return _mm512_set1_ps(x); }
 PAGODA_INLINE F load(const float* p) { return _mm512_loadu_ps(p); }
 PAGODA_INLINE void store(float* p, F x) { _mm512_storeu_ps(p, x); }
+// A whole line, past the caches; p is aligned to it. Others see it after fence().
+PAGODA_INLINE void store_past(float* p, F x) { _mm512_stream_ps(p, x); }
+PAGODA_INLINE void fence() { _mm_sfence(); }
 PAGODA_INLINE __mmask16 first(std::int64_t n) {
   return n >= 16 ? 0xffff : static_cast<__mmask16>((1u << n) - 1u);
 }

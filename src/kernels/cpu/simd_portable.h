@@ -54,6 +54,8 @@ PAGODA_INLINE void store_n(float* p, const F& x, std::int64_t n) {
   for (int i = 0; i < 16 && i < n; ++i) p[i] = x.v[i];
 }
 PAGODA_INLINE void store(float* p, const F& x) { std::memcpy(p, x.v, sizeof x.v); }
+PAGODA_INLINE void store_past(float* p, const F& x) { store(p, x); }  // of no use here
+PAGODA_INLINE void fence() {}
 PAGODA_INLINE F add(const F& a, const F& b) {
   return map([&](int i) { return a.v[i] + b.v[i]; });
 }
