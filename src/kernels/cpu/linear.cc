@@ -157,8 +157,9 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
         return;
       }
       activate(*out.activation, gated, buffer, columns, rows, width, buffer, columns);
-      for (std::int64_t row = 0; row < rows; ++row)
-        out.next->put(out.next->place(first_row + row), begin, buffer + row * columns, width);
+      PreparedRows::Place place = out.next->place(first_row);
+      for (std::int64_t row = 0; row < rows; ++row, place = out.next->behind(place))
+        out.next->put(place, begin, buffer + row * columns, width);
     });
   }
 }

@@ -77,7 +77,13 @@ PreparedRows::PreparedRows(const LinearKernels& kernels, const PackedLinear::Sto
 PreparedRows::Place PreparedRows::place(std::int64_t row) const {
   const std::int64_t panel = ceil_div((row + 1) * panels_.count, panels_.num_rows) - 1;
   const std::int64_t begin = panels_.begin(panel);
-  return {data_ + panel * panels_.bytes, row - begin, panels_.begin(panel + 1) - begin};
+  return {data_ + panel * panels_.bytes, row - begin, panels_.begin(panel + 1) - begin, panel};
+}
+
+PreparedRows::Place PreparedRows::behind(const Place& place) const {
+  if (place.row + 1 < place.height) return {place.panel, place.row + 1, place.height, place.index};
+  const std::int64_t panel = place.index + 1;
+  return {place.panel + panels_.bytes, 0, panels_.begin(panel + 1) - panels_.begin(panel), panel};
 }
 
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {

@@ -20,8 +20,10 @@ class PreparedRows {
   struct Place {
     std::byte* panel = nullptr;
     std::int64_t row = 0, height = 0;  // in the panel
+    std::int64_t index = 0;            // the panel's
   };
   Place place(std::int64_t row) const;
+  Place behind(const Place& place) const;  // of the next row
   // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row.
   void put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const;
 
