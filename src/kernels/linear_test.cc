@@ -8,6 +8,7 @@
 #include "kernels/read_ahead.h"
 #include "kernels/reference/reference.h"
 #include "kernels/testing.h"
+#include "tensor/memory.h"
 
 namespace pagoda {
 namespace {
@@ -198,6 +199,37 @@ TEST(Linear, ActivationsOnTheWayOut) {
               }
             }
           }
+        }
+      }
+    }
+  }
+}
+
+// More results than caches keep are written past them, where they lie in whole lines.
+TEST(Linear, ResultsReadLateAreTheSame) {
+  constexpr std::int64_t kRows = 70, kK = 40;
+  ThreadPool pool(2);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      const KernelContext context{.level = level, .pool = &pool};
+      for (const auto& [n, more] :
+           {std::pair<std::int64_t, std::int64_t>{16384, 0}, {16380, 20}, {16390, 0}}) {
+        Weights weights;
+        weights.add(1, DType::f16, n, kK);
+        if (more > 0) weights.add(2, DType::bf16, more, kK);
+        const PackedLinear packed =
+            pack(context, type, weights, random_floats(3, static_cast<std::size_t>(n + more)));
+        const std::vector<float> x = random_floats(4, kRows * kK);
+        for (const std::size_t offset : {0, 1}) {  // floats
+          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                          << " " << n << " + " << more << " outputs at " << offset);
+          auto memory = Memory::reserve(static_cast<std::size_t>(kRows * (n + more) + 16) * sizeof(float));
+          ASSERT_TRUE(memory.has_value());
+          float* const y = memory->as<float>() + offset;
+          linear(context, packed, LinearInput::rows(x.data(), kK), kRows, y, {.read_late = true});
+          EXPECT_TRUE(same_bits(std::vector<float>(y, y + kRows * (n + more)),
+                                run(context, packed, x.data(), kRows)));
+          EXPECT_EQ(y[kRows * (n + more)], 0);
         }
       }
     }

@@ -63,11 +63,13 @@ std::int64_t group_strips(const PackedLinear::Storage& weight) {
   return 64 / kStrip * (weight.form == LinearForm::gated ? 2 : 1);
 }
 
-// Results that no cache keeps until they are read: to write a line then need not read it first.
-bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns) {
+// Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
+// must begin where a line does.
+bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
+                      const LinearSegment& segment) {
   constexpr std::int64_t kBytes = std::int64_t{4} << 20;
   return out.read_late && num_rows * columns * 4 >= kBytes && columns % kStrip == 0 &&
-         reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
+         segment.n_begin % kStrip == 0 && reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
 void multiply(const KernelContext& context, const PackedLinear::Storage& weight, const PreparedRows& input,
@@ -101,7 +103,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
 
-    const bool past_caches = goes_past_caches(out, num_rows, weight.n);
+    const bool past_caches = goes_past_caches(out, num_rows, weight.n, segment);
     const ReadAhead::Share later =
         read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Share{};
     const std::int64_t tiles = strip_tiles * row_tiles;
