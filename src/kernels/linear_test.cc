@@ -273,6 +273,42 @@ TEST(Linear, APairIsOneAfterTheOther) {
   }
 }
 
+// A tile may have more panels than there are lines to fetch.
+TEST(Linear, FewBytesAreReadAhead) {
+  constexpr std::int64_t kRows = 257, kK = 64, kInner = 512;
+  ThreadPool pool(2);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      Weights in, out;
+      in.add(1, DType::q8_0, kInner, kK);
+      in.add(2, DType::q8_0, kInner, kK);
+      out.add(3, DType::q8_0, kK, kInner);
+      KernelContext context{.level = level, .pool = &pool};
+      const PackedLinear first = pack(context, type, in, {}, LinearForm::gated),
+                         second = pack(context, type, out, {});
+      const std::vector<float> x = random_floats(4, kRows * kK);
+      const auto pair = [&] {
+        std::vector<float> between(kRows * kInner), y(kRows * kK);
+        linear_pair(context, first, Activation::silu, second, LinearInput::rows(x.data(), kK), kRows,
+                    between.data(), y.data());
+        return y;
+      };
+      const std::vector<float> expected = pair();
+      const std::vector<std::byte> memory(64);
+      for (const std::size_t pieces : {1, 3, 40}) {
+        ReadAhead ahead;
+        ahead.piece_bytes = 64;
+        ahead.pieces.assign(pieces, memory.data());
+        ahead.ends = {pieces / 2, pieces};
+        ahead.start(kRows * (first.multiplications() + second.multiplications()));
+        context.read_ahead = &ahead;
+        EXPECT_TRUE(same_bits(pair(), expected));
+      }
+      context.read_ahead = nullptr;
+    }
+  }
+}
+
 TEST(Linear, ReadAheadIsDealtOutWhole) {
   ReadAhead ahead;
   ahead.piece_bytes = 640;

@@ -252,7 +252,8 @@ class LaterReads {
   LaterReads(const LinearTile& t, std::int64_t strips_at_once) : begin_(t.later_begin), end_(t.later_end) {
     const std::int64_t panels =
         (t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel);
-    share_ = begin_ < end_ ? ((end_ - begin_) / panels + 63) / 64 * 64 : 0;
+    // Rounded up, so that nothing is left when there are more panels than lines.
+    share_ = begin_ < end_ ? lines_per_step(end_ - begin_, panels) * 64 : 0;
     if (share_ == 0) return;
     piece_bytes_ = t.later_piece_bytes;
     piece_ = t.later + begin_ / piece_bytes_;
