@@ -86,7 +86,7 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
   CHECK(first.n() == second.k());
   if (num_rows <= 0) return;
   if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
-      cpu::can_pair(first.storage(), second.storage())) {
+      cpu::can_pair(first.storage())) {
     cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, y);
     return;
   }

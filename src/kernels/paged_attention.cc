@@ -45,9 +45,8 @@ namespace {
 
 // The blocks that one sequence reads, but not those that the one before begins with too: they are there
 // already.
-void list_blocks(const PagedAttentionArgs& args, const AttentionSequence& sequence,
+void list_blocks(const PagedAttentionArgs& args, const KvAddress& address, const AttentionSequence& sequence,
                  const AttentionSequence* previous, std::size_t end, ReadAhead& out) {
-  const KvAddress address(args.layout);
   const std::int32_t size = args.layout.block_size, window = args.sliding_window;
   const std::int32_t before = sequence.context_len - sequence.num_queries;
   std::int32_t block = (window > 0 ? std::max(0, before + 1 - window) : 0) / size;
@@ -69,7 +68,8 @@ void list_context(const KernelContext& context, const PagedAttentionArgs& args, 
   const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   out.pieces.clear();
   out.ends.clear();
-  out.piece_bytes = KvAddress(args.layout).layer_bytes / 64 * 64;
+  const KvAddress address(args.layout);
+  out.piece_bytes = address.layer_bytes / 64 * 64;
   if (out.piece_bytes == 0) return;  // smaller than a line
   const auto most = static_cast<std::size_t>(kMost / threads / out.piece_bytes);
   for (std::int64_t thread = 0; thread < threads; ++thread) {
@@ -77,7 +77,7 @@ void list_context(const KernelContext& context, const PagedAttentionArgs& args, 
     const std::size_t end = out.pieces.size() + most;
     for (const AttentionSequence& sequence : args.sequences) {
       if (thread_of_row(sequence.query_start, at_once, threads) != thread) continue;
-      list_blocks(args, sequence, previous, end, out);
+      list_blocks(args, address, sequence, previous, end, out);
       previous = &sequence;
     }
     out.ends.push_back(out.pieces.size());

@@ -8,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/read_ahead.h"
+#include "kernels/tiles.h"
 #include "models/architecture.h"
 
 namespace pagoda {
@@ -275,8 +276,7 @@ void DecoderModel::normalize_heads(const LayerWeights& layer, float* qkv, std::i
       for (std::int32_t i = 0; i < size; ++i) heads[i] = heads[i] * scale * weight[i];
     }
   };
-  if (context_.pool != nullptr && count > 1) return context_.pool->parallel_for(count, body);
-  for (std::int64_t row = 0; row < count; ++row) body(row, 0);
+  for_tiles(context_, count, body);
 }
 
 // residual -> query, key, value
@@ -339,9 +339,9 @@ Status DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
 
 Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   float* x = residual_ + rows.first * config_.hidden_size;
-  const std::int64_t width = local_.intermediate_size;
   const LinearInput input = layer_input(layer.mlp_norm, x);
   if (shard_.split()) {
+    const std::int64_t width = local_.intermediate_size;
     linear(context_, layer.mlp_in, input, rows.count, inner_, {.activation = config_.activation});
     PAGODA_RETURN_IF_ERROR(
         add_row_parallel(layer.mlp_out, shard_.mlp_parts, LinearInput::rows(inner_, width), rows.count, x));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/tiles.h"
+
 namespace pagoda {
 
 std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const float> factors) {
@@ -55,11 +57,7 @@ const float* RopeTable::rows(const KernelContext& context, std::int32_t num_posi
         row[half + i] = static_cast<float>(std::sin(angle));
       }
     };
-    if (context.pool != nullptr) {
-      context.pool->parallel_for(last - first, fill);
-    } else {
-      for (std::int64_t tile = 0; tile < last - first; ++tile) fill(tile, 0);
-    }
+    for_tiles(context, last - first, fill);
     num_filled_ = last;
   }
   return table;

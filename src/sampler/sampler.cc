@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "kernels/logits.h"
+#include "kernels/tiles.h"
 
 namespace pagoda {
 namespace {
@@ -34,9 +35,7 @@ bool needs_logprob(const SampleRow& row) {
 }  // namespace
 
 Sampler::Sampler(const KernelContext& context)
-    : context_(context),
-      row_context_(context),
-      scratch_(static_cast<std::size_t>(context.pool != nullptr ? context.pool->num_threads() : 1)) {
+    : context_(context), row_context_(context), scratch_(static_cast<std::size_t>(num_threads(context))) {
   row_context_.pool = nullptr;
 }
 
@@ -44,9 +43,7 @@ void Sampler::sample(std::span<const SampleRow> rows) {
   const auto body = [&](std::int64_t tile, int worker) {
     sample_row(rows[static_cast<std::size_t>(tile)], scratch_[static_cast<std::size_t>(worker)]);
   };
-  const auto count = static_cast<std::int64_t>(rows.size());
-  if (context_.pool != nullptr && count > 1) return context_.pool->parallel_for(count, body);
-  for (std::int64_t tile = 0; tile < count; ++tile) body(tile, 0);
+  for_tiles(context_, static_cast<std::int64_t>(rows.size()), body);
 }
 
 void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
@@ -110,9 +107,7 @@ void Sampler::score_prompt(std::span<const PromptRow> rows) {
     row.result->chosen = {row.token, logit - normalizer, logit_rank(row_context_, row.logits, logit)};
     row.result->top = top_logprobs(row_context_, row.logits, row.num_top, normalizer);
   };
-  const auto count = static_cast<std::int64_t>(rows.size());
-  if (context_.pool != nullptr && count > 1) return context_.pool->parallel_for(count, body);
-  for (std::int64_t tile = 0; tile < count; ++tile) body(tile, 0);
+  for_tiles(context_, static_cast<std::int64_t>(rows.size()), body);
 }
 
 }  // namespace pagoda

@@ -2,7 +2,6 @@
 #include "kernels/linear.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_rows.h"
@@ -50,12 +49,11 @@ LinearTileFunction tile_function(const LinearKernels& kernels, PackedFormat form
   return nullptr;
 }
 
-// What becomes of the products: LinearOutput, or they go where the next matrix will read them.
+// Where the products go: to y, or to where the next matrix will read them.
 struct Products {
   float* y = nullptr;
-  bool accumulate = false, read_late = false;
-  std::optional<Activation> activation = {};
   const PreparedRows* next = nullptr;
+  LinearOutput output = {};
 };
 
 // Strips whose results are whole groups of 64.
@@ -68,7 +66,7 @@ std::int64_t group_strips(const PackedLinear::Storage& weight) {
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
                       const LinearSegment& segment) {
   constexpr std::int64_t kBytes = std::int64_t{4} << 20;
-  return out.read_late && num_rows * columns * 4 >= kBytes && columns % kStrip == 0 &&
+  return out.output.read_late && num_rows * columns * 4 >= kBytes && columns % kStrip == 0 &&
          segment.n_begin % kStrip == 0 && reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
@@ -121,7 +119,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
       const std::int64_t columns = strip_count * kStrip;
       // On their way through a function, products stay in the first-level cache.
       float* const buffer =
-          out.activation
+          out.output.activation
               ? reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)))
               : nullptr;
       compute({
@@ -144,7 +142,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
           .first_row = first_row,
           .y_stride = buffer != nullptr ? columns : weight.n,
           .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
-          .accumulate = out.accumulate,
+          .accumulate = out.output.accumulate,
           .past_caches = past_caches,
       });
       if (buffer == nullptr) return;
@@ -154,11 +152,11 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
       const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
       const auto activate = row_kernels(context.level).activate;
       if (out.next == nullptr) {
-        activate(*out.activation, gated, buffer, columns, rows, width, out.y + first_row * weight.n + begin,
-                 weight.n);
+        activate(*out.output.activation, gated, buffer, columns, rows, width,
+                 out.y + first_row * weight.n + begin, weight.n);
         return;
       }
-      activate(*out.activation, gated, buffer, columns, rows, width, buffer, columns);
+      activate(*out.output.activation, gated, buffer, columns, rows, width, buffer, columns);
       PreparedRows::Place place = out.next->place(first_row);
       for (std::int64_t row = 0; row < rows; ++row, place = out.next->behind(place))
         out.next->put(place, begin, buffer + row * columns, width);
@@ -173,17 +171,12 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
   static thread_local Scratch scratch;
   const PreparedRows rows(linear_kernels(context.level), weight, num_rows, scratch);
   rows.fill(context, input);
-  multiply(context, weight, rows,
-           {.y = y,
-            .accumulate = output.accumulate,
-            .read_late = output.read_late,
-            .activation = output.activation});
+  multiply(context, weight, rows, {.y = y, .output = output});
 }
 
-bool can_pair(const PackedLinear::Storage& first, const PackedLinear::Storage& second) {
+bool can_pair(const PackedLinear::Storage& first) {
   const std::int64_t matrices = first.form == LinearForm::gated ? 2 : 1;
-  return first.n == second.k &&
-         std::all_of(first.runs.begin(), first.runs.end(),
+  return std::all_of(first.runs.begin(), first.runs.end(),
                      [&](const LinearSegment& run) { return run.n_begin % (64 * matrices) == 0; });
 }
 
@@ -195,8 +188,8 @@ void linear_pair(const KernelContext& context, const PackedLinear::Storage& firs
   const PreparedRows rows(kernels, first, num_rows, input_scratch);
   rows.fill(context, input);
   const PreparedRows between(kernels, second, num_rows, between_scratch);
-  multiply(context, first, rows, {.activation = activation, .next = &between});
-  multiply(context, second, between, {.y = y, .accumulate = true});
+  multiply(context, first, rows, {.next = &between, .output = {.activation = activation}});
+  multiply(context, second, between, {.y = y, .output = {.accumulate = true}});
 }
 
 }  // namespace pagoda::cpu

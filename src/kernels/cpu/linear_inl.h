@@ -20,13 +20,10 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
     for (int r = 0; r < kRows; ++r) {
       float* y = t.y + (row - t.first_row + r) * t.y_stride + column;
       F value = acc[r][c];
-      if (t.past_caches && n == kStrip) {
-        if (t.bias != nullptr) value = add(value, load(t.bias + column));
-        store_past(y, value);
-      } else if (n == kStrip) {
+      if (n == kStrip) {
         if (t.bias != nullptr) value = add(value, load(t.bias + column));
         if (t.accumulate) value = add(load(y), value);
-        store(y, value);
+        t.past_caches ? store_past(y, value) : store(y, value);
       } else {
         if (t.bias != nullptr) value = add(value, load_n(t.bias + column, n));
         if (t.accumulate) value = add(load_n(y, n), value);
@@ -252,9 +249,9 @@ class LaterReads {
   LaterReads(const LinearTile& t, std::int64_t strips_at_once) : begin_(t.later_begin), end_(t.later_end) {
     const std::int64_t panels =
         (t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel);
+    if (begin_ >= end_) return;
     // Rounded up, so that nothing is left when there are more panels than lines.
-    share_ = begin_ < end_ ? lines_per_step(end_ - begin_, panels) * 64 : 0;
-    if (share_ == 0) return;
+    share_ = lines_per_step(end_ - begin_, panels) * 64;
     piece_bytes_ = t.later_piece_bytes;
     piece_ = t.later + begin_ / piece_bytes_;
     offset_ = begin_ % piece_bytes_;
@@ -273,7 +270,7 @@ class LaterReads {
 
  private:
   const std::byte* const* piece_ = nullptr;
-  std::int64_t piece_bytes_ = 0, offset_ = 0, begin_, end_, share_;
+  std::int64_t piece_bytes_ = 0, offset_ = 0, begin_, end_, share_ = 0;
 };
 
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the

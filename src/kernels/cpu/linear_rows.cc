@@ -119,10 +119,11 @@ void PreparedRows::fill(const KernelContext& context, const LinearInput& input) 
   for_ranges(context, panels_.count, grain, [&](std::int64_t first, std::int64_t last) {
     static thread_local Scratch scratch;
     auto* buffer = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(k_, 16) * 4)));
-    const std::int64_t end = panels_.begin(last);
-    for (std::int64_t row = panels_.begin(first); row < end; ++row) {
+    const std::int64_t begin = panels_.begin(first), end = panels_.begin(last);
+    Place to = place(begin);
+    for (std::int64_t row = begin; row < end; ++row, to = behind(to)) {
       if (row + 1 < end) source.prefetch(row + 1);
-      put(place(row), 0, source.row(row, buffer), k_);
+      put(to, 0, source.row(row, buffer), k_);
     }
   });
 }
