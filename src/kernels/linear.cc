@@ -94,6 +94,16 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
   linear(context, second, LinearInput::rows(between, second.k()), num_rows, y, {.accumulate = true});
 }
 
+void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
+                std::span<LogitMax> largest) {
+  CHECK(weight.storage().form == LinearForm::stacked);
+  if (largest.empty()) return;
+  if (weight.storage().backend == Backend::cpu)
+    cpu::linear_max(context, weight.storage(), input, largest);
+  else
+    reference::linear_max(context, weight.storage(), input, largest);
+}
+
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level) {
   if (dtype == "float32") return LinearType::float32;
   if (dtype == "bfloat16") return LinearType::bfloat16;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "kernels/activation.h"
 #include "kernels/backend.h"
+#include "kernels/logits.h"
 #include "tensor/tensor_view.h"
 
 namespace pagoda {
@@ -83,6 +84,10 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,
                  const PackedLinear& second, const LinearInput& input, std::int64_t num_rows, float* between,
                  float* y);
+
+// Of each row of input W^T its largest element: max_logit of the row, which itself is nowhere.
+void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
+                std::span<LogitMax> largest);
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
 // `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, int8 for quantised ones.

@@ -236,6 +236,42 @@ TEST(Linear, ResultsReadLateAreTheSame) {
   }
 }
 
+// Of the same rows, in tiles of any order: two formats, a bias, a ragged end, outputs that are equal, NaNs.
+TEST(Linear, TheLargestOfEachRow) {
+  ThreadPool pool(3);
+  for (const CpuLevel level : levels_here()) {
+    for (const LinearType type : kTypes) {
+      for (const std::int64_t n : {1, 16, 37, 700}) {
+        constexpr std::int64_t kK = 96, kRows = 150;
+        const KernelContext context{.level = level, .pool = &pool};
+        const std::vector<std::byte> bytes = random_weights(1, DType::q4_1, n * kK);
+        Weights weights;
+        weights.views = {{DType::q4_1, {n, kK}, bytes.data()}, {DType::q4_1, {n, kK}, bytes.data()}};
+        weights.add(2, DType::q8_0, 21, kK);
+        std::vector<float> bias = random_floats(3, static_cast<std::size_t>(2 * n + 21));
+        std::copy_n(bias.begin(), n, bias.begin() + n);
+        const PackedLinear packed = pack(context, type, weights, bias);
+        std::vector<float> x = random_floats(4, kRows * kK);
+        std::fill_n(x.begin() + 3 * kK, kK, std::numeric_limits<float>::quiet_NaN());
+        for (const std::int64_t m : {1, 7, 64, 150}) {
+          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                          << " " << m << "x" << packed.n());
+          const std::vector<float> y = run(context, packed, x.data(), m);
+          std::vector<LogitMax> largest(static_cast<std::size_t>(m));
+          linear_max(context, packed, LinearInput::rows(x.data(), kK), largest);
+          for (std::int64_t row = 0; row < m; ++row) {
+            const LogitMax expected = reference::max_logit(std::span(y).subspan(
+                static_cast<std::size_t>(row * packed.n()), static_cast<std::size_t>(packed.n())));
+            const LogitMax& got = largest[static_cast<std::size_t>(row)];
+            ASSERT_EQ(got.index, expected.index) << "row " << row;
+            ASSERT_EQ(got.value, expected.value);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Straight from one matrix into the next or by way of memory: no bit differs.
 TEST(Linear, APairIsOneAfterTheOther) {
   ThreadPool pool(3);

@@ -8,8 +8,9 @@
 
 namespace pagoda {
 
+// The first of equal maxima; NaNs are passed over. Index 0 when nothing is above -infinity, -1 of nothing.
 struct LogitMax {
-  std::int32_t index = -1;  // the first of equal maxima
+  std::int32_t index = -1;
   float value = 0;
 };
 LogitMax max_logit(const KernelContext& context, std::span<const float> logits);

@@ -143,5 +143,21 @@ TEST(Logits, AllMaskedOrInfinite) {
   }
 }
 
+TEST(Logits, NoMaximumIsANaN) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const KernelContext plain{.backend = Backend::reference};
+  for (const CpuLevel level : levels_here()) {
+    const KernelContext cpu{.backend = Backend::cpu, .level = level};
+    for (const std::size_t n : {1u, 16u, 40u}) {
+      std::vector<float> logits(n, nan);
+      for (const KernelContext& context : {cpu, plain}) EXPECT_EQ(max_logit(context, logits).index, 0);
+      logits[n - 1] = -3;
+      if (n > 20) logits[20] = 5;
+      for (const KernelContext& context : {cpu, plain})
+        EXPECT_EQ(max_logit(context, logits).index, static_cast<std::int32_t>(n > 20 ? 20 : n - 1));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

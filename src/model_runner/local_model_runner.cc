@@ -274,7 +274,45 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
   }
 }
 
+SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& result,
+                                       const OutputRow& output) const {
+  const ScheduledSequence& sequence = batch.sequences[output.sequence];
+  const SampleSpec& spec = sequence.spec;
+  SequenceResult& target = result.sequences[output.sequence];
+  // As if the guesses before this row were known, and those after it were not.
+  const auto known = sequence.all_tokens.first(
+      sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
+  const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
+  return {.params = spec.params,
+          .seed = spec.seed,
+          .first_stream = spec.first_stream,
+          .num_candidates = spec.num_candidates,
+          .beam = spec.beam,
+          .position = spec.num_output_tokens + output.draft,
+          .prompt = known.first(num_prompt),
+          .output = known.subspan(num_prompt),
+          .result =
+              output.draft == 0 ? &target : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]};
+}
+
+// Where every row takes its most likely token, logits need not be written down.
+bool LocalModelRunner::sample_largest(const ScheduledBatch& batch, StepResult& result) {
+  if (options_.parallel.size() > 1) return false;
+  sample_rows_.clear();
+  for (const OutputRow& output : output_rows_) {
+    if (output.prompt_row >= 0) return false;
+    sample_rows_.push_back(sample_row(batch, result, output));
+    if (!Sampler::takes_largest(sample_rows_.back())) return false;
+  }
+  largest_.resize(output_rows_.size());
+  decoder_->largest_logits(largest_);
+  for (std::size_t row = 0; row < largest_.size(); ++row)
+    Sampler::take(sample_rows_[row], largest_[row].index);
+  return true;
+}
+
 Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+  if (sample_largest(batch, result)) return ok_status();
   const auto vocab = static_cast<std::size_t>(config().vocab_size);
   const std::size_t chunk = static_cast<std::size_t>(logit_buffer_rows(options_));
   for (std::size_t first = 0; first < output_rows_.size(); first += chunk) {
@@ -286,34 +324,17 @@ Status LocalModelRunner::sample(const ScheduledBatch& batch, StepResult& result)
     prompt_rows_.clear();
     for (std::size_t row = 0; row < count; ++row) {
       const OutputRow& output = output_rows_[first + row];
-      const ScheduledSequence& sequence = batch.sequences[output.sequence];
       const std::span<const float> logits(logits_.as<float>() + row * vocab, vocab);
-      SequenceResult& target = result.sequences[output.sequence];
-      if (output.prompt_row >= 0) {
-        prompt_rows_.push_back(
-            {.logits = logits,
-             .token = output.prompt_token,
-             .num_top = sequence.prompt_logprobs,
-             .result = &target.prompt_logprobs[static_cast<std::size_t>(output.prompt_row)]});
+      if (output.prompt_row < 0) {
+        sample_rows_.push_back(sample_row(batch, result, output));
+        sample_rows_.back().logits = logits;
         continue;
       }
-      const SampleSpec& spec = sequence.spec;
-      // As if the guesses before this row were known, and those after it were not.
-      const auto known = sequence.all_tokens.first(
-          sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
-      const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
-      sample_rows_.push_back(
-          {.logits = logits,
-           .params = spec.params,
-           .seed = spec.seed,
-           .first_stream = spec.first_stream,
-           .num_candidates = spec.num_candidates,
-           .beam = spec.beam,
-           .position = spec.num_output_tokens + output.draft,
-           .prompt = known.first(num_prompt),
-           .output = known.subspan(num_prompt),
-           .result = output.draft == 0 ? &target
-                                       : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]});
+      prompt_rows_.push_back({.logits = logits,
+                              .token = output.prompt_token,
+                              .num_top = batch.sequences[output.sequence].prompt_logprobs,
+                              .result = &result.sequences[output.sequence]
+                                             .prompt_logprobs[static_cast<std::size_t>(output.prompt_row)]});
     }
     sampler_->sample(sample_rows_);
     sampler_->score_prompt(prompt_rows_);

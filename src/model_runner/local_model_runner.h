@@ -101,6 +101,8 @@ class LocalModelRunner final : public ModelRunner {
   Status check(const ScheduledBatch& batch) const;
   void flatten(const ScheduledBatch& batch, StepResult& result);
   Status check_copies(const ScheduledBatch& batch) const;
+  SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
+  bool sample_largest(const ScheduledBatch& batch, StepResult& result);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   bool samples() const { return options_.parallel.rank() == 0; }
 
@@ -119,6 +121,7 @@ class LocalModelRunner final : public ModelRunner {
   std::vector<AttentionSequence> sequences_;
   std::vector<OutputRow> output_rows_;
   std::vector<SampleRow> sample_rows_;
+  std::vector<LogitMax> largest_;
   std::vector<PromptRow> prompt_rows_;
 };
 

@@ -126,6 +126,28 @@ TEST_P(BitIdentity, AloneInABatchChunkedAndOnTwoThreads) {
   }
 }
 
+// Logits are not written down where all rows take their most likely tokens.
+TEST_P(BitIdentity, TheMostLikelyTokensWithLogitsAndWithout) {
+  for (const std::int32_t threads : {1, 2}) {
+    const auto run = runner(threads);
+    if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+    const auto generate = [&](bool logprobs) {
+      std::vector<TestSequence> all;
+      std::vector<TestSequence*> pointers;
+      for (std::uint64_t i = 0; i < 70; ++i) {
+        all.push_back(greedy(random_prompt(1 + i % 3, i, run->config().vocab_size)));
+        if (!logprobs) all.back().params.logprobs.reset();
+      }
+      for (TestSequence& sequence : all) pointers.push_back(&sequence);
+      Driver driver(*run);
+      EXPECT_TRUE(driver.generate(pointers, 4).ok());
+      return all;
+    };
+    const std::vector<TestSequence> with = generate(true), without = generate(false);
+    for (std::size_t i = 0; i < with.size(); ++i) EXPECT_EQ(without[i].tokens, with[i].tokens) << i;
+  }
+}
+
 TEST_P(BitIdentity, RecomputedAfterPreemption) {
   const auto run = runner(1);
   if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";

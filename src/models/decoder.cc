@@ -412,17 +412,31 @@ Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count,
   return ok_status();
 }
 
+// What the head multiplies: rows of the last layer's output, normalised, projected.
+LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
+  const float* x = residual_ + first * config_.hidden_size;
+  const LinearInput input =
+      config_.final_norm ? normalized(weights_.final_norm, x) : LinearInput::rows(x, config_.hidden_size);
+  if (!weights_.project_out) return input;
+  linear(context_, *weights_.project_out, input, count, normed_);
+  return LinearInput::rows(normed_, config_.embedding_size);
+}
+
+void DecoderModel::largest_logits(std::span<LogitMax> largest) {
+  CHECK(shard_.size == 1);
+  const auto count = static_cast<std::int64_t>(largest.size());
+  for (std::int64_t i = 0; i < num_chunks(count); ++i) {
+    const Rows rows = chunk(count, i);
+    linear_max(context_, weights_.head, head_input(rows.first, rows.count),
+               largest.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count)));
+  }
+}
+
 Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
   const std::int64_t chunk = shard_.size == 1 ? chunk_rows_ : std::min(chunk_rows_, kLogitChunk);
   for (; count > 0; first += chunk, count -= chunk) {
     const std::int64_t rows = std::min(chunk, count);
-    const float* x = residual_ + first * config_.hidden_size;
-    LinearInput input =
-        config_.final_norm ? normalized(weights_.final_norm, x) : LinearInput::rows(x, config_.hidden_size);
-    if (weights_.project_out) {
-      linear(context_, *weights_.project_out, input, rows, normed_);
-      input = LinearInput::rows(normed_, config_.embedding_size);
-    }
+    const LinearInput input = head_input(first, rows);
     if (shard_.size == 1)
       linear(context_, weights_.head, input, rows, out, {.read_late = true});
     else

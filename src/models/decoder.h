@@ -61,6 +61,9 @@ class DecoderModel {
   // the others send their parts.
   Status logits(std::int64_t first, std::int64_t count, float* out);
 
+  // The largest logit of each output row of the last forward, without their logits. On a single rank only.
+  void largest_logits(std::span<LogitMax> largest);
+
  private:
   DecoderModel() = default;
   struct Rows {
@@ -79,6 +82,7 @@ class DecoderModel {
   Status add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
                           LinearInput input, std::int64_t count, float* y);
   Status sum_over_ranks(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts);
+  LinearInput head_input(std::int64_t first, std::int64_t count);
   Status gather_logits(const LinearInput& input, std::int64_t count, float* out);
   LinearInput normalized(const NormWeights& norm, const float* x) const;
   LinearInput layer_input(const NormWeights& norm, const float* x) const;

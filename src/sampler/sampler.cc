@@ -28,6 +28,8 @@ std::vector<TokenLogprob> top_logprobs(const KernelContext& context, std::span<c
   return top;
 }
 
+bool is_greedy(const SamplingParams& params) { return params.temperature < kGreedyTemperature; }
+
 bool needs_logprob(const SampleRow& row) {
   return row.beam || row.params->logprobs.has_value() || row.params->best_of > row.params->n;
 }
@@ -46,10 +48,20 @@ void Sampler::sample(std::span<const SampleRow> rows) {
   for_tiles(context_, static_cast<std::int64_t>(rows.size()), body);
 }
 
+bool Sampler::takes_largest(const SampleRow& row) {
+  return is_greedy(*row.params) && !needs_logprob(row) &&
+         !needs_processing(*row.params, static_cast<std::int32_t>(row.output.size()));
+}
+
+void Sampler::take(const SampleRow& row, TokenId token) {
+  row.result->candidates.assign(row.num_candidates, {.token = token});
+}
+
 void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   const SamplingParams& params = *row.params;
   SequenceResult& result = *row.result;
   const auto vocab = static_cast<std::int32_t>(row.logits.size());
+  if (takes_largest(row)) return take(row, max_logit(row_context_, row.logits).index);
   result.candidates.clear();
 
   const bool with_logprob = needs_logprob(row);
@@ -72,7 +84,7 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
     logits = scratch.logits;
   }
   LogitMax best = {};
-  const bool greedy = params.temperature < kGreedyTemperature;
+  const bool greedy = is_greedy(params);
   // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
   const bool all_masked =
       logits.data() != row.logits.data() &&

@@ -42,6 +42,12 @@ class Sampler {
   explicit Sampler(const KernelContext& context);
 
   void sample(std::span<const SampleRow> rows);
+
+  // Whether a row's candidates are its most likely token and nothing else of its logits is asked for; and
+  // those candidates.
+  static bool takes_largest(const SampleRow& row);
+  static void take(const SampleRow& row, TokenId token);
+
   void score_prompt(std::span<const PromptRow> rows);
 
  private:

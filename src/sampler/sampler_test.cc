@@ -249,6 +249,40 @@ TEST(Sampler, GreedyTakesTheFirstMaximumAndReportsRawLogprobs) {
   EXPECT_EQ(result.candidates[0].token, 1);
 }
 
+TEST(Sampler, OnlyPlainGreedyRowsTakeTheLargestLogit) {
+  SequenceResult result;
+  const std::vector<TokenId> output = {1};
+  SamplingParams params;
+  params.temperature = 0;
+  const auto takes = [&](SamplingParams changed, bool beam = false) {
+    return Sampler::takes_largest({.params = &changed, .beam = beam, .output = output, .result = &result});
+  };
+  EXPECT_TRUE(takes(params));
+  EXPECT_FALSE(takes(params, true));
+  using Change = void (*)(SamplingParams&);
+  for (const Change change :
+       {Change{[](SamplingParams& p) { p.temperature = 1; }},
+        Change{[](SamplingParams& p) { p.logprobs = 0; }}, Change{[](SamplingParams& p) { p.best_of = 2; }},
+        Change{[](SamplingParams& p) { p.logit_bias = {{3, 1.0f}}; }},
+        Change{[](SamplingParams& p) { p.presence_penalty = 1; }},
+        Change{[](SamplingParams& p) { p.bad_words = {{1}}; }},
+        Change{[](SamplingParams& p) { p.allowed_token_ids = {1}; }}}) {
+    SamplingParams changed = params;
+    change(changed);
+    EXPECT_FALSE(takes(changed));
+  }
+  params.min_tokens = 2;
+  params.stop_token_ids = {0};
+  EXPECT_FALSE(takes(params));
+  params.min_tokens = 1;
+  EXPECT_TRUE(takes(params));
+
+  Sampler::take({.params = &params, .num_candidates = 2, .result = &result}, 9);
+  ASSERT_EQ(result.candidates.size(), 2u);
+  EXPECT_EQ(result.candidates[0].token, 9);
+  EXPECT_EQ(result.candidates[1].token, 9);
+}
+
 TEST(Sampler, EverythingMaskedFallsBackToTheRawMaximum) {
   const std::vector<float> logits = {0, 2, 1};
   SamplingParams params;

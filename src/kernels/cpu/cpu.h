@@ -15,6 +15,8 @@ bool can_pair(const PackedLinear::Storage& first);
 void linear_pair(const KernelContext& context, const PackedLinear::Storage& first, Activation activation,
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  float* y);
+void linear_max(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
+                std::span<LogitMax> largest);
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/largest_of_rows.h"
 #include "kernels/cpu/linear_rows.h"
 #include "kernels/cpu/linear_tile.h"
 #include "kernels/cpu/rows.h"
@@ -49,11 +50,19 @@ LinearTileFunction tile_function(const LinearKernels& kernels, PackedFormat form
   return nullptr;
 }
 
-// Where the products go: to y, or to where the next matrix will read them.
+// Where the products go: to y, to where the next matrix will read them, or nowhere.
 struct Products {
   float* y = nullptr;
   const PreparedRows* next = nullptr;
+  LargestOfRows* largest = nullptr;
   LinearOutput output = {};
+};
+
+// One tile's, in the first-level cache.
+struct TileProducts {
+  float* values;
+  std::int64_t first_row, rows, column, columns;  // whole strips of columns
+  std::int64_t end;                               // of the columns that exist
 };
 
 // Strips whose results are whole groups of 64.
@@ -70,11 +79,34 @@ bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t c
          segment.n_begin % kStrip == 0 && reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
+// What becomes of a tile's products that do not go straight to y.
+void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
+             const TileProducts& tile, const Products& out) {
+  const std::int64_t columns = tile.columns, rows = tile.rows;
+  if (out.largest != nullptr) {
+    const std::int64_t width = std::min(columns, tile.end - tile.column);
+    return out.largest->note(thread, tile.first_row, rows, tile.column, width, tile.values, columns);
+  }
+  const bool gated = weight.form == LinearForm::gated;
+  const std::int64_t begin = gated ? tile.column / 2 : tile.column, end = gated ? weight.n : tile.end;
+  const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
+  const auto activate = row_kernels(context.level).activate;
+  if (out.next == nullptr) {
+    return activate(*out.output.activation, gated, tile.values, columns, rows, width,
+                    out.y + tile.first_row * weight.n + begin, weight.n);
+  }
+  activate(*out.output.activation, gated, tile.values, columns, rows, width, tile.values, columns);
+  PreparedRows::Place place = out.next->place(tile.first_row);
+  for (std::int64_t row = 0; row < rows; ++row, place = out.next->behind(place))
+    out.next->put(place, begin, tile.values + row * columns, width);
+}
+
 void multiply(const KernelContext& context, const PackedLinear::Storage& weight, const PreparedRows& input,
               const Products& out) {
   const LinearKernels& kernels = linear_kernels(context.level);
   const Panels& panels = input.panels();
   const std::int64_t num_rows = panels.num_rows, threads = num_threads(context);
+  const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   ReadAhead* const read_ahead = num_rows >= kFetchRows ? context.read_ahead : nullptr;
 
   for (const LinearSegment& segment : weight.runs) {
@@ -105,7 +137,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const ReadAhead::Share later =
         read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Share{};
     const std::int64_t tiles = strip_tiles * row_tiles;
-    for_tiles(context, tiles, [&](std::int64_t tile, int) {
+    for_tiles(context, tiles, [&](std::int64_t tile, int thread) {
       static thread_local Scratch wide, products;
       const std::int64_t strip = tile / row_tiles * strips_per_tile, row_tile = tile % row_tiles;
       const std::int64_t strip_count = std::min(strips_per_tile, strips - strip);
@@ -117,11 +149,10 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
       const ReadAhead::Range tile_later =
           read_ahead != nullptr ? read_ahead->of_tile(later, tile, tiles) : ReadAhead::Range{};
       const std::int64_t columns = strip_count * kStrip;
-      // On their way through a function, products stay in the first-level cache.
       float* const buffer =
-          out.output.activation
-              ? reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)))
-              : nullptr;
+          straight_to_y
+              ? nullptr
+              : reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)));
       compute({
           .weights = weights + strip * segment.strip_bytes,
           .strip_bytes = segment.strip_bytes,
@@ -145,21 +176,10 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
           .accumulate = out.output.accumulate,
           .past_caches = past_caches,
       });
-      if (buffer == nullptr) return;
-      const bool gated = weight.form == LinearForm::gated;
-      const std::int64_t begin = gated ? column / 2 : column,
-                         end = gated ? weight.n : segment.n_begin + segment.n;
-      const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
-      const auto activate = row_kernels(context.level).activate;
-      if (out.next == nullptr) {
-        activate(*out.output.activation, gated, buffer, columns, rows, width,
-                 out.y + first_row * weight.n + begin, weight.n);
-        return;
+      if (buffer != nullptr) {
+        pass_on(context, thread, weight,
+                {buffer, first_row, rows, column, columns, segment.n_begin + segment.n}, out);
       }
-      activate(*out.output.activation, gated, buffer, columns, rows, width, buffer, columns);
-      PreparedRows::Place place = out.next->place(first_row);
-      for (std::int64_t row = 0; row < rows; ++row, place = out.next->behind(place))
-        out.next->put(place, begin, buffer + row * columns, width);
     });
   }
 }
@@ -190,6 +210,18 @@ void linear_pair(const KernelContext& context, const PackedLinear::Storage& firs
   const PreparedRows between(kernels, second, num_rows, between_scratch);
   multiply(context, first, rows, {.next = &between, .output = {.activation = activation}});
   multiply(context, second, between, {.y = y, .output = {.accumulate = true}});
+}
+
+void linear_max(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
+                std::span<LogitMax> largest) {
+  static thread_local Scratch input_scratch, largest_scratch;
+  const auto num_rows = static_cast<std::int64_t>(largest.size());
+  const PreparedRows rows(linear_kernels(context.level), weight, num_rows, input_scratch);
+  rows.fill(context, input);
+  LargestOfRows found(context, num_rows, largest_scratch);
+  multiply(context, weight, rows, {.largest = &found});
+  for (std::int64_t row = 0; row < num_rows; ++row)
+    largest[static_cast<std::size_t>(row)] = found.largest(row);
 }
 
 }  // namespace pagoda::cpu

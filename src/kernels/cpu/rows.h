@@ -19,7 +19,7 @@ struct RowKernels {
   void (*rope)(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
                const float* cos_sin);
 
-  float (*max)(const float* x, std::int64_t n);                   // n > 0
+  float (*max)(const float* x, std::int64_t n);                   // NaNs are passed over
   float (*sum_exp)(const float* x, std::int64_t n, float shift);  // sum of exp(x - shift)
   // The first index >= begin with x > threshold; n when there is none.
   std::int64_t (*find_greater)(const float* x, std::int64_t begin, std::int64_t n, float threshold);

@@ -1,5 +1,6 @@
 // The row-wise ops over the sixteen lanes of simd_*.h.
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/exp_inl.h"
 #include "kernels/cpu/rows.h"
@@ -149,7 +150,7 @@ void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t
 }
 
 float max_row(const float* x, std::int64_t n) {
-  F largest = set1(x[0]);
+  F largest = set1(-std::numeric_limits<float>::infinity());
   for_lanes(n, [&](std::int64_t i, std::int64_t lanes) {
     F v = get(x + i, lanes);
     if (lanes < 16) v = keep_range(v, 0, static_cast<int>(lanes), largest);

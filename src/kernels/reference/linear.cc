@@ -114,4 +114,15 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
   });
 }
 
+void linear_max(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
+                std::span<LogitMax> largest) {
+  std::vector<float> row(static_cast<std::size_t>(weight.n));
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    LinearInput one = input;
+    one.x += static_cast<std::int64_t>(i) * input.stride;
+    linear(context, weight, one, 1, row.data(), {});
+    largest[i] = max_logit(row);
+  }
+}
+
 }  // namespace pagoda::reference

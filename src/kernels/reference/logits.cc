@@ -9,9 +9,10 @@
 namespace pagoda::reference {
 
 LogitMax max_logit(std::span<const float> logits) {
-  LogitMax best;
+  if (logits.empty()) return {};
+  LogitMax best{0, -std::numeric_limits<float>::infinity()};
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (best.index < 0 || logits[i] > best.value) best = {static_cast<std::int32_t>(i), logits[i]};
+    if (logits[i] > best.value) best = {static_cast<std::int32_t>(i), logits[i]};
   }
   return best;
 }

@@ -19,6 +19,8 @@ void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);
+void linear_max(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
+                std::span<LogitMax> largest);
 
 void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);
 void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,
