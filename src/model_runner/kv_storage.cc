@@ -8,8 +8,9 @@
 namespace pagoda {
 namespace {
 
-// A prompt of 2,000 tokens of a model of 135M; more would show in what an idle server takes.
-constexpr std::size_t kLeastAhead = std::size_t{48} << 20, kMostAhead = std::size_t{1} << 30;
+// The first burst: 64 requests of 256 tokens.
+constexpr std::size_t kTokensAhead = 16384, kMostForThem = std::size_t{512} << 20;
+constexpr std::size_t kMostAhead = std::size_t{1} << 30;
 constexpr std::size_t kPopulatedAtOnce = std::size_t{2} << 20;  // a huge page: up to 5 ms
 
 }  // namespace
@@ -26,6 +27,8 @@ Result<KvStorage> KvStorage::begin(const KvLayout& layout, std::int64_t num_bloc
     return invalid_argument(
         concat("a KV cache of ", num_blocks, " blocks and ", num_swap_blocks, " swap blocks"));
   }
+  storage.least_ahead_ = std::min(
+      kTokensAhead / static_cast<std::size_t>(layout.block_size) * storage.piece_bytes_, kMostForThem);
   storage.num_blocks_ = num_blocks;
   storage.num_swap_blocks_ = num_swap_blocks;
   if (num_swap_blocks > 0) {
@@ -88,7 +91,7 @@ bool KvStorage::populate_ahead() {
   if (mapper_) return false;  // its pages are committed when they are created
   const std::size_t used = static_cast<std::size_t>(num_used_) * piece_bytes_;
   const std::size_t begin = std::max(num_populated_, used);
-  const std::size_t end = std::min(pool_.size(), used + std::clamp(used, kLeastAhead, kMostAhead));
+  const std::size_t end = std::min(pool_.size(), used + std::clamp(used, least_ahead_, kMostAhead));
   if (begin >= end) return false;
   const std::size_t bytes = std::min(end - begin, kPopulatedAtOnce);
   num_populated_ = pool_.populate(begin, bytes) ? begin + bytes : pool_.size();

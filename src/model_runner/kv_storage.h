@@ -44,10 +44,10 @@ class KvStorage {
   void swap_in(const KernelContext& context, std::span<const SwapCopy> copies);
   void copy(const KernelContext& context, std::span<const BlockCopy> copies);
 
-  // A plain cache has as much memory resident again as the blocks used so far take (at least 48 MiB, at most
-  // 1 GiB), since fresh pages come slowly: on a virtual machine at a tenth of the speed at which they are
-  // written. A batch tells what it uses; idle time goes to populate_ahead(), which does a few milliseconds'
-  // worth. False: nothing is left.
+  // A plain cache has as much memory resident again as the blocks used so far take (at least 16,384
+  // tokens, or 512 MiB of them; at most 1 GiB), since fresh pages come slowly: on a virtual machine at a
+  // tenth of the speed at which they are written. A batch tells what it uses; idle time goes to
+  // populate_ahead(), which does a few milliseconds' worth. False: nothing is left.
   void note_used(BlockId block) { num_used_ = std::max(num_used_, std::int64_t{index(block)} + 1); }
   bool populate_ahead();
 
@@ -72,8 +72,8 @@ class KvStorage {
   std::size_t piece_bytes_ = 0;
   std::int32_t num_pieces_ = 1;  // of a block
   std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
-  std::int64_t num_used_ = 0;      // block ids are given out in order: those from here on are untouched
-  std::size_t num_populated_ = 0;  // bytes of pool_
+  std::int64_t num_used_ = 0;  // block ids are given out in order: those from here on are untouched
+  std::size_t least_ahead_ = 0, num_populated_ = 0;  // bytes of pool_
   Memory pool_, swap_;
   std::unique_ptr<PageMapper> mapper_;
   std::vector<BlockPair> pairs_;
