@@ -7,6 +7,7 @@ namespace pagoda {
 namespace {
 constexpr TimeNs kLogIntervalNs = 10'000'000'000;
 constexpr std::chrono::seconds kSnapshotDeadline{5};
+constexpr std::chrono::milliseconds kRestBeforePreparing{100};
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
 }  // namespace
 
@@ -126,6 +127,8 @@ void EngineThread::loop() {
 
 // False when there will be none: the inbox is closed, or the runner is lost.
 bool EngineThread::wait_for_work() {
+  // The next request often comes at once, the first one right after the start: it has both cores.
+  if (const std::optional<bool> ready = inbox_.wait_for(kRestBeforePreparing)) return *ready;
   while (inbox_.size() == 0 && !inbox_.closed() && core_->prepare_ahead()) {
   }
   const std::chrono::milliseconds interval = core_->heartbeat_interval();
