@@ -253,6 +253,7 @@ TEST(Linear, TheLargestOfEachRow) {
         const PackedLinear packed = pack(context, type, weights, bias);
         std::vector<float> x = random_floats(4, kRows * kK);
         std::fill_n(x.begin() + 3 * kK, kK, std::numeric_limits<float>::quiet_NaN());
+        x[5 * kK + 17] = std::numeric_limits<float>::quiet_NaN();
         for (const std::int64_t m : {1, 7, 64, 150}) {
           SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
                                           << " " << m << "x" << packed.n());

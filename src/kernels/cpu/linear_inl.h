@@ -365,7 +365,8 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
     }
     const std::int64_t step = group * (out.step / 4);
     out.scale[step] = largest / 127.0f;
-    out.term[step] = -128 * reduce_add(sum);
+    // Modulo 2^32, since NaNs may have become anything.
+    out.term[step] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(reduce_add(sum)));
   }
 }
 

@@ -114,9 +114,10 @@ PAGODA_INLINE I iset1(std::int32_t x) {
 PAGODA_INLINE F to_float(const I& x) {
   return map([&](int i) { return static_cast<float>(x.v[i]); });
 }
-PAGODA_INLINE I to_int(const F& x) {
+PAGODA_INLINE I to_int(const F& x) {  // 0 of NaN
   I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = static_cast<std::int32_t>(std::nearbyint(x.v[i]));
+  for (int i = 0; i < 16; ++i)
+    out.v[i] = std::isnan(x.v[i]) ? 0 : static_cast<std::int32_t>(std::nearbyint(x.v[i]));
   return out;
 }
 
