@@ -9,13 +9,6 @@
 #include "kernels/reference/reference.h"
 
 namespace pagoda {
-namespace {
-
-bool better(const LogitMax& a, const LogitMax& b) {
-  return a.value > b.value || (a.value == b.value && a.index < b.index);
-}
-
-}  // namespace
 
 LogitMax max_logit(const KernelContext& context, std::span<const float> logits) {
   if (context.backend == Backend::reference || logits.empty()) return reference::max_logit(logits);

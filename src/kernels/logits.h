@@ -13,6 +13,12 @@ struct LogitMax {
   std::int32_t index = -1;
   float value = 0;
 };
+
+// The order of what is largest: by value, of equal ones by index.
+inline bool better(const LogitMax& a, const LogitMax& b) {
+  return a.value > b.value || (a.value == b.value && a.index < b.index);
+}
+
 LogitMax max_logit(const KernelContext& context, std::span<const float> logits);
 
 // log(sum(exp(logits))), in an order fixed by the row's length.

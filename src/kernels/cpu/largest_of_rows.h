@@ -28,8 +28,7 @@ class LargestOfRows {
     const auto max = row_kernels(context_.level).max;
     LogitMax* seen = &seen_[static_cast<std::size_t>(thread * stride_ + row)];
     for (std::int64_t i = 0; i < count; ++i, ++seen, values += stride) {
-      const float value = max(values, width);
-      if (value < seen->value || (value == seen->value && seen->index < column)) continue;
+      if (!better({static_cast<std::int32_t>(column), max(values, width)}, *seen)) continue;
       *seen = max_logit(context_, std::span(values, static_cast<std::size_t>(width)));
       seen->index += static_cast<std::int32_t>(column);
     }
@@ -39,8 +38,7 @@ class LargestOfRows {
     LogitMax best = kNothing;
     for (auto at = static_cast<std::size_t>(row); at < seen_.size();
          at += static_cast<std::size_t>(stride_)) {
-      const LogitMax& seen = seen_[at];
-      if (seen.value > best.value || (seen.value == best.value && seen.index < best.index)) best = seen;
+      if (better(seen_[at], best)) best = seen_[at];
     }
     return best;
   }

@@ -178,7 +178,13 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
       });
       if (buffer != nullptr) {
         pass_on(context, thread, weight,
-                {buffer, first_row, rows, column, columns, segment.n_begin + segment.n}, out);
+                {.values = buffer,
+                 .first_row = first_row,
+                 .rows = rows,
+                 .column = column,
+                 .columns = columns,
+                 .end = segment.n_begin + segment.n},
+                out);
       }
     });
   }
