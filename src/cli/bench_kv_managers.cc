@@ -154,11 +154,11 @@ KernelTimes time_kernel(const KernelContext& context, const KernelCase& test, st
   return out;
 }
 
-Status bench_kernel(const BenchKvManagersArgs& args, const ModelConfig& config, boost::json::object& json,
+Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, boost::json::object& json,
                     KvManagersPlot& plot) {
-  auto layout = plan_kv_layout(config, args.engine.dtype, args.engine.kv_cache_dtype, 16);
+  auto layout = plan_kv_layout(source, args.engine.dtype, args.engine.kv_cache_dtype, 16);
   if (!layout) return layout.error();
-  auto decoder = describe_decoder(config);
+  auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
   ThreadPool pool(num_threads(args.engine));
   const KernelContext context{.pool = &pool};
@@ -413,7 +413,7 @@ Status run_bench_kv_managers(const BenchKvManagersArgs& args) {
   boost::json::object json{{"bench", "kv-managers"}, {"model", *path}};
   KvManagersPlot plot;
   const auto wanted = [&](const char* part) { return args.only.empty() || args.only == part; };
-  if (wanted("kernel")) PAGODA_RETURN_IF_ERROR(bench_kernel(args, (*source)->config(), json, plot));
+  if (wanted("kernel")) PAGODA_RETURN_IF_ERROR(bench_kernel(args, **source, json, plot));
   if (wanted("map")) PAGODA_RETURN_IF_ERROR(bench_calls(json));
   if (wanted("serve")) PAGODA_RETURN_IF_ERROR(bench_serving(args, json, plot));
   PAGODA_RETURN_IF_ERROR(write_file(args.output_json, boost::json::serialize(json)));

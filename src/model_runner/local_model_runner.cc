@@ -16,8 +16,19 @@ std::int64_t logit_buffer_rows(const RunnerOptions& options) {
   return std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
 }
 
-Result<DType> kv_dtype(std::string_view dtype, std::string_view kv_cache_dtype) {
-  if (kv_cache_dtype == "auto") return dtype == "float32" ? DType::f32 : DType::bf16;
+// Whether the layers' matrices are computed in 8 bits (choose_linear_type).
+bool computes_in_int8(const ModelSource& source, std::string_view dtype) {
+  return dtype == "int8" ||
+         (dtype == "auto" && std::ranges::any_of(source.tensor_names(), [&](const auto& name) {
+            return is_quantized(source.find(name)->dtype);
+          }));
+}
+
+Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype) {
+  if (kv_cache_dtype == "auto") {
+    if (dtype == "float32") return DType::f32;
+    return computes_in_int8(source, dtype) ? DType::i8 : DType::bf16;
+  }
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
@@ -38,13 +49,13 @@ std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options)
 
 }  // namespace
 
-Result<KvLayout> plan_kv_layout(const ModelConfig& config, std::string_view dtype,
+Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size) {
   if (block_size < 1 || block_size > 256)
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
-  auto decoder = describe_decoder(config);
+  auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
-  auto stored = kv_dtype(dtype, kv_cache_dtype);
+  auto stored = kv_dtype(source, dtype, kv_cache_dtype);
   if (!stored) return stored.error();
   return KvLayout{.dtype = *stored,
                   .num_layers = decoder->num_layers,
@@ -53,25 +64,12 @@ Result<KvLayout> plan_kv_layout(const ModelConfig& config, std::string_view dtyp
                   .block_size = block_size};
 }
 
-Result<MemoryPlan> plan_memory(const ModelConfig& config, const RunnerOptions& options) {
-  auto layout = plan_kv_layout(config, options.dtype, options.kv_cache_dtype, options.block_size);
-  if (!layout) return layout.error();
-  auto decoder = describe_decoder(config);
-  if (!decoder) return decoder.error();
-  MemoryPlan plan;
-  plan.kv_bytes = options.num_blocks * static_cast<std::int64_t>(layout->block_bytes());
-  plan.swap_bytes = options.num_swap_blocks * static_cast<std::int64_t>(layout->block_bytes());
-  plan.activation_bytes = DecoderModel::activation_bytes(*decoder, options.max_num_batched_tokens);
-  plan.buffer_bytes = buffer_bytes(decoder->vocab_size, options);
-  return plan;
-}
-
 Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_ptr<const ModelSource> source,
                                                                    const RunnerOptions& options) {
   if (options.threads < 1) return invalid_argument("threads must be at least 1");
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
-  auto layout = plan_kv_layout(source->config(), options.dtype, options.kv_cache_dtype, options.block_size);
+  auto layout = plan_kv_layout(*source, options.dtype, options.kv_cache_dtype, options.block_size);
   if (!layout) return layout.error();
 
   std::unique_ptr<LocalModelRunner> runner(new LocalModelRunner);

@@ -52,12 +52,10 @@ struct MemoryPlan {
   }
 };
 
-// Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes.
-Result<KvLayout> plan_kv_layout(const ModelConfig& config, std::string_view dtype,
+// Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes. kv_cache_dtype
+// "auto" follows the arithmetic: float32 beside float32 matrices, int8 beside 8-bit ones, bfloat16 otherwise.
+Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
                                 std::string_view kv_cache_dtype, std::int32_t block_size);
-
-// What is known before any weight is read: activations, buffers, and the KV of options.num_blocks.
-Result<MemoryPlan> plan_memory(const ModelConfig& config, const RunnerOptions& options);
 
 class LocalModelRunner final : public ModelRunner {
  public:
