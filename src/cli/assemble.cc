@@ -313,7 +313,6 @@ const ApiContext& AssembledEngine::api() const { return parts_->api; }
 const MemoryTable& AssembledEngine::memory() const { return parts_->memory; }
 const std::string& AssembledEngine::model_name() const { return parts_->api.model_names.front(); }
 int AssembledEngine::num_threads() const { return parts_->num_threads; }
-std::int64_t AssembledEngine::bytes_read_per_step() const { return parts_->memory.weight_bytes; }
 const RankSteps* AssembledEngine::rank_steps() const {
   return parts_->group == nullptr ? nullptr : &parts_->group->steps();
 }

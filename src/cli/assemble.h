@@ -48,7 +48,6 @@ class AssembledEngine {
   const MemoryTable& memory() const;
   const std::string& model_name() const;  // first served name
   int num_threads() const;
-  std::int64_t bytes_read_per_step() const;  // weights that a decode step streams
 
   // What the ranks said to each other; null without ranks. Once stopped.
   const RankSteps* rank_steps() const;

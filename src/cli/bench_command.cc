@@ -212,6 +212,12 @@ void print_ranks(const RankSteps& ranks, std::int32_t size) {
       static_cast<double>(ranks.sum_bytes) / std::max<double>(1, static_cast<double>(ranks.sums)));
 }
 
+// That a decode step of all requests streams, halfway through: weights once, and each one's keys and values.
+double bytes_of_step(const MemoryTable& memory, const BenchShape& shape) {
+  const double tokens = shape.num_requests * (shape.input_len + shape.output_len / 2.0);
+  return static_cast<double>(memory.weight_bytes) + tokens * static_cast<double>(memory.kv_bytes_per_token);
+}
+
 Status run_bench(const char* name, const EngineFlags& given, const BenchShape& shape,
                  const std::string& output_json) {
   if (shape.input_len < 1 || shape.output_len < 1 || shape.num_requests < 1 || shape.iterations < 1)
@@ -224,14 +230,16 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   if (!engine) return engine.error();
 
   ThreadPool probe_pool(num_threads(flags));
-  const double bandwidth_before = measure_read_bandwidth(probe_pool);
+  ReadProbe probe(probe_pool);
+  const double step_bytes = bytes_of_step((*engine)->memory(), shape);
   std::uint64_t next_id = 0;
-  std::vector<double> prefill, decode, total;
+  std::vector<double> prefill, decode, total, bandwidth, share;
   EngineTotals totals_before;
   ProgressBar bar(concat("bench ", name),
                   std::int64_t{shape.num_requests} * shape.output_len * shape.iterations, "tokens");
   for (std::int32_t i = -shape.warmup; i < shape.iterations; ++i) {
     if (i == 0) {
+      bandwidth.push_back(probe.bytes_per_second());
       if (auto snapshot = (*engine)->client().debug_snapshot()) totals_before = snapshot->totals;
     }
     // Fresh prompts every time, so that nothing comes from the prefix cache.
@@ -240,11 +248,16 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
     if (!times) return times.error();
     if (i < 0) continue;
     prefill.push_back(double(shape.num_requests) * shape.input_len / times->prefill_seconds);
-    if (times->decode_tokens > 0) decode.push_back(double(times->decode_tokens) / times->decode_seconds);
+    bandwidth.push_back(probe.bytes_per_second());
+    if (times->decode_tokens > 0) {
+      decode.push_back(double(times->decode_tokens) / times->decode_seconds);
+      // Memory that others share is as fast as it is this very second.
+      const double around = (bandwidth.back() + bandwidth.end()[-2]) / 2;
+      if (around > 0) share.push_back(decode.back() / shape.num_requests * step_bytes / around);
+    }
     total.push_back(double(times->output_tokens) / times->total_seconds);
     bar.update(std::int64_t{shape.num_requests} * shape.output_len * (i + 1));
   }
-  const double bandwidth_after = measure_read_bandwidth(probe_pool);
   const auto snapshot = (*engine)->client().debug_snapshot();
   if (!snapshot) return snapshot.error();
   const Account account = account_between(totals_before, snapshot->totals);
@@ -254,20 +267,14 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   const Spread total_rate = spread(total);
   const bool decoded = !decode.empty();  // else the first were through before the last had begun
   const Spread decode_rate = decoded ? spread(decode) : Spread{};
-  // A decode step of all requests streams the weights once.
-  const double steps_per_second = decode_rate.median / shape.num_requests;
-  const double bandwidth = std::max(bandwidth_before, bandwidth_after);
-  const double weight_share =
-      bandwidth > 0 ? steps_per_second * static_cast<double>((*engine)->bytes_read_per_step()) / bandwidth
-                    : 0;
+  const bool shared = !share.empty();
+  const Spread bandwidth_rate = spread(bandwidth), bandwidth_share = shared ? spread(share) : Spread{};
   const RankSteps* ranks = (*engine)->rank_steps();
   if (!output_json.empty()) {
-    boost::json::value by_ranks, decode_json, share;  // null where there are none
+    boost::json::value by_ranks, decode_json, share_json;  // null where there are none
     if (ranks != nullptr) by_ranks = ranks_json(*ranks, flags.tensor_parallel_size);
-    if (decoded) {
-      decode_json = spread_json(decode_rate);
-      share = weight_share;
-    }
+    if (decoded) decode_json = spread_json(decode_rate);
+    if (shared) share_json = spread_json(bandwidth_share);
     PAGODA_RETURN_IF_ERROR(write_json(output_json, {{"bench", name},
                                                     {"tensor_parallel", by_ranks},
                                                     {"model", (*engine)->model_name()},
@@ -280,9 +287,8 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
                                                     {"decode_tokens_per_s", decode_json},
                                                     {"output_tokens_per_s", spread_json(total_rate)},
                                                     {"kv", account_json(account)},
-                                                    {"read_bandwidth_before", bandwidth_before},
-                                                    {"read_bandwidth_after", bandwidth_after},
-                                                    {"weight_bandwidth_share", share},
+                                                    {"read_bandwidth", spread_json(bandwidth_rate)},
+                                                    {"bandwidth_share", share_json},
                                                     {"peak_resident_bytes", peak_resident_bytes()}}));
     if (output_json == "-") return ok_status();
   }
@@ -297,10 +303,12 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
     std::printf("%-34s never: more --output-len or --max-num-batched-tokens\n", "decode, all running");
   }
   print_row("output tokens over the whole run", total_rate, "tok/s");
-  std::printf("%-34s %10.1f %10.1f  GB/s (before, after)\n", "memory read bandwidth", bandwidth_before / 1e9,
-              bandwidth_after / 1e9);
-  if (decoded)
-    std::printf("%-34s %9.0f%%  of that bandwidth\n", "weights streamed by decode", weight_share * 100);
+  std::printf("%-34s %10.1f %10.1f  GB/s, around the runs\n", "memory read bandwidth",
+              bandwidth_rate.median / 1e9, bandwidth_rate.best / 1e9);
+  if (shared) {
+    std::printf("%-34s %9.0f%% %9.0f%%  of the bandwidth around each run\n",
+                "weights, K and V read by decode", bandwidth_share.median * 100, bandwidth_share.best * 100);
+  }
   print_account(account);
   if (ranks != nullptr) print_ranks(*ranks, flags.tensor_parallel_size);
   return ok_status();

@@ -32,7 +32,7 @@ Status run_doctor(const DoctorArgs& args) {
   {
     ThreadPool pool(threads);
     print_row("memory read bandwidth",
-              concat(fixed(measure_read_bandwidth(pool) / 1e9, 1), " GB/s, ", threads, " threads"));
+              concat(fixed(ReadProbe(pool).bytes_per_second() / 1e9, 1), " GB/s, ", threads, " threads"));
   }
   auto model = model_path(args.engine);
   if (!model) {

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -12,7 +13,6 @@
 #include <limits>
 #include <string>
 
-#include "tensor/memory.h"
 
 namespace pagoda {
 namespace {
@@ -36,29 +36,40 @@ int usable_cores() {
   return std::max(1, std::min(affinity, cgroup_cores()));
 }
 
-double measure_read_bandwidth(ThreadPool& pool) {
-  constexpr std::int64_t kBytes = std::int64_t{256} << 20;
-  constexpr std::int64_t kTile = std::int64_t{1} << 20;
-  auto memory = Memory::reserve(kBytes);
-  if (!memory) return 0;
-  const auto* words = memory->as<std::uint64_t>();
-  constexpr std::int64_t kWords = kTile / 8;
-  pool.parallel_for(kBytes / kTile, [&](std::int64_t tile, int) {
-    std::fill_n(memory->as<std::uint64_t>() + tile * kWords, kWords, static_cast<std::uint64_t>(tile));
+namespace {
+
+constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20, kProbeTile = std::int64_t{1} << 20;
+constexpr std::int64_t kProbeWords = kProbeTile / 8;  // of a tile
+
+}  // namespace
+
+ReadProbe::ReadProbe(ThreadPool& pool) : pool_(pool) {
+  auto memory = Memory::reserve(kProbeBytes);
+  if (!memory) return;
+  memory_ = *std::move(memory);
+  auto* const words = memory_.as<std::uint64_t>();
+  pool_.parallel_for(kProbeBytes / kProbeTile, [&](std::int64_t tile, int) {
+    std::fill_n(words + tile * kProbeWords, kProbeWords, static_cast<std::uint64_t>(tile));
   });
+}
+
+double ReadProbe::bytes_per_second() {
+  const auto* const words = memory_.as<std::uint64_t>();
+  if (words == nullptr) return 0;
   std::atomic<std::uint64_t> sink{0};
-  double best = 0;
-  for (int pass = 0; pass < 5; ++pass) {
+  std::array<double, 5> rates{};
+  for (double& rate : rates) {
     const auto start = std::chrono::steady_clock::now();
-    pool.parallel_for(kBytes / kTile, [&](std::int64_t tile, int) {
+    pool_.parallel_for(kProbeBytes / kProbeTile, [&](std::int64_t tile, int) {
       std::uint64_t sum = 0;
-      for (std::int64_t i = 0; i < kWords; ++i) sum += words[tile * kWords + i];
+      for (std::int64_t i = 0; i < kProbeWords; ++i) sum += words[tile * kProbeWords + i];
       sink.fetch_add(sum, std::memory_order_relaxed);
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, static_cast<double>(kBytes) / seconds);
+    rate = static_cast<double>(kProbeBytes) / seconds;
   }
-  return best;
+  std::ranges::sort(rates);
+  return rates[rates.size() / 2];
 }
 
 std::int64_t peak_resident_bytes() {
