@@ -69,7 +69,6 @@ float read_all(const std::byte* data, std::size_t bytes) {
   for (std::size_t i = 0; i + 256 <= bytes; i += 256) {
     for (std::size_t j = 0; j < 4; ++j)
       sum[j] = _mm512_xor_si512(sum[j], _mm512_loadu_si512(data + i + 64 * j));
-    _mm_prefetch(reinterpret_cast<const char*>(data + i + 8192), _MM_HINT_T0);
   }
   return static_cast<float>(_mm512_reduce_add_epi32(
       _mm512_xor_si512(_mm512_xor_si512(sum[0], sum[1]), _mm512_xor_si512(sum[2], sum[3]))));

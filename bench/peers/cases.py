@@ -43,8 +43,7 @@ def model_shape(program, file):
     config = facts["config"]
     head = config["vocab_size"] * config["hidden_size"]
     return {"parameters": facts["parameters"], "layers": config["num_layers"], "attention": config["num_heads"] * config["head_size"],
-            "block_parameters": facts["parameters"] - head, "bytes": {"bf16": 2 * facts["parameters"], "q8_0": facts["parameters"] * 34 // 32,
-                                                                    "q4_1": facts["weight_bytes"]}}
+            "block_parameters": facts["parameters"] - head}
 
 
 def flops(shape, prompt, output):
@@ -67,10 +66,6 @@ def decode_limit(context):
     def limit(probe, shape, weights):
         return peak(probe, weights) / (2 * shape["parameters"] + 4 * shape["layers"] * shape["attention"] * context)
     return limit
-
-
-def stream_limit(probe, shape, weights):
-    return probe["read_gbps"] * 1e9 / shape["bytes"][weights]
 
 
 def prefill_limit(tokens):
@@ -143,18 +138,19 @@ def run_tool(command):
     return done.stdout
 
 
-def own_bench(server, batch, prompt, output):
-    """`pagoda bench latency`, warm as llama.cpp's tools are: a run before the measured one, in the same KV blocks."""
+def own_bench(server, batch, prompt, output, runs=1):
+    """`pagoda bench latency`, warm as llama.cpp's tools are: a run before the measured ones, in the same KV blocks."""
     return json.loads(run_tool([binary(), "bench", "latency", server.file, "--threads", servers.THREADS, "--batch-size", batch,
-                                "--input-len", prompt, "--output-len", output, "--num-iters-warmup", 1, "--num-iters", 1,
+                                "--input-len", prompt, "--output-len", output, "--num-iters-warmup", 1, "--num-iters", runs,
                                 "--no-enable-prefix-caching", "--max-num-batched-tokens", 4096,  # so that they start together
                                 "--output-json", "-", *server.flags]))
 
 
 def tool_stream(server, options, seed):
     if isinstance(server, servers.Pagoda):
-        found = own_bench(server, 1, 512, 128)
-        return {"tool1.prefill": found["prefill_tokens_per_s"]["best"], "tool1.decode": found["decode_tokens_per_s"]["best"]}
+        found = own_bench(server, 1, 512, 128, runs=5)
+        return {"tool1.prefill": found["prefill_tokens_per_s"]["median"], "tool1.decode": found["decode_tokens_per_s"]["median"],
+                "tool1.share": 100 * found["bandwidth_share"]["median"]}
 
     def bench(*arguments):
         return json.loads(run_tool([server.programs / "llama-bench", "-m", server.file, "-t", servers.THREADS, "-r", 1, "-o", "json",
@@ -167,7 +163,7 @@ def tool_batch(count, prompt):
         row = f"tool{count}.{prompt}"
         if isinstance(server, servers.Pagoda):
             found = own_bench(server, count, prompt, 64)
-            return {row: found["decode_tokens_per_s"]["best"]}
+            return {row: found["decode_tokens_per_s"]["median"]}
         text = run_tool([server.programs / "llama-batched-bench", "-m", server.file, "-t", servers.THREADS, "-c", count * (prompt + 64),
                          "-npp", prompt, "-ntg", 64, "-npl", count, "--output-format", "jsonl"])
         return {row: json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["speed_tg"]}
@@ -190,13 +186,14 @@ CASES = {case.key: case for case in (
 )}
 
 ROWS = {
-    "tool1.decode": Row("decode, one stream behind 512 tokens, own tool", "tok/s", max, stream_limit),
+    "tool1.decode": Row("decode, one stream behind 512 tokens, own tool", "tok/s", max),
+    "tool1.share": Row("… weights, K and V read, of the bandwidth measured around it", "%", max),
     "tool16.128": Row("decode, 16 streams, 128 in, own tool", "tok/s", max, decode_limit(160)),
     "tool64.128": Row("decode, 64 streams, 128 in, own tool", "tok/s", max, decode_limit(160)),
     "tool64.512": Row("decode, 64 streams, 512 in, own tool", "tok/s", max, decode_limit(544)),
     "tool1.prefill": Row("prefill, 512 tokens, own tool", "tok/s", max, prefill_limit(512)),
     "http1.prefill": Row("over HTTP: one stream, 512 in: prefill", "tok/s", max, prefill_limit(512)),
-    "http1.decode": Row("… its decode", "tok/s", max, stream_limit),
+    "http1.decode": Row("… its decode", "tok/s", max),
     "http16.output": Row("over HTTP: 16 at once, 128 in, 64 out: output", "tok/s", max, output_limit(128, 64)),
     "http16.ttft": Row("… last first token", "s", min),
     "http16.gap": Row("… longest gap", "ms", min),
