@@ -13,9 +13,11 @@
 #include <limits>
 #include <string>
 
-
 namespace pagoda {
 namespace {
+
+constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20, kProbeTile = std::int64_t{1} << 20;
+constexpr std::int64_t kProbeWords = kProbeTile / 8;  // of a tile
 
 int cgroup_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
@@ -35,13 +37,6 @@ int usable_cores() {
   const int affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
   return std::max(1, std::min(affinity, cgroup_cores()));
 }
-
-namespace {
-
-constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20, kProbeTile = std::int64_t{1} << 20;
-constexpr std::int64_t kProbeWords = kProbeTile / 8;  // of a tile
-
-}  // namespace
 
 ReadProbe::ReadProbe(ThreadPool& pool) : pool_(pool) {
   auto memory = Memory::reserve(kProbeBytes);

@@ -28,21 +28,20 @@ struct BufferSizes {
   std::int64_t residual, qkv, attended, normed, inner;
   std::int64_t partial = 0, own_logits = 0, gathered = 0;
 
-  BufferSizes(const DecoderConfig& local, std::int64_t chunk, std::int32_t tokens,
-              const TensorShard* shard = nullptr) {
+  BufferSizes(const DecoderConfig& local, std::int64_t chunk, std::int32_t tokens, const TensorShard& shard) {
     residual = padded(std::int64_t{tokens} * local.hidden_size);
     qkv = padded(std::int64_t{tokens} * local.qkv_size());
     attended = padded(std::int64_t{tokens} * local.query_size());
     normed = padded(chunk * std::max(local.hidden_size, local.embedding_size));
     inner = padded(chunk * local.intermediate_size);
-    if (shard == nullptr || !shard->split()) return;
+    if (!shard.split()) return;
     const auto pieces =
-        static_cast<std::int64_t>(std::max(shard->attention_pieces.size(), shard->mlp_pieces.size()));
+        static_cast<std::int64_t>(std::max(shard.attention_pieces.size(), shard.mlp_pieces.size()));
     partial = padded(pieces * chunk * local.hidden_size);
-    if (shard->size == 1) return;
+    if (shard.size == 1) return;
     const std::int64_t rows = std::min(chunk, kLogitChunk);
-    own_logits = padded(rows * shard->own_vocab().count);
-    if (shard->rank == 0) gathered = padded(rows * local.vocab_size);
+    own_logits = padded(rows * shard.own_vocab().count);
+    if (shard.rank == 0) gathered = padded(rows * local.vocab_size);
   }
   std::int64_t total() const {
     return residual + qkv + attended + normed + inner + partial + own_logits + gathered;
@@ -80,11 +79,6 @@ Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
   if (!decoder) return decoder.error();
   PAGODA_RETURN_IF_ERROR(check_sizes(*decoder));
   return decoder;
-}
-
-std::int64_t DecoderModel::activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens) {
-  return BufferSizes(config, chunk_rows(max_batched_tokens), max_batched_tokens).total() *
-         static_cast<std::int64_t>(sizeof(float));
 }
 
 Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
@@ -136,7 +130,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
     decoder->rope_ = *std::move(rope);
   }
 
-  const BufferSizes sizes(decoder->local_, decoder->chunk_rows_, max_batched_tokens, &decoder->shard_);
+  const BufferSizes sizes(decoder->local_, decoder->chunk_rows_, max_batched_tokens, decoder->shard_);
   auto memory = Memory::reserve(static_cast<std::size_t>(sizes.total()) * sizeof(float));
   if (!memory) return memory.error();
   decoder->memory_ = *std::move(memory);

@@ -51,7 +51,6 @@ class DecoderModel {
   const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }
   std::int64_t activation_bytes() const { return static_cast<std::int64_t>(memory_.size()); }
-  static std::int64_t activation_bytes(const DecoderConfig& config, std::int32_t max_batched_tokens);
 
   // Needs 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below max_positions.
   // Not ok: another rank is lost.
