@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
+#include "kernels/linear.h"
 
 namespace pagoda {
 namespace {
@@ -16,12 +17,12 @@ std::int64_t logit_buffer_rows(const RunnerOptions& options) {
   return std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
 }
 
-// Whether the layers' matrices are computed in 8 bits (choose_linear_type).
+// Whether matrices are computed in 8 bits; the CPU's level makes no difference to that.
 bool computes_in_int8(const ModelSource& source, std::string_view dtype) {
-  return dtype == "int8" ||
-         (dtype == "auto" && std::ranges::any_of(source.tensor_names(), [&](const auto& name) {
-            return is_quantized(source.find(name)->dtype);
-          }));
+  return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
+    const auto type = choose_linear_type(dtype, source.find(name)->dtype, CpuLevel::portable);
+    return type && *type == LinearType::int8;
+  });
 }
 
 Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype) {
