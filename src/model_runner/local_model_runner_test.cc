@@ -223,7 +223,8 @@ INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                                            Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"},
                                            Case{"mistral", "bfloat16"}, Case{"llama_gguf_quantized", "auto"},
                                            Case{"default", "auto"}, Case{"llama", "float32", "int8"},
-                                           Case{"opt", "bfloat16", "int8"}, Case{"default", "auto", "bfloat16"}),
+                                           Case{"opt", "bfloat16", "int8"},
+                                           Case{"default", "auto", "bfloat16"}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" + info.param.dtype + "_" +
                                   info.param.kv_cache_dtype;

@@ -70,6 +70,39 @@ std::int64_t group_strips(const PackedLinear::Storage& weight) {
   return 64 / kStrip * (weight.form == LinearForm::gated ? 2 : 1);
 }
 
+// The strips of a run, cut into tiles of nearly equal height; what is one unit stays in one tile.
+class StripTiles {
+ public:
+  // in_pieces: the tiles of a thread (ThreadPool) are neighbours.
+  StripTiles(std::int64_t strips, std::int64_t unit, std::int64_t count, std::int64_t threads, bool in_pieces)
+      : strips_(strips), unit_(unit), units_(ceil_div(strips, unit)), count_(std::min(units_, count)) {
+    if (in_pieces && count_ > threads) {
+      threads_ = threads;
+      count_ -= count_ % threads;
+    }
+  }
+  std::int64_t count() const { return count_; }
+  // Where a tile of for_tiles is.
+  std::int64_t place(std::int64_t tile) const {
+    return tile % threads_ * (count_ / threads_) + tile / threads_;
+  }
+  std::int64_t begin(std::int64_t place) const { return std::min(strips_, units_ * place / count_ * unit_); }
+
+ private:
+  std::int64_t strips_, unit_, units_, count_, threads_ = 1;
+};
+
+// How many tiles so many bytes of weights are cut into.
+std::int64_t num_strip_tiles(std::int64_t bytes, std::int64_t num_rows, std::int64_t threads) {
+  // Few rows wait for memory, which is fastest as one long stream.
+  if (num_rows < kFetchRows) return threads * ceil_div(bytes, threads << 20);
+  // 256 KiB of weights for one row, which is the time of reading them, in proportion fewer for several, while
+  // it is not reading that bounds them all; but several tiles for each thread, so that a slow thread costs
+  // little.
+  const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
+  return std::max(ceil_div(bytes, std::max((std::int64_t{256} << 10) / num_rows, least)), 4 * threads);
+}
+
 // Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
 // must begin where a line does.
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
@@ -118,16 +151,9 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     // then read (and widen) all weights, which takes that many rows to be worth it.
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
     row_tiles = std::min(panels.count, row_tiles);
-    // Strips of one tile: 256 KiB of weights for one row, which is the time of reading them, in proportion
-    // fewer for several, while it is not reading that bounds them all; but several tiles for each thread, so
-    // that a slow thread costs little.
-    const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
-    const std::int64_t bytes = std::max((std::int64_t{256} << 10) / num_rows, least);
-    const std::int64_t share = num_rows < kFetchRows ? 2 : 4;
-    std::int64_t strips_per_tile = std::max<std::int64_t>(2, bytes / segment.strip_bytes);
-    strips_per_tile = std::min(strips_per_tile, ceil_div(strips, share * threads));
-    strips_per_tile = round_up(strips_per_tile, out.next != nullptr ? group_strips(weight) : 2);
-    const std::int64_t strip_tiles = ceil_div(strips, strips_per_tile);
+    const StripTiles cut(strips, out.next != nullptr ? group_strips(weight) : 2,
+                         num_strip_tiles(strips * segment.strip_bytes, num_rows, threads), threads,
+                         num_rows < kFetchRows);
     const std::byte* const weights = weight.packed.data() + segment.offset;
 
     const std::int64_t scratch_bytes =
@@ -136,12 +162,12 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const bool past_caches = goes_past_caches(out, num_rows, weight.n, segment);
     const ReadAhead::Share later =
         read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Share{};
-    const std::int64_t tiles = strip_tiles * row_tiles;
+    const std::int64_t tiles = cut.count() * row_tiles;
     for_tiles(context, tiles, [&](std::int64_t tile, int thread) {
       static thread_local Scratch wide, products;
-      const std::int64_t strip = tile / row_tiles * strips_per_tile, row_tile = tile % row_tiles;
-      const std::int64_t strip_count = std::min(strips_per_tile, strips - strip);
-      const std::int64_t next = (tile + threads) / row_tiles * strips_per_tile;
+      const std::int64_t place = cut.place(tile / row_tiles), row_tile = tile % row_tiles;
+      const std::int64_t strip = cut.begin(place), strip_count = cut.begin(place + 1) - strip;
+      const std::int64_t next = cut.begin(cut.place((tile + threads) / row_tiles));
       const std::int64_t column = segment.n_begin + strip * kStrip;
       const std::int64_t first_panel = panels.count * row_tile / row_tiles,
                          last_panel = panels.count * (row_tile + 1) / row_tiles;

@@ -321,8 +321,66 @@ void run_tile(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
+// One row times 4-bit weights. These bound it by the instructions that widen them, so they stay in 16 bits,
+// and the bases, which the same row is multiplied with, come in at the end of 32 inputs.
+struct SplitGroup {
+  std::int16_t even[16][2], odd[16][2];  // bytes 0 and 2, and 1 and 3, of each quad
+  std::int32_t sum[2];                   // of 32 inputs
+};
+void split_group(const std::byte* panel, SplitGroup& out) {
+  std::int16_t pairs[32];
+  std::memcpy(pairs, panel, 64);
+  for (int i = 0; i < 32; ++i) {
+    out.even[i / 2][i % 2] = static_cast<std::int8_t>(pairs[i]);
+    out.odd[i / 2][i % 2] = static_cast<std::int16_t>(pairs[i] >> 8);
+  }
+  std::int32_t term;  // -128 times the sum of all
+  std::memcpy(&term, panel + 68, 4);
+  out.sum[0] = 0;
+  for (int i = 0; i < 32; ++i) out.sum[0] += static_cast<std::int8_t>(panel[i]);
+  out.sum[1] = term / -128 - out.sum[0];
+}
+void run_nibble_row(const LinearTile& t) {
+  const std::int64_t groups = (t.k + 63) / 64;
+  auto* const row = reinterpret_cast<SplitGroup*>(t.scratch);
+  for (std::int64_t group = 0; group < groups; ++group)
+    split_group(t.x + group * int8_group_bytes(1), row[group]);
+  for (std::int64_t strip = 0; strip < t.num_strips; ++strip) {
+    const std::byte* const w = t.weights + strip * t.strip_bytes;
+    const std::byte* block = w + strip_header_bytes(PackedFormat::q4);
+    const std::byte* x = t.x;
+    F acc[1][1] = {{zero()}};
+    for (std::int64_t group = 0; group < groups; ++group, x += int8_group_bytes(1)) {
+      float scale;
+      std::int32_t term;
+      std::memcpy(&scale, x + 64, 4);
+      std::memcpy(&term, x + 68, 4);
+      I sum[4] = {iset1(term), izero(), izero(), izero()};
+      PAGODA_UNROLL
+      for (int half = 0; half < 2; ++half, block += kNibbleBlock) {
+        const W steps = load_weights(block);
+        PAGODA_UNROLL
+        for (int v = 0; v < 4; ++v) {
+          const Nibbles n = step_nibbles(load_weights(block + 64 + v * 64), steps);
+          const int low = 8 * half + v, high = low + 4;  // quads
+          sum[0] = dot2(sum[0], n.of[0], row[group].even[low]);
+          sum[1] = dot2(sum[1], n.of[1], row[group].odd[low]);
+          sum[2] = dot2(sum[2], n.of[2], row[group].even[high]);
+          sum[3] = dot2(sum[3], n.of[3], row[group].odd[high]);
+        }
+        sum[half] = add_base(sum[half], steps, row[group].sum[half]);
+      }
+      acc[0][0] = fma(to_float(add(add(sum[0], sum[1]), add(sum[2], sum[3]))), set1(scale), acc[0][0]);
+    }
+    acc[0][0] = mul(acc[0][0], load(reinterpret_cast<const float*>(w)));
+    finish(t, t.first_row, strip, acc);
+  }
+  if (t.past_caches) fence();
+}
+
 // 4-bit weights are widened once for all panels; a single panel widens them on the way.
 void run_nibbles(const LinearTile& t) {
+  if (t.panels.num_rows == 1) return run_nibble_row(t);
   if (t.panels.count == 1) return run_tile<Int8Kernel<true>>(t);
   LinearTile wide = t;
   wide.weights = t.scratch;

@@ -35,23 +35,33 @@ struct Strip {
   }
 };
 
-// 4-bit weights keep their bits; four bytes at a time change place. `scratch` holds a row's groups.
+// 4-bit weights keep their bits; four bytes at a time change place. `scratch` has room for 12 bytes for 32
+// inputs.
 void pack_nibbles(const Strip& s, std::byte* scratch) {
-  auto* groups = reinterpret_cast<NibbleGroup*>(scratch);
+  const std::int64_t groups = s.k / 32;
+  auto* const scale = reinterpret_cast<float*>(scratch);
+  float* const minimum = scale + groups;
+  auto* const steps = reinterpret_cast<reference::NibbleStep*>(minimum + groups);
+  std::uint8_t* const blocks = s.out + strip_header_bytes(PackedFormat::q4);
   for (std::int64_t c = 0; c < s.rows; ++c) {
     float largest = 0;
-    for (std::int64_t g = 0; g < s.k / 32; ++g) {
-      groups[g] = nibble_group(s.view->dtype, s.row(c), g);
-      largest = std::max(largest, reference::nibble_range(groups[g].scale, groups[g].minimum));
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const NibbleGroup group = nibble_group(s.view->dtype, s.row(c), g);
+      scale[g] = group.scale;
+      minimum[g] = group.minimum;
+      largest = std::max(largest, reference::nibble_range(group.scale, group.minimum));
+      std::uint8_t* const block = blocks + g * kNibbleBlock + 4 * c;
+      for (int v = 0; v < 4; ++v) std::memcpy(block + 64 * (v + 1), group.nibbles + 4 * v, 4);
     }
-    const float scale = largest / 127.0f;
-    std::memcpy(s.out + 4 * c, &scale, 4);
-    for (std::int64_t g = 0; g < s.k / 32; ++g) {
-      std::uint8_t* block = s.out + strip_header_bytes(PackedFormat::q4) + g * kNibbleBlock;
-      const reference::NibbleStep step = reference::nibble_step(groups[g].scale, groups[g].minimum, largest);
-      std::memcpy(block + 4 * c, &step.step, 2);
-      std::memcpy(block + 4 * c + 2, &step.start, 2);
-      for (int v = 0; v < 4; ++v) std::memcpy(block + 64 * (v + 1) + 4 * c, groups[g].nibbles + 4 * v, 4);
+    const float row_scale = largest / 127.0f;
+    std::memcpy(s.out + 4 * c, &row_scale, 4);
+    for (std::int64_t g = 0; g < groups; ++g)
+      steps[g] = reference::nibble_step(scale[g], minimum[g], largest);
+    for (std::int64_t g = 0; g < groups; ++g) {
+      std::uint8_t* const at = blocks + g * kNibbleBlock + 4 * c;
+      std::memcpy(at, &steps[g].step, 2);
+      at[2] = steps[g].base;
+      at[3] = steps[g].start;
     }
   }
 }
@@ -167,7 +177,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
         const Strip s{reinterpret_cast<std::uint8_t*>(storage.packed.data()) + segment.offset +
                           strip * segment.strip_step,
                       &view, strip * kStrip, std::min(kStrip, segment.n - strip * kStrip), storage.k};
-        // Two rows of floats, or the groups of a row, which are less.
+        // Two rows of floats, or what pack_nibbles takes, which is less.
         std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
         if (segment.format == PackedFormat::q4) {
           pack_nibbles(s, work);

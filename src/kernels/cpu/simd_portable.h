@@ -139,14 +139,39 @@ PAGODA_INLINE W load_weights(const std::byte* p) {
 PAGODA_INLINE void store_weights(std::byte* p, const W& w) { std::memcpy(p, w.v, 64); }
 // Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
 // has step in its low half and start in its high half.
-PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, W& low, W& high) {
+struct Nibbles {
+  std::int16_t of[4][32];
+};
+PAGODA_INLINE Nibbles step_nibbles(const W& w, const W& steps) {
+  Nibbles out;
   for (int i = 0; i < 64; ++i) {
-    std::uint16_t step, start;
+    std::int16_t step;
     std::memcpy(&step, steps.v + i / 4 * 4, 2);
-    std::memcpy(&start, steps.v + i / 4 * 4 + 2, 2);
-    low.v[i] = static_cast<std::uint8_t>(static_cast<std::uint16_t>((w.v[i] & 15) * step + start) >> 8);
-    high.v[i] = static_cast<std::uint8_t>(static_cast<std::uint16_t>((w.v[i] >> 4) * step + start) >> 8);
+    const auto scaled = [&](int n) {
+      return static_cast<std::int16_t>(((256 * n + steps.v[i / 4 * 4 + 3]) * step + (1 << 14)) >> 15);
+    };
+    out.of[i % 2][i / 2] = scaled(w.v[i] & 15);
+    out.of[2 + i % 2][i / 2] = scaled(w.v[i] >> 4);
   }
+  return out;
+}
+PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, W& low, W& high) {
+  const Nibbles n = step_nibbles(w, steps);
+  for (int i = 0; i < 64; ++i) {
+    const int base = steps.v[i / 4 * 4 + 2];
+    low.v[i] = static_cast<std::uint8_t>(n.of[i % 2][i / 2] + base);
+    high.v[i] = static_cast<std::uint8_t>(n.of[2 + i % 2][i / 2] + base);
+  }
+}
+PAGODA_INLINE I dot2(const I& acc, const std::int16_t (&w)[32], const std::int16_t* x) {
+  I out;
+  for (int i = 0; i < 16; ++i) out.v[i] = acc.v[i] + w[2 * i] * x[0] + w[2 * i + 1] * x[1];
+  return out;
+}
+PAGODA_INLINE I add_base(const I& acc, const W& steps, std::int32_t x) {
+  I out;
+  for (int i = 0; i < 16; ++i) out.v[i] = acc.v[i] + steps.v[4 * i + 2] * x;
+  return out;
 }
 PAGODA_INLINE I dot4(const I& acc, const W& w, std::int32_t x) {
   std::int8_t q[4];

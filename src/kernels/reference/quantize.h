@@ -42,25 +42,48 @@ inline float quantize_kv(const float* x, int count, std::uint8_t* u) {
 }
 
 // 4-bit weights w = scale * n + minimum of a row whose scale is largest / 127, largest being the row's
-// largest nibble_range: w / (largest / 127) + 128 = (n * step + start) >> 8, everything modulo 2^16.
+// largest nibble_range: w / (largest / 127) + 128 = base + ((256 * n + start) * step + 2^14 >> 15), in
+// 0..255. The base is apart so that it can be multiplied once for all weights that have it.
 struct NibbleStep {
-  std::uint16_t step = 0, start = 0;
+  std::int16_t step = 0;
+  std::uint8_t base = 128, start = 0;
 };
+inline int nibble_weight(int n, NibbleStep group) {  // -128..127
+  return (((256 * n + group.start) * group.step + (1 << 14)) >> 15) + group.base - 128;
+}
 inline float nibble_range(float scale, float minimum) {
   return std::max(std::fabs(minimum), std::fabs(minimum + 15.0f * scale));
 }
+// Without branches, so that compilers compute several at once.
 inline NibbleStep nibble_step(float scale, float minimum, float largest) {
   // A file may say anything: what is not a number gets weights of zero, and a row scale that shows it.
-  if (!(largest > 1e-30f) || !(largest < std::numeric_limits<float>::infinity())) return {0, 128 << 8};
-  const float unit = 127.0f * 256.0f / largest;
-  const auto bits = [](float x) {  // floor(x + 0.5)
-    if (!(std::fabs(x) < 65536.0f)) return std::uint16_t{0};
-    return static_cast<std::uint16_t>(static_cast<std::int32_t>(x + 65536.5f) - 65536);
-  };
-  return {bits(scale * unit), bits(minimum * unit + 128.0f * 256.0f + 128.0f)};
-}
-inline int nibble_weight(int n, NibbleStep group) {  // -127..127
-  return static_cast<std::uint16_t>(n * group.step + group.start) / 256 - 128;
+  const bool has_unit = largest > 1e-30f && largest < std::numeric_limits<float>::infinity();
+  const float unit = has_unit ? 127.0f / largest : 0.0f;
+  const bool is_number = std::fabs(scale * unit) < 32.0f && std::fabs(minimum * unit) < 512.0f;
+  const float slope = is_number ? scale * unit : 0.0f, first = is_number ? minimum * unit + 128.0f : 128.0f;
+  const auto whole = [](float x) { return static_cast<std::int32_t>(x + 65536.0f) - 65536; };  // rounds down
+  const std::int32_t step = whole(slope * 128.0f + 0.5f), size = step < 0 ? -step : step;
+  // What the step is rounded by is made up for in the middle.
+  const float at_zero = first + 7.5f * (slope - static_cast<float>(step) * (1.0f / 128.0f));
+  // Towards the base the way the step goes; the start reaches as far as 255 / 256 of a step.
+  const float upwards = step < 0 ? -at_zero : at_zero;
+  const std::int32_t below = whole(upwards);
+  const float rest = upwards - static_cast<float>(below);
+  const bool above = rest > 0.5f + static_cast<float>(size) * (0.5f * 255.0f / 32768.0f);
+  const std::int32_t base = below + (above ? 1 : 0);
+  const float parts = (above ? 0.0f : rest) * 32768.0f / static_cast<float>(size < 1 ? 1 : size) + 0.5f;
+  const auto start = static_cast<std::int32_t>(parts < 255.0f ? parts : 255.0f);
+  // All 16 weights fit into a byte.
+  const auto behind = [&](std::int32_t n) { return ((256 * n + start) * step + (1 << 14)) >> 15; };
+  const std::int32_t one = behind(0), other = behind(15);
+  const std::int32_t least = 0 - (one < other ? one : other), most = 255 - (one < other ? other : one);
+  const std::int32_t wanted = step < 0 ? -base : base, fits = wanted < least ? least : wanted;
+  const std::int32_t byte = fits < most ? fits : most;
+  return {.step = static_cast<std::int16_t>(step),
+          .base = static_cast<std::uint8_t>(byte < 0     ? 0
+                                            : byte > 255 ? 255
+                                                         : byte),
+          .start = static_cast<std::uint8_t>(start)};
 }
 
 }  // namespace pagoda::reference
