@@ -107,6 +107,13 @@ std::int32_t last_partition(const AttentionTile& tile) {
   return (tile.first_position + tile.num_rows - 1) / kPartition;
 }
 
+// One partition of a unit, by itself.
+struct Piece {
+  const AttentionUnit* unit;
+  std::int32_t kv_head, partition;
+  std::size_t state;  // where its softmax state begins, in floats
+};
+
 constexpr std::size_t state_floats(std::size_t row_heads, std::size_t width) {
   return row_heads * (width + 2);
 }
@@ -129,7 +136,8 @@ void attend(const AttentionCall& call, const AttentionUnit& unit, std::int32_t k
   call.of_type.prepare(tile, query);
   std::fill(total.sum, total.sum + row_heads, 0.0f);
   for (std::int32_t p = first_partition(tile); p <= last_partition(tile); ++p) {
-    const PartitionKv kv = find_partition(call, sequence, tile, kv_head, p, next);
+    PartitionKv kv = find_partition(call, sequence, tile, kv_head, p);
+    read_on(call, sequence, tile, kv_head, p, next, kv);
     call.of_type.partition(tile, query, p, kv, part);
     call.kernels.merge(tile, total, part);
   }
@@ -140,54 +148,60 @@ void attend(const AttentionCall& call, const AttentionUnit& unit, std::int32_t k
 void attend_split(const KernelContext& context, const AttentionCall& call,
                   std::span<const AttentionUnit> units) {
   static thread_local Scratch scratch;
-  struct Piece {
-    std::int32_t unit, kv_head, partition;
-    float* state;
+  static thread_local std::vector<Piece> all;
+  static thread_local std::vector<std::size_t> begins;  // of each unit's states, in floats
+  const std::int32_t kv_heads = call.args.layout.num_kv_heads,
+                     threads = static_cast<std::int32_t>(num_threads(context));
+  const auto size_of = [&](const AttentionTile& tile) {
+    return state_floats(static_cast<std::size_t>(tile.num_row_heads()), static_cast<std::size_t>(tile.width));
   };
-  const std::int32_t kv_heads = call.args.layout.num_kv_heads;
-  std::vector<Piece> pieces;
-  std::size_t floats = 0;
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    const AttentionTile tile = make_tile(call, units[u], 0);
-    for (std::int32_t head = 0; head < kv_heads; ++head) {
-      for (std::int32_t p = first_partition(tile); p <= last_partition(tile); ++p) {
-        pieces.push_back({static_cast<std::int32_t>(u), head, p, nullptr});
-        floats += state_floats(static_cast<std::size_t>(tile.num_row_heads()),
-                               static_cast<std::size_t>(tile.width));
+  std::vector<Piece>& pieces = all;
+  pieces.clear();
+  begins.assign(1, 0);
+  for (const AttentionUnit& unit : units) {
+    const AttentionTile tile = make_tile(call, unit, 0);
+    const std::int32_t first = first_partition(tile), last = last_partition(tile);
+    // A thread takes all heads of a partition, which are neighbours in memory.
+    for (std::int32_t group = first; group <= last; group += threads) {
+      for (std::int32_t head = 0; head < kv_heads; ++head) {
+        for (std::int32_t p = group; p <= last && p < group + threads; ++p) {
+          const auto state = static_cast<std::size_t>(head * (last - first + 1) + p - first);
+          pieces.push_back({&unit, head, p, begins.back() + state * size_of(tile)});
+        }
       }
     }
+    begins.push_back(begins.back() + static_cast<std::size_t>(kv_heads * (last - first + 1)) * size_of(tile));
   }
-  auto* memory = reinterpret_cast<float*>(scratch.take(4 * floats));
-  for (Piece& piece : pieces) {
-    piece.state = memory;
-    const AttentionUnit& unit = units[static_cast<std::size_t>(piece.unit)];
-    memory += state_floats(static_cast<std::size_t>(unit.num_rows * call.group),
-                           static_cast<std::size_t>(call.width));
-  }
+  auto* const memory = reinterpret_cast<float*>(scratch.take(4 * begins.back()));
+  const auto sequence_of = [&](const Piece& piece) -> const AttentionSequence& {
+    return call.args.sequences[static_cast<std::size_t>(piece.unit->sequence)];
+  };
   for_tiles(context, static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i, int) {
     static thread_local Scratch query_scratch;
     const Piece& piece = pieces[static_cast<std::size_t>(i)];
-    const AttentionUnit& unit = units[static_cast<std::size_t>(piece.unit)];
-    const AttentionTile tile = make_tile(call, unit, piece.kv_head);
+    const AttentionTile tile = make_tile(call, *piece.unit, piece.kv_head);
     const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
     std::byte* query = query_scratch.take(4 * row_heads * static_cast<std::size_t>(tile.width));
     call.of_type.prepare(tile, query);
-    const AttentionSequence& sequence = call.args.sequences[static_cast<std::size_t>(unit.sequence)];
-    const PartitionKv kv = find_partition(call, sequence, tile, piece.kv_head, piece.partition, {});
-    call.of_type.partition(tile, query, piece.partition, kv, state_at(piece.state, row_heads));
-  });
-  for (std::size_t i = 0; i < pieces.size();) {
-    const Piece& head = pieces[i];
-    const AttentionTile tile = make_tile(call, units[static_cast<std::size_t>(head.unit)], head.kv_head);
-    const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
-    const AttentionState total = state_at(head.state, row_heads);  // the first partition's place
-    std::size_t next = i + 1;
-    for (; next < pieces.size() && pieces[next].unit == head.unit && pieces[next].kv_head == head.kv_head;
-         ++next) {
-      call.kernels.merge(tile, total, state_at(pieces[next].state, row_heads));
+    PartitionKv kv = find_partition(call, sequence_of(piece), tile, piece.kv_head, piece.partition);
+    if (const auto after = static_cast<std::size_t>(i + threads); after < pieces.size()) {
+      const Piece& next = pieces[after];
+      read_partition(call, sequence_of(next), make_tile(call, *next.unit, next.kv_head), next.kv_head,
+                     next.partition, kv);
     }
-    call.kernels.finish(tile, total);
-    i = next;
+    call.of_type.partition(tile, query, piece.partition, kv, state_at(memory + piece.state, row_heads));
+  });
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    float* state = memory + begins[u];
+    for (std::int32_t head = 0; head < kv_heads; ++head) {
+      const AttentionTile tile = make_tile(call, units[u], head);
+      const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
+      const AttentionState total = state_at(state, row_heads);  // the first partition's place
+      state += size_of(tile);
+      for (std::int32_t p = first_partition(tile); p < last_partition(tile); ++p, state += size_of(tile))
+        call.kernels.merge(tile, total, state_at(state, row_heads));
+      call.kernels.finish(tile, total);
+    }
   }
 }
 
@@ -219,11 +233,13 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   bool write_first = false;
   std::int32_t longest = 0;
+  std::int64_t num_rows = 0;
   units.clear();
   for (std::size_t s = 0; s < args.sequences.size(); ++s) {
     const AttentionSequence& sequence = args.sequences[s];
     write_first = write_first || sequence.num_queries > kRows;
     longest = std::max(longest, sequence.context_len);
+    num_rows += sequence.num_queries;
     for (std::int32_t row = 0; row < sequence.num_queries; row += kRows) {
       const std::int32_t rows = std::min(kRows, sequence.num_queries - row);
       const std::int64_t context_len = sequence.context_len - sequence.num_queries + row + rows;
@@ -239,9 +255,13 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   write_first = write_first || split;
   const auto sequences = static_cast<std::int64_t>(args.sequences.size());
   if (write_first) {
-    for_tiles(context, sequences * kv_heads, [&](std::int64_t tile, int) {
-      write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
-               static_cast<std::int32_t>(tile % kv_heads));
+    // To hand out a few rows takes longer than to write them.
+    const std::int64_t grain = ceil_div(16 * sequences, num_rows);
+    for_ranges(context, sequences * kv_heads, grain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t tile = first; tile < last; ++tile) {
+        write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
+                 static_cast<std::int32_t>(tile % kv_heads));
+      }
     });
   }
   if (split) {

@@ -57,6 +57,16 @@ void gather_group(const AttentionCall& call, const AttentionSequence& sequence, 
   }
 }
 
+// What a tile attends to in a partition: tokens [first, last), groups [begin, end), relative to its start.
+struct TileGroups {
+  TileGroups(const AttentionTile& tile, std::int32_t partition)
+      : first(tile.first_token(0, partition)),
+        last(tile.last_token(tile.num_row_heads() - 1, partition)),
+        begin(first / kTokenGroup),
+        end((last + kTokenGroup - 1) / kTokenGroup) {}
+  std::int32_t first, last, begin, end;
+};
+
 // The keys of one group after the other.
 class Groups {
  public:
@@ -128,45 +138,64 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
 }
 
 PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& sequence,
-                           const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition,
-                           const NextPiece& next) {
+                           const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition) {
   static thread_local Scratch scratch;
   PartitionKv kv = {};
-  const std::int32_t start = partition * kPartition, first_group = start / kTokenGroup;
-  const std::int32_t first = tile.first_token(0, partition);
-  const std::int32_t last = tile.last_token(tile.num_row_heads() - 1, partition);
-  const std::int32_t begin = first / kTokenGroup, end = (last + kTokenGroup - 1) / kTokenGroup;
+  const std::int32_t first_group = partition * kPartitionGroups;
+  const TileGroups of(tile, partition);
   if (!call.direct) {
     const std::int64_t group_bytes = call.group_address.head_bytes;
+    const std::int32_t start = partition * kPartition;
     std::byte* keys = scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
-    for (std::int32_t g = begin; g < end; ++g, keys += 2 * group_bytes) {
-      gather_group(call, sequence, kv_head, first_group + g, start + first, start + last, keys,
+    for (std::int32_t g = of.begin; g < of.end; ++g, keys += 2 * group_bytes) {
+      gather_group(call, sequence, kv_head, first_group + g, start + of.first, start + of.last, keys,
                    keys + group_bytes);
       kv.keys[g] = kv.next[g] = keys;
       kv.values[g] = keys + group_bytes;
     }
     return kv;
   }
-  Groups groups(call, sequence, kv_head, first_group + begin);
-  for (std::int32_t g = begin; g < end; ++g) {
+  Groups groups(call, sequence, kv_head, first_group + of.begin);
+  for (std::int32_t g = of.begin; g < of.end; ++g) {
     kv.keys[g] = kv.next[g] = groups.next();
     kv.values[g] = kv.keys[g] + call.address.value_offset;
   }
-  // What comes into the cache meanwhile is a partition ahead, or as many groups as this piece has.
+  return kv;
+}
+
+void read_on(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
+             std::int32_t kv_head, std::int32_t partition, const NextPiece& next, PartitionKv& kv) {
+  if (!call.direct) return;
+  const std::int32_t first_group = partition * kPartitionGroups;
+  const TileGroups of(tile, partition);
+  // A partition ahead, or as many groups as this piece has.
   const std::int32_t num_groups = tile.position(tile.num_row_heads() - 1) / kTokenGroup + 1;
   const std::int32_t ahead = std::min(kPartitionGroups, num_groups);
-  std::int32_t g = begin;
+  std::int32_t g = of.begin;
   if (first_group + g + ahead < num_groups) {
     Groups rest(call, sequence, kv_head, first_group + g + ahead);
-    for (; g < end && first_group + g + ahead < num_groups; ++g) kv.next[g] = rest.next();
+    for (; g < of.end && first_group + g + ahead < num_groups; ++g) kv.next[g] = rest.next();
   }
   const std::int32_t then = first_group + g + ahead - num_groups;  // a group of the next piece
-  if (g < end && next.sequence != nullptr && then * kTokenGroup < next.sequence->context_len) {
+  if (g < of.end && next.sequence != nullptr && then * kTokenGroup < next.sequence->context_len) {
     Groups rest(call, *next.sequence, next.kv_head, then);
-    for (; g < end && (first_group + g + ahead - num_groups) * kTokenGroup < next.sequence->context_len; ++g)
+    for (; g < of.end && (first_group + g + ahead - num_groups) * kTokenGroup < next.sequence->context_len;
+         ++g)
       kv.next[g] = rest.next();
   }
-  return kv;
+}
+
+void read_partition(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
+                    std::int32_t kv_head, std::int32_t partition, PartitionKv& kv) {
+  if (!call.direct) return;
+  const TileGroups of(tile, partition);
+  Groups groups(call, sequence, kv_head, partition * kPartitionGroups + of.begin);
+  std::int32_t left = of.end - of.begin;
+  for (std::int32_t g = 0; g < kPartitionGroups && left > 0; ++g) {
+    if (kv.next[g] == nullptr) continue;
+    kv.next[g] = groups.next();
+    --left;
+  }
 }
 
 }  // namespace pagoda::cpu

@@ -33,9 +33,15 @@ struct NextPiece {
 // Into the cache: all rows of a sequence, one KV head.
 void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t kv_head);
 
-// The K and V that a tile attends to in one partition; valid until the thread's next call.
+// The K and V that a tile attends to in one partition; valid until the thread's next call. Nothing else comes
+// into the cache meanwhile, unless one of the functions below says what.
 PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& sequence,
-                           const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition,
-                           const NextPiece& next);
+                           const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition);
+// What is a partition ahead in this tile, and behind its last one the next piece.
+void read_on(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
+             std::int32_t kv_head, std::int32_t partition, const NextPiece& next, PartitionKv& kv);
+// One partition of any tile.
+void read_partition(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
+                    std::int32_t kv_head, std::int32_t partition, PartitionKv& kv);
 
 }  // namespace pagoda::cpu
