@@ -137,8 +137,7 @@ PAGODA_INLINE W load_weights(const std::byte* p) {
   return out;
 }
 PAGODA_INLINE void store_weights(std::byte* p, const W& w) { std::memcpy(p, w.v, 64); }
-// Each byte's low and high 4 bits n as (n * step + start) >> 8, modulo 2^16; of a lane of 32 bits, `steps`
-// has step in its low half and start in its high half.
+// 4-bit weights: simd_avx512.h.
 struct Nibbles {
   std::int16_t of[4][32];
 };
