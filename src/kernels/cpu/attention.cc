@@ -254,15 +254,14 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition;
   write_first = write_first || split;
   const auto sequences = static_cast<std::int64_t>(args.sequences.size());
-  if (write_first) {
-    // To hand out a few rows takes longer than to write them.
-    const std::int64_t grain = ceil_div(16 * sequences, num_rows);
-    for_ranges(context, sequences * kv_heads, grain, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t tile = first; tile < last; ++tile) {
-        write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
-                 static_cast<std::int32_t>(tile % kv_heads));
-      }
-    });
+  const auto write = [&](std::int64_t tile, int) {
+    write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
+             static_cast<std::int32_t>(tile % kv_heads));
+  };
+  if (write_first && num_rows * kv_heads > 16) {
+    for_tiles(context, sequences * kv_heads, write);
+  } else if (write_first) {  // to hand them out would take longer
+    for (std::int64_t tile = 0; tile < sequences * kv_heads; ++tile) write(tile, 0);
   }
   if (split) {
     attend_split(context, call, units);

@@ -92,15 +92,20 @@ class StripTiles {
   std::int64_t strips_, unit_, units_, count_, threads_ = 1;
 };
 
-// How many tiles so many bytes of weights are cut into.
-std::int64_t num_strip_tiles(std::int64_t bytes, std::int64_t num_rows, std::int64_t threads) {
+// How many tiles the strips of a run are cut into.
+std::int64_t num_strip_tiles(const LinearSegment& segment, std::int64_t unit, std::int64_t num_rows,
+                             std::int64_t threads) {
+  const std::int64_t strips = ceil_div(segment.n, kStrip);
   // Few rows wait for memory, which is fastest as one long stream.
-  if (num_rows < kFetchRows) return threads * ceil_div(bytes, threads << 20);
+  if (num_rows < kFetchRows) return threads * ceil_div(strips * segment.strip_bytes, threads << 20);
   // 256 KiB of weights for one row, which is the time of reading them, in proportion fewer for several, while
   // it is not reading that bounds them all; but several tiles for each thread, so that a slow thread costs
   // little.
   const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
-  return std::max(ceil_div(bytes, std::max((std::int64_t{256} << 10) / num_rows, least)), 4 * threads);
+  const std::int64_t bytes = std::max((std::int64_t{256} << 10) / num_rows, least);
+  const std::int64_t of_tile =
+      std::min(std::max<std::int64_t>(1, bytes / segment.strip_bytes), ceil_div(strips, 4 * threads));
+  return ceil_div(strips, round_up(of_tile, unit));
 }
 
 // Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
@@ -151,8 +156,8 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     // then read (and widen) all weights, which takes that many rows to be worth it.
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
     row_tiles = std::min(panels.count, row_tiles);
-    const StripTiles cut(strips, out.next != nullptr ? group_strips(weight) : 2,
-                         num_strip_tiles(strips * segment.strip_bytes, num_rows, threads), threads,
+    const std::int64_t unit = out.next != nullptr ? group_strips(weight) : 2;
+    const StripTiles cut(strips, unit, num_strip_tiles(segment, unit, num_rows, threads), threads,
                          num_rows < kFetchRows);
     const std::byte* const weights = weight.packed.data() + segment.offset;
 
