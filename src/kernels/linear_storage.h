@@ -16,8 +16,8 @@ enum class PackedFormat {
   f32,    // float32 [N/16][K][16]
   bf16,   // bfloat16 [N/16][K/2][16][2]
   q8,     // one d for an output: w = d * (u - 128), u in 1..255
-  q4,     // the same u, but as base + ((256 * n + start) * step + 2^14 >> 15): n in 0..15, two to a byte, and
-          // step, base and start for 32 inputs
+  q4,     // the same, but u in 0..255 as base + ((256 * n + start) * step + 2^14 >> 15): n in 0..15, two to a
+          // byte, and step, base and start for 32 inputs
 };
 
 // Consecutive output features of one format: one of the matrices given to pack().

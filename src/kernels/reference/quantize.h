@@ -54,7 +54,7 @@ inline int nibble_weight(int n, NibbleStep group) {  // -128..127
 inline float nibble_range(float scale, float minimum) {
   return std::max(std::fabs(minimum), std::fabs(minimum + 15.0f * scale));
 }
-// Without branches, so that compilers compute several at once.
+// With few branches: those on a file's values would not be foreseen, and packing has millions of groups.
 inline NibbleStep nibble_step(float scale, float minimum, float largest) {
   // A file may say anything: what is not a number gets weights of zero, and a row scale that shows it.
   const bool has_unit = largest > 1e-30f && largest < std::numeric_limits<float>::infinity();
@@ -73,17 +73,12 @@ inline NibbleStep nibble_step(float scale, float minimum, float largest) {
   const std::int32_t base = below + (above ? 1 : 0);
   const float parts = (above ? 0.0f : rest) * 32768.0f / static_cast<float>(size < 1 ? 1 : size) + 0.5f;
   const auto start = static_cast<std::int32_t>(parts < 255.0f ? parts : 255.0f);
+  NibbleStep out = {.step = static_cast<std::int16_t>(step), .start = static_cast<std::uint8_t>(start)};
   // All 16 weights fit into a byte.
-  const auto behind = [&](std::int32_t n) { return ((256 * n + start) * step + (1 << 14)) >> 15; };
-  const std::int32_t one = behind(0), other = behind(15);
-  const std::int32_t least = 0 - (one < other ? one : other), most = 255 - (one < other ? other : one);
-  const std::int32_t wanted = step < 0 ? -base : base, fits = wanted < least ? least : wanted;
-  const std::int32_t byte = fits < most ? fits : most;
-  return {.step = static_cast<std::int16_t>(step),
-          .base = static_cast<std::uint8_t>(byte < 0     ? 0
-                                            : byte > 255 ? 255
-                                                         : byte),
-          .start = static_cast<std::uint8_t>(start)};
+  const std::int32_t one = nibble_weight(0, out), other = nibble_weight(15, out);  // behind the base
+  const std::int32_t wanted = std::max(step < 0 ? -base : base, -std::min(one, other));
+  out.base = static_cast<std::uint8_t>(std::clamp(std::min(wanted, 255 - std::max(one, other)), 0, 255));
+  return out;
 }
 
 }  // namespace pagoda::reference
