@@ -19,6 +19,7 @@ std::int64_t PackedLinear::k() const { return storage_->k; }
 std::int64_t PackedLinear::multiplications() const { return storage_->num_rows() * storage_->k; }
 std::int64_t PackedLinear::packed_bytes() const { return storage_->packed_bytes; }
 LinearType PackedLinear::type() const { return storage_->type; }
+void PackedLinear::precedes(const PackedLinear& next) { storage_->next = next.storage_.get(); }
 
 Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
                                         std::span<const TensorView> weights, std::vector<float> bias,

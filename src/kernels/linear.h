@@ -47,6 +47,10 @@ class PackedLinear {
   std::int64_t packed_bytes() const;
   LinearType type() const;
 
+  // A hint: `next` is most likely multiplied right after this, by the same rows. It stays where it is for as
+  // long as this one is in use.
+  void precedes(const PackedLinear& next);
+
   struct Storage;  // kernels/ only
   const Storage& storage() const { return *storage_; }
 

@@ -48,6 +48,7 @@ struct PackedLinear::Storage {
   std::vector<float> bias;  // empty or num_rows(); gated on the CPU: in the order of the strips
   Memory packed;
   std::int64_t packed_bytes = 0;
+  const Storage* next = nullptr;  // what is most likely multiplied next, or nothing
 };
 
 // Whether 4-bit weights stay 4 bits: under 8-bit arithmetic, and where gate and up both are.

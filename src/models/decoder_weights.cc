@@ -278,6 +278,22 @@ LayerWeights WeightLoader::layer(std::int32_t index) {
   return weights;
 }
 
+// The order in which a step multiplies them; after the head, the next step's first.
+void link(DecoderWeights& weights) {
+  PackedLinear* before = &weights.head;
+  const auto then = [&](PackedLinear& matrix) {
+    before->precedes(matrix);
+    before = &matrix;
+  };
+  for (LayerWeights& layer : weights.layers) {
+    then(layer.qkv);
+    for (PackedLinear& piece : layer.attention_output) then(piece);
+    then(layer.mlp_in);
+    for (PackedLinear& piece : layer.mlp_out) then(piece);
+  }
+  then(weights.head);
+}
+
 Result<DecoderWeights> WeightLoader::load() {
   DecoderWeights weights;
   const std::string embedding = names_.token_embedding + ".weight";
@@ -314,6 +330,7 @@ Result<DecoderWeights> WeightLoader::load() {
     weights.head = pack(std::move(head), names_.head);
   }
   if (!reader_.status().ok()) return reader_.status();
+  link(weights);
   weights.packed_bytes = packed_bytes_;
   weights.ignored_tensors = reader_.unused();
   return weights;

@@ -108,6 +108,25 @@ std::int64_t num_strip_tiles(const LinearSegment& segment, std::int64_t unit, st
   return ceil_div(strips, round_up(of_tile, unit));
 }
 
+StripTiles cut_strips(const LinearSegment& segment, std::int64_t unit, std::int64_t num_rows,
+                      std::int64_t threads) {
+  return {ceil_div(segment.n, kStrip), unit, num_strip_tiles(segment, unit, num_rows, threads), threads,
+          num_rows < kFetchRows};
+}
+
+// What a thread reads first of the run of weights that is multiplied after this one, by as many rows.
+const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const LinearSegment& run,
+                                   std::int64_t num_rows, std::int64_t threads, int thread) {
+  const bool last = &run == &weight.runs.back();
+  const PackedLinear::Storage* const next = last ? weight.next : &weight;
+  if (next == nullptr || next->runs.empty() || num_rows > kStreamRows) return nullptr;
+  const LinearSegment& segment = last ? next->runs.front() : *(&run + 1);
+  const std::int64_t unit = next->form == LinearForm::gated ? group_strips(*next) : 2;
+  const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
+  if (thread >= cut.count()) return nullptr;
+  return next->packed.data() + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
+}
+
 // Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
 // must begin where a line does.
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
@@ -157,8 +176,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
     row_tiles = std::min(panels.count, row_tiles);
     const std::int64_t unit = out.next != nullptr ? group_strips(weight) : 2;
-    const StripTiles cut(strips, unit, num_strip_tiles(segment, unit, num_rows, threads), threads,
-                         num_rows < kFetchRows);
+    const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
     const std::byte* const weights = weight.packed.data() + segment.offset;
 
     const std::int64_t scratch_bytes =
@@ -172,7 +190,8 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
       static thread_local Scratch wide, products;
       const std::int64_t place = cut.place(tile / row_tiles), row_tile = tile % row_tiles;
       const std::int64_t strip = cut.begin(place), strip_count = cut.begin(place + 1) - strip;
-      const std::int64_t next = cut.begin(cut.place((tile + threads) / row_tiles));
+      const bool last = tile + threads >= tiles;  // of this thread
+      const std::int64_t next = last ? strips : cut.begin(cut.place((tile + threads) / row_tiles));
       const std::int64_t column = segment.n_begin + strip * kStrip;
       const std::int64_t first_panel = panels.count * row_tile / row_tiles,
                          last_panel = panels.count * (row_tile + 1) / row_tiles;
@@ -190,7 +209,9 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
           .k = weight.k,
           .num_strips = strip_count,
           .last_columns = strip + strip_count == strips ? segment.n - (strips - 1) * kStrip : kStrip,
-          .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes : nullptr,
+          .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes
+                          : last             ? first_of_next_run(weight, segment, num_rows, threads, thread)
+                                             : nullptr,
           .panels = panels,
           .first_panel = first_panel,
           .last_panel = last_panel,

@@ -53,18 +53,35 @@ static_assert(kStrips <= kMaxStrips);
 struct Ahead {
   const std::byte *next = nullptr, *later = nullptr;
   std::int64_t next_lines = 0, later_lines = 0;
+  const std::byte* step = nullptr;  // of `next`, this step's
 };
 PAGODA_INLINE std::int64_t lines_per_step(std::int64_t bytes, std::int64_t steps) {
   return (bytes + 64 * steps - 1) / (64 * steps);
 }
+// At the begin of a step all of its lines but the first kOneByOne, which fetch_one takes.
+template <int kOneByOne>
 PAGODA_INLINE void fetch(Ahead& ahead) {
-  for (std::int64_t line = 0; line < ahead.next_lines; ++line, ahead.next += 64) prefetch_far(ahead.next);
+  if constexpr (kOneByOne > 0) {
+    ahead.step = ahead.next;
+    ahead.next += 64 * (ahead.next_lines < kOneByOne ? ahead.next_lines : kOneByOne);
+  }
+  for (std::int64_t line = kOneByOne; line < ahead.next_lines; ++line, ahead.next += 64)
+    prefetch_far(ahead.next);
   for (std::int64_t line = 0; line < ahead.later_lines; ++line, ahead.later += 64) prefetch_far(ahead.later);
+}
+// Where memory is what a panel waits for, it should always have something to do: then the lines come one by
+// one, each with a line of weights, and not sixteen at once.
+template <int kOneByOne>
+PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
+  if (line < kOneByOne && line < ahead.next_lines) prefetch_far(ahead.step + 64 * line);
 }
 
 struct F32Kernel {
+  static constexpr PackedFormat kFormat = PackedFormat::f32;
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
-  static constexpr std::int64_t kStep = 16;  // inputs from one fetch to the next
+  static constexpr int kStep = 16;  // inputs from one fetch to the next
+  template <int kRows, int kCols>
+  static constexpr int kOneByOne = kCols == 1 ? 16 : 0;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
@@ -77,7 +94,8 @@ struct F32Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t k = 0; k < t.k; ++k) {
-      if (k % kStep == 0) fetch(ahead);
+      if (k % kStep == 0) fetch<kOneByOne<kRows, kCols>>(ahead);
+      fetch_one<kOneByOne<kRows, kCols>>(ahead, k % kStep);
       F weights[kCols];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
@@ -96,8 +114,11 @@ struct F32Kernel {
 };
 
 struct Bf16Kernel {
+  static constexpr PackedFormat kFormat = PackedFormat::bf16;
   static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
-  static constexpr std::int64_t kStep = 32;
+  static constexpr int kStep = 32;
+  template <int kRows, int kCols>
+  static constexpr int kOneByOne = kCols == 1 ? 16 : 0;
   template <int kRows, int kCols>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
@@ -111,10 +132,11 @@ struct Bf16Kernel {
     const std::int64_t pairs = (t.k + 1) / 2;
     const auto* x = reinterpret_cast<const PairInput*>(panel);
     for (std::int64_t begin = 0; begin < pairs; begin += 16, x += kRows * 32) {
-      fetch(ahead);
+      fetch<kOneByOne<kRows, kCols>>(ahead);
       const std::int64_t end = pairs - begin < 16 ? pairs : begin + 16;
       const PairInput* inputs = x;
       for (std::int64_t pair = begin; pair < end; ++pair, inputs += 2) {
+        fetch_one<kOneByOne<kRows, kCols>>(ahead, pair - begin);
         Pairs weights[kCols];
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) weights[c] = load_pairs(w + c * t.strip_bytes + pair * 64);
@@ -139,7 +161,12 @@ PAGODA_INLINE void widen(const std::byte* block, const W& steps, int v, W& low, 
 template <bool kNibbles>
 struct Int8Kernel {
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kStreamNibbleRows;
-  static constexpr std::int64_t kStep = 64;
+  static constexpr int kStep = 64;
+  template <int kRows, int kCols>
+  static constexpr int kOneByOne = kCols > 1            ? 0
+                                   : !kNibbles          ? 16
+                                   : kRows < kFetchRows ? 8
+                                                        : 0;
   static constexpr PackedFormat kFormat = kNibbles ? PackedFormat::q4 : PackedFormat::q8;
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
@@ -157,7 +184,7 @@ struct Int8Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += int8_group_bytes(kRows)) {
-      fetch(ahead);
+      fetch<kOneByOne<kRows, kCols>>(ahead);
       const auto* const q = reinterpret_cast<const std::int8_t*>(x);
       const auto* const scale = reinterpret_cast<const float*>(x + kRows * 64);
       const auto* const term = reinterpret_cast<const std::int32_t*>(scale + kRows);
@@ -172,6 +199,7 @@ struct Int8Kernel {
         PAGODA_UNROLL
         for (int v = 0; v < 8; ++v) {
           const int at = v / 4 * 8 + v % 4;  // the first of the two quads
+          fetch_one<kOneByOne<kRows, kCols>>(ahead, v);
           W low[kCols], high[kCols];
           PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) {
@@ -190,6 +218,7 @@ struct Int8Kernel {
       } else {
         PAGODA_UNROLL
         for (int v = 0; v < 16; ++v) {
+          fetch_one<kOneByOne<kRows, kCols>>(ahead, v);
           W weights[kCols];
           PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) weights[c] = load_weights(data + c * t.strip_bytes + v * 64);
@@ -300,9 +329,24 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
   }
 }
 
-// The weights `count` strips further, of this tile or the next.
-const std::byte* strips_after(const LinearTile& t, std::int64_t strip, std::int64_t count) {
-  return strip + count < t.num_strips ? t.weights + (strip + count) * t.strip_bytes : t.next_weights;
+// The weights `bytes` behind the begin of a strip, of this tile or the next; 0: none.
+const std::byte* weights_behind(const LinearTile& t, std::int64_t strip, std::int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  const std::int64_t at = strip * t.strip_bytes + bytes, end = t.num_strips * t.strip_bytes;
+  if (at < end) return t.weights + at;
+  return t.next_weights != nullptr ? t.next_weights + (at - end) : nullptr;
+}
+
+// How far ahead of a strip a tile fetches weights; 0: it does not. Several panels fetch the strips behind it,
+// since only the first one finds its own in memory; a single one passes them once and stays near. Measured:
+// the processor foresees few rows of 8-bit weights as well; 4-bit weights widened for several rows leave the
+// time for a whole strip.
+std::int64_t bytes_ahead(const LinearTile& t, PackedFormat format, std::int64_t of_strips) {
+  const std::int64_t rows = t.panels.num_rows;
+  const bool few = rows < kFetchRows;
+  if (few && format == PackedFormat::q8) return 0;
+  const bool near = rows <= kStreamRows && t.panels.count == 1 && (few || format != PackedFormat::q4);
+  return near ? std::int64_t{8} << 10 : of_strips;
 }
 
 template <class Kernel>
@@ -312,10 +356,9 @@ void run_tile(const LinearTile& t) {
   LaterReads later(t, stream ? 1 : kStrips);
   for (std::int64_t strip = 0; strip < t.num_strips;) {
     const bool pair = !stream && strip + kStrips <= t.num_strips;
-    const std::int64_t count = pair ? kStrips : 1;
-    const bool fetches = t.panels.num_rows >= kFetchRows;
-    run_strips<Kernel>(t, strip, pair, fetches ? strips_after(t, strip, count) : nullptr,
-                       count * t.strip_bytes, later);
+    const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
+    run_strips<Kernel>(t, strip, pair, weights_behind(t, strip, bytes_ahead(t, Kernel::kFormat, bytes)),
+                       bytes, later);
     strip += count;
   }
   if (t.past_caches) fence();
@@ -341,6 +384,7 @@ void split_group(const std::byte* panel, SplitGroup& out) {
   out.sum[1] = term / -128 - out.sum[0];
 }
 void run_nibble_row(const LinearTile& t) {
+  constexpr int kLines = 2 * kNibbleBlock / 64;
   const std::int64_t groups = (t.k + 63) / 64;
   auto* const row = reinterpret_cast<SplitGroup*>(t.scratch);
   for (std::int64_t group = 0; group < groups; ++group)
@@ -349,18 +393,23 @@ void run_nibble_row(const LinearTile& t) {
     const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* block = w + strip_header_bytes(PackedFormat::q4);
     const std::byte* x = t.x;
+    Ahead ahead = {.next = weights_behind(t, strip, bytes_ahead(t, PackedFormat::q4, t.strip_bytes))};
+    ahead.next_lines = ahead.next != nullptr ? kLines : 0;
     F acc[1][1] = {{zero()}};
     for (std::int64_t group = 0; group < groups; ++group, x += int8_group_bytes(1)) {
       float scale;
       std::int32_t term;
       std::memcpy(&scale, x + 64, 4);
       std::memcpy(&term, x + 68, 4);
+      fetch<kLines>(ahead);
       I sum[4] = {iset1(term), izero(), izero(), izero()};
       PAGODA_UNROLL
       for (int half = 0; half < 2; ++half, block += kNibbleBlock) {
         const W steps = load_weights(block);
+        fetch_one<kLines>(ahead, 5 * half);
         PAGODA_UNROLL
         for (int v = 0; v < 4; ++v) {
+          fetch_one<kLines>(ahead, 5 * half + 1 + v);
           const Nibbles n = step_nibbles(load_weights(block + 64 + v * 64), steps);
           const int low = 8 * half + v, high = low + 4;  // quads
           sum[0] = dot2(sum[0], n.of[0], row[group].even[low]);
@@ -395,7 +444,8 @@ void run_nibbles(const LinearTile& t) {
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
     const bool pair = count == kStrips && !stream;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
-      run_strips<Int8Kernel<false>>(wide, s, pair, s == 0 ? strips_after(t, strip, kStrips) : nullptr,
+      run_strips<Int8Kernel<false>>(wide, s, pair,
+                                    s == 0 ? weights_behind(t, strip, kStrips * t.strip_bytes) : nullptr,
                                     kStrips * t.strip_bytes, later);
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;

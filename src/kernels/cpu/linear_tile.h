@@ -11,7 +11,7 @@ namespace pagoda::cpu {
 
 constexpr std::int64_t kStrip = 16;       // output features side by side in the packed form
 constexpr std::int64_t kStreamRows = 16;  // up to here strips are computed one by one, else two by two
-constexpr std::int64_t kFetchRows = 4;    // fewer only read, which the processor foresees better by itself
+constexpr std::int64_t kFetchRows = 4;    // fewer only wait for memory, and bring nothing for others
 constexpr std::int64_t kOwnRows = 48;     // for each thread: from here on each has its own rows
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
