@@ -17,6 +17,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20, kProbeTile = std::int64_t{1} << 20;
+constexpr std::int64_t kProbeAhead = 1024;            // words, as matrix products do
 constexpr std::int64_t kProbeWords = kProbeTile / 8;  // of a tile
 
 int cgroup_cores() {
@@ -57,7 +58,11 @@ double ReadProbe::bytes_per_second() {
     const auto start = std::chrono::steady_clock::now();
     pool_.parallel_for(kProbeBytes / kProbeTile, [&](std::int64_t tile, int) {
       std::uint64_t sum = 0;
-      for (std::int64_t i = 0; i < kProbeWords; ++i) sum += words[tile * kProbeWords + i];
+      const std::uint64_t* const own = words + tile * kProbeWords;
+      for (std::int64_t line = 0; line < kProbeWords; line += 8) {
+        __builtin_prefetch(own + line + kProbeAhead);
+        for (std::int64_t i = 0; i < 8; ++i) sum += own[line + i];
+      }
       sink.fetch_add(sum, std::memory_order_relaxed);
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
