@@ -384,7 +384,6 @@ void split_group(const std::byte* panel, SplitGroup& out) {
   out.sum[1] = term / -128 - out.sum[0];
 }
 void run_nibble_row(const LinearTile& t) {
-  constexpr int kLines = 2 * kNibbleBlock / 64;
   const std::int64_t groups = (t.k + 63) / 64;
   auto* const row = reinterpret_cast<SplitGroup*>(t.scratch);
   for (std::int64_t group = 0; group < groups; ++group)
@@ -393,23 +392,23 @@ void run_nibble_row(const LinearTile& t) {
     const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* block = w + strip_header_bytes(PackedFormat::q4);
     const std::byte* x = t.x;
-    Ahead ahead = {.next = weights_behind(t, strip, bytes_ahead(t, PackedFormat::q4, t.strip_bytes))};
-    ahead.next_lines = ahead.next != nullptr ? kLines : 0;
+    // Without a question for each line: where nothing comes next, the strip itself, which the cache has.
+    const std::byte* ahead = weights_behind(t, strip, bytes_ahead(t, PackedFormat::q4, t.strip_bytes));
+    if (ahead == nullptr) ahead = w;
     F acc[1][1] = {{zero()}};
     for (std::int64_t group = 0; group < groups; ++group, x += int8_group_bytes(1)) {
       float scale;
       std::int32_t term;
       std::memcpy(&scale, x + 64, 4);
       std::memcpy(&term, x + 68, 4);
-      fetch<kLines>(ahead);
       I sum[4] = {iset1(term), izero(), izero(), izero()};
       PAGODA_UNROLL
-      for (int half = 0; half < 2; ++half, block += kNibbleBlock) {
+      for (int half = 0; half < 2; ++half, block += kNibbleBlock, ahead += kNibbleBlock) {
         const W steps = load_weights(block);
-        fetch_one<kLines>(ahead, 5 * half);
+        prefetch_far(ahead);
         PAGODA_UNROLL
         for (int v = 0; v < 4; ++v) {
-          fetch_one<kLines>(ahead, 5 * half + 1 + v);
+          prefetch_far(ahead + 64 + v * 64);
           const Nibbles n = step_nibbles(load_weights(block + 64 + v * 64), steps);
           const int low = 8 * half + v, high = low + 4;  // quads
           sum[0] = dot2(sum[0], n.of[0], row[group].even[low]);
