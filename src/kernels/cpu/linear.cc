@@ -81,6 +81,7 @@ class StripTiles {
       count_ -= count_ % threads;
     }
   }
+  std::int64_t strips() const { return strips_; }
   std::int64_t count() const { return count_; }
   // Where a tile of for_tiles is.
   std::int64_t place(std::int64_t tile) const {
@@ -93,24 +94,24 @@ class StripTiles {
 };
 
 // How many tiles the strips of a run are cut into.
-std::int64_t num_strip_tiles(const LinearSegment& segment, std::int64_t unit, std::int64_t num_rows,
-                             std::int64_t threads) {
-  const std::int64_t strips = ceil_div(segment.n, kStrip);
+std::int64_t num_strip_tiles(std::int64_t strips, std::int64_t strip_bytes, std::int64_t unit,
+                             std::int64_t num_rows, std::int64_t threads) {
   // Few rows wait for memory, which is fastest as one long stream.
-  if (num_rows < kFetchRows) return threads * ceil_div(strips * segment.strip_bytes, threads << 20);
+  if (num_rows < kFetchRows) return threads * ceil_div(strips * strip_bytes, threads << 20);
   // 256 KiB of weights for one row, which is the time of reading them, in proportion fewer for several, while
   // it is not reading that bounds them all; but several tiles for each thread, so that a slow thread costs
   // little.
   const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
   const std::int64_t bytes = std::max((std::int64_t{256} << 10) / num_rows, least);
   const std::int64_t of_tile =
-      std::min(std::max<std::int64_t>(1, bytes / segment.strip_bytes), ceil_div(strips, 4 * threads));
+      std::min(std::max<std::int64_t>(1, bytes / strip_bytes), ceil_div(strips, 4 * threads));
   return ceil_div(strips, round_up(of_tile, unit));
 }
 
 StripTiles cut_strips(const LinearSegment& segment, std::int64_t unit, std::int64_t num_rows,
                       std::int64_t threads) {
-  return {ceil_div(segment.n, kStrip), unit, num_strip_tiles(segment, unit, num_rows, threads), threads,
+  const std::int64_t strips = ceil_div(segment.n, kStrip);
+  return {strips, unit, num_strip_tiles(strips, segment.strip_bytes, unit, num_rows, threads), threads,
           num_rows < kFetchRows};
 }
 
@@ -121,6 +122,7 @@ const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const Li
   const PackedLinear::Storage* const next = last ? weight.next : &weight;
   if (next == nullptr || next->runs.empty() || num_rows > kStreamRows) return nullptr;
   const LinearSegment& segment = last ? next->runs.front() : *(&run + 1);
+  // As multiply() cuts a gated pair and a single matrix; of another pair a tile may begin a little off.
   const std::int64_t unit = next->form == LinearForm::gated ? group_strips(*next) : 2;
   const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
   if (thread >= cut.count()) return nullptr;
@@ -168,7 +170,6 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
 
   for (const LinearSegment& segment : weight.runs) {
     const LinearTileFunction compute = tile_function(kernels, segment.format);
-    const std::int64_t strips = ceil_div(segment.n, kStrip);
     // Rows of one tile: their activations stay in L2 while the strips go by.
     std::int64_t row_tiles = ceil_div(panels.count * panels.bytes, std::int64_t{384} << 10);
     // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads
@@ -177,6 +178,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     row_tiles = std::min(panels.count, row_tiles);
     const std::int64_t unit = out.next != nullptr ? group_strips(weight) : 2;
     const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
+    const std::int64_t strips = cut.strips();
     const std::byte* const weights = weight.packed.data() + segment.offset;
 
     const std::int64_t scratch_bytes =
