@@ -1,5 +1,11 @@
 #include "kernels/backend.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+#include <cstring>
+#endif
+
 namespace pagoda {
 
 CpuLevel detected_cpu_level() {
@@ -15,6 +21,23 @@ CpuLevel detected_cpu_level() {
   return level;
 #else
   return CpuLevel::portable;
+#endif
+}
+
+CpuTuning detected_cpu_tuning() {
+#if defined(__x86_64__)
+  static const CpuTuning tuning = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return CpuTuning::common;
+    const unsigned vendor[3] = {ebx, edx, ecx};
+    if (std::memcmp(vendor, "AuthenticAMD", 12) != 0 || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0)
+      return CpuTuning::common;
+    const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
+    return family >= 0x1a ? CpuTuning::zen5 : CpuTuning::common;
+  }();
+  return tuning;
+#else
+  return CpuTuning::common;
 #endif
 }
 

@@ -13,13 +13,18 @@ class ReadAhead;
 enum class Backend { reference, cpu };
 enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
 
+// How far ahead kernels fetch what they read: what measured best. No result depends on it.
+enum class CpuTuning { common, zen5 };
+
 CpuLevel detected_cpu_level();
+CpuTuning detected_cpu_tuning();
 std::string_view cpu_level_name(CpuLevel level);
 
 // Handed to every op: where to run and on which threads.
 struct KernelContext {
   Backend backend = Backend::cpu;
   CpuLevel level = detected_cpu_level();
+  CpuTuning tuning = detected_cpu_tuning();
   ThreadPool* pool = nullptr;       // null: the calling thread alone
   ReadAhead* read_ahead = nullptr;  // what linear brings into the cache meanwhile; null: nothing
 };

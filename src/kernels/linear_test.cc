@@ -118,12 +118,15 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
   }
   for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
     const std::int64_t start = (m * 37) % (kRows - m);
-    KernelContext reading = alone;
-    reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
-    read_ahead.start(m * packed.multiplications());
-    const std::vector<float> some = run(reading, packed, x.data() + start * k, m, output);
     const auto begin = all.begin() + start * packed.n();
-    EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n()))) << " m " << m;
+    for (const CpuTuning tuning : {CpuTuning::common, CpuTuning::zen5}) {
+      KernelContext reading = alone;
+      reading.tuning = tuning;
+      reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
+      read_ahead.start(m * packed.multiplications());
+      const std::vector<float> some = run(reading, packed, x.data() + start * k, m, output);
+      EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n()))) << " m " << m;
+    }
   }
 }
 

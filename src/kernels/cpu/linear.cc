@@ -129,6 +129,20 @@ const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const Li
   return next->packed.data() + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
 }
 
+// How far ahead a tile fetches its weights. Several panels fetch the strips behind it, since only the first
+// one finds its own in memory; a single one passes them once. The processor foresees what few rows read; all
+// of this is measured.
+std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, const Panels& panels) {
+  const bool few = panels.num_rows < kFetchRows, single = panels.count == 1;
+  if (context.tuning == CpuTuning::zen5) {
+    if (few && format == PackedFormat::q8) return 0;
+    return single && (few || format != PackedFormat::q4) ? std::int64_t{8} << 10 : kNextStrips;
+  }
+  if (!few) return kNextStrips;
+  const bool wide = context.level == CpuLevel::avx512;
+  return format == PackedFormat::q8 && wide ? std::int64_t{2} << 10 : 0;
+}
+
 // Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
 // must begin where a line does.
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
@@ -214,6 +228,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
           .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes
                           : last             ? first_of_next_run(weight, segment, num_rows, threads, thread)
                                              : nullptr,
+          .bytes_ahead = bytes_ahead(context, segment.format, panels),
           .panels = panels,
           .first_panel = first_panel,
           .last_panel = last_panel,

@@ -70,21 +70,21 @@ PAGODA_INLINE void fetch(Ahead& ahead) {
   for (std::int64_t line = 0; line < ahead.later_lines; ++line, ahead.later += 64) prefetch_far(ahead.later);
 }
 // Where memory is what a panel waits for, it should always have something to do: then the lines come one by
-// one, each with a line of weights, and not sixteen at once.
-template <int kOneByOne>
+// one, each with a line of weights, and not sixteen at once. Few rows are one panel, which has a line to
+// fetch for each that it multiplies; to ask would cost them up to 20 % (AVX2).
+template <int kOneByOne, int kRows>
 PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
-  if (line < kOneByOne && line < ahead.next_lines) prefetch_far(ahead.step + 64 * line);
+  if (line < kOneByOne && (kRows < kFetchRows || line < ahead.next_lines))
+    prefetch_far(ahead.step + 64 * line);
 }
 
 struct F32Kernel {
-  static constexpr PackedFormat kFormat = PackedFormat::f32;
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   static constexpr int kStep = 16;  // inputs from one fetch to the next
-  template <int kRows, int kCols>
-  static constexpr int kOneByOne = kCols == 1 ? 16 : 0;
-  template <int kRows, int kCols>
+  template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
+    constexpr int kOneByOne = kCols > 1 || !kFetch ? 0 : 16;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const auto* x = reinterpret_cast<const float*>(panel);
@@ -94,8 +94,8 @@ struct F32Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t k = 0; k < t.k; ++k) {
-      if (k % kStep == 0) fetch<kOneByOne<kRows, kCols>>(ahead);
-      fetch_one<kOneByOne<kRows, kCols>>(ahead, k % kStep);
+      if (k % kStep == 0) fetch<kOneByOne>(ahead);
+      fetch_one<kOneByOne, kRows>(ahead, k % kStep);
       F weights[kCols];
       PAGODA_UNROLL
       for (int c = 0; c < kCols; ++c) {
@@ -114,14 +114,12 @@ struct F32Kernel {
 };
 
 struct Bf16Kernel {
-  static constexpr PackedFormat kFormat = PackedFormat::bf16;
   static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
   static constexpr int kStep = 32;
-  template <int kRows, int kCols>
-  static constexpr int kOneByOne = kCols == 1 ? 16 : 0;
-  template <int kRows, int kCols>
+  template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
+    constexpr int kOneByOne = kCols > 1 || !kFetch ? 0 : 16;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -132,11 +130,11 @@ struct Bf16Kernel {
     const std::int64_t pairs = (t.k + 1) / 2;
     const auto* x = reinterpret_cast<const PairInput*>(panel);
     for (std::int64_t begin = 0; begin < pairs; begin += 16, x += kRows * 32) {
-      fetch<kOneByOne<kRows, kCols>>(ahead);
+      fetch<kOneByOne>(ahead);
       const std::int64_t end = pairs - begin < 16 ? pairs : begin + 16;
       const PairInput* inputs = x;
       for (std::int64_t pair = begin; pair < end; ++pair, inputs += 2) {
-        fetch_one<kOneByOne<kRows, kCols>>(ahead, pair - begin);
+        fetch_one<kOneByOne, kRows>(ahead, pair - begin);
         Pairs weights[kCols];
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) weights[c] = load_pairs(w + c * t.strip_bytes + pair * 64);
@@ -162,17 +160,13 @@ template <bool kNibbles>
 struct Int8Kernel {
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kStreamNibbleRows;
   static constexpr int kStep = 64;
-  template <int kRows, int kCols>
-  static constexpr int kOneByOne = kCols > 1            ? 0
-                                   : !kNibbles          ? 16
-                                   : kRows < kFetchRows ? 8
-                                                        : 0;
   static constexpr PackedFormat kFormat = kNibbles ? PackedFormat::q4 : PackedFormat::q8;
   static constexpr std::int64_t kGroupBytes = packed_block_bytes(kFormat);
 
-  template <int kRows, int kCols>
+  template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
+    constexpr int kOneByOne = kCols > 1 || !kFetch ? 0 : !kNibbles ? 16 : kRows < kFetchRows ? 8 : 0;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* x = panel;
@@ -184,7 +178,7 @@ struct Int8Kernel {
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
     for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += int8_group_bytes(kRows)) {
-      fetch<kOneByOne<kRows, kCols>>(ahead);
+      fetch<kOneByOne>(ahead);
       const auto* const q = reinterpret_cast<const std::int8_t*>(x);
       const auto* const scale = reinterpret_cast<const float*>(x + kRows * 64);
       const auto* const term = reinterpret_cast<const std::int32_t*>(scale + kRows);
@@ -199,7 +193,7 @@ struct Int8Kernel {
         PAGODA_UNROLL
         for (int v = 0; v < 8; ++v) {
           const int at = v / 4 * 8 + v % 4;  // the first of the two quads
-          fetch_one<kOneByOne<kRows, kCols>>(ahead, v);
+          fetch_one<kOneByOne, kRows>(ahead, v);
           W low[kCols], high[kCols];
           PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) {
@@ -218,7 +212,7 @@ struct Int8Kernel {
       } else {
         PAGODA_UNROLL
         for (int v = 0; v < 16; ++v) {
-          fetch_one<kOneByOne<kRows, kCols>>(ahead, v);
+          fetch_one<kOneByOne, kRows>(ahead, v);
           W weights[kCols];
           PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) weights[c] = load_weights(data + c * t.strip_bytes + v * 64);
@@ -269,7 +263,10 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const st
   if constexpr (kRows > 1) {
     if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, rows, panel, strip, ahead);
   }
-  Kernel::template run<kRows, kCols>(t, row, panel, strip, ahead);
+  if constexpr (kRows < kFetchRows) {
+    if (ahead.next == nullptr) return Kernel::template run<kRows, kCols, false>(t, row, panel, strip, ahead);
+  }
+  Kernel::template run<kRows, kCols, true>(t, row, panel, strip, ahead);
 }
 
 // The tile's share of what others will read, dealt out evenly over the panels of its strips.
@@ -329,24 +326,13 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
   }
 }
 
-// The weights `bytes` behind the begin of a strip, of this tile or the next; 0: none.
-const std::byte* weights_behind(const LinearTile& t, std::int64_t strip, std::int64_t bytes) {
-  if (bytes == 0) return nullptr;
-  const std::int64_t at = strip * t.strip_bytes + bytes, end = t.num_strips * t.strip_bytes;
+// The weights that come into the cache while those of `strips` bytes are multiplied; null: none.
+const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int64_t strips) {
+  const std::int64_t ahead = t.bytes_ahead == kNextStrips ? strips : t.bytes_ahead;
+  if (ahead == 0) return nullptr;
+  const std::int64_t at = strip * t.strip_bytes + ahead, end = t.num_strips * t.strip_bytes;
   if (at < end) return t.weights + at;
   return t.next_weights != nullptr ? t.next_weights + (at - end) : nullptr;
-}
-
-// How far ahead of a strip a tile fetches weights; 0: it does not. Several panels fetch the strips behind it,
-// since only the first one finds its own in memory; a single one passes them once and stays near. Measured:
-// the processor foresees few rows of 8-bit weights as well; 4-bit weights widened for several rows leave the
-// time for a whole strip.
-std::int64_t bytes_ahead(const LinearTile& t, PackedFormat format, std::int64_t of_strips) {
-  const std::int64_t rows = t.panels.num_rows;
-  const bool few = rows < kFetchRows;
-  if (few && format == PackedFormat::q8) return 0;
-  const bool near = rows <= kStreamRows && t.panels.count == 1 && (few || format != PackedFormat::q4);
-  return near ? std::int64_t{8} << 10 : of_strips;
 }
 
 template <class Kernel>
@@ -357,8 +343,7 @@ void run_tile(const LinearTile& t) {
   for (std::int64_t strip = 0; strip < t.num_strips;) {
     const bool pair = !stream && strip + kStrips <= t.num_strips;
     const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
-    run_strips<Kernel>(t, strip, pair, weights_behind(t, strip, bytes_ahead(t, Kernel::kFormat, bytes)),
-                       bytes, later);
+    run_strips<Kernel>(t, strip, pair, weights_ahead(t, strip, bytes), bytes, later);
     strip += count;
   }
   if (t.past_caches) fence();
@@ -383,6 +368,8 @@ void split_group(const std::byte* panel, SplitGroup& out) {
   for (int i = 0; i < 32; ++i) out.sum[0] += static_cast<std::int8_t>(panel[i]);
   out.sum[1] = term / -128 - out.sum[0];
 }
+// kFetch: whether t.bytes_ahead says so; asked for each line, the question would cost up to 15 % (AVX2).
+template <bool kFetch>
 void run_nibble_row(const LinearTile& t) {
   const std::int64_t groups = (t.k + 63) / 64;
   auto* const row = reinterpret_cast<SplitGroup*>(t.scratch);
@@ -392,8 +379,8 @@ void run_nibble_row(const LinearTile& t) {
     const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* block = w + strip_header_bytes(PackedFormat::q4);
     const std::byte* x = t.x;
-    // Without a question for each line: where nothing comes next, the strip itself, which the cache has.
-    const std::byte* ahead = weights_behind(t, strip, bytes_ahead(t, PackedFormat::q4, t.strip_bytes));
+    // Where nothing comes next the strip itself, which the cache has.
+    const std::byte* ahead = weights_ahead(t, strip, t.strip_bytes);
     if (ahead == nullptr) ahead = w;
     F acc[1][1] = {{zero()}};
     for (std::int64_t group = 0; group < groups; ++group, x += int8_group_bytes(1)) {
@@ -405,10 +392,10 @@ void run_nibble_row(const LinearTile& t) {
       PAGODA_UNROLL
       for (int half = 0; half < 2; ++half, block += kNibbleBlock, ahead += kNibbleBlock) {
         const W steps = load_weights(block);
-        prefetch_far(ahead);
+        if constexpr (kFetch) prefetch_far(ahead);
         PAGODA_UNROLL
         for (int v = 0; v < 4; ++v) {
-          prefetch_far(ahead + 64 + v * 64);
+          if constexpr (kFetch) prefetch_far(ahead + 64 + v * 64);
           const Nibbles n = step_nibbles(load_weights(block + 64 + v * 64), steps);
           const int low = 8 * half + v, high = low + 4;  // quads
           sum[0] = dot2(sum[0], n.of[0], row[group].even[low]);
@@ -428,7 +415,7 @@ void run_nibble_row(const LinearTile& t) {
 
 // 4-bit weights are widened once for all panels; a single panel widens them on the way.
 void run_nibbles(const LinearTile& t) {
-  if (t.panels.num_rows == 1) return run_nibble_row(t);
+  if (t.panels.num_rows == 1) return t.bytes_ahead == 0 ? run_nibble_row<false>(t) : run_nibble_row<true>(t);
   if (t.panels.count == 1) return run_tile<Int8Kernel<true>>(t);
   LinearTile wide = t;
   wide.weights = t.scratch;
@@ -444,7 +431,7 @@ void run_nibbles(const LinearTile& t) {
     const bool pair = count == kStrips && !stream;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
       run_strips<Int8Kernel<false>>(wide, s, pair,
-                                    s == 0 ? weights_behind(t, strip, kStrips * t.strip_bytes) : nullptr,
+                                    s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,
                                     kStrips * t.strip_bytes, later);
     wide.y += kStrips * kStrip;
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;

@@ -14,6 +14,8 @@ constexpr std::int64_t kStreamRows = 16;  // up to here strips are computed one 
 constexpr std::int64_t kFetchRows = 4;    // fewer only wait for memory, and bring nothing for others
 constexpr std::int64_t kOwnRows = 48;     // for each thread: from here on each has its own rows
 
+constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long that are computed at once
+
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
 //     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale [R], term [R]
@@ -35,6 +37,7 @@ struct LinearTile {
   std::int64_t num_strips = 0;
   std::int64_t last_columns = kStrip;       // columns of the last strip that exist
   const std::byte* next_weights = nullptr;  // what this thread will most likely read next, or null
+  std::int64_t bytes_ahead = kNextStrips;   // how far ahead of a strip its weights are fetched; 0: not at all
 
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
