@@ -194,6 +194,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
     const std::int64_t strips = cut.strips();
     const std::byte* const weights = weight.packed.data() + segment.offset;
+    const std::int64_t ahead = bytes_ahead(context, segment.format, panels);
 
     const std::int64_t scratch_bytes =
         segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
@@ -225,10 +226,10 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
           .k = weight.k,
           .num_strips = strip_count,
           .last_columns = strip + strip_count == strips ? segment.n - (strips - 1) * kStrip : kStrip,
-          .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes
-                          : last             ? first_of_next_run(weight, segment, num_rows, threads, thread)
-                                             : nullptr,
-          .bytes_ahead = bytes_ahead(context, segment.format, panels),
+          .next_weights = next + 2 <= strips   ? weights + next * segment.strip_bytes
+                          : last && ahead != 0 ? first_of_next_run(weight, segment, num_rows, threads, thread)
+                                               : nullptr,
+          .bytes_ahead = ahead,
           .panels = panels,
           .first_panel = first_panel,
           .last_panel = last_panel,

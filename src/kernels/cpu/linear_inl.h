@@ -70,13 +70,16 @@ PAGODA_INLINE void fetch(Ahead& ahead) {
   for (std::int64_t line = 0; line < ahead.later_lines; ++line, ahead.later += 64) prefetch_far(ahead.later);
 }
 // Where memory is what a panel waits for, it should always have something to do: then the lines come one by
-// one, each with a line of weights, and not sixteen at once. Few rows are one panel, which has a line to
-// fetch for each that it multiplies; to ask would cost them up to 20 % (AVX2).
+// one, each with a line of weights, and not sixteen at once. Few rows fetch one for each that they multiply,
+// some twice when they are one of several small panels: to ask would cost one row up to 20 % (AVX2).
 template <int kOneByOne, int kRows>
 PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
   if (line < kOneByOne && (kRows < kFetchRows || line < ahead.next_lines))
     prefetch_far(ahead.step + 64 * line);
 }
+
+// How many of a step's `lines` come like that: of one strip.
+constexpr int one_by_one(int cols, bool fetch, int lines) { return cols == 1 && fetch ? lines : 0; }
 
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
@@ -84,7 +87,7 @@ struct F32Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    constexpr int kOneByOne = kCols > 1 || !kFetch ? 0 : 16;
+    constexpr int kOneByOne = one_by_one(kCols, kFetch, 16);
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const auto* x = reinterpret_cast<const float*>(panel);
@@ -119,7 +122,7 @@ struct Bf16Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    constexpr int kOneByOne = kCols > 1 || !kFetch ? 0 : 16;
+    constexpr int kOneByOne = one_by_one(kCols, kFetch, 16);
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -166,7 +169,7 @@ struct Int8Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    constexpr int kOneByOne = kCols > 1 || !kFetch ? 0 : !kNibbles ? 16 : kRows < kFetchRows ? 8 : 0;
+    constexpr int kOneByOne = one_by_one(kCols, kFetch, !kNibbles ? 16 : kRows < kFetchRows ? 8 : 0);
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* x = panel;
