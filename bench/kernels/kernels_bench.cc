@@ -246,7 +246,7 @@ int run(const Options& options) {
   ThreadPool pool(options.threads);
   const KernelContext context{
       .backend = Backend::cpu, .level = options.level, .pool = options.threads > 1 ? &pool : nullptr};
-  const Peak peak = measure_peak();
+  const Peak peak = measure_peak(options.level);
   const double gbps = bandwidth(options, context);
   std::printf(
       "%s, %d threads. Peak of one thread: f32 %.0f, bf16 %.0f GFLOP/s, int8 %.0f GOP/s. Read %.1f GB/s.\n",

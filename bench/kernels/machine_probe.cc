@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int count = std::clamp(argc > 1 ? std::atoi(argv[1]) : cores, 1, 256);
   std::vector<Peak> peaks(static_cast<std::size_t>(count));
-  on_threads(count, [&](int i) { peaks[static_cast<std::size_t>(i)] = measure_peak(); });
+  on_threads(count,
+             [&](int i) { peaks[static_cast<std::size_t>(i)] = measure_peak(pagoda::detected_cpu_level()); });
   Peak all;
   for (const Peak& peak : peaks) {
     all.fma_gflops += peak.fma_gflops;

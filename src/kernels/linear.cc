@@ -114,7 +114,7 @@ Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuL
         concat("dtype '", dtype, "' is not supported; use auto, float32, bfloat16 or int8"));
   }
   if (is_quantized(stored)) return LinearType::int8;
-  return level == CpuLevel::avx512 ? LinearType::bfloat16 : LinearType::float32;
+  return level == CpuLevel::portable ? LinearType::float32 : LinearType::bfloat16;
 }
 
 }  // namespace pagoda

@@ -94,7 +94,7 @@ void linear_max(const KernelContext& context, const PackedLinear& weight, const 
                 std::span<LogitMax> largest);
 
 // The LinearType that `dtype` ("auto", "float32", "bfloat16", "int8") means for weights stored as
-// `stored` on this CPU. auto: bfloat16 for plain types where the CPU has it, int8 for quantised ones.
+// `stored` on this CPU. auto: bfloat16 for plain types (float32 without AVX2), int8 for quantised ones.
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
 
 }  // namespace pagoda

@@ -477,7 +477,8 @@ TEST(Linear, RefusesShapesThatDoNotFit) {
 TEST(Linear, ChoosesTheArithmetic) {
   EXPECT_EQ(*choose_linear_type("auto", DType::q4_1, CpuLevel::avx512), LinearType::int8);
   EXPECT_EQ(*choose_linear_type("auto", DType::f16, CpuLevel::avx512), LinearType::bfloat16);
-  EXPECT_EQ(*choose_linear_type("auto", DType::f16, CpuLevel::avx2), LinearType::float32);
+  EXPECT_EQ(*choose_linear_type("auto", DType::f16, CpuLevel::avx2), LinearType::bfloat16);
+  EXPECT_EQ(*choose_linear_type("auto", DType::f16, CpuLevel::portable), LinearType::float32);
   EXPECT_EQ(*choose_linear_type("int8", DType::f32, CpuLevel::avx2), LinearType::int8);
   EXPECT_EQ(*choose_linear_type("int8", DType::q4_1, CpuLevel::avx2), LinearType::int8);
   EXPECT_FALSE(choose_linear_type("float8", DType::f32, CpuLevel::avx2).has_value());

@@ -1,8 +1,9 @@
 // Attention over a cache in 8 bits (kv_layout.h): both products are sums of integers, hence exact, and what
-// they multiply K and V with, queries and weights, has two digits of 8 bits:
+// they multiply K and V with, queries and weights, are numbers of 16 bits, or where the processor multiplies
+// numbers of 8 bits two digits of them:
 //     x = (254 * high + low) * scale, digits in -127..127, the row-head's largest |x| being 32384 * scale
-// so that their error is that of 16 bits and everything else follows from K and V as they are stored. A
-// byte's zero point, 128, is the start of the sum: -128 * the sum of the digits.
+// so that everything else follows from K and V as they are stored; either way the same numbers. A byte's zero
+// point, 128, is the start of the sum: -128 * the sum of the numbers or digits.
 // Included by attention_inl.h, which has what all types share.
 namespace pagoda::cpu {
 namespace {
@@ -13,28 +14,53 @@ constexpr float kRadix = 254.0f, kLargest = 127.0f * 254.0f + 126.0f;
 // A row with nothing larger counts as 0: what it is divided by might overflow.
 constexpr float kSmallest = 1e-30f;
 
+constexpr int kDigits = sizeof(QuadInput) == 1 ? 2 : 1;
+constexpr int kGroupInputs = 16 * kDigits;  // what 16 numbers are written as
+
+// The sums of some numbers' digits, by lanes.
+struct DigitSums {
+  I of[kDigits];
+};
+PAGODA_INLINE void clear(DigitSums& sums) {
+  PAGODA_UNROLL
+  for (int d = 0; d < kDigits; ++d) sums.of[d] = izero();
+}
+
 // Writes 16 numbers, |x| <= kLargest, as 16 high digits and 16 low ones; adds them to the sums.
-PAGODA_INLINE void put_digits(std::int8_t* p, F x, I& high_sum, I& low_sum) {
-  const I high = to_int(mul(x, set1(1.0f / kRadix)));
-  const I low = to_int(fma(to_float(high), set1(-kRadix), x));
-  store_int8(p, high);
-  store_int8(p + 16, low);
-  if constexpr (!kDot4IsSigned) {
-    high_sum = add(high_sum, high);
-    low_sum = add(low_sum, low);
+PAGODA_INLINE void put_digits(QuadInput* p, F x, DigitSums& sums) {
+  if constexpr (kDigits == 2) {
+    const I high = to_int(mul(x, set1(1.0f / kRadix)));
+    const I low = to_int(fma(to_float(high), set1(-kRadix), x));
+    store_quads(p, high);
+    store_quads(p + 16, low);
+    sums.of[0] = add(sums.of[0], high);
+    sums.of[1] = add(sums.of[1], low);
+  } else {
+    const I number = to_int(x);
+    store_quads(p, number);
+    sums.of[0] = add(sums.of[0], number);
   }
 }
-PAGODA_INLINE std::int32_t start_of(I sum) { return kDot4IsSigned ? 0 : -128 * reduce_add(sum); }
+struct Starts {
+  std::int32_t of[kDigits];  // of the sums of each digit's products
+};
+PAGODA_INLINE Starts starts_of(const DigitSums& sums) {
+  Starts starts;
+  PAGODA_UNROLL
+  for (int d = 0; d < kDigits; ++d)  // modulo 2^32, as the products
+    starts.of[d] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(reduce_add(sums.of[d])));
+  return starts;
+}
 
 // A row-head's query: digits of 16 dimensions at a time, [width / 16][high, low][16]; then what follows.
 struct QueryTail {
   float scale;
-  std::int32_t start[2];  // of the sums of the high and of the low digits
+  Starts starts;
 };
 PAGODA_INLINE std::int64_t query_bytes(std::int64_t width) { return 4 * width; }
 
 void prepare(const AttentionTile& t, void* query) {
-  auto* out = static_cast<std::int8_t*>(query);
+  auto* out = static_cast<std::byte*>(query);
   for (std::int32_t i = 0; i < t.num_row_heads(); ++i, out += query_bytes(t.width)) {
     const float* q =
         t.query + i / t.group * t.query_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
@@ -43,47 +69,53 @@ void prepare(const AttentionTile& t, void* query) {
     };
     const float top = largest(q, t.head_size);
     const F inverse = set1(top > kSmallest ? kLargest / top : 0.0f);
-    I high = izero(), low = izero();
-    for (std::int32_t d = 0; d < t.width; d += 16) put_digits(out + 2 * d, mul(part(d), inverse), high, low);
-    const QueryTail tail{.scale = top > kSmallest ? top / kLargest : 0.0f,
-                         .start = {start_of(high), start_of(low)}};
+    DigitSums sums;
+    clear(sums);
+    for (std::int32_t d = 0; d < t.width; d += 16)
+      put_digits(reinterpret_cast<QuadInput*>(out + 2 * d), mul(part(d), inverse), sums);
+    const QueryTail tail{.scale = top > kSmallest ? top / kLargest : 0.0f, .starts = starts_of(sums)};
     std::memcpy(out + 2 * t.width, &tail, sizeof tail);
   }
 }
 
-// A register tile of sums: kRows row-heads times kColumns vectors, of high and of low digits.
+// A register tile of sums: kRows row-heads times kColumns vectors, of each digit.
 template <int kRows, int kColumns>
 struct Sums {
-  I high[kRows][kColumns], low[kRows][kColumns];
+  I of[kDigits][kRows][kColumns];
 
-  PAGODA_INLINE void begin(Sums& s, int r, std::int32_t high_start, std::int32_t low_start) {
+  PAGODA_INLINE void begin(Sums& s, int r, const Starts& starts) {
     PAGODA_UNROLL
-    for (int c = 0; c < kColumns; ++c) {
-      s.high[r][c] = iset1(high_start);
-      s.low[r][c] = iset1(low_start);
+    for (int d = 0; d < kDigits; ++d) {
+      PAGODA_UNROLL
+      for (int c = 0; c < kColumns; ++c) s.of[d][r][c] = iset1(starts.of[d]);
     }
   }
-  // digits: of 4 elements of the first row-head; those of the next `row_step` bytes further.
-  PAGODA_INLINE void add_products(Sums& s, const W (&w)[kColumns], const std::int8_t* digits,
+  // digits: of 4 elements of the first row-head; those of the next lie `row_step` inputs further.
+  PAGODA_INLINE void add_products(Sums& s, const Quads (&w)[kColumns], const QuadInput* digits,
                                   std::int64_t row_step) {
     PAGODA_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const std::int32_t high = quad(digits + r * row_step), low = quad(digits + r * row_step + 16);
+    for (int part = 0; part < kQuadParts; ++part) {
       PAGODA_UNROLL
-      for (int c = 0; c < kColumns; ++c) s.high[r][c] = dot4(s.high[r][c], w[c], high);
-      PAGODA_UNROLL
-      for (int c = 0; c < kColumns; ++c) s.low[r][c] = dot4(s.low[r][c], w[c], low);
+      for (int r = 0; r < kRows; ++r) {
+        PAGODA_UNROLL
+        for (int d = 0; d < kDigits; ++d) {
+          const QuadInput* const x = digits + r * row_step + d * 16 + part * kPartInputs;
+          PAGODA_UNROLL
+          for (int c = 0; c < kColumns; ++c) s.of[d][r][c] = dot_part(s.of[d][r][c], w[c].part[part], x);
+        }
+      }
     }
   }
   PAGODA_INLINE F value(const Sums& s, int r, int c) {
-    return fma(to_float(s.high[r][c]), set1(kRadix), to_float(s.low[r][c]));
+    if constexpr (kDigits == 1) return to_float(s.of[0][r][c]);
+    return fma(to_float(s.of[0][r][c]), set1(kRadix), to_float(s.of[kDigits - 1][r][c]));
   }
 };
 
 // scores[r][16 * g ...] times the keys' scales, for kRows row-heads and kGroups groups of tokens; without the
 // query's scale. Meanwhile the groups' values come into the cache, as in attention_inl.h.
 template <int kRows, int kGroups>
-void scores(const std::int8_t* q, std::int64_t width, const std::byte* const* keys,
+void scores(const std::byte* q, std::int64_t width, const std::byte* const* keys,
             const std::byte* const* values, float* out) {
   using Tile = Sums<kRows, kGroups>;
   const std::int64_t row_bytes = query_bytes(width);
@@ -92,7 +124,7 @@ void scores(const std::int8_t* q, std::int64_t width, const std::byte* const* ke
   for (int r = 0; r < kRows; ++r) {
     QueryTail tail;
     std::memcpy(&tail, q + r * row_bytes + 2 * width, sizeof tail);
-    Tile::begin(sums, r, tail.start[0], tail.start[1]);
+    Tile::begin(sums, r, tail.starts);
   }
   const std::byte *k[kGroups], *v[kGroups];
   PAGODA_UNROLL
@@ -104,13 +136,14 @@ void scores(const std::int8_t* q, std::int64_t width, const std::byte* const* ke
   for (std::int64_t at = 0; at < end; at += 256) {
     PAGODA_UNROLL
     for (int step = 0; step < 4; ++step) {
-      W w[kGroups];
+      Quads w[kGroups];
       PAGODA_UNROLL
       for (int g = 0; g < kGroups; ++g) {
-        w[g] = load_weights(k[g] + at + 64 * step);
+        w[g] = load_quads(k[g] + at + 64 * step);
         prefetch_far(v[g] + at + 64 * step);
       }
-      Tile::add_products(sums, w, q + at / 8 + 4 * step, row_bytes);
+      Tile::add_products(sums, w, reinterpret_cast<const QuadInput*>(q + at / 8) + 4 * step,
+                         row_bytes / static_cast<std::int64_t>(sizeof(QuadInput)));
     }
   }
   PAGODA_UNROLL
@@ -125,9 +158,10 @@ void scores(const std::int8_t* q, std::int64_t width, const std::byte* const* ke
 // The weights of one partition for kRows row-heads: digits [row][16 groups][high, low][16].
 template <int kRows>
 struct Weights {
-  alignas(64) std::int8_t digits[kRows * 2 * kPartition];
+  static constexpr std::int64_t kRow = kDigits * kPartition;
+  alignas(64) QuadInput digits[kRows * kRow];
   float scale[kRows];
-  std::int32_t start[kRows][2];
+  Starts starts[kRows];
 };
 
 // values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
@@ -138,19 +172,19 @@ void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::
   using Tile = Sums<kRows, kVectors>;
   Tile sums;
   PAGODA_UNROLL
-  for (int r = 0; r < kRows; ++r) Tile::begin(sums, r, weights.start[r][0], weights.start[r][1]);
+  for (int r = 0; r < kRows; ++r) Tile::begin(sums, r, weights.starts[r]);
   for (std::int32_t g = first; g < last; ++g) {
     const std::byte* group = kv.values[g] + d0 * 4;
     const std::byte* next = kv.next[g] + d0 * 4;
-    const std::int8_t* digits = weights.digits + g * 32;
+    const QuadInput* digits = weights.digits + g * kGroupInputs;
     for (int step = 0; step < 4; ++step, group += width * 4, next += width * 4, digits += 4) {
-      W w[kVectors];
+      Quads w[kVectors];
       PAGODA_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        w[v] = load_weights(group + v * 64);
+        w[v] = load_quads(group + v * 64);
         prefetch_far(next + v * 64);
       }
-      Tile::add_products(sums, w, digits, 2 * kPartition);
+      Tile::add_products(sums, w, digits, Weights<kRows>::kRow);
     }
     prefetch_far(next - d0 * 4);
   }
@@ -189,26 +223,26 @@ PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float 
   const float largest = reduce_max(most);
   const F inverse = set1(largest > kSmallest ? kLargest / largest : 0.0f);
   weights.scale[r] = largest > kSmallest ? largest / kLargest : 0.0f;
-  I high = izero(), low = izero();
+  DigitSums sums;
+  clear(sums);
   for (std::int32_t g = first_group; g < last_group; ++g) {
     const bool inside = g * 16 < last && g * 16 + 16 > first;
-    put_digits(weights.digits + r * 2 * kPartition + g * 32, inside ? mul(load(s + g * 16), inverse) : zero(),
-               high, low);
+    put_digits(weights.digits + r * weights.kRow + g * kGroupInputs,
+               inside ? mul(load(s + g * 16), inverse) : zero(), sums);
   }
-  weights.start[r][0] = start_of(high);
-  weights.start[r][1] = start_of(low);
+  weights.starts[r] = starts_of(sums);
   return reduce_add(sum);
 }
 
 template <int kRows>
-void row_heads(const AttentionTile& t, const std::int8_t* query, std::int32_t partition,
-               const PartitionKv& kv, std::int32_t begin, const AttentionState& out) {
+void row_heads(const AttentionTile& t, const std::byte* query, std::int32_t partition, const PartitionKv& kv,
+               std::int32_t begin, const AttentionState& out) {
   alignas(64) float score[kRows * kPartition];
   Weights<kRows> weights;
   const std::int32_t first_group = t.first_token(begin, partition) / 16;
   const std::int32_t last_group = (t.last_token(begin + kRows - 1, partition) + 15) / 16;
   const std::int64_t width = t.width;
-  const std::int8_t* q = query + begin * query_bytes(width);
+  const std::byte* q = query + begin * query_bytes(width);
 
   constexpr int kColumns = int8_columns(kRows);
   std::int32_t group = first_group;
@@ -248,7 +282,7 @@ void run_partition(const AttentionTile& t, const void* query, std::int32_t parti
   const auto run = [&]<int kRows>() {
     if constexpr (kRows <= kInt8RowHeads) {
       for (; begin + kRows <= count; begin += kRows)
-        row_heads<kRows>(t, static_cast<const std::int8_t*>(query), partition, kv, begin, out);
+        row_heads<kRows>(t, static_cast<const std::byte*>(query), partition, kv, begin, out);
     }
   };
   run.template operator()<6>();

@@ -7,12 +7,8 @@ namespace {
 
 using namespace simd;  // NOLINT: this file is part of one translation unit
 
-// Four bytes as dot4 takes them.
-PAGODA_INLINE std::int32_t quad(const std::int8_t* p) {
-  std::int32_t value;
-  std::memcpy(&value, p, 4);
-  return value;
-}
+// One part of a quad of inputs.
+constexpr int kPartInputs = 4 / kQuadParts;
 
 // The largest absolute value of n floats.
 PAGODA_INLINE float largest(const float* x, std::int64_t n) {

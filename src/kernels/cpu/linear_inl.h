@@ -153,8 +153,27 @@ struct Bf16Kernel {
 };
 
 // The weights of 32 inputs in q4, widened: quads v and 4 + v of one column strip.
-PAGODA_INLINE void widen(const std::byte* block, const W& steps, int v, W& low, W& high) {
+template <class Wide>
+PAGODA_INLINE void widen(const std::byte* block, const W& steps, int v, Wide& low, Wide& high) {
   widen_nibbles(load_weights(block + 64 + v * 64), steps, low, high);
+}
+
+// Bytes of a group of 64 inputs of kRows rows, and of one row's numbers in it.
+constexpr std::int64_t kGroupRowBytes = 64 * sizeof(QuadInput);
+constexpr std::int64_t group_bytes(std::int64_t rows) { return int8_group_bytes(rows, sizeof(QuadInput)); }
+
+// Adds the products of a quad of inputs, which lies at x for the first of the rows.
+template <int kRows, int kCols>
+PAGODA_INLINE void add_quad(I (&sum)[kRows][kCols], const Quads (&w)[kCols], const QuadInput* x) {
+  PAGODA_UNROLL
+  for (int part = 0; part < kQuadParts; ++part) {
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      PAGODA_UNROLL
+      for (int c = 0; c < kCols; ++c)
+        sum[r][c] = dot_part(sum[r][c], w[c].part[part], x + r * 64 + part * kPartInputs);
+    }
+  }
 }
 
 // y = d * (sum over groups of 64 inputs of s * sum((u - 128) * q)): no float inside but one sum a group, the
@@ -180,51 +199,45 @@ struct Int8Kernel {
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
     for (int c = 0; c < kCols; ++c) acc[r][c] = zero();
-    for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += int8_group_bytes(kRows)) {
+    for (std::int64_t group = 0; group < groups; ++group, data += kGroupBytes, x += group_bytes(kRows)) {
       fetch<kOneByOne>(ahead);
-      const auto* const q = reinterpret_cast<const std::int8_t*>(x);
-      const auto* const scale = reinterpret_cast<const float*>(x + kRows * 64);
+      const auto* const q = reinterpret_cast<const QuadInput*>(x);
+      const auto* const scale = reinterpret_cast<const float*>(x + kRows * kGroupRowBytes);
       const auto* const term = reinterpret_cast<const std::int32_t*>(scale + kRows);
       I sum[kRows][kCols];
       PAGODA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const I start = kDot4IsSigned ? izero() : iset1(term[r]);
         PAGODA_UNROLL
-        for (int c = 0; c < kCols; ++c) sum[r][c] = start;
+        for (int c = 0; c < kCols; ++c) sum[r][c] = iset1(term[r]);
       }
       if constexpr (kNibbles) {
         PAGODA_UNROLL
         for (int v = 0; v < 8; ++v) {
           const int at = v / 4 * 8 + v % 4;  // the first of the two quads
           fetch_one<kOneByOne, kRows>(ahead, v);
-          W low[kCols], high[kCols];
+          Quads low[kCols], high[kCols];
           PAGODA_UNROLL
           for (int c = 0; c < kCols; ++c) {
             const std::byte* block = data + c * t.strip_bytes + v / 4 * kNibbleBlock;
             widen(block, load_weights(block), v % 4, low[c], high[c]);
           }
-          PAGODA_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            PAGODA_UNROLL
-            for (int c = 0; c < kCols; ++c) {
-              sum[r][c] = dot4(sum[r][c], low[c], quad(q + r * 64 + 4 * at));
-              sum[r][c] = dot4(sum[r][c], high[c], quad(q + r * 64 + 4 * at + 16));
-            }
-          }
+          add_quad(sum, low, q + 4 * at);
+          add_quad(sum, high, q + 4 * at + 16);
         }
       } else {
-        PAGODA_UNROLL
-        for (int v = 0; v < 16; ++v) {
+        const auto step = [&](int v) {
           fetch_one<kOneByOne, kRows>(ahead, v);
-          W weights[kCols];
+          Quads weights[kCols];
           PAGODA_UNROLL
-          for (int c = 0; c < kCols; ++c) weights[c] = load_weights(data + c * t.strip_bytes + v * 64);
+          for (int c = 0; c < kCols; ++c) weights[c] = load_quads(data + c * t.strip_bytes + v * 64);
+          add_quad(sum, weights, q + 4 * v);
+        };
+        if constexpr (kUnrollQuads) {
           PAGODA_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            const std::int32_t a = quad(q + r * 64 + 4 * v);
-            PAGODA_UNROLL
-            for (int c = 0; c < kCols; ++c) sum[r][c] = dot4(sum[r][c], weights[c], a);
-          }
+          for (int v = 0; v < 16; ++v) step(v);
+        } else {
+          PAGODA_NO_UNROLL
+          for (int v = 0; v < 16; ++v) step(v);
         }
       }
       PAGODA_UNROLL
@@ -359,16 +372,25 @@ struct SplitGroup {
   std::int32_t sum[2];                   // of 32 inputs
 };
 void split_group(const std::byte* panel, SplitGroup& out) {
-  std::int16_t pairs[32];
-  std::memcpy(pairs, panel, 64);
-  for (int i = 0; i < 32; ++i) {
-    out.even[i / 2][i % 2] = static_cast<std::int8_t>(pairs[i]);
-    out.odd[i / 2][i % 2] = static_cast<std::int16_t>(pairs[i] >> 8);
+  if constexpr (kQuadParts == 2) {
+    for (int i = 0; i < 16; ++i) {
+      std::memcpy(out.even[i], panel + 8 * i, 4);
+      std::memcpy(out.odd[i], panel + 8 * i + 4, 4);
+    }
+  } else {
+    std::int16_t pairs[32];
+    std::memcpy(pairs, panel, 64);
+    for (int i = 0; i < 32; ++i) {
+      out.even[i / 2][i % 2] = static_cast<std::int8_t>(pairs[i]);
+      out.odd[i / 2][i % 2] = static_cast<std::int16_t>(pairs[i] >> 8);
+    }
   }
   std::int32_t term;  // -128 times the sum of all
-  std::memcpy(&term, panel + 68, 4);
+  std::memcpy(&term, panel + kGroupRowBytes + 4, 4);
+  QuadInput half[32];
+  std::memcpy(half, panel, sizeof half);
   out.sum[0] = 0;
-  for (int i = 0; i < 32; ++i) out.sum[0] += static_cast<std::int8_t>(panel[i]);
+  for (const QuadInput one : half) out.sum[0] += one;
   out.sum[1] = term / -128 - out.sum[0];
 }
 // kFetch: whether t.bytes_ahead says so; asked for each line, the question would cost up to 15 % (AVX2).
@@ -376,8 +398,7 @@ template <bool kFetch>
 void run_nibble_row(const LinearTile& t) {
   const std::int64_t groups = (t.k + 63) / 64;
   auto* const row = reinterpret_cast<SplitGroup*>(t.scratch);
-  for (std::int64_t group = 0; group < groups; ++group)
-    split_group(t.x + group * int8_group_bytes(1), row[group]);
+  for (std::int64_t group = 0; group < groups; ++group) split_group(t.x + group * group_bytes(1), row[group]);
   for (std::int64_t strip = 0; strip < t.num_strips; ++strip) {
     const std::byte* const w = t.weights + strip * t.strip_bytes;
     const std::byte* block = w + strip_header_bytes(PackedFormat::q4);
@@ -386,11 +407,11 @@ void run_nibble_row(const LinearTile& t) {
     const std::byte* ahead = weights_ahead(t, strip, t.strip_bytes);
     if (ahead == nullptr) ahead = w;
     F acc[1][1] = {{zero()}};
-    for (std::int64_t group = 0; group < groups; ++group, x += int8_group_bytes(1)) {
+    for (std::int64_t group = 0; group < groups; ++group, x += group_bytes(1)) {
       float scale;
       std::int32_t term;
-      std::memcpy(&scale, x + 64, 4);
-      std::memcpy(&term, x + 68, 4);
+      std::memcpy(&scale, x + kGroupRowBytes, 4);
+      std::memcpy(&term, x + kGroupRowBytes + 4, 4);
       I sum[4] = {iset1(term), izero(), izero(), izero()};
       PAGODA_UNROLL
       for (int half = 0; half < 2; ++half, block += kNibbleBlock, ahead += kNibbleBlock) {
@@ -457,7 +478,7 @@ void quantize_row(const float* x, std::int64_t k, const QuantizedRow& out) {
     PAGODA_UNROLL
     for (int v = 0; v < 4; ++v) {
       const I q = to_int(mul(values[v], inverse));
-      store_int8(out.q + group * out.step + 16 * v, q);
+      store_quads(reinterpret_cast<QuadInput*>(out.q + group * out.step) + 16 * v, q);
       sum = add(sum, q);
     }
     const std::int64_t step = group * (out.step / 4);
@@ -500,6 +521,7 @@ constexpr LinearKernels kLinearKernels = {
     .quantize_row = quantize_row,
     .round_row = round_row,
     .bf16_bytes = sizeof(PairInput),
+    .int8_bytes = sizeof(QuadInput),
     .largest = largest,
     .row_weights = to_bytes,
     .half_to_floats = half_to_floats,

@@ -67,7 +67,7 @@ PreparedRows::PreparedRows(const LinearKernels& kernels, const PackedLinear::Sto
       panels_.bytes = ceil_div(k_, std::int64_t{32}) * 32 * kernels.bf16_bytes * height;
       break;
     case LinearType::int8:
-      panels_.bytes = ceil_div(k_, std::int64_t{64}) * int8_group_bytes(height);
+      panels_.bytes = ceil_div(k_, std::int64_t{64}) * int8_group_bytes(height, kernels.int8_bytes);
       break;
   }
   panels_.bytes = round_up(panels_.bytes, 64);
@@ -100,11 +100,12 @@ void PreparedRows::put(const Place& place, std::int64_t first, const float* from
       break;
     }
     case LinearType::int8: {
-      const std::int64_t bytes = int8_group_bytes(height);
+      const std::int64_t bytes = int8_group_bytes(height, kernels_.int8_bytes);
+      const std::int64_t row_bytes = 64 * kernels_.int8_bytes;
       std::byte* const group = place.panel + first / 64 * bytes;
-      auto* const scale = reinterpret_cast<float*>(group + height * 64);
+      auto* const scale = reinterpret_cast<float*>(group + height * row_bytes);
       kernels_.quantize_row(from, count,
-                            {.q = reinterpret_cast<std::int8_t*>(group + row * 64),
+                            {.q = group + row * row_bytes,
                              .scale = scale + row,
                              .term = reinterpret_cast<std::int32_t*>(scale + height) + row,
                              .step = bytes});

@@ -19,14 +19,15 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
 //     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale [R], term [R]
-// Groups of 8 bits are whole lines of memory, since different threads may fill them.
+// Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
+// kernels multiply it.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
   std::int64_t bytes = 0;  // from one panel to the next
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
-constexpr std::int64_t int8_group_bytes(std::int64_t height) {
-  return height * 64 + (height * 8 + 63) / 64 * 64;
+constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
+  return height * 64 * input_bytes + (height * 8 + 63) / 64 * 64;
 }
 
 // One tile: some panels of x times num_strips consecutive strips of weights.
@@ -60,7 +61,7 @@ using LinearTileFunction = void (*)(const LinearTile& tile);
 
 // Where one row's activations go: each group's (64 inputs) lie `step` bytes behind the one before.
 struct QuantizedRow {
-  std::int8_t* q;
+  std::byte* q;
   float* scale;
   std::int32_t* term;  // -128 * sum(q): what the weights' zero point adds
   std::int64_t step;
@@ -74,7 +75,7 @@ struct LinearKernels {
   // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
   // last filled up with zeros.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);
-  std::int64_t bf16_bytes;  // of one element that round_row writes
+  std::int64_t bf16_bytes, int8_bytes;  // of one element that round_row and quantize_row write
   // One row of weights: the largest absolute value, and round(x * inverse) + 128, half to even; reads and
   // writes up to the next multiple of 16.
   float (*largest)(const float* x, std::int64_t k);

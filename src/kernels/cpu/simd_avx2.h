@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/unroll.h"
+
 #define PAGODA_INLINE static inline __attribute__((always_inline))
 
 namespace pagoda::cpu::simd {
@@ -14,12 +16,16 @@ namespace {
 constexpr int kRowHeads = 4;
 constexpr int score_groups(int row_heads) { return row_heads <= 2 ? 2 : 1; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
-constexpr int kInt8RowHeads = 2;
-constexpr int int8_columns(int) { return 1; }
+constexpr int kInt8RowHeads = 6;
+constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }
 
-constexpr bool kDot4IsSigned = true;  // dot4 takes w as w - 128
-constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 3, kStreamInt8Rows = 3, kStreamNibbleRows = 3,
+#ifdef PAGODA_SMALL_TILES
+constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
               kStrips = 1;
+#else
+constexpr int kF32Rows = 6, kBf16Rows = 4, kInt8Rows = 5, kStreamInt8Rows = 5, kStreamNibbleRows = 5,
+              kStrips = 1;
+#endif
 
 struct F {
   __m256 lo, hi;
@@ -148,6 +154,35 @@ PAGODA_INLINE I add_base(I acc, W steps, std::int32_t x) {
               _mm256_set1_epi32(static_cast<std::int32_t>(static_cast<std::uint32_t>(x) << 16)));
 }
 
+// The only products of 8 bits, maddubs, are summed in 16 bits and saturate, and cost three instructions more.
+// So numbers are multiplied in 16 bits: of a quad the bytes 0 and 2, then 1 and 3, and the other operand
+// in the same order.
+constexpr int kQuadParts = 2;
+struct Quads {
+  W part[kQuadParts];
+};
+using QuadInput = std::int16_t;
+constexpr bool kUnrollQuads =
+    false;  // a group's steps in a row: clang then keeps too much in too few registers
+PAGODA_INLINE Quads load_quads(const std::byte* p) {
+  const W w = load_weights(p);
+  const __m256i low_byte = _mm256_set1_epi16(0x00ff);
+  return {{{_mm256_and_si256(w.lo, low_byte), _mm256_and_si256(w.hi, low_byte)},
+           {_mm256_srli_epi16(w.lo, 8), _mm256_srli_epi16(w.hi, 8)}}};
+}
+PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) { return dot2(acc, w, x); }
+PAGODA_INLINE void widen_nibbles(W w, W steps, Quads& low, Quads& high) {
+  const Nibbles n = step_nibbles(w, steps);
+  const auto base = [](__m256i of) {
+    return _mm256_and_si256(for_each_column(of, 0x02020202, 0x06060606, 0x0a0a0a0a, 0x0e0e0e0e),
+                            _mm256_set1_epi16(0x00ff));
+  };
+  const __m256i lo = base(steps.lo), hi = base(steps.hi);
+  const auto bytes = [&](const W& of) { return W{_mm256_add_epi16(of.lo, lo), _mm256_add_epi16(of.hi, hi)}; };
+  low = {{bytes(n.of[0]), bytes(n.of[1])}};
+  high = {{bytes(n.of[2]), bytes(n.of[3])}};
+}
+
 PAGODA_INLINE __m256 pow2_half(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
@@ -159,17 +194,6 @@ PAGODA_INLINE F round_even(F x) {
 // x * 2^n for whole n; what is below 2^-126 may be that or 0.
 PAGODA_INLINE F times_pow2(F x, F n) { return mul(x, pow2(to_int(max(n, set1(-126.0f))))); }
 
-// maddubs saturates at 32767.
-PAGODA_INLINE __m256i dot4_half(__m256i acc, __m256i w, __m256i x) {
-  return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
-}
-// |w - 128| * (sign(w - 128) x): at most 2 * 128 * 127 = 32512, so never saturated.
-PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) {
-  const __m256i value = _mm256_set1_epi32(x), flip = _mm256_set1_epi8(-128);
-  const __m256i lo = _mm256_xor_si256(w.lo, flip), hi = _mm256_xor_si256(w.hi, flip);
-  return {dot4_half(acc.lo, _mm256_abs_epi8(lo), _mm256_sign_epi8(value, lo)),
-          dot4_half(acc.hi, _mm256_abs_epi8(hi), _mm256_sign_epi8(value, hi))};
-}
 // bf16 pairs are widened; the other operand is float, rounded to bf16.
 struct Pairs {
   F even, odd;
@@ -218,6 +242,11 @@ PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.lo, x.hi), 0xd8);
   const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+PAGODA_INLINE void store_quads(QuadInput* p, I x) {
+  const __m256i words =
+      _mm256_packs_epi32(_mm256_shuffle_epi32(x.lo, 0xd8), _mm256_shuffle_epi32(x.hi, 0xd8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
 }
 
 PAGODA_INLINE __m256 round_half_to_bf16(__m256 x) {

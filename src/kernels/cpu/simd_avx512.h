@@ -17,7 +17,6 @@ namespace {
 constexpr int score_groups(int row_heads) { return row_heads <= 3 ? 4 : 2; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 6 ? 4 : 2; }
 
-constexpr bool kDot4IsSigned = false;  // dot4 takes w as uint8, not as w - 128
 // Register tiles of linear (rows x strips) and of attention (row-heads).
 #ifdef PAGODA_SMALL_TILES
 constexpr int kF32Rows = 3, kBf16Rows = 3, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 3,
@@ -88,6 +87,21 @@ PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest eve
 
 PAGODA_INLINE W load_weights(const std::byte* p) { return _mm512_loadu_si512(p); }
 PAGODA_INLINE void store_weights(std::byte* p, W w) { _mm512_storeu_si512(p, w); }
+// Weights of 8 bits as they are multiplied, all four inputs of each column at once, and the other operand.
+constexpr int kQuadParts = 1;
+struct Quads {
+  W part[kQuadParts];
+};
+using QuadInput = std::int8_t;
+constexpr bool kUnrollQuads = true;
+PAGODA_INLINE Quads load_quads(const std::byte* p) { return {{load_weights(p)}}; }
+// acc[lane] += sum of the lane's 4 unsigned weights times the 4 signed bytes at x.
+PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) {
+  std::int32_t quad;
+  std::memcpy(&quad, x, 4);
+  return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(quad));
+}
+
 // 4-bit weights n: 16 columns x 4 bytes, two weights in each, and for each column of `steps` step (16 bits),
 // base and start. They widen to base + ((256 * n + start) * step + 2^14 >> 15), which fits into a byte; what
 // stands behind the base is computed in halves of lanes: [0] the low weights of even bytes, [1] of odd ones,
@@ -119,6 +133,9 @@ PAGODA_INLINE void widen_nibbles(W w, W steps, W& low, W& high) {
   low = bytes(n.of[0], n.of[1]);
   high = bytes(n.of[2], n.of[3]);
 }
+PAGODA_INLINE void widen_nibbles(W w, W steps, Quads& low, Quads& high) {
+  widen_nibbles(w, steps, low.part[0], high.part[0]);
+}
 // acc[lane] += the lane's two halves times the two numbers at x.
 PAGODA_INLINE I dot2(I acc, W w, const std::int16_t* x) {
   std::int32_t pair;
@@ -132,8 +149,6 @@ PAGODA_INLINE I add_base(I acc, W steps, std::int32_t x) {
       _mm512_set1_epi32(static_cast<std::int32_t>(static_cast<std::uint32_t>(x) << 16)));
 }
 
-// acc[lane] += sum of the lane's 4 unsigned weights times the 4 signed bytes in `x`.
-PAGODA_INLINE I dot4(I acc, W w, std::int32_t x) { return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)); }
 PAGODA_INLINE F pow2(I n) {  // n in -126..127
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }
@@ -175,6 +190,7 @@ PAGODA_INLINE std::int32_t reduce_add(I x) { return _mm512_reduce_add_epi32(x); 
 PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x));
 }
+PAGODA_INLINE void store_quads(QuadInput* p, I x) { store_int8(p, x); }
 
 }  // namespace
 }  // namespace pagoda::cpu::simd

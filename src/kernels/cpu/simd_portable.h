@@ -19,7 +19,6 @@ constexpr int value_vectors(int) { return 1; }
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }
 
-constexpr bool kDot4IsSigned = false;
 constexpr int kF32Rows = 2, kBf16Rows = 2, kInt8Rows = 2, kStreamInt8Rows = 2, kStreamNibbleRows = 2,
               kStrips = 1;
 
@@ -172,9 +171,17 @@ PAGODA_INLINE I add_base(const I& acc, const W& steps, std::int32_t x) {
   for (int i = 0; i < 16; ++i) out.v[i] = acc.v[i] + steps.v[4 * i + 2] * x;
   return out;
 }
-PAGODA_INLINE I dot4(const I& acc, const W& w, std::int32_t x) {
-  std::int8_t q[4];
-  std::memcpy(q, &x, 4);
+constexpr int kQuadParts = 1;
+struct Quads {
+  W part[kQuadParts];
+};
+using QuadInput = std::int8_t;
+constexpr bool kUnrollQuads = true;
+PAGODA_INLINE Quads load_quads(const std::byte* p) { return {{load_weights(p)}}; }
+PAGODA_INLINE void widen_nibbles(const W& w, const W& steps, Quads& low, Quads& high) {
+  widen_nibbles(w, steps, low.part[0], high.part[0]);
+}
+PAGODA_INLINE I dot_part(const I& acc, const W& w, const QuadInput* q) {
   I out;
   for (int i = 0; i < 16; ++i) {
     out.v[i] =
@@ -216,6 +223,7 @@ PAGODA_INLINE std::int32_t reduce_add(const I& x) {
 PAGODA_INLINE void store_int8(std::int8_t* p, const I& x) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(x.v[i]);
 }
+PAGODA_INLINE void store_quads(QuadInput* p, const I& x) { store_int8(p, x); }
 PAGODA_INLINE F round_to_bf16(const F& x) {
   return map([&](int i) { return bfloat16_to_float(float_to_bfloat16(x.v[i])); });
 }

@@ -5,10 +5,12 @@
 // compile; their builds use small tiles. Results do not depend on the tile.
 #if defined(__clang__)
 #define PAGODA_UNROLL _Pragma("clang loop unroll(full)")
+#define PAGODA_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
     __has_feature(undefined_behavior_sanitizer)
 #define PAGODA_SMALL_TILES 1
 #endif
 #else
 #define PAGODA_UNROLL _Pragma("GCC unroll 16")
+#define PAGODA_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
