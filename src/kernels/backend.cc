@@ -11,7 +11,8 @@ namespace pagoda {
 CpuLevel detected_cpu_level() {
 #if defined(__x86_64__)
   static const CpuLevel level = [] {
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
@@ -33,7 +34,8 @@ CpuTuning detected_cpu_tuning() {
     if (std::memcmp(vendor, "AuthenticAMD", 12) != 0 || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0)
       return CpuTuning::common;
     const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
-    return family >= 0x1a ? CpuTuning::zen5 : CpuTuning::common;
+    if (family >= 0x1a) return CpuTuning::zen5;
+    return family >= 0x17 && detected_cpu_level() == CpuLevel::avx2 ? CpuTuning::zen3 : CpuTuning::common;
   }();
   return tuning;
 #else

@@ -13,8 +13,9 @@ class ReadAhead;
 enum class Backend { reference, cpu };
 enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
 
-// How far ahead kernels fetch what they read: what measured best. No result depends on it.
-enum class CpuTuning { common, zen5 };
+// How far ahead kernels fetch what they read: what measured best. No result depends on it. zen3: AMD's with
+// AVX2 alone, of which Zen 3 was measured; common: Zen 4, and what was not measured.
+enum class CpuTuning { common, zen3, zen5 };
 
 CpuLevel detected_cpu_level();
 CpuTuning detected_cpu_tuning();

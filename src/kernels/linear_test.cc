@@ -119,7 +119,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
   for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
     const std::int64_t start = (m * 37) % (kRows - m);
     const auto begin = all.begin() + start * packed.n();
-    for (const CpuTuning tuning : {CpuTuning::common, CpuTuning::zen5}) {
+    for (const CpuTuning tuning : {CpuTuning::common, CpuTuning::zen3, CpuTuning::zen5}) {
       KernelContext reading = alone;
       reading.tuning = tuning;
       reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;

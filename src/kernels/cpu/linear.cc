@@ -138,6 +138,9 @@ std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, cons
     if (few && format == PackedFormat::q8) return 0;
     return single && (few || format != PackedFormat::q4) ? std::int64_t{8} << 10 : kNextStrips;
   }
+  // Widening bounds two and three rows of 4-bit weights there.
+  if (context.tuning == CpuTuning::zen3)
+    return few && panels.num_rows > 1 && format == PackedFormat::q4 ? 0 : kNextStrips;
   if (!few) return kNextStrips;
   const bool wide = context.level == CpuLevel::avx512;
   return format == PackedFormat::q8 && wide ? std::int64_t{2} << 10 : 0;
