@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/kv_layout.h"
 #include "kernels/reference/reference.h"
@@ -14,6 +15,7 @@ std::size_t KvLayout::layer_bytes() const { return static_cast<std::size_t>(KvAd
 std::size_t KvLayout::block_bytes() const { return layer_bytes() * static_cast<std::size_t>(num_layers); }
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
+  CHECK(args.layout.dtype != DType::i8 || args.layout.head_size <= kMaxInt8HeadSize);
   if (context.backend == Backend::cpu) {
     cpu::paged_attention(context, args);
     return;

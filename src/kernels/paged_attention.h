@@ -18,6 +18,9 @@
 
 namespace pagoda {
 
+// The largest head of a cache in i8: so many products of 8 and 16 bits have a sum of 32.
+constexpr std::int32_t kMaxInt8HeadSize = 512;
+
 struct KvLayout {
   DType dtype = DType::f32;  // f32, bf16, f16 or i8 (8 bits and a scale for each token and head)
   std::int32_t num_layers = 0, num_kv_heads = 0, head_size = 0, block_size = 16;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "kernels/testing.h"
@@ -332,6 +333,44 @@ TEST(PagedAttention, EightBitsAreTheReferences) {
       const World expected = run({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
       EXPECT_EQ(stored.cache(), expected.cache());
       expect_close(stored, expected, 1e-3);
+    }
+  }
+}
+
+// The largest sums there are, of both signs: keys of 1 and -1 by turns, and values that tell them apart.
+TEST(PagedAttention, EightBitsOfTheLargestHeadsDoNotOverflow) {
+  constexpr std::int32_t kTokens = 256, kSize = kMaxInt8HeadSize, kStride = 3 * kSize;
+  std::vector<float> rows(kTokens * kStride, 1.0f), output(kTokens * kSize);
+  for (std::int32_t token = 0; token < kTokens; ++token) {
+    float* const key = rows.data() + token * kStride + kSize;
+    std::fill_n(key, kSize, token % 2 == 0 ? 1.0f : -1.0f);
+    std::fill_n(key + kSize, kSize, token % 2 == 0 ? 1.0f : 0.0f);
+  }
+  std::vector<std::int32_t> table(kTokens / 16);
+  std::iota(table.begin(), table.end(), 0);
+  const AttentionSequence sequence{0, kTokens, kTokens, table.data()};
+  for (const CpuLevel level : levels_here()) {
+    for (const float sign : {1.0f, -1.0f}) {
+      for (std::int32_t token = 0; token < kTokens; ++token)
+        std::fill_n(rows.data() + token * kStride, kSize, sign);
+      PagedAttentionArgs args;
+      args.layout = {DType::i8, 1, 1, kSize, 16};
+      std::vector<std::byte> cache(args.layout.block_bytes() * table.size());
+      args.cache = cache.data();
+      args.sequences = {&sequence, 1};
+      args.query = rows.data();
+      args.key = rows.data() + kSize;
+      args.value = args.key + kSize;
+      args.row_stride = kStride;
+      args.num_query_heads = 1;
+      args.scale = 1.0f / kSize;
+      args.output = output.data();
+      paged_attention({.level = level}, args);
+      const float expected =
+          1.0f / (1.0f + std::exp(-2.0f * sign));  // e^sign of the ones, e^-sign of the others
+      for (std::int32_t d = 0; d < kSize; ++d)
+        EXPECT_NEAR(output[static_cast<std::size_t>((kTokens - 1) * kSize + d)], expected, 1e-4)
+            << cpu_level_name(level) << " sign " << sign;
     }
   }
 }

@@ -25,15 +25,20 @@ bool computes_in_int8(const ModelSource& source, std::string_view dtype) {
   });
 }
 
-Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype) {
+Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype,
+                       std::int32_t head_size) {
   if (kv_cache_dtype == "auto") {
     if (dtype == "float32") return DType::f32;
-    return computes_in_int8(source, dtype) ? DType::i8 : DType::bf16;
+    return head_size <= kMaxInt8HeadSize && computes_in_int8(source, dtype) ? DType::i8 : DType::bf16;
   }
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
-  if (kv_cache_dtype == "int8") return DType::i8;
+  if (kv_cache_dtype == "int8") {
+    if (head_size <= kMaxInt8HeadSize) return DType::i8;
+    return invalid_argument(concat("kv-cache-dtype 'int8' takes heads of at most ", kMaxInt8HeadSize,
+                                   "; this model's have ", head_size));
+  }
   return invalid_argument(concat("kv-cache-dtype '", kv_cache_dtype,
                                  "' is not supported; use auto, float32, bfloat16, float16 or int8"));
 }
@@ -56,7 +61,7 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
   auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype);
+  auto stored = kv_dtype(source, dtype, kv_cache_dtype, decoder->head_size);
   if (!stored) return stored.error();
   return KvLayout{.dtype = *stored,
                   .num_layers = decoder->num_layers,

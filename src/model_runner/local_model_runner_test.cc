@@ -286,6 +286,35 @@ TEST(LocalModelRunner, KvIsStoredAsTheMatricesCompute) {
   EXPECT_EQ(stored("llama", "float32", "int8"), DType::i8);
 }
 
+// A model with other heads; nothing else of it is looked at.
+class WithHeadSize final : public ModelSource {
+ public:
+  WithHeadSize(std::shared_ptr<const ModelSource> model, std::int32_t head_size)
+      : model_(std::move(model)), config_(model_->config()) {
+    config_.head_size = head_size;
+  }
+  ModelFormat format() const override { return model_->format(); }
+  const ModelConfig& config() const override { return config_; }
+  const TensorView* find(std::string_view name) const override { return model_->find(name); }
+  std::vector<std::string> tensor_names() const override { return model_->tensor_names(); }
+  const std::string& path() const override { return model_->path(); }
+
+ private:
+  std::shared_ptr<const ModelSource> model_;
+  ModelConfig config_;
+};
+
+TEST(LocalModelRunner, HugeHeadsAreNotStoredInEightBits) {
+  const auto model = open(fixture("llama"));
+  const WithHeadSize large(model, 512), huge(model, 516);
+  EXPECT_EQ(plan_kv_layout(large, "int8", "auto", 16)->dtype, DType::i8);
+  EXPECT_EQ(plan_kv_layout(large, "int8", "int8", 16)->dtype, DType::i8);
+  EXPECT_EQ(plan_kv_layout(huge, "int8", "auto", 16)->dtype, DType::bf16);
+  const auto refused = plan_kv_layout(huge, "int8", "int8", 16);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("have 516"), std::string::npos) << refused.error().message();
+}
+
 TEST(LocalModelRunner, TellsWhatItsMemoryIsTakenFor) {
   RunnerOptions options;
   options.num_blocks = 10;
