@@ -1,12 +1,14 @@
 // What the machine offers this very second, as one line of JSON: memory read bandwidth in GB/s, and the
-// multiply-add rates of float32, bfloat16 and int8 in G/s, over all threads at once. Benches of whole engines
-// take it before and after: a figure without it says little on a machine whose memory others share.
+// multiply-add rates of float32, bfloat16 and int8 in G/s (peak.h), over all threads at once. Benches of
+// whole engines take it before and after: a figure without it says little on a machine whose memory others
+// share.
 //   machine_probe [THREADS]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -62,8 +64,10 @@ int main(int argc, char** argv) {
     all.int8_gops += peak.int8_gops;
   }
   std::printf(
-      "{\"threads\": %d, \"read_gbps\": %.1f, \"f32_gflops\": %.0f, \"bf16_gflops\": %.0f, \"int8_gops\": "
+      "{\"threads\": %d, \"level\": \"%s\", \"read_gbps\": %.1f, \"f32_gflops\": %.0f, \"bf16_gflops\": "
+      "%.0f, \"int8_gops\": "
       "%.0f}\n",
-      count, read_gbps(count), all.fma_gflops, all.bf16_gflops, all.int8_gops);
+      count, std::string(pagoda::cpu_level_name(pagoda::detected_cpu_level())).c_str(), read_gbps(count),
+      all.fma_gflops, all.bf16_gflops, all.int8_gops);
   return 0;
 }

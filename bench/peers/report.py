@@ -28,7 +28,7 @@ def number(value):
 
 def best_probe(result):
     """The fastest that the machine was: shares are of that."""
-    return {key: max(probe[key] for probe in result["probes"]) for key in result["probes"][0]}
+    return {key: max(probe[key] for probe in result["probes"] if key in probe) for key in result["probes"][0]}
 
 
 def markdown(result):
@@ -63,7 +63,8 @@ def markdown(result):
     rates = [p["read_gbps"] for p in result["probes"]]
     counts = [cell[2] for engines in table.values() for cell in engines.values()]
     lines += ["", f"{min(counts)} to {max(counts)} samples a cell. Around the cases the machine read "
-                  f"{min(rates):.0f} to {max(rates):.0f} GB/s and did up to {probe['bf16_gflops']:.0f} GFLOP/s in bfloat16 and "
+                  f"{min(rates):.0f} to {max(rates):.0f} GB/s and did up to {probe['bf16_gflops']:.0f} GFLOP/s in "
+                  f"{'float32' if probe.get('level') == 'avx2' else 'bfloat16'} and "
                   f"{probe['int8_gops']:.0f} GOP/s in 8 bits on {probe['threads']} threads."]
     if any(cell[3] for engines in table.values() for cell in engines.values()):
         lines.append("*: other processes had more than a tenth of the machine in every sample.")
