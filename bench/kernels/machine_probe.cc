@@ -55,8 +55,8 @@ int main(int argc, char** argv) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int count = std::clamp(argc > 1 ? std::atoi(argv[1]) : cores, 1, 256);
   std::vector<Peak> peaks(static_cast<std::size_t>(count));
-  on_threads(count,
-             [&](int i) { peaks[static_cast<std::size_t>(i)] = measure_peak(pagoda::detected_cpu_level()); });
+  const pagoda::CpuLevel level = pagoda::detected_cpu_level();
+  on_threads(count, [&](int i) { peaks[static_cast<std::size_t>(i)] = measure_peak(level); });
   Peak all;
   for (const Peak& peak : peaks) {
     all.fma_gflops += peak.fma_gflops;
@@ -65,9 +65,8 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "{\"threads\": %d, \"level\": \"%s\", \"read_gbps\": %.1f, \"f32_gflops\": %.0f, \"bf16_gflops\": "
-      "%.0f, \"int8_gops\": "
-      "%.0f}\n",
-      count, std::string(pagoda::cpu_level_name(pagoda::detected_cpu_level())).c_str(), read_gbps(count),
-      all.fma_gflops, all.bf16_gflops, all.int8_gops);
+      "%.0f, \"int8_gops\": %.0f}\n",
+      count, std::string(pagoda::cpu_level_name(level)).c_str(), read_gbps(count), all.fma_gflops,
+      all.bf16_gflops, all.int8_gops);
   return 0;
 }

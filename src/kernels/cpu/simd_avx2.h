@@ -154,9 +154,9 @@ PAGODA_INLINE I add_base(I acc, W steps, std::int32_t x) {
               _mm256_set1_epi32(static_cast<std::int32_t>(static_cast<std::uint32_t>(x) << 16)));
 }
 
-// The only products of 8 bits, maddubs, are summed in 16 bits and saturate, and cost three instructions more.
-// So numbers are multiplied in 16 bits: of a quad the bytes 0 and 2, then 1 and 3, and the other operand
-// in the same order.
+// Products of 8 bits (maddubs) are summed in 16 and saturate, unless weights are absolute values and the
+// other operand takes their signs, by an instruction that takes the multipliers' place. So numbers are
+// multiplied in 16 bits: of a quad the bytes 0 and 2, then 1 and 3, and the other operand in the same order.
 constexpr int kQuadParts = 2;
 struct Quads {
   W part[kQuadParts];
