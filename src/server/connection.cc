@@ -4,6 +4,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -33,7 +34,6 @@ constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
-constexpr milliseconds kHealthCheck{5000};  // how soon a waiting call notices that the engine died
 constexpr milliseconds kLinger{2000};
 
 // Counts one while it lives, whatever way its scope is left.
@@ -53,11 +53,8 @@ std::chrono::steady_clock::time_point after(milliseconds duration) {
 
 }  // namespace
 
-asio::awaitable<void> StrandEvent::wait(milliseconds limit) {
-  if (!set_) {
-    timer_.expires_after(limit);
-    co_await timer_.async_wait(kAwait);
-  }
+asio::awaitable<void> StrandEvent::wait() {
+  if (!set_) co_await timer_.async_wait(kAwait);
   set_ = false;
 }
 
@@ -66,9 +63,11 @@ void StrandEvent::set() {
   timer_.cancel();
 }
 
-Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, asio::thread_pool& workers)
+Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, asio::thread_pool& workers,
+                       WakeList<Connection>& wakes)
     : server_(server),
       workers_(workers),
+      wakes_(wakes),
       stream_(std::move(socket)),
       event_(stream_.get_executor()),
       read_timer_(stream_.get_executor()) {
@@ -93,6 +92,10 @@ void Connection::release_body() { server_.bodies_bytes.fetch_sub(std::exchange(h
 void Connection::serve() {
   auto body = [self = shared_from_this()]() -> asio::awaitable<void> { co_await self->run(); };
   asio::co_spawn(stream_.get_executor(), std::move(body), asio::detached);
+}
+
+void Connection::wake() {
+  asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->event_.set(); });
 }
 
 void Connection::shut_down() {
@@ -126,7 +129,15 @@ asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::siz
   co_return error ? 0 : count;
 }
 
+std::size_t Connection::write_now(std::string_view data) {
+  ErrorCode later;  // the socket is full, or an error that the next write meets again
+  return stream_.socket().write_some(asio::buffer(data.data(), data.size()), later);
+}
+
 asio::awaitable<bool> Connection::write(std::string_view data) {
+  // A token's event nearly always fits: then there is nothing to wait for, and no timer.
+  data.remove_prefix(write_now(data));
+  if (data.empty()) co_return !gone_;
   stream_.expires_after(server_.config.write_timeout);
   const auto bytes = asio::buffer(data.data(), data.size());
   const auto [error, count] = co_await asio::async_write(stream_, bytes, kAwait);
@@ -148,6 +159,7 @@ asio::awaitable<void> Connection::linger() {
 asio::awaitable<void> Connection::run() {
   ErrorCode ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  stream_.socket().non_blocking(true, ignored);
   while (!shutting_down_) {
     HttpRequest request;
     std::optional<HttpError> error;
@@ -346,7 +358,7 @@ asio::awaitable<bool> Connection::on_worker(std::function<void()> work) {
       self->event_.set();
     });
   });
-  while (!*done) co_await event_.wait(kHealthCheck);
+  while (!*done) co_await event_.wait();
   co_return true;
 }
 
@@ -411,7 +423,7 @@ asio::awaitable<Connection::Next> Connection::add_prefix(std::string body) {
   };
   const auto pinned = std::make_shared<PrefixSink>(std::move(wake));
   Status status = server_.engine.add_prefix(prefix.name, prefix.token_ids, pinned);
-  while (status.ok() && !pinned->done()) co_await event_.wait(kHealthCheck);
+  while (status.ok() && !pinned->done()) co_await event_.wait();
   if (status.ok()) status = pinned->status();
   co_return co_await send(prefix_added(prefix, std::move(status), server_));
 }
@@ -438,7 +450,7 @@ void Connection::watch() {
 asio::awaitable<void> Connection::stop_watching() {
   stop_watch_ = true;
   if (watching_) stream_.cancel();
-  while (watching_) co_await event_.wait(kHealthCheck);
+  while (watching_) co_await event_.wait();
   stop_watch_ = false;
 }
 
@@ -473,11 +485,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(CallKind kind, s
 
 asio::awaitable<Connection::Next> Connection::generate(ParsedCall parsed) {
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
-  std::function<void()> wake = [weak = weak_from_this(), executor = stream_.get_executor()] {
-    asio::post(executor, [weak] {
-      if (const std::shared_ptr<Connection> self = weak.lock()) self->event_.set();
-    });
-  };
+  std::function<void()> wake = [weak = weak_from_this(), &wakes = wakes_] { wakes.add(weak); };
   const Counted generating(server_.num_generating);
   std::string name = parsed.response.id;
   Generation call(std::move(parsed), server_.engine, server_.api, std::move(wake));
@@ -512,7 +520,7 @@ asio::awaitable<Connection::Next> Connection::generate(ParsedCall parsed) {
       next = framing_.minor_version == 1 && framing_.keep_alive ? Next::keep_alive : Next::close;
       break;
     }
-    if (!call.has_more()) co_await event_.wait(kHealthCheck);
+    if (!call.has_more()) co_await event_.wait();
   }
   call_ = nullptr;
   co_return gone_ ? Next::gone : next;

@@ -1,7 +1,7 @@
 #pragma once
 // Connection: one client's socket, from accept to close: reads requests, answers them, streams. All work
 // for it runs on its strand. Boost's sockets and parser are met only here and in server.cc.
-// Threads: serve() and shut_down() start work on the strand; the server keeps connections by weak_ptr.
+// Threads: serve(), wake() and shut_down() start work on the strand; the server keeps connections by weak_ptr.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -21,18 +21,20 @@
 #include "server/http_response.h"
 #include "server/routes.h"
 #include "server/server_context.h"
+#include "server/wake_list.h"
 
 namespace pagoda {
 
 // One waiter, woken by set(); a set() without waiter is kept. All on one strand.
 class StrandEvent {
  public:
-  explicit StrandEvent(boost::asio::any_io_executor executor) : timer_(std::move(executor)) {}
-  boost::asio::awaitable<void> wait(std::chrono::milliseconds limit);
+  explicit StrandEvent(boost::asio::any_io_executor executor)
+      : timer_(std::move(executor), std::chrono::steady_clock::time_point::max()) {}
+  boost::asio::awaitable<void> wait();
   void set();
 
  private:
-  boost::asio::steady_timer timer_;
+  boost::asio::steady_timer timer_;  // never due: only what cancels it ends a wait
   bool set_ = false;
 };
 
@@ -54,11 +56,14 @@ struct PrefixJob {  // for a worker: parsing a prefix
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The socket's executor must be a strand. Borrows both; they outlive the I/O loop.
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, boost::asio::thread_pool& workers);
+  // The socket's executor must be a strand. Borrows all; they outlive the I/O loop.
+  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, boost::asio::thread_pool& workers,
+             WakeList<Connection>& wakes);
   ~Connection();
 
   void serve();
+  // A running call looks for news. On the I/O loop.
+  void wake();
   // A running call ends with an error event, then the connection closes.
   void shut_down();
 
@@ -82,6 +87,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
+  // As much as the socket takes at once.
+  std::size_t write_now(std::string_view data);
   Awaitable<void> linger();
   using SteadyTime = std::chrono::steady_clock::time_point;
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
@@ -98,6 +105,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ServerContext& server_;
   boost::asio::thread_pool& workers_;
+  WakeList<Connection>& wakes_;
   boost::beast::tcp_stream stream_;
   StrandEvent event_;
   boost::asio::steady_timer read_timer_;

@@ -106,8 +106,11 @@ struct Server::Impl {
   template <class Function>
   void for_each_connection(Function function);
 
+  void wake_connections();
+
   ServerContext server;
-  asio::io_context io;
+  WakeList<Connection> wakes{[this] { asio::post(io, [this] { wake_connections(); }); }};
+  asio::io_context io;  // its end ends the calls, which use what stands above
   asio::thread_pool workers;
   tcp::acceptor acceptor{io};
   asio::signal_set signals{io};
@@ -162,6 +165,11 @@ void Server::Impl::for_each_connection(Function function) {
   for (const auto& connection : alive) function(*connection);
 }
 
+void Server::Impl::wake_connections() {
+  for (const std::weak_ptr<Connection>& waiting : wakes.take())
+    if (const std::shared_ptr<Connection> connection = waiting.lock()) connection->wake();
+}
+
 asio::awaitable<void> Server::Impl::accept() {
   asio::steady_timer pause(io);
   while (acceptor.is_open()) {
@@ -177,7 +185,7 @@ asio::awaitable<void> Server::Impl::accept() {
       refuse(socket);
       continue;
     }
-    auto connection = std::make_shared<Connection>(std::move(socket), server, workers);
+    auto connection = std::make_shared<Connection>(std::move(socket), server, workers, wakes);
     {
       std::lock_guard lock(mutex);
       if (connections.size() >= sweep_at) {
@@ -236,6 +244,7 @@ asio::awaitable<void> Server::Impl::watch_engine() {
     co_await timer.async_wait(kAwait);
   }
   log_error("server", "the engine has stopped");
+  for_each_connection([](Connection& connection) { connection.wake(); });
   timer.expires_after(server.config.dead_engine_grace);
   co_await timer.async_wait(kAwait);
   ended = unavailable("the engine has stopped; the log says why");
