@@ -387,14 +387,15 @@ TEST(Server, AllBodiesTogetherAreBounded) {
   const std::string head =
       "POST /detokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
       "90001\r\n\r\n";
-  TestClient first(running.port());
-  first.send(head + text);  // one byte short: it stays and holds what it has
-  ASSERT_TRUE(eventually([&] {
+  std::optional<TestClient> first;
+  ASSERT_TRUE(eventually([&] {  // again where the second was read before the first
+    first.emplace(running.port());
+    first->send(head + text);  // one byte short: it stays and holds what it has
     TestClient second(running.port());
     second.send(head + text + "a");
     return second.read_response().status == 503;
   }));
-  first.close();
+  first->close();
   EXPECT_TRUE(eventually([&] { return TestClient(running.port()).post("/detokenize", text).status == 400; }));
 }
 
