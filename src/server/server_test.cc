@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <functional>
+#include <optional>
 
 #include "api/json.h"
 #include "api/test_support.h"
