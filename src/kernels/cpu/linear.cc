@@ -173,7 +173,7 @@ void pass_on(const KernelContext& context, int thread, const PackedLinear::Stora
   }
   activate(*out.output.activation, gated, tile.values, columns, rows, width, tile.values, columns);
   PreparedRows::Place place = out.next->place(tile.first_row);
-  for (std::int64_t row = 0; row < rows; ++row, place = out.next->behind(place))
+  for (std::int64_t row = 0; row < rows; ++row, out.next->advance(place))
     out.next->put(place, begin, tile.values + row * columns, width);
 }
 
@@ -268,7 +268,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output) {
   static thread_local Scratch scratch;
-  const PreparedRows rows(linear_kernels(context.level), weight, num_rows, scratch);
+  const PreparedRows rows(context, weight, num_rows, scratch);
   rows.fill(context, input);
   multiply(context, weight, rows, {.y = y, .output = output});
 }
@@ -283,10 +283,9 @@ void linear_pair(const KernelContext& context, const PackedLinear::Storage& firs
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  float* y) {
   static thread_local Scratch input_scratch, between_scratch;
-  const LinearKernels& kernels = linear_kernels(context.level);
-  const PreparedRows rows(kernels, first, num_rows, input_scratch);
+  const PreparedRows rows(context, first, num_rows, input_scratch);
   rows.fill(context, input);
-  const PreparedRows between(kernels, second, num_rows, between_scratch);
+  const PreparedRows between(context, second, num_rows, between_scratch);
   multiply(context, first, rows, {.next = &between, .output = {.activation = activation}});
   multiply(context, second, between, {.y = y, .output = {.accumulate = true}});
 }
@@ -295,7 +294,7 @@ void linear_max(const KernelContext& context, const PackedLinear::Storage& weigh
                 std::span<LogitMax> largest) {
   static thread_local Scratch input_scratch, largest_scratch;
   const auto num_rows = static_cast<std::int64_t>(largest.size());
-  const PreparedRows rows(linear_kernels(context.level), weight, num_rows, input_scratch);
+  const PreparedRows rows(context, weight, num_rows, input_scratch);
   rows.fill(context, input);
   LargestOfRows found(context, num_rows, largest_scratch);
   multiply(context, weight, rows, {.largest = &found});

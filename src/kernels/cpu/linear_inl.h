@@ -78,8 +78,6 @@ PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
     prefetch_far(ahead.step + 64 * line);
 }
 
-// How many of a step's `lines` come like that: of one strip.
-constexpr int one_by_one(int cols, bool fetch, int lines) { return cols == 1 && fetch ? lines : 0; }
 
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
@@ -87,7 +85,7 @@ struct F32Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    constexpr int kOneByOne = one_by_one(kCols, kFetch, 16);
+    constexpr int kOneByOne = kFetch ? 16 : 0;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const auto* x = reinterpret_cast<const float*>(panel);
@@ -122,7 +120,7 @@ struct Bf16Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    constexpr int kOneByOne = one_by_one(kCols, kFetch, 16);
+    constexpr int kOneByOne = kFetch ? 16 : 0;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* w = t.weights + strip * t.strip_bytes;
@@ -188,7 +186,8 @@ struct Int8Kernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    constexpr int kOneByOne = one_by_one(kCols, kFetch, !kNibbles ? 16 : kRows < kFetchRows ? 8 : 0);
+    // Of two strips the questions for so many lines would leave too few registers (measured: half the speed).
+    constexpr int kOneByOne = !kFetch || kCols > 1 ? 0 : !kNibbles ? 16 : kRows < kFetchRows ? 8 : 0;
     Ahead ahead = first;
     prefetch_results<kRows, kCols>(t, row, strip);
     const std::byte* x = panel;
@@ -353,11 +352,9 @@ const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int
 
 template <class Kernel>
 void run_tile(const LinearTile& t) {
-  // Few rows wait for memory, which is fastest as one long stream: then strip by strip.
-  const bool stream = t.panels.num_rows <= kStreamRows;
-  LaterReads later(t, stream ? 1 : kStrips);
+  LaterReads later(t, t.panels.two_strips ? kStrips : 1);
   for (std::int64_t strip = 0; strip < t.num_strips;) {
-    const bool pair = !stream && strip + kStrips <= t.num_strips;
+    const bool pair = t.panels.two_strips && strip + kStrips <= t.num_strips;
     const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
     run_strips<Kernel>(t, strip, pair, weights_ahead(t, strip, bytes), bytes, later);
     strip += count;
@@ -444,15 +441,14 @@ void run_nibbles(const LinearTile& t) {
   LinearTile wide = t;
   wide.weights = t.scratch;
   wide.strip_bytes = strip_bytes(PackedFormat::q8, t.k);
-  const bool stream = t.panels.num_rows <= kStreamRows;
-  LaterReads later(t, stream ? 1 : kStrips);
+  LaterReads later(t, t.panels.two_strips ? kStrips : 1);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     for (std::int64_t s = 0; s < count; ++s)
       widen_strip(t.weights + (strip + s) * t.strip_bytes, t.k, t.scratch + s * wide.strip_bytes);
     wide.num_strips = count;
     wide.last_columns = strip + count == t.num_strips ? t.last_columns : kStrip;
-    const bool pair = count == kStrips && !stream;
+    const bool pair = count == kStrips && t.panels.two_strips;
     for (std::int64_t s = 0; s < count; s += pair ? kStrips : 1)
       run_strips<Int8Kernel<false>>(wide, s, pair,
                                     s == 0 ? weights_ahead(t, strip, kStrips * t.strip_bytes) : nullptr,

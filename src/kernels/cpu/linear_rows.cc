@@ -9,8 +9,16 @@
 namespace pagoda::cpu {
 namespace {
 
-std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight,
-                        std::int64_t num_rows) {
+// Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units waiting for
+// each other's results; so far as several panels share a strip, that is what bounds them there.
+bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+  constexpr std::int64_t kOnePanel = 12;
+  const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
+  const bool waits = weight.type == LinearType::bfloat16 || weight.has_format(PackedFormat::q4);
+  return num_rows > (wide_zen5 && waits ? kOnePanel : kStreamRows);
+}
+
+std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storage& weight, bool two_strips) {
   switch (weight.type) {
     case LinearType::float32:
       return kernels.f32_rows;
@@ -19,7 +27,7 @@ std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storag
     case LinearType::int8:
       break;
   }
-  if (num_rows > kStreamRows) return kernels.int8_rows;
+  if (two_strips) return kernels.int8_rows;
   return weight.has_format(PackedFormat::q4) ? kernels.stream_nibble_rows : kernels.stream_int8_rows;
 }
 
@@ -54,20 +62,23 @@ struct Source {
 
 }  // namespace
 
-PreparedRows::PreparedRows(const LinearKernels& kernels, const PackedLinear::Storage& weight,
+PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight,
                            std::int64_t num_rows, Scratch& scratch)
-    : kernels_(kernels), type_(weight.type), k_(weight.k) {
-  panels_ = {num_rows, ceil_div(num_rows, panel_rows(kernels, weight, num_rows))};
+    : kernels_(linear_kernels(context.level)), type_(weight.type), k_(weight.k) {
+  const bool two_strips = takes_two_strips(context, weight, num_rows);
+  panels_ = {.num_rows = num_rows,
+             .count = ceil_div(num_rows, panel_rows(kernels_, weight, two_strips)),
+             .two_strips = two_strips};
   const std::int64_t height = ceil_div(num_rows, panels_.count);
   switch (type_) {
     case LinearType::float32:
       panels_.bytes = k_ * height * 4;
       break;
     case LinearType::bfloat16:
-      panels_.bytes = ceil_div(k_, std::int64_t{32}) * 32 * kernels.bf16_bytes * height;
+      panels_.bytes = ceil_div(k_, std::int64_t{32}) * 32 * kernels_.bf16_bytes * height;
       break;
     case LinearType::int8:
-      panels_.bytes = ceil_div(k_, std::int64_t{64}) * int8_group_bytes(height, kernels.int8_bytes);
+      panels_.bytes = ceil_div(k_, std::int64_t{64}) * int8_group_bytes(height, kernels_.int8_bytes);
       break;
   }
   panels_.bytes = round_up(panels_.bytes, 64);
@@ -80,10 +91,12 @@ PreparedRows::Place PreparedRows::place(std::int64_t row) const {
   return {data_ + panel * panels_.bytes, row - begin, panels_.begin(panel + 1) - begin, panel};
 }
 
-PreparedRows::Place PreparedRows::behind(const Place& place) const {
-  if (place.row + 1 < place.height) return {place.panel, place.row + 1, place.height, place.index};
-  const std::int64_t panel = place.index + 1;
-  return {place.panel + panels_.bytes, 0, panels_.begin(panel + 1) - panels_.begin(panel), panel};
+void PreparedRows::advance(Place& place) const {
+  if (++place.row < place.height) return;
+  ++place.index;
+  place.panel += panels_.bytes;
+  place.row = 0;
+  place.height = panels_.begin(place.index + 1) - panels_.begin(place.index);
 }
 
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
@@ -122,7 +135,7 @@ void PreparedRows::fill(const KernelContext& context, const LinearInput& input) 
     auto* buffer = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(round_up(k_, 16) * 4)));
     const std::int64_t begin = panels_.begin(first), end = panels_.begin(last);
     Place to = place(begin);
-    for (std::int64_t row = begin; row < end; ++row, to = behind(to)) {
+    for (std::int64_t row = begin; row < end; ++row, advance(to)) {
       if (row + 1 < end) source.prefetch(row + 1);
       put(to, 0, source.row(row, buffer), k_);
     }

@@ -11,7 +11,7 @@ namespace pagoda::cpu {
 class PreparedRows {
  public:
   // Of `num_rows` rows that `weight` multiplies; not filled yet. In `scratch`, until its next use.
-  PreparedRows(const LinearKernels& kernels, const PackedLinear::Storage& weight, std::int64_t num_rows,
+  PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows,
                Scratch& scratch);
 
   const Panels& panels() const { return panels_; }
@@ -23,7 +23,8 @@ class PreparedRows {
     std::int64_t index = 0;            // the panel's
   };
   Place place(std::int64_t row) const;
-  Place behind(const Place& place) const;  // of the next row
+  // To the next row. In place: a copy would be read before the processor has written its parts (README, Trap).
+  void advance(Place& place) const;
   // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row.
   void put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const;
 

@@ -10,7 +10,7 @@
 namespace pagoda::cpu {
 
 constexpr std::int64_t kStrip = 16;       // output features side by side in the packed form
-constexpr std::int64_t kStreamRows = 16;  // up to here strips are computed one by one, else two by two
+constexpr std::int64_t kStreamRows = 16;  // so few wait for memory more than they multiply
 constexpr std::int64_t kFetchRows = 4;    // fewer only wait for memory, and bring nothing for others
 constexpr std::int64_t kOwnRows = 48;     // for each thread: from here on each has its own rows
 
@@ -23,7 +23,8 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 // kernels multiply it.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
-  std::int64_t bytes = 0;  // from one panel to the next
+  std::int64_t bytes = 0;      // from one panel to the next
+  bool two_strips = false;     // are multiplied at once, else one, which memory likes as one long stream
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
@@ -69,7 +70,7 @@ struct QuantizedRow {
 
 struct LinearKernels {
   LinearTileFunction f32, bf16, q8, q4;
-  // Of a full panel; stream: with at most kStreamRows rows in all; nibble: some weights are q4.
+  // Of a full panel; stream: of one strip at a time; nibble: some weights are q4.
   std::int64_t f32_rows, bf16_rows, int8_rows, stream_int8_rows, stream_nibble_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
   // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
