@@ -91,6 +91,7 @@ struct Server::Impl {
   Impl(ServerConfig config, bool loopback, EngineClient& engine, const ApiContext& api,
        MetricsRegistry& metrics)
       : server(std::move(config), loopback, engine, api, metrics),
+        io(std::max(server.config.io_threads, 1)),
         workers(static_cast<std::size_t>(std::max(server.config.worker_threads, 1))) {}
   ~Impl() {
     // Workers first: their jobs refer to connections, which the loop's destruction ends.
@@ -173,7 +174,9 @@ void Server::Impl::wake_connections() {
 asio::awaitable<void> Server::Impl::accept() {
   asio::steady_timer pause(io);
   while (acceptor.is_open()) {
-    const asio::any_io_executor strand = asio::make_strand(io);
+    // One I/O thread is a strand by itself.
+    asio::any_io_executor strand = io.get_executor();
+    if (server.config.io_threads > 1) strand = asio::make_strand(io);
     auto [error, socket] = co_await acceptor.async_accept(strand, kAwait);
     if (error == asio::error::operation_aborted) break;
     if (error) {  // out of file descriptors, or the client left already: others must not suffer
