@@ -1,7 +1,8 @@
 #pragma once
 // Connection: one client's socket, from accept to close: reads requests, answers them, streams. All work
 // for it runs on its strand. Boost's sockets and parser are met only here and in server.cc.
-// Threads: serve(), wake() and shut_down() start work on the strand; the server keeps connections by weak_ptr.
+// Threads: serve(), wake() and shut_down() start work on the strand (or on a loop of one thread, which is
+// one); the server keeps connections by weak_ptr.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -56,7 +57,7 @@ struct PrefixJob {  // for a worker: parsing a prefix
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The socket's executor must be a strand. Borrows all; they outlive the I/O loop.
+  // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
   Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, boost::asio::thread_pool& workers,
              WakeList<Connection>& wakes);
   ~Connection();

@@ -1,7 +1,7 @@
 #pragma once
-// WakeList: the connections that the engine has something for, gathered until the I/O loop comes round. A step ends
-// with an output for each of its streams at once: one turn of the loop serves them all. Not a queue of outputs, which
-// lie in each call's mailbox.
+// WakeList: the connections that the engine has something for, gathered until the I/O loop comes round. A
+// step ends with an output for each of its streams at once: one turn of the loop serves them all. Not a queue
+// of outputs, which lie in each call's mailbox.
 // Threads: any.
 #include <functional>
 #include <memory>

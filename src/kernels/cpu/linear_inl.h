@@ -78,7 +78,6 @@ PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
     prefetch_far(ahead.step + 64 * line);
 }
 
-
 struct F32Kernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   static constexpr int kStep = 16;  // inputs from one fetch to the next

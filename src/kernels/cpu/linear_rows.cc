@@ -9,9 +9,10 @@
 namespace pagoda::cpu {
 namespace {
 
-// Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units waiting for
-// each other's results; so far as several panels share a strip, that is what bounds them there.
-bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+// Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units
+// waiting for each other's results; so far as several panels share a strip, that is what bounds them there.
+bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
+                      std::int64_t num_rows) {
   constexpr std::int64_t kOnePanel = 12;
   const bool wide_zen5 = context.tuning == CpuTuning::zen5 && context.level == CpuLevel::avx512;
   const bool waits = weight.type == LinearType::bfloat16 || weight.has_format(PackedFormat::q4);

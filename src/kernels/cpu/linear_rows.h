@@ -23,7 +23,7 @@ class PreparedRows {
     std::int64_t index = 0;            // the panel's
   };
   Place place(std::int64_t row) const;
-  // To the next row. In place: a copy would be read before the processor has written its parts (README, Trap).
+  // To the next row. In place: a copy is read before its parts have been written (README, Trap).
   void advance(Place& place) const;
   // Inputs [first, first + count) of a row; both are multiples of 64, but for the end of the row.
   void put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const;

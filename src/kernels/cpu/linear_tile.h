@@ -23,8 +23,8 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 // kernels multiply it.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
-  std::int64_t bytes = 0;      // from one panel to the next
-  bool two_strips = false;     // are multiplied at once, else one, which memory likes as one long stream
+  std::int64_t bytes = 0;   // from one panel to the next
+  bool two_strips = false;  // are multiplied at once, else one, which memory likes as one long stream
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
