@@ -98,6 +98,10 @@ void Connection::wake() {
   asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->event_.set(); });
 }
 
+std::function<void()> Connection::waker() {
+  return [weak = weak_from_this(), &wakes = wakes_] { wakes.add(weak); };
+}
+
 void Connection::shut_down() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     self->shutting_down_ = true;
@@ -129,14 +133,10 @@ asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::siz
   co_return error ? 0 : count;
 }
 
-std::size_t Connection::write_now(std::string_view data) {
-  ErrorCode later;  // the socket is full, or an error that the next write meets again
-  return stream_.socket().write_some(asio::buffer(data.data(), data.size()), later);
-}
-
 asio::awaitable<bool> Connection::write(std::string_view data) {
   // A token's event nearly always fits: then there is nothing to wait for, and no timer.
-  data.remove_prefix(write_now(data));
+  ErrorCode later;  // the socket is full, or an error that the write below meets again
+  data.remove_prefix(stream_.socket().write_some(asio::buffer(data.data(), data.size()), later));
   if (data.empty()) co_return !gone_;
   stream_.expires_after(server_.config.write_timeout);
   const auto bytes = asio::buffer(data.data(), data.size());
@@ -415,13 +415,7 @@ asio::awaitable<Connection::Next> Connection::add_prefix(std::string body) {
   if (!job->prefix) co_return co_await send(answer_error(internal_error("out of memory")));
   if (!job->prefix->has_value()) co_return co_await send(answer_error(job->prefix->error()));
   const PrefixSpec prefix = std::move(*job->prefix).value();
-  // Called on the engine thread. Weak: a connection that is gone needs no waking.
-  std::function<void()> wake = [weak = weak_from_this(), executor = stream_.get_executor()] {
-    asio::post(executor, [weak] {
-      if (const std::shared_ptr<Connection> self = weak.lock()) self->event_.set();
-    });
-  };
-  const auto pinned = std::make_shared<PrefixSink>(std::move(wake));
+  const auto pinned = std::make_shared<PrefixSink>(waker());
   Status status = server_.engine.add_prefix(prefix.name, prefix.token_ids, pinned);
   while (status.ok() && !pinned->done()) co_await event_.wait();
   if (status.ok()) status = pinned->status();
@@ -484,11 +478,9 @@ asio::awaitable<Connection::Next> Connection::answer_generation(CallKind kind, s
 }
 
 asio::awaitable<Connection::Next> Connection::generate(ParsedCall parsed) {
-  // Called on the engine thread. Weak: a connection that is gone needs no waking.
-  std::function<void()> wake = [weak = weak_from_this(), &wakes = wakes_] { wakes.add(weak); };
   const Counted generating(server_.num_generating);
   std::string name = parsed.response.id;
-  Generation call(std::move(parsed), server_.engine, server_.api, std::move(wake));
+  Generation call(std::move(parsed), server_.engine, server_.api, waker());
   const std::uint64_t first_id = server_.next_request_id.fetch_add(call.num_requests());
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call.num_requests());
   if (Status refused = call.start(first_id, server_.clock.now()); !refused.ok())

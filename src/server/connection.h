@@ -63,7 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void serve();
-  // A running call looks for news. On the I/O loop.
+  // Who waits for the engine looks for news. On the I/O loop.
   void wake();
   // A running call ends with an error event, then the connection closes.
   void shut_down();
@@ -84,12 +84,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> add_prefix(std::string body);
   Awaitable<Next> answer_generation(CallKind kind, std::string body);
   Awaitable<Next> generate(ParsedCall parsed);
+  // Called on the engine thread. Weak: a connection that is gone needs no waking.
+  std::function<void()> waker();
   Awaitable<bool> on_worker(std::function<void()> work);
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
-  // As much as the socket takes at once.
-  std::size_t write_now(std::string_view data);
   Awaitable<void> linger();
   using SteadyTime = std::chrono::steady_clock::time_point;
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.

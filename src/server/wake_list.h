@@ -14,7 +14,7 @@ namespace pagoda {
 template <class T>
 class WakeList {
  public:
-  // `ring` is called under add() by the first entry since the last take(): it must hand over and return.
+  // `ring` is called by add(), for the first entry since the last take(): it must hand over and return.
   explicit WakeList(std::function<void()> ring) : ring_(std::move(ring)) {}
 
   void add(std::weak_ptr<T> waiting) {
