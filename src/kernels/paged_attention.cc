@@ -76,12 +76,15 @@ void list_context(const KernelContext& context, const PagedAttentionArgs& args, 
   const auto most = static_cast<std::size_t>(kMost / threads / out.piece_bytes);
   for (std::int64_t thread = 0; thread < threads; ++thread) {
     const AttentionSequence* previous = nullptr;
+    const auto begin = static_cast<std::ptrdiff_t>(out.pieces.size());
     const std::size_t end = out.pieces.size() + most;
     for (const AttentionSequence& sequence : args.sequences) {
       if (thread_of_row(sequence.query_start, at_once, threads) != thread) continue;
       list_blocks(args, address, sequence, previous, end, out);
       previous = &sequence;
     }
+    // What is attended to first comes last, and is then in the cache next to the core.
+    std::reverse(out.pieces.begin() + begin, out.pieces.end());
     out.ends.push_back(out.pieces.size());
   }
 }

@@ -66,7 +66,7 @@ std::int64_t rows_at_once(const PagedAttentionArgs& args);
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 
 // What attention with these arguments will read, but for what it writes itself; no more than fits into a
-// cache. For KernelContext::read_ahead.
+// cache. What it reads first comes last. For KernelContext::read_ahead.
 void list_context(const KernelContext& context, const PagedAttentionArgs& args, ReadAhead& out);
 
 // Copies whole blocks (all layers), all pairs in one call; no destination is also a source.

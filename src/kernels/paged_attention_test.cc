@@ -401,12 +401,12 @@ TEST(PagedAttention, ListsWhatWillBeRead) {
   };
   using Blocks = std::vector<std::int64_t>;
   const AttentionSequence decode = {.num_queries = 1, .context_len = 34, .block_table = table.data()};
-  EXPECT_EQ(blocks(decode, 0), (Blocks{4, 0, 2}));
-  EXPECT_EQ(blocks(decode, 17), (Blocks{0, 2}));
+  EXPECT_EQ(blocks(decode, 0), (Blocks{2, 0, 4}));
+  EXPECT_EQ(blocks(decode, 17), (Blocks{2, 0}));
   const AttentionSequence prompt = {.num_queries = 40, .context_len = 40, .block_table = table.data()};
   EXPECT_EQ(blocks(prompt, 0), Blocks{});
   const AttentionSequence rest = {.num_queries = 8, .context_len = 40, .block_table = table.data()};
-  EXPECT_EQ(blocks(rest, 0), (Blocks{4, 0}));
+  EXPECT_EQ(blocks(rest, 0), (Blocks{0, 4}));
 
   // What the sequence before begins with is there already.
   const std::vector<std::int32_t> branch = {4, 0, 5};
@@ -422,7 +422,7 @@ TEST(PagedAttention, ListsWhatWillBeRead) {
   ThreadPool pool(2);
   list_context({.pool = &pool}, args, out);
   EXPECT_EQ(out.ends, (std::vector<std::size_t>{3, 6}));
-  EXPECT_EQ(out.pieces[3], out.pieces[0]);
+  EXPECT_EQ(out.pieces[5], out.pieces[2]);
 }
 
 TEST(PagedAttention, CopiesBlocks) {

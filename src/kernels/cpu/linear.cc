@@ -73,7 +73,8 @@ std::int64_t group_strips(const PackedLinear::Storage& weight) {
 // The strips of a run, cut into tiles of nearly equal height; what is one unit stays in one tile.
 class StripTiles {
  public:
-  // in_pieces: the tiles of a thread (ThreadPool) are neighbours.
+  // in_pieces: the tiles of a thread (ThreadPool) are neighbours. Where threads have them by turns, what the
+  // processor fetches behind a tile's weights and results is the other thread's.
   StripTiles(std::int64_t strips, std::int64_t unit, std::int64_t count, std::int64_t threads, bool in_pieces)
       : strips_(strips), unit_(unit), units_(ceil_div(strips, unit)), count_(std::min(units_, count)) {
     if (in_pieces && count_ > threads) {
@@ -108,11 +109,12 @@ std::int64_t num_strip_tiles(std::int64_t strips, std::int64_t strip_bytes, std:
   return ceil_div(strips, round_up(of_tile, unit));
 }
 
+// row_tiles: into so many are the rows cut beside.
 StripTiles cut_strips(const LinearSegment& segment, std::int64_t unit, std::int64_t num_rows,
-                      std::int64_t threads) {
+                      std::int64_t row_tiles, std::int64_t threads) {
   const std::int64_t strips = ceil_div(segment.n, kStrip);
   return {strips, unit, num_strip_tiles(strips, segment.strip_bytes, unit, num_rows, threads), threads,
-          num_rows < kFetchRows};
+          row_tiles == 1};
 }
 
 // What a thread reads first of the run of weights that is multiplied after this one, by as many rows.
@@ -124,7 +126,7 @@ const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const Li
   const LinearSegment& segment = last ? next->runs.front() : *(&run + 1);
   // As multiply() cuts a gated pair and a single matrix; of another pair a tile may begin a little off.
   const std::int64_t unit = next->form == LinearForm::gated ? group_strips(*next) : 2;
-  const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
+  const StripTiles cut = cut_strips(segment, unit, num_rows, 1, threads);
   if (thread >= cut.count()) return nullptr;
   return next->packed.data() + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
 }
@@ -194,7 +196,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
     row_tiles = std::min(panels.count, row_tiles);
     const std::int64_t unit = out.next != nullptr ? group_strips(weight) : 2;
-    const StripTiles cut = cut_strips(segment, unit, num_rows, threads);
+    const StripTiles cut = cut_strips(segment, unit, num_rows, row_tiles, threads);
     const std::int64_t strips = cut.strips();
     const std::byte* const weights = weight.packed.data() + segment.offset;
     const std::int64_t ahead = bytes_ahead(context, segment.format, panels);
