@@ -179,7 +179,9 @@ void pass_on(const KernelContext& context, int thread, const PackedLinear::Stora
     out.next->put(place, begin, tile.values + row * columns, width);
 }
 
-void multiply(const KernelContext& context, const PackedLinear::Storage& weight, const PreparedRows& input,
+// Rows: PreparedRows or InputRows.
+template <class Rows>
+void multiply(const KernelContext& context, const PackedLinear::Storage& weight, const Rows& input,
               const Products& out) {
   const LinearKernels& kernels = linear_kernels(context.level);
   const Panels& panels = input.panels();
@@ -270,8 +272,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output) {
   static thread_local Scratch scratch;
-  const PreparedRows rows(context, weight, num_rows, scratch);
-  rows.fill(context, input);
+  const InputRows rows(context, weight, input, num_rows, scratch);
   multiply(context, weight, rows, {.y = y, .output = output});
 }
 
@@ -285,8 +286,7 @@ void linear_pair(const KernelContext& context, const PackedLinear::Storage& firs
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  float* y) {
   static thread_local Scratch input_scratch, between_scratch;
-  const PreparedRows rows(context, first, num_rows, input_scratch);
-  rows.fill(context, input);
+  const InputRows rows(context, first, input, num_rows, input_scratch);
   const PreparedRows between(context, second, num_rows, between_scratch);
   multiply(context, first, rows, {.next = &between, .output = {.activation = activation}});
   multiply(context, second, between, {.y = y, .output = {.accumulate = true}});
@@ -296,8 +296,7 @@ void linear_max(const KernelContext& context, const PackedLinear::Storage& weigh
                 std::span<LogitMax> largest) {
   static thread_local Scratch input_scratch, largest_scratch;
   const auto num_rows = static_cast<std::int64_t>(largest.size());
-  const PreparedRows rows(context, weight, num_rows, input_scratch);
-  rows.fill(context, input);
+  const InputRows rows(context, weight, input, num_rows, input_scratch);
   LargestOfRows found(context, num_rows, largest_scratch);
   multiply(context, weight, rows, {.largest = &found});
   for (std::int64_t row = 0; row < num_rows; ++row)

@@ -1,6 +1,7 @@
 #include "kernels/cpu/linear_rows.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "kernels/cpu/rows.h"
 #include "kernels/linear_storage.h"
@@ -141,6 +142,37 @@ void PreparedRows::fill(const KernelContext& context, const LinearInput& input) 
       put(to, 0, source.row(row, buffer), k_);
     }
   });
+}
+
+InputRows::InputRows(const KernelContext& context, const PackedLinear::Storage& weight,
+                     const LinearInput& input, std::int64_t num_rows, Scratch& scratch)
+    : context_(context), weight_(weight), input_(input), shared_(context, weight, num_rows, scratch) {
+  static std::atomic<std::uint64_t> products{0};
+  // Measured on two threads, where each so prepares one row more for each that it is handed; one row is never
+  // shared out.
+  const std::int64_t few = weight.type == LinearType::int8 ? kStreamRows : kFetchRows - 1;
+  const std::int64_t others = num_threads(context) - 1;
+  if (others > 0 && (num_rows == 1 || num_rows * others <= few)) {
+    product_ = products.fetch_add(1, std::memory_order_relaxed) + 1;
+  } else {
+    shared_.fill(context, input);
+  }
+}
+
+const std::byte* InputRows::data() const {
+  if (product_ == 0) return shared_.data();
+  static thread_local Scratch scratch;
+  static thread_local const std::byte* own = nullptr;
+  static thread_local std::uint64_t of_product = 0;
+  if (of_product != product_) {
+    KernelContext alone = context_;
+    alone.pool = nullptr;
+    const PreparedRows rows(alone, weight_, panels().num_rows, scratch);
+    rows.fill(alone, input_);
+    own = rows.data();
+    of_product = product_;
+  }
+  return own;
 }
 
 }  // namespace pagoda::cpu

@@ -39,4 +39,24 @@ class PreparedRows {
   std::byte* data_;
 };
 
+// What a product of a caller's floats multiplies. Many rows are prepared once for all threads. A few each
+// thread prepares for itself with its first tile: that is sooner than to hand them out, wait for them, and
+// read them from another core's cache.
+class InputRows {
+ public:
+  InputRows(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
+            std::int64_t num_rows, Scratch& scratch);
+
+  const Panels& panels() const { return shared_.panels(); }
+  // In the calling thread's hands until its next product.
+  const std::byte* data() const;
+
+ private:
+  const KernelContext& context_;
+  const PackedLinear::Storage& weight_;
+  const LinearInput& input_;
+  PreparedRows shared_;
+  std::uint64_t product_ = 0;  // whose rows each thread prepares for itself; 0: they are shared
+};
+
 }  // namespace pagoda::cpu
