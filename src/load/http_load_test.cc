@@ -74,7 +74,8 @@ TEST(HttpLoad, TimesAStream) {
   EXPECT_LT(outcome.ttft_s, 0.25);
   ASSERT_EQ(outcome.itl_s.size(), 2u);  // the chunk of two tokens is two gaps of half its wait
   EXPECT_EQ(outcome.itl_s[0], outcome.itl_s[1]);
-  EXPECT_GE(outcome.itl_s[0], 0.0149f);
+  // Both waits of the script, 30 ms each. The first chunk may be read late, and the gap is then the shorter.
+  EXPECT_GE(outcome.e2e_s, 0.0598);
   EXPECT_NEAR(outcome.e2e_s, outcome.ttft_s + 2 * double(outcome.itl_s[0]), 1e-4);
 }
 
