@@ -122,6 +122,8 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
     for (const CpuTuning tuning : {CpuTuning::common, CpuTuning::zen3, CpuTuning::zen5}) {
       KernelContext reading = alone;
       reading.tuning = tuning;
+      // A few rows each thread prepares for itself: anew in every call.
+      reading.pool = tuning == CpuTuning::common ? &two : tuning == CpuTuning::zen3 ? &three : nullptr;
       reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
       read_ahead.start(m * packed.multiplications());
       const std::vector<float> some = run(reading, packed, x.data() + start * k, m, output);
