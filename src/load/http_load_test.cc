@@ -65,7 +65,12 @@ Bool good_answer(Call& call) {
 
 TEST(HttpLoad, TimesAStream) {
   FakeServer server(good_answer);
-  const RequestOutcome outcome = run_single(server);
+  // A first chunk that is read late shortens the gap behind it: then another look.
+  const auto came_late = [](const RequestOutcome& seen) {
+    return seen.ttft_s > 0.0302 && !seen.itl_s.empty() && seen.itl_s[0] < 0.0149f;
+  };
+  RequestOutcome outcome = run_single(server);
+  for (int look = 0; look < 10 && came_late(outcome); ++look) outcome = run_single(server);
   EXPECT_EQ(outcome.error, "");
   EXPECT_EQ(outcome.prompt_tokens, 8);
   EXPECT_EQ(outcome.output_tokens, 3);
@@ -74,8 +79,8 @@ TEST(HttpLoad, TimesAStream) {
   EXPECT_LT(outcome.ttft_s, 0.25);
   ASSERT_EQ(outcome.itl_s.size(), 2u);  // the chunk of two tokens is two gaps of half its wait
   EXPECT_EQ(outcome.itl_s[0], outcome.itl_s[1]);
-  // Both waits of the script, 30 ms each. The first chunk may be read late, and the gap is then the shorter.
-  EXPECT_GE(outcome.e2e_s, 0.0598);
+  EXPECT_GE(outcome.itl_s[0], 0.0149f);
+  EXPECT_GE(outcome.e2e_s, 0.0598);  // both waits of the script, 30 ms each
   EXPECT_NEAR(outcome.e2e_s, outcome.ttft_s + 2 * double(outcome.itl_s[0]), 1e-4);
 }
 

@@ -148,8 +148,8 @@ InputRows::InputRows(const KernelContext& context, const PackedLinear::Storage& 
                      const LinearInput& input, std::int64_t num_rows, Scratch& scratch)
     : context_(context), weight_(weight), input_(input), shared_(context, weight, num_rows, scratch) {
   static std::atomic<std::uint64_t> products{0};
-  // Measured on two threads, where each so prepares one row more for each that it is handed; one row is never
-  // shared out.
+  // How few is measured, on two threads: each prepares `others` times as many rows more as if they were
+  // handed out. One row never is.
   const std::int64_t few = weight.type == LinearType::int8 ? kStreamRows : kFetchRows - 1;
   const std::int64_t others = num_threads(context) - 1;
   if (others > 0 && (num_rows == 1 || num_rows * others <= few)) {
