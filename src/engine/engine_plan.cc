@@ -9,10 +9,16 @@ namespace pagoda {
 
 void EngineCore::plan_step() {
   if (proposer_ == nullptr && config_.target_itl_ms == 0) return;
-  std::int32_t num_decodes = 0;
-  for (const auto& [id, state] : requests_)
-    for (const auto& sequence : state->group.sequences) num_decodes += sequence->decodes() ? 1 : 0;
-  if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes));
+  std::int32_t num_decodes = 0, position = 0;  // the latter: of the prompt that has got furthest
+  for (const auto& [id, state] : requests_) {
+    for (const auto& sequence : state->group.sequences) {
+      if (sequence->decodes())
+        ++num_decodes;
+      else if (sequence->state == SequenceState::resident)
+        position = std::max(position, sequence->num_computed_tokens);
+    }
+  }
+  if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes, position));
   if (proposer_ != nullptr) propose_drafts(num_decodes);
 }
 

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
+
 #include "engine/beam_reference.h"
 #include "engine/engine_test_support.h"
 
@@ -30,9 +33,9 @@ class TimedRunner final : public ModelRunner {
     for (const ScheduledSequence& sequence : batch.sequences) {
       const auto count = static_cast<double>(sequence.tokens.size());
       decodes |= count == 1;
-      seconds += count == 1
-                     ? costs_.row
-                     : count * (costs_.prompt_token + costs_.attention * sequence.num_computed_tokens / 1000);
+      seconds += count == 1 ? costs_.row
+                            : count * (costs_.prompt_token +
+                                       costs_.attention * (sequence.num_computed_tokens + count / 2) / 1000);
     }
     clock_.time += static_cast<TimeNs>(seconds * 1e9);
     if (decodes) longest = std::max(longest, seconds);
@@ -99,8 +102,8 @@ TEST(StepBudget, BoundsWhatRunningStreamsWaitAtLittleCost) {
   }
 }
 
-TEST(StepBudget, FollowsPromptsThatBecomeDearer) {
-  EXPECT_LT(serve(100, {.attention = 0.0004}, 2000, 4).longest, 0.15);
+TEST(StepBudget, KnowsThatAPromptBecomesDearer) {
+  EXPECT_LT(serve(100, {.attention = 0.0004}, 2000, 4).longest, 0.125);
 }
 
 TEST(StepBudget, PromptsGetOnThoughDecodesTakeAllTheTime) {
@@ -120,18 +123,90 @@ ScheduledBatch batch_of(std::vector<std::vector<TokenId>>& tokens) {
   return batch;
 }
 
+// A step of so many decodes and so many tokens of one prompt, from `position` on.
+struct Step {
+  std::vector<std::vector<TokenId>> tokens;
+  std::int32_t position;
+
+  Step(std::int32_t decodes, std::int32_t prompt, std::int32_t position = 0)
+      : tokens(static_cast<std::size_t>(decodes), {1}), position(position) {
+    if (prompt > 0) tokens.emplace_back(static_cast<std::size_t>(prompt), 1);
+  }
+  ScheduledBatch batch() {
+    ScheduledBatch batch = batch_of(tokens);
+    batch.sequences.back().num_computed_tokens = position;
+    return batch;
+  }
+};
+
 TEST(StepBudget, IsTheWholeStepWhenNobodyWaits) {
   StepBudget budget(0.1, 512);
-  EXPECT_EQ(budget.tokens(0), 512);
-  EXPECT_EQ(budget.tokens(4), 4 + 128) << "before anything is known";
-  std::vector<std::vector<TokenId>> decodes(4, {1}), prompt{std::vector<TokenId>(100, 1)};
-  budget.on_step(batch_of(decodes), 0.012);  // 1 ms a row
-  budget.on_step(batch_of(prompt), 0.108);   // of which 8 for the step, so 1 ms a token
-  EXPECT_EQ(budget.tokens(0), 512);
-  EXPECT_NEAR(budget.tokens(4), 4 + 88, 1);
-  EXPECT_NEAR(budget.tokens(52), 52 + 40, 1);
-  EXPECT_NEAR(budget.tokens(200), 200 + 104, 1) << "half of the decodes' time";
-  EXPECT_EQ(budget.tokens(510), 512);
+  EXPECT_EQ(budget.tokens(0, 0), 512);
+  EXPECT_EQ(budget.tokens(4, 0), 4 + 128) << "before anything is known";
+  for (int i = 0; i < 50; ++i) {
+    budget.on_step(Step(4, 0).batch(), 0.012);  // 1 ms a row
+    budget.on_step(Step(0, 100).batch(),
+                   0.108 + 0.0025);  // 1 ms a token, half as much more a thousand before it
+    budget.on_step(Step(0, 100, 2000).batch(), 0.208 + 0.0025);
+  }
+  EXPECT_EQ(budget.tokens(0, 0), 512);
+  EXPECT_NEAR(budget.tokens(4, 0), 4 + 86, 1);
+  EXPECT_NEAR(budget.tokens(4, 2000), 4 + 44, 2);
+  EXPECT_NEAR(budget.tokens(52, 0), 52 + 40, 1);
+  EXPECT_NEAR(budget.tokens(200, 0), 200 + 101, 1) << "half of the decodes' time";
+  EXPECT_EQ(budget.tokens(510, 0), 512);
+}
+
+TEST(StepBudget, StepsThatMixBothCorrectWhatASlowStepTaught) {
+  // The first decode takes three times what decodes take, and then every step has prompts in it, too.
+  const double row = 0.0008, prompt_token = 0.0006;
+  StepBudget budget(0.1, 512);
+  budget.on_step(Step(1, 0).batch(), 3 * 9 * row);
+  budget.on_step(Step(0, 256).batch(), 8 * row + 256 * prompt_token);
+  double longest = 0;
+  for (int step = 0; step < 100; ++step) {
+    const std::int32_t decodes = 2 + step / 2, prompt = budget.tokens(decodes, 0) - decodes;
+    const double seconds = (8 + decodes) * row + prompt * prompt_token;
+    longest = std::max(longest, seconds);
+    if (step > 10) EXPECT_NEAR(seconds, 0.1, 0.005) << step;
+    budget.on_step(Step(decodes, prompt).batch(), seconds);
+  }
+  EXPECT_LT(longest, 0.14);
+}
+
+TEST(CostEstimate, FollowsAllCostsThroughNoise) {
+  CostEstimate cost;
+  EXPECT_FALSE(cost.known());
+  EXPECT_EQ(cost.seconds({3, 5, 1}), 0);
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> noise(0.9, 1.1), size(0, 1);
+  const auto seconds_of = [](const StepWork& work, double slower) {
+    return slower * (0.0008 * (kStepRows + work.decodes) + 0.0005 * work.tokens + 0.0002 * work.attended);
+  };
+  for (int step = 0; step < 400; ++step) {
+    const double slower = step < 200 ? 1 : 3;  // as beside a neighbour from then on
+    const double tokens = std::floor(200 * size(random));
+    const StepWork work = {std::floor(64 * size(random)), tokens, tokens * 3 * size(random)};
+    if (step % 200 > 20 && step % 50 > 10) {
+      for (const StepWork& other : {StepWork{32, 100, 0}, StepWork{32, 100, 200}, StepWork{60, 0, 0}})
+        EXPECT_NEAR(cost.seconds(other) / seconds_of(other, slower), 1, 0.25) << step;
+    }
+    cost.learn(work, (step % 50 == 49 ? 20 : 1) * seconds_of(work, slower) * noise(random));
+  }
+}
+
+TEST(CostEstimate, TokensOfAPromptTakeTheTimeThatTheyAreCountedFor) {
+  CostEstimate cost;
+  for (int i = 0; i < 20; ++i) {
+    cost.learn({16, 0, 0}, 0.024);
+    cost.learn({16, 100, 200}, 0.164);
+    cost.learn({16, 100, 5}, 0.086);
+  }
+  for (const double position : {0.0, 500.0, 8000.0}) {
+    const double count = cost.prompt_tokens(0.07, position);
+    const StepWork work = {0, count, count * (position + count / 2) / 1000};
+    EXPECT_NEAR(cost.seconds(work) - cost.seconds({}), 0.07, 1e-9) << position;
+  }
 }
 
 TEST(EngineConfig, ATargetNeedsPromptsThatCanBeSplit) {
