@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/later_reads.h"
 #include "kernels/elementwise.h"
 #include "kernels/read_ahead.h"
 #include "kernels/reference/reference.h"
@@ -113,7 +114,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
     KernelContext threaded = alone;
     threaded.pool = pool;
     threaded.read_ahead = &read_ahead;
-    read_ahead.start(kRows * packed.multiplications());
+    read_ahead.start(packed.multiplications(), kRows * packed.multiplications());
     EXPECT_TRUE(same_bits(run(threaded, packed, x.data(), kRows, output), all));
   }
   for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
@@ -125,7 +126,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
       // A few rows each thread prepares for itself: anew in every call.
       reading.pool = tuning == CpuTuning::common ? &two : tuning == CpuTuning::zen3 ? &three : nullptr;
       reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
-      read_ahead.start(m * packed.multiplications());
+      read_ahead.start(0, m * packed.multiplications());
       const std::vector<float> some = run(reading, packed, x.data() + start * k, m, output);
       EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n()))) << " m " << m;
     }
@@ -342,7 +343,7 @@ TEST(Linear, FewBytesAreReadAhead) {
         ahead.piece_bytes = 64;
         ahead.pieces.assign(pieces, memory.data());
         ahead.ends = {pieces / 2, pieces};
-        ahead.start(kRows * (first.multiplications() + second.multiplications()));
+        ahead.start(0, kRows * (first.multiplications() + second.multiplications()));
         context.read_ahead = &ahead;
         EXPECT_TRUE(same_bits(pair(), expected));
       }
@@ -357,13 +358,17 @@ TEST(Linear, ReadAheadIsDealtOutWhole) {
   ahead.pieces.assign(10, nullptr);
   for (const std::vector<std::size_t>& ends : {std::vector<std::size_t>{10}, {4, 10}, {0, 10}, {3, 3, 10}}) {
     ahead.ends = ends;
-    ahead.start(100);
+    ahead.start(15, 100);
     std::vector<std::int64_t> next = {0};  // by thread: the first byte that no tile had yet
     for (std::size_t thread = 1; thread < ends.size(); ++thread)
       next.push_back(static_cast<std::int64_t>(ends[thread - 1]) * 640);
     for (const std::int64_t tiles : {7, 3, 8}) {
       const ReadAhead::Share share = ahead.take(tiles == 8 ? 90 : 30);  // more than was said
-      EXPECT_NEAR(share.end - share.begin, tiles == 8 ? 0.4 : 0.3, 1e-6);
+      EXPECT_NEAR(share.end - share.begin,
+                  tiles == 7   ? 0.15
+                  : tiles == 3 ? 0.3
+                               : 0.55,
+                  1e-6);  // 15 go before
       for (std::int64_t tile = 0; tile < tiles; ++tile) {
         const ReadAhead::Range range = ahead.of_tile(share, tile, tiles);
         std::int64_t& from = next[static_cast<std::size_t>(tile) % ends.size()];
@@ -375,6 +380,41 @@ TEST(Linear, ReadAheadIsDealtOutWhole) {
     }
     for (std::size_t thread = 0; thread < ends.size(); ++thread)
       EXPECT_EQ(next[thread], static_cast<std::int64_t>(ends[thread]) * 640);
+  }
+}
+
+TEST(Linear, EachLineOfATileIsReadAheadOnce) {
+  for (const std::int64_t piece_lines : {1, 2, 5, 192}) {
+    const std::int64_t piece_bytes = 64 * piece_lines;
+    // Not side by side in memory.
+    std::vector<std::byte> memory(static_cast<std::size_t>(2 * 40 * piece_bytes));
+    std::vector<const std::byte*> pieces;
+    for (std::int64_t i = 0; i < 40; ++i) pieces.push_back(memory.data() + (39 - i) * 2 * piece_bytes);
+    for (const std::int64_t end :
+         {40 * piece_lines, 39 * piece_lines + 1, std::int64_t{3}, std::int64_t{0}}) {
+      for (const std::int64_t begin : {std::int64_t{0}, std::int64_t{1}, end / 2, end}) {
+        for (const std::int64_t panels : {1, 7, 100}) {
+          for (const std::int64_t steps : {1, 9, 48}) {
+            cpu::LaterReads reads({pieces.data(), piece_bytes}, 64 * begin, 64 * end, panels);
+            const std::int64_t most = (end - begin) / (panels * steps) + 1;
+            std::int64_t line = begin;
+            for (std::int64_t step = 0; step < panels * steps; ++step) {
+              static cpu::LaterLines lines;
+              if (step % steps == 0) lines = reads.take(steps);
+              const std::int64_t before = line;
+              for_lines_of_step(lines, [&](const std::byte* at) {
+                ASSERT_LT(line, end);
+                ASSERT_EQ(at,
+                          pieces[static_cast<std::size_t>(line / piece_lines)] + 64 * (line % piece_lines));
+                ++line;
+              });
+              ASSERT_LE(line - before, most);
+            }
+            ASSERT_EQ(line, std::max(begin, end)) << piece_lines << " " << panels << " " << steps;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -17,8 +17,8 @@ class ReadAhead {
   std::int64_t piece_bytes = 0;
   std::vector<std::size_t> ends;  // of each thread's pieces
 
-  // From the first byte on, spread evenly over `work` multiplications.
-  void start(std::int64_t work) { done_ = 0, work_ = work; }
+  // From the first byte on, spread evenly over `work` multiplications that come after `idle` others.
+  void start(std::int64_t idle, std::int64_t work) { done_ = 0, idle_ = idle, work_ = work; }
 
   // The share of a product of so many multiplications, in each thread's pieces: from which part of them to
   // which, of 1.
@@ -26,6 +26,10 @@ class ReadAhead {
     double begin = 0, end = 0;
   };
   Share take(std::int64_t work) {
+    const std::int64_t idle = std::min(idle_, work);
+    idle_ -= idle;
+    work -= idle;
+    if (work == 0) return {done_, done_};
     const double part = work < work_ ? static_cast<double>(work) / static_cast<double>(work_) : 1.0;
     const Share share = {done_, done_ + (1.0 - done_) * part};
     done_ = share.end;
@@ -55,7 +59,7 @@ class ReadAhead {
 
  private:
   double done_ = 0;
-  std::int64_t work_ = 0;
+  std::int64_t idle_ = 0, work_ = 0;
 };
 
 }  // namespace pagoda

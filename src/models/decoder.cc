@@ -347,16 +347,25 @@ Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   return ok_status();
 }
 
-// While this layer's other matrices and the next one's first are multiplied, the next one's K and V come into
-// the cache.
+// While matrices are multiplied until the next layer's attention, its K and V come into the cache. With many
+// rows only beside the last two, in which arithmetic leaves memory time enough: what came earlier others
+// would have pushed out of a cache that they share. (docs/performance.md)
 void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next) {
+  constexpr std::int64_t kManyRows = 48;
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
   list_context(context_, attention_of(batch, next), read_ahead_);
-  std::int64_t work = layer.qkv.multiplications() + layer.mlp_in.multiplications();
-  for (const RowParallelLinear* weight : {&layer.attention_output, &layer.mlp_out}) {
-    for (const PackedLinear& piece : *weight) work += piece.multiplications();
-  }
-  read_ahead_.start(work * static_cast<std::int64_t>(batch.token_ids.size()));
+  const auto of = [](const RowParallelLinear& weight) {
+    std::int64_t sum = 0;
+    for (const PackedLinear& piece : weight) sum += piece.multiplications();
+    return sum;
+  };
+  const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
+  const std::int64_t first = (of(layer.attention_output) + layer.mlp_in.multiplications()) * rows,
+                     last = (of(layer.mlp_out) + layer.qkv.multiplications()) * rows;
+  if (rows >= kManyRows)
+    read_ahead_.start(first, last);
+  else
+    read_ahead_.start(0, first + last);
   context_.read_ahead = read_ahead_.pieces.empty() ? nullptr : &read_ahead_;
 }
 

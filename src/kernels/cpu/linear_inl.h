@@ -2,6 +2,7 @@
 // instruction set. Each output element is one chain of additions over k in ascending order, whatever the
 // shape of the register tile around it.
 #include "kernels/cpu/int8_inl.h"
+#include "kernels/cpu/later_reads.h"
 #include "kernels/cpu/linear_tile.h"
 #include "kernels/cpu/unroll.h"
 
@@ -51,13 +52,11 @@ static_assert(kStrips <= kMaxStrips);
 // own work, since many at once would hold it up. Rounded up: the last steps may repeat what the next panel
 // begins with.
 struct Ahead {
-  const std::byte *next = nullptr, *later = nullptr;
-  std::int64_t next_lines = 0, later_lines = 0;
+  const std::byte* next = nullptr;
+  std::int64_t next_lines = 0;
   const std::byte* step = nullptr;  // of `next`, this step's
+  LaterLines later;
 };
-PAGODA_INLINE std::int64_t lines_per_step(std::int64_t bytes, std::int64_t steps) {
-  return (bytes + 64 * steps - 1) / (64 * steps);
-}
 // At the begin of a step all of its lines but the first kOneByOne, which fetch_one takes.
 template <int kOneByOne>
 PAGODA_INLINE void fetch(Ahead& ahead) {
@@ -67,7 +66,7 @@ PAGODA_INLINE void fetch(Ahead& ahead) {
   }
   for (std::int64_t line = kOneByOne; line < ahead.next_lines; ++line, ahead.next += 64)
     prefetch_far(ahead.next);
-  for (std::int64_t line = 0; line < ahead.later_lines; ++line, ahead.later += 64) prefetch_far(ahead.later);
+  for_lines_of_step(ahead.later, [](const std::byte* line) { prefetch_far(line); });
 }
 // Where memory is what a panel waits for, it should always have something to do: then the lines come one by
 // one, each with a line of weights, and not sixteen at once. Few rows fetch one for each that they multiply,
@@ -283,35 +282,10 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const st
   Kernel::template run<kRows, kCols, true>(t, row, panel, strip, ahead);
 }
 
-// The tile's share of what others will read, dealt out evenly over the panels of its strips.
-class LaterReads {
- public:
-  LaterReads(const LinearTile& t, std::int64_t strips_at_once) : begin_(t.later_begin), end_(t.later_end) {
-    const std::int64_t panels =
-        (t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel);
-    if (begin_ >= end_) return;
-    // Rounded up, so that nothing is left when there are more panels than lines.
-    share_ = lines_per_step(end_ - begin_, panels) * 64;
-    piece_bytes_ = t.later_piece_bytes;
-    piece_ = t.later + begin_ / piece_bytes_;
-    offset_ = begin_ % piece_bytes_;
-  }
-  std::int64_t share() const { return share_; }
-  // The next panel's, at the most to the end of a piece; null when nothing is left.
-  const std::byte* take() {
-    if (begin_ >= end_) return nullptr;
-    const std::byte* const at = *piece_ + offset_;
-    const std::int64_t bytes = share_ < piece_bytes_ - offset_ ? share_ : piece_bytes_ - offset_;
-    begin_ += bytes;
-    offset_ += bytes;
-    if (offset_ == piece_bytes_) ++piece_, offset_ = 0;
-    return at;
-  }
-
- private:
-  const std::byte* const* piece_ = nullptr;
-  std::int64_t piece_bytes_ = 0, offset_ = 0, begin_, end_, share_ = 0;
-};
+// Of all strips together, so many of which are computed side by side.
+std::int64_t num_panels(const LinearTile& t, std::int64_t strips_at_once) {
+  return (t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel);
+}
 
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
 // cache, a share with each panel.
@@ -319,16 +293,14 @@ template <class Kernel>
 void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
                 std::int64_t next_bytes, LaterReads& later) {
   const std::int64_t steps = (t.k + Kernel::kStep - 1) / Kernel::kStep;
-  const std::int64_t later_lines = lines_per_step(later.share(), steps);
   const std::int64_t share =
       next != nullptr ? (next_bytes / (t.last_panel - t.first_panel) + 63) / 64 * 64 : 0;
-  Ahead ahead = {.next = next, .next_lines = lines_per_step(share, steps)};
+  Ahead ahead = {.next = next, .next_lines = lines_per_step(share / 64, steps), .step = nullptr, .later = {}};
   std::int64_t row = t.panels.begin(t.first_panel);
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
     const std::int64_t rows = t.panels.begin(panel + 1) - row;
     const std::byte* const x = t.x + panel * t.panels.bytes;
-    ahead.later = later.take();
-    ahead.later_lines = ahead.later != nullptr ? later_lines : 0;
+    ahead.later = later.take(steps);
     // `ahead` by reference: a copy made of its parts would wait until all stores before it are done.
     if (pair) {
       run_rows<Kernel, kStrips, Kernel::kMaxRows>(t, row, rows, x, strip, ahead);
@@ -351,7 +323,8 @@ const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int
 
 template <class Kernel>
 void run_tile(const LinearTile& t) {
-  LaterReads later(t, t.panels.two_strips ? kStrips : 1);
+  LaterReads later({t.later, t.later_piece_bytes}, t.later_begin, t.later_end,
+                   num_panels(t, t.panels.two_strips ? kStrips : 1));
   for (std::int64_t strip = 0; strip < t.num_strips;) {
     const bool pair = t.panels.two_strips && strip + kStrips <= t.num_strips;
     const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
@@ -440,7 +413,8 @@ void run_nibbles(const LinearTile& t) {
   LinearTile wide = t;
   wide.weights = t.scratch;
   wide.strip_bytes = strip_bytes(PackedFormat::q8, t.k);
-  LaterReads later(t, t.panels.two_strips ? kStrips : 1);
+  LaterReads later({t.later, t.later_piece_bytes}, t.later_begin, t.later_end,
+                   num_panels(t, t.panels.two_strips ? kStrips : 1));
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     for (std::int64_t s = 0; s < count; ++s)
