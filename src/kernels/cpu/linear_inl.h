@@ -282,9 +282,11 @@ void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const st
   Kernel::template run<kRows, kCols, true>(t, row, panel, strip, ahead);
 }
 
-// Of all strips together, so many of which are computed side by side.
-std::int64_t num_panels(const LinearTile& t, std::int64_t strips_at_once) {
-  return (t.num_strips + strips_at_once - 1) / strips_at_once * (t.last_panel - t.first_panel);
+// What the tile brings for others, for all panels of all its strips.
+LaterReads later_reads(const LinearTile& t) {
+  const std::int64_t at_once = t.panels.two_strips ? kStrips : 1;
+  const std::int64_t panels = (t.num_strips + at_once - 1) / at_once * (t.last_panel - t.first_panel);
+  return {{t.later, t.later_piece_bytes}, t.later_begin, t.later_end, panels};
 }
 
 // All panels of one strip, or of kStrips of them side by side; meanwhile what comes next comes into the
@@ -323,8 +325,7 @@ const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int
 
 template <class Kernel>
 void run_tile(const LinearTile& t) {
-  LaterReads later({t.later, t.later_piece_bytes}, t.later_begin, t.later_end,
-                   num_panels(t, t.panels.two_strips ? kStrips : 1));
+  LaterReads later = later_reads(t);
   for (std::int64_t strip = 0; strip < t.num_strips;) {
     const bool pair = t.panels.two_strips && strip + kStrips <= t.num_strips;
     const std::int64_t count = pair ? kStrips : 1, bytes = count * t.strip_bytes;
@@ -413,8 +414,7 @@ void run_nibbles(const LinearTile& t) {
   LinearTile wide = t;
   wide.weights = t.scratch;
   wide.strip_bytes = strip_bytes(PackedFormat::q8, t.k);
-  LaterReads later({t.later, t.later_piece_bytes}, t.later_begin, t.later_end,
-                   num_panels(t, t.panels.two_strips ? kStrips : 1));
+  LaterReads later = later_reads(t);
   for (std::int64_t strip = 0; strip < t.num_strips; strip += kStrips) {
     const std::int64_t count = t.num_strips - strip < kStrips ? t.num_strips - strip : kStrips;
     for (std::int64_t s = 0; s < count; ++s)
