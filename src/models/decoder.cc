@@ -348,8 +348,8 @@ Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
 }
 
 // While matrices are multiplied until the next layer's attention, its K and V come into the cache. With many
-// rows only beside the last two, in which arithmetic leaves memory time enough: what came earlier others
-// would have pushed out of a cache that they share. (docs/performance.md)
+// rows, where it is measured to pay, only beside the last two, in which arithmetic leaves memory time enough:
+// what came earlier others would have pushed out of a cache that they share. (docs/performance.md)
 void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next) {
   constexpr std::int64_t kManyRows = 48;
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
@@ -362,7 +362,7 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t
   const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   const std::int64_t first = (of(layer.attention_output) + layer.mlp_in.multiplications()) * rows,
                      last = (of(layer.mlp_out) + layer.qkv.multiplications()) * rows;
-  if (rows >= kManyRows)
+  if (rows >= kManyRows && context_.tuning == CpuTuning::common)
     read_ahead_.start(first, last);
   else
     read_ahead_.start(0, first + last);
