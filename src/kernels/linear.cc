@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/linear_tile.h"
 #include "kernels/linear_storage.h"
 #include "kernels/reference/reference.h"
 
@@ -79,6 +80,15 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
   } else {
     reference::linear(context, weight.storage(), input, num_rows, y, output);
   }
+}
+
+// Many rows leave memory time enough at the end, and what came earlier others would have pushed out of a
+// cache that they share; which processors gain by it is measured (docs/performance.md).
+BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
+  constexpr std::int64_t kManyRows = 48;
+  if (num_rows < cpu::kFetchRows) return BringsAhead::nothing;
+  return num_rows >= kManyRows && context.tuning == CpuTuning::common ? BringsAhead::late
+                                                                      : BringsAhead::early;
 }
 
 void linear_pair(const KernelContext& context, const PackedLinear& first, Activation activation,

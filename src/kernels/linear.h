@@ -89,6 +89,11 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
                  const PackedLinear& second, const LinearInput& input, std::int64_t num_rows, float* between,
                  float* y);
 
+// Whether products of so many rows bring into the cache what KernelContext::read_ahead names, and when that
+// is best: beside all products before it is read, or beside the last ones alone.
+enum class BringsAhead { nothing, early, late };
+BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows);
+
 // Of each row of input W^T its largest element: max_logit of the row, which itself is nowhere.
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
                 std::span<LogitMax> largest);

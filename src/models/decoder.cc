@@ -347,11 +347,12 @@ Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
   return ok_status();
 }
 
-// While matrices are multiplied until the next layer's attention, its K and V come into the cache. With many
-// rows, where it is measured to pay, only beside the last two, in which arithmetic leaves memory time enough:
-// what came earlier others would have pushed out of a cache that they share. (docs/performance.md)
+// While matrices are multiplied until the next layer's attention, or the last two of them, its K and V come
+// into the cache.
 void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next) {
-  constexpr std::int64_t kManyRows = 48;
+  const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
+  const BringsAhead when = brings_ahead(context_, rows);
+  if (when == BringsAhead::nothing) return;
   const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
   list_context(context_, attention_of(batch, next), read_ahead_);
   const auto of = [](const RowParallelLinear& weight) {
@@ -359,10 +360,9 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t
     for (const PackedLinear& piece : weight) sum += piece.multiplications();
     return sum;
   };
-  const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   const std::int64_t first = (of(layer.attention_output) + layer.mlp_in.multiplications()) * rows,
                      last = (of(layer.mlp_out) + layer.qkv.multiplications()) * rows;
-  if (rows >= kManyRows && context_.tuning == CpuTuning::common)
+  if (when == BringsAhead::late)
     read_ahead_.start(first, last);
   else
     read_ahead_.start(0, first + last);
