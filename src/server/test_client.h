@@ -115,10 +115,13 @@ class TestClient {
     return response;
   }
 
+  bool send_post(std::string_view path, std::string_view body, std::string_view more_headers = {}) {
+    return send(concat("POST ", path,
+                       " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ",
+                       body.size(), "\r\n", more_headers, "\r\n", body));
+  }
   TestResponse post(std::string_view path, std::string_view body, std::string_view more_headers = {}) {
-    send(concat("POST ", path,
-                " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ",
-                body.size(), "\r\n", more_headers, "\r\n", body));
+    send_post(path, body, more_headers);
     return read_response();
   }
   TestResponse get(std::string_view path, std::string_view more_headers = {}) {

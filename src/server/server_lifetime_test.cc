@@ -1,0 +1,156 @@
+// The server over loopback: calls that clients leave or do not read, draining, an engine that dies.
+#include <gtest/gtest.h>
+
+#include "server/running_server.h"
+
+namespace pagoda {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(ServerLifetime, ADeadEngineTurnsHealthRedAndEndsCalls) {
+  RunningServer running;
+  running.engine.is_healthy = false;
+  TestClient client(running.port());
+  EXPECT_EQ(client.get("/health").status, 503);
+  EXPECT_EQ(client.post("/v1/completions", kPrompt).status, 503);
+}
+
+TEST(ServerLifetime, ADeadEngineEndsTheServer) {
+  ServerConfig config;
+  config.dead_engine_grace = milliseconds(1);
+  RunningServer running(config);
+  EXPECT_TRUE(running.ended.ok());
+  running.engine.is_healthy = false;
+  running.join();
+  EXPECT_EQ(running.ended.code(), StatusCode::unavailable);
+}
+
+TEST(ServerLifetime, AClientThatHangsUpWhileStreamingFreesItsRequest) {
+  RunningServer running;
+  running.engine.pause_ms = 1;
+  for (int i = 0; i < 10; ++i) {
+    TestClient client(running.port());
+    client.send_post("/v1/completions", kLongStream);
+    ASSERT_TRUE(client.wait_for("data: "));
+    client.close();
+    EXPECT_TRUE(eventually([&] { return running.engine.num_running() == 0; }, milliseconds(2000)));
+  }
+  EXPECT_EQ(running.engine.num_aborted, 10);
+}
+
+TEST(ServerLifetime, AClientThatHangsUpWhileWaitingFreesItsRequest) {
+  RunningServer running;
+  running.engine.pause_ms = 1;
+  TestClient client(running.port());
+  client.send_post("/v1/completions", kLong);
+  ASSERT_TRUE(eventually([&] { return running.engine.num_running() == 1; }));
+  client.close();
+  EXPECT_TRUE(eventually([&] { return running.engine.num_running() == 0; }, milliseconds(2000)));
+}
+
+TEST(ServerLifetime, AReaderThatTakesNothingIsCutOffAndHoldsNothingUp) {
+  ServerConfig config;
+  config.write_timeout = milliseconds(200);
+  RunningServer running(config);
+  TestClient slow(running.port());
+  const std::string big =
+      R"({"prompt":"abc","add_special_tokens":false,"max_tokens":4000,"n":100,"stream":true,"logprobs":0})";
+  slow.send_post("/v1/completions", big);
+  ASSERT_TRUE(eventually([&] { return running.engine.num_running() == 1; }));
+  TestClient other(running.port());
+  EXPECT_EQ(text_of(other.post("/v1/completions", kPrompt)), "bcab");
+  EXPECT_TRUE(eventually([&] { return running.metrics.gauge("http_connections", "").value() == 1; },
+                         milliseconds(20'000)))
+      << "the stalled connection is still open";
+}
+
+TEST(ServerLifetime, StopStringsEndTheEnginesWork) {
+  RunningServer running;
+  running.engine.pause_ms = 1;
+  TestClient client(running.port());
+  const TestResponse response = client.post(
+      "/v1/completions", R"({"prompt":"abcd","add_special_tokens":false,"max_tokens":4000,"stop":"da"})");
+  EXPECT_EQ(text_of(response), "bc");
+  EXPECT_TRUE(eventually([&] { return running.engine.num_running() == 0; }, milliseconds(1000)));
+}
+
+TEST(ServerLifetime, DrainLetsRunningRequestsFinish) {
+  RunningServer running;
+  running.engine.pause_ms = 1;
+  TestClient client(running.port());
+  const std::string body = R"({"prompt":"abc","add_special_tokens":false,"max_tokens":300,"stream":true})";
+  TestClient kept(running.port());
+  EXPECT_EQ(kept.get("/health").status, 200);
+  client.send_post("/v1/completions", body);
+  ASSERT_TRUE(client.wait_for("data: "));
+  running.server->stop();
+  ASSERT_TRUE(eventually([&] { return !TestClient(running.port()).connected(); }));
+  const TestResponse refused = kept.post("/v1/completions", kPrompt);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_TRUE(client.read_response().body.ends_with("data: [DONE]\n\n"));
+  running.join();
+}
+
+TEST(ServerLifetime, DrainEndsWhatTakesTooLongWithAnErrorEvent) {
+  ServerConfig config;
+  config.shutdown_timeout = milliseconds(50);
+  RunningServer running(config);
+  running.engine.pause_ms = 1;
+  TestClient stream(running.port()), whole(running.port());
+  for (auto& [client, body] : {std::pair{&stream, kLongStream}, std::pair{&whole, kLong}})
+    client->send_post("/v1/completions", body);
+  ASSERT_TRUE(stream.wait_for("data: "));
+  ASSERT_TRUE(eventually([&] { return running.engine.num_running() == 2; }));
+  running.server->stop();
+  const TestResponse streamed = stream.read_response();
+  EXPECT_NE(streamed.body.find("\"error\""), std::string::npos);
+  EXPECT_TRUE(streamed.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(whole.read_response().status, 503);
+  running.join();
+  EXPECT_EQ(running.engine.num_aborted, 2);
+}
+
+TEST(ServerLifetime, ManyStreamsOfWhichAThirdHangsUpLoseNothing) {
+  ServerConfig config;
+  config.io_threads = 2;
+  RunningServer running(config);
+  running.engine.pause_ms = 1;
+  const std::string body = R"({"prompt":"abcdefg","add_special_tokens":false,"max_tokens":60,"stream":true})";
+  std::vector<std::thread> threads;
+  std::atomic<int> complete{0};
+  for (int t = 0; t < 60; ++t) {
+    threads.emplace_back([&, t] {
+      TestClient client(running.port());
+      client.send_post("/v1/completions", body);
+      if (t % 3 == 0) {
+        client.wait_for("data: ");
+        return;
+      }
+      const TestResponse response = client.read_response();
+      if (response.status == 200 && response.body.ends_with("data: [DONE]\n\n")) ++complete;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(complete, 40);
+  EXPECT_TRUE(eventually([&] { return running.engine.num_running() == 0; }));
+  EXPECT_TRUE(eventually([&] { return running.metrics.gauge("http_connections", "").value() == 0; }));
+}
+
+TEST(ServerLifetime, APortInUseIsToldInOneLine) {
+  RunningServer running;
+  TestModel model;
+  ServerConfig config;
+  config.port = running.port();
+  MetricsRegistry metrics;
+  const auto second = Server::create(config, running.engine, model.context, metrics);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_NE(second.error().message().find("in use"), std::string::npos);
+  // The same, said without an engine; and not of a port that is free.
+  const Status early = Server::check_address(config.host, config.port);
+  EXPECT_EQ(early.message(), second.error().message());
+  EXPECT_TRUE(Server::check_address(config.host, 0).ok());
+}
+
+}  // namespace
+}  // namespace pagoda
