@@ -4,17 +4,10 @@
 #include <string>
 
 #include "base/status.h"
+#include "cli/bench_batch.h"
 #include "cli/engine_flags.h"
 
 namespace pagoda {
-
-// How each request decodes; greedy unless one of them is set.
-struct BenchDecoding {
-  std::int32_t n = 1;           // above 1: sampled at temperature 1
-  std::int32_t best_of = 0;     // 0: n
-  std::int32_t beam_width = 0;  // 0: no beam search
-  std::int32_t prefix_len = 0;  // tokens at the beginning of the prompt that all requests share
-};
 
 // One batch at a time: prefill of input_len tokens, then output_len tokens, for batch_size sequences.
 struct BenchLatencyArgs {
