@@ -270,11 +270,7 @@ int main(int argc, char** argv) {
     if (name == "--only") options.only = value;
     if (name == "--rotate-mib") options.rotate_mib = std::atoi(value.c_str());
     if (name == "--seconds") options.seconds = std::atof(value.c_str());
-    if (name == "--level") {
-      options.level = value == "avx512" ? pagoda::CpuLevel::avx512
-                      : value == "avx2" ? pagoda::CpuLevel::avx2
-                                        : pagoda::CpuLevel::portable;
-    }
+    if (name == "--level") options.level = pagoda::cpu_level_named(value).value_or(options.level);
   }
   return pagoda::bench::run(options);
 }

@@ -2,7 +2,7 @@
 // multiply-add rates of float32, bfloat16 and int8 in G/s (peak.h), over all threads at once. Benches of
 // whole engines take it before and after: a figure without it says little on a machine whose memory others
 // share.
-//   machine_probe [THREADS]
+//   machine_probe [THREADS [LEVEL]]    avx2: what kernels without AVX-512 could do at most
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int count = std::clamp(argc > 1 ? std::atoi(argv[1]) : cores, 1, 256);
   std::vector<Peak> peaks(static_cast<std::size_t>(count));
-  const pagoda::CpuLevel level = pagoda::detected_cpu_level();
+  pagoda::CpuLevel level = pagoda::detected_cpu_level();
+  if (argc > 2) level = std::min(level, pagoda::cpu_level_named(argv[2]).value_or(level));
   on_threads(count, [&](int i) { peaks[static_cast<std::size_t>(i)] = measure_peak(level); });
   Peak all;
   for (const Peak& peak : peaks) {

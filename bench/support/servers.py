@@ -140,9 +140,9 @@ class Pagoda(Server):
 class LlamaCpp(Server):
     name = "llama.cpp"
 
-    def __init__(self, weights, file):
+    def __init__(self, weights, file, *instructions):
         self.weights, self.file = weights, file
-        self.programs = printed_by(HERE / "llama_cpp")
+        self.programs = printed_by(HERE / "llama_cpp", *instructions)
 
     def command(self, streams, tokens):
         # It divides its context evenly among its slots.

@@ -16,15 +16,14 @@ constexpr std::int32_t kDefaultTokenBudget = 256;
 
 Result<std::optional<CpuLevel>> cpu_level(const std::string& name) {
   if (name == "auto") return std::optional<CpuLevel>{};
-  for (const CpuLevel level : {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512}) {
-    if (name != cpu_level_name(level)) continue;
-    if (level > detected_cpu_level()) {
-      return invalid_argument(
-          concat("--cpu-level ", name, ": this CPU only has ", cpu_level_name(detected_cpu_level())));
-    }
-    return std::optional<CpuLevel>{level};
+  const std::optional<CpuLevel> level = cpu_level_named(name);
+  if (!level)
+    return invalid_argument(concat("--cpu-level ", name, ": expected auto, portable, avx2 or avx512"));
+  if (*level > detected_cpu_level()) {
+    return invalid_argument(
+        concat("--cpu-level ", name, ": this CPU only has ", cpu_level_name(detected_cpu_level())));
   }
-  return invalid_argument(concat("--cpu-level ", name, ": expected auto, portable, avx2 or avx512"));
+  return level;
 }
 
 }  // namespace

@@ -55,4 +55,10 @@ std::string_view cpu_level_name(CpuLevel level) {
   return "portable";
 }
 
+std::optional<CpuLevel> cpu_level_named(std::string_view name) {
+  for (const CpuLevel level : {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512})
+    if (name == cpu_level_name(level)) return level;
+  return std::nullopt;
+}
+
 }  // namespace pagoda

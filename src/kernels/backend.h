@@ -2,6 +2,7 @@
 // Backend: which implementation of the ops runs. `reference` is plain, slow and obviously right; `cpu`
 // chooses AVX-512, AVX2 or portable code at run time. Both obey the same rule: every output element is
 // reduced in an order that depends on its own row alone, never on the batch, the tiles or the threads.
+#include <optional>
 #include <string_view>
 
 #include "base/thread_pool.h"
@@ -20,6 +21,7 @@ enum class CpuTuning { common, zen3, zen5 };
 CpuLevel detected_cpu_level();
 CpuTuning detected_cpu_tuning();
 std::string_view cpu_level_name(CpuLevel level);
+std::optional<CpuLevel> cpu_level_named(std::string_view name);
 
 // Handed to every op: where to run and on which threads.
 struct KernelContext {
