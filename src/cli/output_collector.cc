@@ -6,24 +6,25 @@ namespace pagoda {
 
 class OutputCollector::Sink final : public OutputSink {
  public:
-  explicit Sink(OutputCollector& collector) : collector_(collector) {}
+  explicit Sink(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
   void on_output(RequestOutput output) override {
     const TimeNs time = SteadyClock().now();
-    std::lock_guard lock(collector_.mutex_);
-    collector_.items_.push_back({std::move(output), time});
-    collector_.ready_.notify_one();  // under the lock: who waits may destroy the collector right after
+    std::lock_guard lock(mailbox_->mutex);
+    mailbox_->items.push_back({std::move(output), time});
+    mailbox_->ready.notify_one();
   }
 
  private:
-  OutputCollector& collector_;
+  // Shared: whoever gives up waiting, because one request failed, leaves the others with the engine.
+  const std::shared_ptr<Mailbox> mailbox_;
 };
 
-std::shared_ptr<OutputSink> OutputCollector::make_sink() { return std::make_shared<Sink>(*this); }
+std::shared_ptr<OutputSink> OutputCollector::make_sink() { return std::make_shared<Sink>(mailbox_); }
 
 std::vector<OutputCollector::Item> OutputCollector::take() {
-  std::unique_lock lock(mutex_);
-  ready_.wait(lock, [this] { return !items_.empty(); });
-  return std::exchange(items_, {});
+  std::unique_lock lock(mailbox_->mutex);
+  mailbox_->ready.wait(lock, [this] { return !mailbox_->items.empty(); });
+  return std::exchange(mailbox_->items, {});
 }
 
 }  // namespace pagoda

@@ -19,17 +19,20 @@ class OutputCollector {
     TimeNs time = 0;  // when the engine gave it
   };
 
-  // A sink that pushes into this collector, which must outlive the request.
+  // A sink that pushes into this collector; it may outlive it, and then nobody takes what comes.
   std::shared_ptr<OutputSink> make_sink();
 
   // Waits until something is there and takes all of it.
   std::vector<Item> take();
 
  private:
+  struct Mailbox {
+    std::mutex mutex;
+    std::condition_variable ready;
+    std::vector<Item> items;
+  };
   class Sink;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::vector<Item> items_;
+  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 };
 
 }  // namespace pagoda
