@@ -61,7 +61,8 @@ json::value read_content(FieldReader& message, bool optional) {
 }
 
 // OpenAI sends a call's arguments as JSON text; templates expect the object.
-json::array read_tool_calls(FieldReader& message) {
+// `keys_left`: for the arguments of the whole request.
+json::array read_tool_calls(FieldReader& message, std::size_t& keys_left) {
   json::array calls;
   const json::array* list = message.array("tool_calls", kMaxTools);
   if (list == nullptr) return calls;
@@ -84,8 +85,12 @@ json::array read_tool_calls(FieldReader& message) {
         Result<json::value> parsed =
             parse_json(arguments->as_string().empty()
                            ? "{}"
-                           : std::string_view(arguments->as_string().data(), arguments->as_string().size()));
-        if (!parsed || !parsed->is_object())
+                           : std::string_view(arguments->as_string().data(), arguments->as_string().size()),
+                       keys_left);
+        if (keys_left == 0)
+          fields.fail("arguments",
+                      concat("have, with those of other calls, ", kMaxJsonKeys, " keys or more"));
+        else if (!parsed || !parsed->is_object())
           fields.fail("arguments", "must be the JSON text of an object");
         else
           copy["function"].as_object()["arguments"] = std::move(*parsed);
@@ -103,6 +108,7 @@ json::array read_tool_calls(FieldReader& message) {
 
 json::array read_messages(FieldReader& fields) {
   json::array out;
+  std::size_t keys_left = kMaxJsonKeys;
   const json::array* messages = fields.array("messages", kMaxMessages);
   if (messages == nullptr) {
     fields.fail("messages", "is required");
@@ -128,7 +134,8 @@ json::array read_messages(FieldReader& fields) {
       copy["content"] = read_content(reader, assistant);
     }
     if (reader.ok() && assistant) {
-      if (json::array calls = read_tool_calls(reader); !calls.empty()) copy["tool_calls"] = std::move(calls);
+      if (json::array calls = read_tool_calls(reader, keys_left); !calls.empty())
+        copy["tool_calls"] = std::move(calls);
     }
     for (const std::string_view name : {"name", "tool_call_id", "reasoning_content"})
       if (const std::optional<std::string> text = reader.string(name, kNoLimit)) copy[name] = *text;

@@ -4,7 +4,7 @@
 #include <boost/json/value_stack.hpp>
 #include <charconv>
 #include <cmath>
-#include <unordered_set>
+#include <set>
 #include <vector>
 
 #include "base/strings.h"
@@ -17,22 +17,22 @@ namespace json = boost::json;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::size_t kMaxDepth = 64;
-constexpr std::size_t kMaxKeys = 10'000;
 
 enum class Refusal { none, too_many_keys, duplicate_key };
 
 // The events of Boost's parser, turned into a value as its own parser does, with the two checks it
 // lacks: keys in total, and the same key twice (two readers of one body must not disagree).
 struct Handler {
-  static constexpr std::size_t max_object_size = kMaxKeys;
+  static constexpr std::size_t max_object_size = kMaxJsonKeys;
   static constexpr std::size_t max_array_size = std::size_t{1} << 24;
   static constexpr std::size_t max_key_size = std::size_t{1} << 16;
   static constexpr std::size_t max_string_size = std::size_t{1} << 28;
 
   json::value_stack stack;
-  std::vector<std::unordered_set<std::string>> keys_in_scope;
+  // Ordered, not hashed: keys that all hash alike cost no more than others.
+  std::vector<std::set<std::string>> keys_in_scope;
   std::string partial_key;
-  std::size_t num_keys = 0;
+  std::size_t keys_left = 0;
   Refusal refusal = Refusal::none;
 
   bool on_document_begin(ErrorCode&) {
@@ -61,7 +61,8 @@ struct Handler {
   }
   bool on_key(json::string_view part, std::size_t, ErrorCode& error) {
     partial_key.append(part.data(), part.size());
-    if (++num_keys > kMaxKeys) refusal = Refusal::too_many_keys;
+    if (keys_left == 0) refusal = Refusal::too_many_keys;
+    keys_left -= keys_left > 0;
     if (!keys_in_scope.back().insert(std::exchange(partial_key, {})).second) refusal = Refusal::duplicate_key;
     if (refusal != Refusal::none) {
       error = make_error_code(json::error::exception);
@@ -111,14 +112,22 @@ Status malformed(std::string_view what) {
 }  // namespace
 
 Result<json::value> parse_json(std::string_view text) {
+  std::size_t keys_left = kMaxJsonKeys;
+  return parse_json(text, keys_left);
+}
+
+Result<json::value> parse_json(std::string_view text, std::size_t& keys_left) {
   json::parse_options options;
   options.max_depth = kMaxDepth;
   json::basic_parser<Handler> parser(options);
+  parser.handler().keys_left = keys_left;
   ErrorCode error;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
+  keys_left = parser.handler().keys_left;
   if (error) {
     const Refusal refusal = parser.handler().refusal;
-    if (refusal == Refusal::too_many_keys) return malformed(concat("it has more than ", kMaxKeys, " keys"));
+    if (refusal == Refusal::too_many_keys)
+      return malformed(concat("it has more than ", kMaxJsonKeys, " keys"));
     if (refusal == Refusal::duplicate_key) return malformed(concat("a key is given twice, near byte ", used));
     if (error == json::error::too_deep) return malformed(concat("it is nested deeper than ", kMaxDepth));
     if (!is_valid_utf8(text)) return malformed("it is not UTF-8");

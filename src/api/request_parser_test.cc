@@ -252,6 +252,28 @@ TEST(RequestParser, TooLongIsToldInOpenAisWords) {
   EXPECT_TRUE(parse(kText, R"({"prompt":"abcd","max_tokens":95})", model.context).has_value());
 }
 
+// Each call's arguments are a text of their own; their keys count together.
+TEST(RequestParser, TheKeysOfAllToolCallsAreBounded) {
+  const TestModel model;
+  std::string arguments = "{";
+  for (int i = 0; i < 6000; ++i) arguments += concat(i == 0 ? "" : ",", "\\\"", i, "\\\":1");
+  const std::string call = concat(R"({"function":{"name":"f","arguments":")", arguments, "}\"}}");
+  const auto message = [&](const std::string& calls) {
+    return concat(R"({"role":"assistant","tool_calls":[)", calls, "]}");
+  };
+  const auto body = [&](const std::string& messages) {
+    return concat(R"({"messages":[{"role":"user","content":"a"},)", messages, "]}");
+  };
+  for (const std::string& twice : {message(call + "," + call), message(call) + "," + message(call)}) {
+    const auto parsed = parse(kChat, body(twice), model.context);
+    ASSERT_FALSE(parsed.has_value());
+    EXPECT_TRUE(parsed.error().param().ends_with(".function.arguments")) << parsed.error().param();
+    EXPECT_NE(parsed.error().message().find("10000 keys"), std::string::npos) << parsed.error().message();
+  }
+  const auto once = parse(kChat, body(message(call)), model.context);
+  EXPECT_TRUE(once.has_value() || once.error().param() == "messages") << once.error().message();
+}
+
 TEST(RequestParser, NullMeansAbsentForEveryOptionalField) {
   const TestModel model;
   for (const CallKind kind : {kText, kChat}) {

@@ -44,7 +44,8 @@ std::optional<Charsmap::Match> Charsmap::search(std::string_view text, bool firs
     const std::uint32_t unit = units_[node];
     if ((unit & (1u << 31 | 0xFF)) != c) break;
     node ^= offset(unit);
-    if (unit >> 8 & 1) {
+    const bool whole = i + 1 == text.size() || !is_utf8_continuation(text[i + 1]);
+    if (whole && (unit >> 8 & 1)) {  // a key that ends inside a character would leave the rest of it alone
       if (node >= units_.size()) break;
       const std::size_t at = units_[node] & ~(1u << 31);
       const std::size_t end = at < replacements_.size() ? replacements_.find('\0', at) : std::string::npos;
@@ -113,6 +114,7 @@ class Precompiled final : public Normalizer {
         out.append(match ? match->replacement : c, text.origin(at));
         at += c.size();
       }
+      if (out.too_long()) return grows_too_much();
     }
     text = std::move(out);
     return ok_status();
@@ -155,6 +157,7 @@ class SentencePiece final : public Normalizer {
         if (!piece.empty()) after_space = piece.back() == ' ';
         if (!options_.remove_extra_whitespaces) after_space = false;
         at += match.length;
+        if (out.too_long()) return grows_too_much();
       }
       if (options_.remove_extra_whitespaces) {
         while (out.text.ends_with(space)) {

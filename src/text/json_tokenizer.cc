@@ -168,8 +168,7 @@ class AddedTokenBuilder {
       if (token.id > Vocabulary::kMaxId) return wrong("it has too many added tokens");
       token.normalized_content = token.content;
       if (token.normalized && parts_.normalizer) {
-        NormalizedText text;
-        text.text = token.content;
+        NormalizedText text = NormalizedText::of(token.content, false);
         PAGODA_RETURN_IF_ERROR(parts_.normalizer->apply(text));
         token.normalized_content = text.text;
       }

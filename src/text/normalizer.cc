@@ -90,6 +90,7 @@ class Replace final : public Normalizer {
     out.text.reserve(text.text.size());
     const bool done =
         pattern_.for_each_part(text.text, [&](std::size_t begin, std::size_t end, bool is_match) {
+          if (out.too_long()) return;
           if (is_match)
             out.append(content_, end > 0 ? text.origin(end - 1) : 0);
           else
@@ -97,6 +98,7 @@ class Replace final : public Normalizer {
         });
     if (!done)
       return invalid_argument("the tokenizer's normalizer pattern needs too much backtracking on this text");
+    if (out.too_long()) return grows_too_much();
     text = std::move(out);
     return ok_status();
   }
@@ -120,6 +122,7 @@ class ReplaceString final : public Normalizer {
       out.append_part(text, at, found);
       at = found + pattern_.size();
       out.append(content_, text.origin(at - 1));
+      if (out.too_long()) return grows_too_much();
     }
     out.append_part(text, at, text.text.size());
     text = std::move(out);
@@ -148,7 +151,10 @@ class Sequence final : public Normalizer {
  public:
   explicit Sequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}
   Status apply(NormalizedText& text) const override {
-    for (const NormalizerPtr& step : steps_) PAGODA_RETURN_IF_ERROR(step->apply(text));
+    for (const NormalizerPtr& step : steps_) {
+      PAGODA_RETURN_IF_ERROR(step->apply(text));
+      if (text.too_long()) return grows_too_much();
+    }
     return ok_status();
   }
 
@@ -163,6 +169,25 @@ bool is_chinese_char(char32_t c) {  // the block list of the Bert normalizer, it
 }
 
 }  // namespace
+
+NormalizedText NormalizedText::of(std::string_view text, bool tracked) {
+  constexpr std::size_t kTimes = 64, kAnyway = std::size_t{1} << 16;
+  NormalizedText out;
+  out.text = text;
+  out.tracked = tracked;
+  out.max_bytes = kTimes * text.size() + kAnyway;
+  if (!tracked) return out;
+  out.origins.resize(text.size());
+  for (std::size_t at = 0, begin = 0; at < text.size(); ++at) {
+    if (!is_utf8_continuation(text[at])) begin = at;
+    out.origins[at] = static_cast<std::uint32_t>(begin);
+  }
+  return out;
+}
+
+Status grows_too_much() {
+  return invalid_argument("the tokenizer's normalizer makes this text more than 64 times as long");
+}
 
 NormalizerPtr make_unicode_normalizer(NormalForm form) { return std::make_unique<UnicodeForm>(form); }
 

@@ -20,11 +20,16 @@ struct NormalizedText {
   // empty unless `tracked`.
   std::vector<std::uint32_t> origins;
   bool tracked = false;
+  // What a normalizer may make of it: many times what those of real models do, which write at most 18 bytes
+  // for one, so that no chain of replacements fills the memory.
+  std::size_t max_bytes = 0;
 
+  static NormalizedText of(std::string_view text, bool tracked);
   // An empty text with the same circumstances.
   NormalizedText like() const {
     NormalizedText out;
     out.tracked = tracked;
+    out.max_bytes = max_bytes;
     return out;
   }
   void append(std::string_view bytes, std::uint32_t origin) {
@@ -40,16 +45,19 @@ struct NormalizedText {
                      other.origins.begin() + static_cast<Offset>(end));
     }
   }
+  bool too_long() const { return text.size() > max_bytes; }
   std::uint32_t origin(std::size_t at) const { return tracked ? origins[at] : 0; }
 };
 
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // `text` is well-formed UTF-8 before and after. invalid_argument if a pattern's match limit is reached.
+  // `text` is well-formed UTF-8 before and after. invalid_argument if a pattern's match limit is reached or
+  // the text becomes too long.
   virtual Status apply(NormalizedText& text) const = 0;
 };
 using NormalizerPtr = std::unique_ptr<Normalizer>;
+Status grows_too_much();  // what a normalizer says whose text has become too long
 
 struct BertNormalizerOptions {
   bool clean_text = true, handle_chinese_chars = true, strip_accents = false, lowercase = true;

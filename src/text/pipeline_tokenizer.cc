@@ -66,16 +66,8 @@ class PipelineTokenizer::Encoding final : public PieceSink {
           text, [&](std::size_t begin, std::size_t end) { return is_plain(base + begin, base + end); },
           [&](std::size_t begin) { return base == 0 && begin == 0; });
     }
-    NormalizedText normalized;
-    normalized.text = text;
-    normalized.tracked = parts_.needs_origins || (parse && !options_.plain_ranges.empty());
-    if (normalized.tracked) {
-      normalized.origins.resize(text.size());
-      for (std::size_t at = 0, begin = 0; at < text.size(); ++at) {
-        if (!is_utf8_continuation(text[at])) begin = at;
-        normalized.origins[at] = static_cast<std::uint32_t>(begin);
-      }
-    }
+    NormalizedText normalized =
+        NormalizedText::of(text, parts_.needs_origins || (parse && !options_.plain_ranges.empty()));
     PAGODA_RETURN_IF_ERROR(parts_.normalizer->apply(normalized));
     const auto at_origin = [&](std::size_t begin) {
       return base == 0 && (normalized.tracked ? normalized.origins[begin] == 0 : begin == 0);

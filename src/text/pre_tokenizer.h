@@ -52,6 +52,10 @@ PreTokenizerPtr make_split(Regex pattern, SplitBehavior behavior, bool invert);
 // Null if `pattern` is none of them.
 PreTokenizerPtr make_known_split(std::string_view pattern);
 extern const std::string_view kGpt2Pattern;
+// What a split at kDigitGroupsPattern gives where its matches, which are empty, are isolated; in time that is
+// linear.
+PreTokenizerPtr make_digit_groups();
+extern const std::string_view kDigitGroupsPattern;
 PreTokenizerPtr make_byte_level_pre_tokenizer(bool add_prefix_space, bool use_regex, bool map_bytes);
 PreTokenizerPtr make_metaspace(std::string replacement, PrependScheme scheme, bool split);
 PreTokenizerPtr make_digits(bool individual);

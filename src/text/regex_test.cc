@@ -111,5 +111,22 @@ TEST(KnownSplit, CutsLikeItsPattern) {
   EXPECT_FALSE(make_known_split("\\p{L}+"));
 }
 
+TEST(DigitGroups, CutsLikeItsPattern) {
+  auto regex = Regex::compile(kDigitGroupsPattern);
+  ASSERT_TRUE(regex);
+  const PreTokenizerPtr groups = make_digit_groups();
+  const PreTokenizerPtr plain = make_split(*std::move(regex), SplitBehavior::isolated, false);
+  const Strings kBits = {"1", "23", "456", "\u00bd", "a", " ", "\u0663", "\u2167", "\u00b2", "\U0001d7d8"};
+  std::mt19937_64 rng(7);
+  for (int i = 0; i < 5000; ++i) {
+    std::string text;
+    for (std::size_t n = 1 + rng() % 10; n > 0; --n) text += kBits[rng() % kBits.size()];
+    Pieces a, b;
+    EXPECT_TRUE(groups->split({text, true}, a));
+    EXPECT_TRUE(plain->split({text, true}, b));
+    ASSERT_EQ(a.list, b.list) << text;
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -212,6 +213,58 @@ TEST(Tokenizer, DamagedFilesAreErrorsNotCrashes) {
     EXPECT_FALSE(Tokenizer::from_json(bad)) << bad;
 }
 
+// A field of a protocol buffer: bytes.
+std::string field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  std::size_t size = bytes.size();
+  for (; size >= 0x80; size >>= 7) out += static_cast<char>((size & 0x7F) | 0x80);
+  return out + static_cast<char>(size) + bytes;
+}
+
+// A charsmap's key may end inside a character; what is left of that is no character.
+TEST(Tokenizer, ACharsmapReplacesWholeCharacters) {
+  std::vector<std::uint32_t> units(512);
+  units[0] = 0x100 << 10;
+  units[0x1C3] = 1 << 10 | 1 << 8 | 0xC3;  // the key "\xC3"
+  units[0x1C2] = 1u << 31;                 // its replacement: the one at 0
+  std::string charsmap(4 + units.size() * 4, '\0');
+  const auto bytes = static_cast<std::uint32_t>(units.size() * 4);
+  std::memcpy(charsmap.data(), &bytes, 4);
+  std::memcpy(charsmap.data() + 4, units.data(), units.size() * 4);
+  charsmap += std::string("x\0", 2);
+  const std::string unigram =
+      field(1, field(1, "<unk>") + "\x18\x02") + field(1, field(1, "x")) + field(3, field(2, charsmap));
+  const auto made = Tokenizer::from_sentencepiece(unigram);
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(*(*made)->encode("x\u00e9"), (std::vector<TokenId>{0, 1, 0}));
+}
+
+TEST(Tokenizer, ANormalizerMayNotFillTheMemory) {
+  std::string steps;
+  for (int i = 0; i < 40; ++i)
+    steps += std::string(i == 0 ? "" : ",") + R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
+  const std::string begin =
+      R"({"normalizer":{"type":"Sequence","normalizers":[)" + steps +
+      R"(]},"model":{"type":"WordLevel","vocab":{"b":0},"unk_token":"b"},"added_tokens":[)";
+  const auto made = Tokenizer::from_json(begin + "]}");
+  ASSERT_TRUE(made) << made.error().message();
+  const auto ids = (*made)->encode("an");
+  ASSERT_FALSE(ids);
+  EXPECT_NE(ids.error().message().find("64 times"), std::string::npos);
+  EXPECT_TRUE((*made)->encode("b"));
+  // The same of a token in the file itself.
+  EXPECT_FALSE(Tokenizer::from_json(begin + R"({"id":1,"content":"a","normalized":true}]})"));
+  // And in one step, of a long replacement; by a regular expression, too.
+  for (const char* pattern : {R"({"String":"a"})", R"({"Regex":"a"})"}) {
+    const auto once = Tokenizer::from_json(
+        R"({"normalizer":{"type":"Replace","pattern":)" + std::string(pattern) + R"(,"content":")" +
+        std::string(100'000, 'b') +
+        R"("},"model":{"type":"WordLevel","vocab":{"b":0},"unk_token":"b"},"added_tokens":[]})");
+    ASSERT_TRUE(once) << once.error().message();
+    EXPECT_FALSE((*once)->encode(std::string(100'000, 'a')));
+  }
+}
+
 TEST(Tokenizer, ConfigGivesBosAndEosAsStringsOrObjects) {
   const std::string json =
       R"({"model":{"type":"WordLevel","vocab":{"a":0,"<s>":1,"</s>":2},"unk_token":"a"},"added_tokens":[]})";
@@ -291,6 +344,19 @@ TEST_F(Gguf, EveryKnownPreTokenizerCompiles) {
     EXPECT_EQ((*made)->decode(*(*made)->encode(text), false), text) << vocabulary_.pre;
   }
   EXPECT_GT(count, 50u);
+}
+
+TEST_F(Gguf, NoPreTokenizerIsQuadratic) {
+  for (const char* pre : {"superbpe", "deepseek-llm", "tekken", "gpt-4o"}) {
+    vocabulary_.pre = pre;
+    const auto made = Tokenizer::from_gguf(vocabulary_);
+    ASSERT_TRUE(made) << made.error().message();
+    for (const char* unit : {"1", " ", "a", "!", "Aa", "\n"}) {
+      std::string text;
+      while (text.size() < 500'000) text += unit;  // minutes if it were
+      EXPECT_TRUE((*made)->encode(text + "\u4e2d")) << pre << " " << unit;
+    }
+  }
 }
 
 TEST_F(Gguf, UnknownModelIsRefusedByName) {

@@ -179,4 +179,9 @@ std::size_t next_grapheme_end(std::string_view text, std::size_t position) {
   return at;
 }
 
+bool is_decimal_digit(char32_t c) {
+  if (c < 0x80) return c >= U'0' && c <= U'9';
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND;
+}
+
 }  // namespace pagoda

@@ -47,6 +47,7 @@ class CharTable {
 inline bool has_class(char32_t c, CharClass which) {
   return (CharTable::get()[c] & static_cast<std::uint16_t>(which)) != 0;
 }
+bool is_decimal_digit(char32_t c);  // \d of the regular expressions
 inline bool is_white_space(char32_t c) { return has_class(c, CharClass::white_space); }
 
 // Appends the lower case of `c` (U+0130 becomes two characters; no context such as the final sigma).

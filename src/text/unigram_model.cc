@@ -46,7 +46,7 @@ class Unigram final : public TokenModel {
         for (std::size_t end = at; end <= frontier; ++end) ends[end].score -= offset;
       }
       const Score here = ends[at].score;
-      const std::size_t character = utf8_length(piece[at]);
+      const std::size_t character = std::min<std::size_t>(utf8_length(piece[at]), piece.size() - at);
       bool has_single = false;
       const auto offer = [&](std::size_t length, TokenId id, Score score) {
         Node& node = ends[at + length];
