@@ -26,6 +26,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.port = static_cast<std::uint16_t>(flags.port);
   config.api_keys = flags.api_keys;
   config.allowed_origins = flags.allowed_origins;
+  config.allowed_hosts = flags.allowed_hosts;
   config.metrics_prefix = flags.metrics_prefix + ":";
   config.access_log = flags.access_log;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);

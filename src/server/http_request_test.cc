@@ -173,6 +173,8 @@ TEST(HostCheck, OnLoopbackOnlyLoopbackNames) {
     EXPECT_FALSE(check.accepts(bad)) << bad;
   EXPECT_TRUE(HostCheck("0.0.0.0", false, {}).accepts("evil.example"));
   EXPECT_TRUE(HostCheck("127.0.0.1", true, {"*"}).accepts("evil.example"));
+  EXPECT_TRUE(HostCheck("127.0.0.1", true, {"MyBox"}).accepts("mybox:80"));
+  EXPECT_TRUE(HostCheck("LocalHost.Example", true, {}).accepts("localhost.example"));
 }
 
 TEST(Cors, IsClosedUnlessListed) {
