@@ -254,6 +254,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     const PromptInfo& prompt = response.prompts[i];
     const std::string path = response.prompts.size() == 1 ? param : concat(param, ".", i);
     request.sampling.max_tokens = std::max(token_budget(fields, context, path, max_tokens, kind, prompt), 1);
+    if (request.sampling.min_tokens > request.sampling.max_tokens && fields.ok())
+      fields.fail("min_tokens", concat("must not be above the ", request.sampling.max_tokens,
+                                       " tokens that there may be at most; see 'max_tokens'"));
     if (!fields.ok()) return fields.status();
     request.prompt_token_ids = prompt.token_ids;
     call.requests.push_back(request);

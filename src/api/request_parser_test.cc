@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("max_tokens":1000)", "prompt"},
         BadField{kText, R"("min_tokens":-1)", "min_tokens"},
         BadField{kText, R"("min_tokens":9,"max_tokens":8)", "min_tokens"},
+        BadField{kText, R"("min_tokens":17)", "min_tokens"},  // the default budget is 16
         BadField{kText, R"("ignore_eos":"yes")", "ignore_eos"},
         BadField{kText, R"("ignore_eos":1)", "ignore_eos"}, BadField{kText, R"("stream":"true")", "stream"},
         BadField{kText, R"("stream":1)", "stream"},
@@ -151,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kChat, R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
         BadField{kChat, R"("max_completion_tokens":0)", "max_completion_tokens"},
         BadField{kChat, R"("max_completion_tokens":1000)", "messages"},
+        BadField{kChat, R"("min_tokens":100)", "min_tokens"},  // all of the context, and a prompt
         BadField{kChat, R"("chat_template":"x")", "chat_template"},
         BadField{kChat, R"("chat_template":1)", "chat_template"},
         BadField{kChat, R"("chat_template_kwargs":[])", "chat_template_kwargs"},
