@@ -405,6 +405,33 @@ TEST(RequestParser, LogprobsOfOneCallAreBounded) {
   EXPECT_TRUE(parse(kText, with(kText, R"("max_tokens":90000,"logprobs":20)"), model.context).has_value());
 }
 
+TEST(RequestParser, TokenListsOfOneCallAreBounded) {
+  TestModel model;
+  model.context.vocab_size = 100'000;
+  std::string ids = "1";
+  for (int i = 1; i < 100'000; ++i) ids += ",1";
+  std::string prompts = R"("a")";
+  for (int i = 1; i < 1024; ++i) prompts += R"(,"a")";
+  const auto body = [&](std::string_view prompt, std::string_view fields) {
+    return concat(R"({"prompt":[)", prompt, "],", fields, "}");
+  };
+  const std::string allowed = concat(R"("allowed_token_ids":[)", ids, "]");
+  const auto call = parse(kText, body(prompts, allowed), model.context);
+  ASSERT_FALSE(call.has_value());
+  EXPECT_EQ(call.error().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(call.error().param(), "allowed_token_ids");
+  EXPECT_TRUE(parse(kText, body(R"("a")", allowed), model.context).has_value());
+
+  const std::string word = concat("\"", std::string(1000, 'x'), "\"");
+  std::string words = word;
+  for (int i = 1; i < 100; ++i) words += concat(",", word);
+  const std::string bad_words = concat(R"("bad_words":[)", words, "]");
+  const auto worded = parse(kText, body(prompts, bad_words), model.context);
+  ASSERT_FALSE(worded.has_value());
+  EXPECT_EQ(worded.error().param(), "bad_words");
+  EXPECT_TRUE(parse(kText, body(R"("a")", bad_words), model.context).has_value());
+}
+
 TEST(RequestParser, TruncationKeepsTheEnd) {
   const TestModel model;
   const auto call = parse(kText, R"({"prompt":"abcdef","truncate_prompt_tokens":2})", model.context);
