@@ -1,5 +1,9 @@
 #include "server/connection.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -7,7 +11,6 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <ctime>
@@ -35,6 +38,7 @@ constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
+constexpr int kUnsentBytes = 128 << 10;  // in a socket's buffer, beyond what is on its way
 
 // Counts one while it lives, whatever way its scope is left.
 class Counted {
@@ -137,11 +141,15 @@ asio::awaitable<bool> Connection::write(std::string_view data) {
   // A token's event nearly always fits: then there is nothing to wait for, and no timer.
   ErrorCode later;  // the socket is full, or an error that the write below meets again
   data.remove_prefix(stream_.socket().write_some(asio::buffer(data.data(), data.size()), later));
-  if (data.empty()) co_return !gone_;
-  stream_.expires_after(server_.config.write_timeout);
-  const auto bytes = asio::buffer(data.data(), data.size());
-  const auto [error, count] = co_await asio::async_write(stream_, bytes, kAwait);
-  co_return !error && !gone_;
+  // The limit is for a client that takes nothing: what it takes gives it as long again.
+  while (!data.empty()) {
+    stream_.expires_after(server_.config.write_timeout);
+    const auto bytes = asio::buffer(data.data(), data.size());
+    const auto [error, count] = co_await stream_.async_write_some(bytes, kAwait);
+    if (error) co_return false;
+    data.remove_prefix(count);
+  }
+  co_return !gone_;
 }
 
 // The reading end of a connection that was refused mid-request: closing it with bytes unread would reset
@@ -160,6 +168,10 @@ asio::awaitable<void> Connection::run() {
   ErrorCode ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   stream_.socket().non_blocking(true, ignored);
+  // Else a socket that is full becomes writable only once a third of its buffer, which may be megabytes, has
+  // gone, and a slow reader would seem to take nothing.
+  (void)setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes,
+                   sizeof kUnsentBytes);
   while (!shutting_down_) {
     HttpRequest request;
     std::optional<HttpError> error;
