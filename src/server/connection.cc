@@ -339,12 +339,16 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   }
 }
 
-asio::awaitable<Connection::Next> Connection::send(HttpResponse response) {
+void Connection::add_common_headers(HttpResponse& response) const {
   response.headers.emplace_back("x-request-id", request_id_);
-  if (!origin_.empty()) {
-    response.headers.emplace_back("access-control-allow-origin", origin_);
-    response.headers.emplace_back("vary", "origin");
-  }
+  if (origin_.empty()) return;
+  response.headers.emplace_back("access-control-allow-origin", origin_);
+  response.headers.emplace_back("access-control-expose-headers", "x-request-id");
+  response.headers.emplace_back("vary", "origin");
+}
+
+asio::awaitable<Connection::Next> Connection::send(HttpResponse response) {
+  add_common_headers(response);
   status_ = response.status;
   const std::string text = write_response(response, framing_);
   if (!co_await write(text)) co_return Next::gone;
@@ -539,11 +543,7 @@ HttpResponse Connection::final_response(ResponseBuilder& builder) const {
 
 std::string Connection::stream_head() {
   HttpResponse response;
-  response.headers.emplace_back("x-request-id", request_id_);
-  if (!origin_.empty()) {
-    response.headers.emplace_back("access-control-allow-origin", origin_);
-    response.headers.emplace_back("vary", "origin");
-  }
+  add_common_headers(response);
   status_ = 200;
   if (framing_.minor_version == 0) framing_.keep_alive = false;
   return write_stream_head(response, framing_);
