@@ -71,7 +71,8 @@ Status run_serve(const ServeArgs& args) {
     engine_flags.target_itl_ms = kServeTargetItlMs;
   const ServerFlags& flags = engine_flags.server;
   const ServerConfig config = server_config(flags);
-  PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
+  // Only rank 0 will listen; the others may be on machines that do not have the address.
+  if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
