@@ -15,6 +15,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <ctime>
 #include <exception>
+#include <limits>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -88,7 +89,8 @@ Connection::~Connection() {
 // Counts a body's bytes against what all connections may hold together. False: there is no room.
 bool Connection::hold_body(std::size_t bytes) {
   held_body_ += bytes;
-  return server_.bodies_bytes.fetch_add(bytes) + bytes <= server_.config.max_bodies_bytes;
+  const std::size_t limit = std::max(server_.config.max_bodies_bytes, server_.config.max_body_bytes);
+  return server_.bodies_bytes.fetch_add(bytes) + bytes <= limit;
 }
 
 void Connection::release_body() { server_.bodies_bytes.fetch_sub(std::exchange(held_body_, 0)); }
@@ -254,7 +256,9 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
 asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpRequest& request,
                                                                 std::string& body) {
   http::request_parser<http::string_body> parser;
-  parser.header_limit(static_cast<std::uint32_t>(server_.config.head_limits.max_head_bytes + 4));
+  constexpr std::size_t kMaxHeaderLimit = std::numeric_limits<std::uint32_t>::max();
+  parser.header_limit(
+      static_cast<std::uint32_t>(std::min(server_.config.head_limits.max_head_bytes + 4, kMaxHeaderLimit)));
   parser.body_limit(server_.config.max_body_bytes);
   ErrorCode error;
   const auto refused = [&](const ErrorCode& code) {
@@ -391,7 +395,8 @@ asio::awaitable<Connection::Next> Connection::answer_text_call(const Route& rout
     HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
     co_return co_await send(std::move(busy));
   }
-  co_return co_await send(std::move(job->response));
+  if (!job->response) co_return co_await send(answer_error(internal_error("out of memory")));
+  co_return co_await send(*std::move(job->response));
 }
 
 asio::awaitable<Connection::Next> Connection::answer_debug_call(const Route& route, std::string rest) {
@@ -406,7 +411,8 @@ asio::awaitable<Connection::Next> Connection::answer_debug_call(const Route& rou
     HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
     co_return co_await send(std::move(busy));
   }
-  co_return co_await send(std::move(job->response));
+  if (!job->response) co_return co_await send(answer_error(internal_error("out of memory")));
+  co_return co_await send(*std::move(job->response));
 }
 
 asio::awaitable<Connection::Next> Connection::answer_prefix_call(const Route& route,

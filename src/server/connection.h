@@ -41,7 +41,7 @@ class StrandEvent {
 
 struct TextJob {  // for a worker: /tokenize, /detokenize
   std::string body;
-  HttpResponse response;
+  std::optional<HttpResponse> response;  // absent: the worker had no memory
 };
 
 struct CallJob {  // for a worker: parsing a generation call
