@@ -21,6 +21,7 @@ constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr std::int32_t kDefaultCompletionTokens = 16;
 constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
+constexpr std::size_t kMaxListedTokens = 4'000'000;
 
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -206,6 +207,17 @@ void bound_logprobs(FieldReader& fields, const ParsedCall& call) {
     fields.fail(call.response.prompt_logprobs ? "prompt_logprobs" : "logprobs", problem);
 }
 
+// Every prompt's request has its own copy of these lists, so a small body could ask for a gigabyte of them.
+void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std::size_t num_prompts) {
+  const std::size_t allowed = num_prompts * sampling.allowed_token_ids.size();
+  std::size_t bad = 0;
+  for (const std::vector<TokenId>& word : sampling.bad_words) bad += num_prompts * word.size();
+  if (allowed + bad <= kMaxListedTokens) return;
+  fields.fail(
+      allowed > bad ? "allowed_token_ids" : "bad_words",
+      concat("times the number of prompts must be at most ", kMaxListedTokens, " tokens in one call"));
+}
+
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
                                 const ApiContext& context) {
   FieldReader fields(body);
@@ -247,6 +259,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     fields.fail(sequences > static_cast<std::size_t>(response.n) ? "best_of" : "n",
                 concat("times the number of prompts must be at most ", kMaxPrompts));
 
+  bound_token_lists(fields, request.sampling, response.prompts.size());
+  if (!fields.ok()) return fields.status();
+
   // echo with logprobs shows the prompt's too: lm-eval's way to score a text.
   if (response.echo && kind == CallKind::completion && response.logprobs && !request.sampling.prompt_logprobs)
     request.sampling.prompt_logprobs = response.logprobs;
@@ -254,6 +269,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     const PromptInfo& prompt = response.prompts[i];
     const std::string path = response.prompts.size() == 1 ? param : concat(param, ".", i);
     request.sampling.max_tokens = std::max(token_budget(fields, context, path, max_tokens, kind, prompt), 1);
+    if (request.sampling.min_tokens > request.sampling.max_tokens && fields.ok())
+      fields.fail("min_tokens", concat("must not be above the ", request.sampling.max_tokens,
+                                       " tokens that there may be at most; see 'max_tokens'"));
     if (!fields.ok()) return fields.status();
     request.prompt_token_ids = prompt.token_ids;
     call.requests.push_back(request);

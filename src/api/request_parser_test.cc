@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("max_tokens":1000)", "prompt"},
         BadField{kText, R"("min_tokens":-1)", "min_tokens"},
         BadField{kText, R"("min_tokens":9,"max_tokens":8)", "min_tokens"},
+        BadField{kText, R"("min_tokens":17)", "min_tokens"},  // the default budget is 16
         BadField{kText, R"("ignore_eos":"yes")", "ignore_eos"},
         BadField{kText, R"("ignore_eos":1)", "ignore_eos"}, BadField{kText, R"("stream":"true")", "stream"},
         BadField{kText, R"("stream":1)", "stream"},
@@ -151,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kChat, R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
         BadField{kChat, R"("max_completion_tokens":0)", "max_completion_tokens"},
         BadField{kChat, R"("max_completion_tokens":1000)", "messages"},
+        BadField{kChat, R"("min_tokens":100)", "min_tokens"},  // all of the context, and a prompt
         BadField{kChat, R"("chat_template":"x")", "chat_template"},
         BadField{kChat, R"("chat_template":1)", "chat_template"},
         BadField{kChat, R"("chat_template_kwargs":[])", "chat_template_kwargs"},
@@ -423,6 +425,33 @@ TEST(RequestParser, LogprobsOfOneCallAreBounded) {
   EXPECT_EQ(call.error().param(), "logprobs");
   EXPECT_TRUE(parse(kText, with(kText, R"("n":128,"max_tokens":90000)"), model.context).has_value());
   EXPECT_TRUE(parse(kText, with(kText, R"("max_tokens":90000,"logprobs":20)"), model.context).has_value());
+}
+
+TEST(RequestParser, TokenListsOfOneCallAreBounded) {
+  TestModel model;
+  model.context.vocab_size = 100'000;
+  std::string ids = "1";
+  for (int i = 1; i < 100'000; ++i) ids += ",1";
+  std::string prompts = R"("a")";
+  for (int i = 1; i < 1024; ++i) prompts += R"(,"a")";
+  const auto body = [&](std::string_view prompt, std::string_view fields) {
+    return concat(R"({"prompt":[)", prompt, "],", fields, "}");
+  };
+  const std::string allowed = concat(R"("allowed_token_ids":[)", ids, "]");
+  const auto call = parse(kText, body(prompts, allowed), model.context);
+  ASSERT_FALSE(call.has_value());
+  EXPECT_EQ(call.error().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(call.error().param(), "allowed_token_ids");
+  EXPECT_TRUE(parse(kText, body(R"("a")", allowed), model.context).has_value());
+
+  const std::string word = concat("\"", std::string(1000, 'x'), "\"");
+  std::string words = word;
+  for (int i = 1; i < 100; ++i) words += concat(",", word);
+  const std::string bad_words = concat(R"("bad_words":[)", words, "]");
+  const auto worded = parse(kText, body(prompts, bad_words), model.context);
+  ASSERT_FALSE(worded.has_value());
+  EXPECT_EQ(worded.error().param(), "bad_words");
+  EXPECT_TRUE(parse(kText, body(R"("a")", bad_words), model.context).has_value());
 }
 
 TEST(RequestParser, TruncationKeepsTheEnd) {

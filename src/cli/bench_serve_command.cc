@@ -123,10 +123,12 @@ Result<Plan> make_plan(const BenchServeArgs& args, TokenCounter count_tokens) {
     auto rate = parse_real("--request-rate", args.request_rate.empty() ? "inf" : args.request_rate);
     if (!rate) return rate.error();
     spec.rate = *rate;
+    spec.exact_duration = spec.num_requests.has_value() && !std::isinf(*rate);
+  }
+  if (!args.burstiness.empty()) {  // else a workload's own
     auto burstiness = parse_real("--burstiness", args.burstiness);
     if (!burstiness) return burstiness.error();
     spec.burstiness = *burstiness;
-    spec.exact_duration = spec.num_requests.has_value() && !std::isinf(*rate);
   }
   if (!args.ramp_up_strategy.empty()) {
     if (!args.request_rate.empty() && args.request_rate != "inf")

@@ -30,8 +30,8 @@ struct BenchServeArgs {
   std::int32_t prefix_repetition_num_prefixes = 10, prefix_repetition_output_len = 128;
   std::int32_t sharegpt_output_len = 0, custom_output_len = 256;
 
-  std::string request_rate;  // empty: inf, or the trace's own times
-  std::string burstiness = "1.0";
+  std::string request_rate;      // empty: inf, or the trace's own times
+  std::string burstiness;        // empty: 1, or a workload's own
   std::string ramp_up_strategy;  // empty, "linear" or "exponential"
   double ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::int32_t max_concurrency = 0;  // 0: no limit

@@ -99,7 +99,7 @@ void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
               "requests a second; inf (the default): all at once; a trace has its own times");
   flags::text(command, "--burstiness", args.burstiness, "X",
               "below 1: burstier than Poisson; above: more even")
-      ->capture_default_str();
+      ->default_str("1");
   flags::choice(command, "--ramp-up-strategy", args.ramp_up_strategy, {"linear", "exponential"},
                 "the rate rises (or falls) over the requests, instead of --request-rate");
   flags::number(command, "--ramp-up-start-rps", args.ramp_up_start_rps, 1e-9, 1e9, "of the first request");

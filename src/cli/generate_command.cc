@@ -39,7 +39,11 @@ class Generation {
       for (OutputCollector::Item& item : collector_.take()) deliver(std::move(item.output));
     }
     output_.flush();
-    return output_ ? ok_status() : internal_error("cannot write the output");
+    if (!output_) return internal_error("cannot write the output");
+    // A line that the server would refuse is an answer; an engine that died is not.
+    if (!engine_.client().healthy())
+      return unavailable(concat("the engine has stopped; ", num_errors_, " lines have an error"));
+    return ok_status();
   }
 
  private:
@@ -105,6 +109,7 @@ class Generation {
         if (!line.builder->finished() || !engine_done_with(line)) return;
         line.body = line.builder->error().ok() ? line.builder->body() : error_body(line.builder->error());
       }
+      num_errors_ += line.builder == nullptr || !line.builder->error().ok();
       output_ << line.body << '\n';
       lines_.pop_front();
       bar_.update(++num_written_);
@@ -119,7 +124,7 @@ class Generation {
   std::deque<Line> lines_;  // a deque keeps the addresses that owners_ holds
   std::unordered_map<RequestId, std::pair<Line*, std::size_t>> owners_;
   std::int64_t created_ = static_cast<std::int64_t>(std::time(nullptr));
-  std::int64_t num_read_ = 0, num_written_ = 0;
+  std::int64_t num_read_ = 0, num_written_ = 0, num_errors_ = 0;
   std::uint64_t next_request_ = 0;
   std::int32_t in_flight_ = 0;
 };

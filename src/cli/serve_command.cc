@@ -26,6 +26,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.port = static_cast<std::uint16_t>(flags.port);
   config.api_keys = flags.api_keys;
   config.allowed_origins = flags.allowed_origins;
+  config.allowed_hosts = flags.allowed_hosts;
   config.metrics_prefix = flags.metrics_prefix + ":";
   config.access_log = flags.access_log;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);
@@ -70,7 +71,8 @@ Status run_serve(const ServeArgs& args) {
     engine_flags.target_itl_ms = kServeTargetItlMs;
   const ServerFlags& flags = engine_flags.server;
   const ServerConfig config = server_config(flags);
-  PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
+  // Only rank 0 will listen; the others may be on machines that do not have the address.
+  if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)

@@ -90,6 +90,12 @@ TEST(ChunkFacts, MalformedTextIsRefusedAndNeverRead) {
     EXPECT_FALSE(scan_chunk(bad, facts)) << bad;
   const std::string deep = "{\"a\":" + std::string(100'000, '[');
   EXPECT_FALSE(scan_chunk(deep, facts));
+  std::string nested = R"({"choices":[{)";
+  for (int i = 0; i < 200'000; ++i) nested += R"("delta":{)";
+  EXPECT_FALSE(scan_chunk(nested, facts));
+  // Of an inner delta nothing is taken.
+  ASSERT_TRUE(scan_chunk(R"({"choices":[{"delta":{"content":"a","delta":{"content":"b"}}}]})", facts));
+  EXPECT_EQ(facts.choices.at(0).text, "a");
 }
 
 TEST(UnescapeJson, SurrogatesAndNonsense) {

@@ -156,12 +156,14 @@ void scan_text(Skimmer& json, ChoiceFacts& choice) {
   if (!text.empty()) choice.text = text;
 }
 
-void scan_choice(Skimmer& json, ChoiceFacts& choice) {
+enum class Level { choice, inner };  // inner: of a choice's delta or message, which has none of its own
+
+void scan_choice(Skimmer& json, ChoiceFacts& choice, Level level = Level::choice) {
   json.object([&](std::string_view name) {
     if (name == "text" || name == "content" || name == "reasoning_content" || name == "reasoning") {
       scan_text(json, choice);
-    } else if ((name == "delta" || name == "message") && json.peek() == '{') {
-      scan_choice(json, choice);
+    } else if (level == Level::choice && (name == "delta" || name == "message") && json.peek() == '{') {
+      scan_choice(json, choice, Level::inner);
     } else if (name == "index") {
       choice.index = json.whole().value_or(0);
     } else if (name == "token_ids" && json.peek() == '[') {

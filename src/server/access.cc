@@ -6,6 +6,16 @@
 #include <algorithm>
 
 namespace pagoda {
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+}  // namespace
 
 ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) digests_.push_back(digest(key));
@@ -37,6 +47,7 @@ HostCheck::HostCheck(std::string bind_host, bool loopback, std::vector<std::stri
   if (std::find(names_.begin(), names_.end(), "*") != names_.end()) active_ = false;
   for (const char* name : {"localhost", "127.0.0.1", "[::1]"}) names_.emplace_back(name);
   names_.push_back(std::move(bind_host));
+  for (std::string& name : names_) name = lower_case(name);
 }
 
 bool HostCheck::accepts(std::string_view host) const {
@@ -46,10 +57,7 @@ bool HostCheck::accepts(std::string_view host) const {
     host = host.substr(0, bracket + 1);
   else
     host = host.substr(0, host.rfind(':'));
-  std::string name(host);
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return std::find(names_.begin(), names_.end(), name) != names_.end();
+  return std::find(names_.begin(), names_.end(), lower_case(host)) != names_.end();
 }
 
 std::string allowed_origin(std::string_view origin, const std::vector<std::string>& allowed) {

@@ -1,5 +1,9 @@
 #include "server/connection.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -7,11 +11,11 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <ctime>
 #include <exception>
+#include <limits>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -35,6 +39,7 @@ constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
+constexpr int kUnsentBytes = 128 << 10;  // in a socket's buffer, beyond what is on its way
 
 // Counts one while it lives, whatever way its scope is left.
 class Counted {
@@ -84,7 +89,8 @@ Connection::~Connection() {
 // Counts a body's bytes against what all connections may hold together. False: there is no room.
 bool Connection::hold_body(std::size_t bytes) {
   held_body_ += bytes;
-  return server_.bodies_bytes.fetch_add(bytes) + bytes <= server_.config.max_bodies_bytes;
+  const std::size_t limit = std::max(server_.config.max_bodies_bytes, server_.config.max_body_bytes);
+  return server_.bodies_bytes.fetch_add(bytes) + bytes <= limit;
 }
 
 void Connection::release_body() { server_.bodies_bytes.fetch_sub(std::exchange(held_body_, 0)); }
@@ -137,11 +143,15 @@ asio::awaitable<bool> Connection::write(std::string_view data) {
   // A token's event nearly always fits: then there is nothing to wait for, and no timer.
   ErrorCode later;  // the socket is full, or an error that the write below meets again
   data.remove_prefix(stream_.socket().write_some(asio::buffer(data.data(), data.size()), later));
-  if (data.empty()) co_return !gone_;
-  stream_.expires_after(server_.config.write_timeout);
-  const auto bytes = asio::buffer(data.data(), data.size());
-  const auto [error, count] = co_await asio::async_write(stream_, bytes, kAwait);
-  co_return !error && !gone_;
+  // The limit is for a client that takes nothing: what it takes gives it as long again.
+  while (!data.empty()) {
+    stream_.expires_after(server_.config.write_timeout);
+    const auto bytes = asio::buffer(data.data(), data.size());
+    const auto [error, count] = co_await stream_.async_write_some(bytes, kAwait);
+    if (error) co_return false;
+    data.remove_prefix(count);
+  }
+  co_return !gone_;
 }
 
 // The reading end of a connection that was refused mid-request: closing it with bytes unread would reset
@@ -160,6 +170,10 @@ asio::awaitable<void> Connection::run() {
   ErrorCode ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   stream_.socket().non_blocking(true, ignored);
+  // Else a socket that is full becomes writable only once a third of its buffer, which may be megabytes, has
+  // gone, and a slow reader would seem to take nothing.
+  (void)setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes,
+                   sizeof kUnsentBytes);
   while (!shutting_down_) {
     HttpRequest request;
     std::optional<HttpError> error;
@@ -242,7 +256,9 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
 asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpRequest& request,
                                                                 std::string& body) {
   http::request_parser<http::string_body> parser;
-  parser.header_limit(static_cast<std::uint32_t>(server_.config.head_limits.max_head_bytes + 4));
+  constexpr std::size_t kMaxHeaderLimit = std::numeric_limits<std::uint32_t>::max();
+  parser.header_limit(
+      static_cast<std::uint32_t>(std::min(server_.config.head_limits.max_head_bytes + 4, kMaxHeaderLimit)));
   parser.body_limit(server_.config.max_body_bytes);
   ErrorCode error;
   const auto refused = [&](const ErrorCode& code) {
@@ -327,12 +343,16 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   }
 }
 
-asio::awaitable<Connection::Next> Connection::send(HttpResponse response) {
+void Connection::add_common_headers(HttpResponse& response) const {
   response.headers.emplace_back("x-request-id", request_id_);
-  if (!origin_.empty()) {
-    response.headers.emplace_back("access-control-allow-origin", origin_);
-    response.headers.emplace_back("vary", "origin");
-  }
+  if (origin_.empty()) return;
+  response.headers.emplace_back("access-control-allow-origin", origin_);
+  response.headers.emplace_back("access-control-expose-headers", "x-request-id");
+  response.headers.emplace_back("vary", "origin");
+}
+
+asio::awaitable<Connection::Next> Connection::send(HttpResponse response) {
+  add_common_headers(response);
   status_ = response.status;
   const std::string text = write_response(response, framing_);
   if (!co_await write(text)) co_return Next::gone;
@@ -375,7 +395,8 @@ asio::awaitable<Connection::Next> Connection::answer_text_call(const Route& rout
     HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
     co_return co_await send(std::move(busy));
   }
-  co_return co_await send(std::move(job->response));
+  if (!job->response) co_return co_await send(answer_error(internal_error("out of memory")));
+  co_return co_await send(*std::move(job->response));
 }
 
 asio::awaitable<Connection::Next> Connection::answer_debug_call(const Route& route, std::string rest) {
@@ -390,7 +411,8 @@ asio::awaitable<Connection::Next> Connection::answer_debug_call(const Route& rou
     HttpResponse busy = answer_error(resource_exhausted("Too many requests are waiting; please try again."));
     co_return co_await send(std::move(busy));
   }
-  co_return co_await send(std::move(job->response));
+  if (!job->response) co_return co_await send(answer_error(internal_error("out of memory")));
+  co_return co_await send(*std::move(job->response));
 }
 
 asio::awaitable<Connection::Next> Connection::answer_prefix_call(const Route& route,
@@ -527,11 +549,7 @@ HttpResponse Connection::final_response(ResponseBuilder& builder) const {
 
 std::string Connection::stream_head() {
   HttpResponse response;
-  response.headers.emplace_back("x-request-id", request_id_);
-  if (!origin_.empty()) {
-    response.headers.emplace_back("access-control-allow-origin", origin_);
-    response.headers.emplace_back("vary", "origin");
-  }
+  add_common_headers(response);
   status_ = 200;
   if (framing_.minor_version == 0) framing_.keep_alive = false;
   return write_stream_head(response, framing_);

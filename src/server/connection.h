@@ -41,7 +41,7 @@ class StrandEvent {
 
 struct TextJob {  // for a worker: /tokenize, /detokenize
   std::string body;
-  HttpResponse response;
+  std::optional<HttpResponse> response;  // absent: the worker had no memory
 };
 
 struct CallJob {  // for a worker: parsing a generation call
@@ -100,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hold_body(std::size_t bytes);
   void release_body();
   void begin_request(const HttpRequest& request);
+  void add_common_headers(HttpResponse& response) const;
   HttpResponse final_response(ResponseBuilder& builder) const;
   std::string stream_head();
   void frame(std::string& out, std::string_view events) const;

@@ -24,7 +24,23 @@ bool is_json(std::string_view content_type) {
   return name == "application/json";
 }
 
-HttpResponse answer_options(const HttpRequest& request, const Route& route) {
+constexpr std::string_view kCorsHeaders = "authorization, content-type, x-request-id";
+constexpr std::size_t kMaxCorsHeaders = 1024;
+
+// What a preflight says may be sent: all that an allowed page asks for, since clients have headers of their
+// own (OpenAI's: x-stainless-*), and none has a meaning here that a page could not use anyway.
+std::string cors_headers(const HttpRequest& request, const ServerConfig& config) {
+  const std::string_view asked = request.header("access-control-request-headers");
+  const auto fit = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("!#$%&'*+-.^_`|~, ").find(c) != std::string_view::npos;
+  };
+  const bool echo = !asked.empty() && asked.size() <= kMaxCorsHeaders && std::ranges::all_of(asked, fit) &&
+                    !allowed_origin(request.header("origin"), config.allowed_origins).empty();
+  return std::string(echo ? asked : kCorsHeaders);
+}
+
+HttpResponse answer_options(const HttpRequest& request, const Route& route, const ServerConfig& config) {
   HttpResponse response;
   response.status = 204;
   response.content_type.clear();
@@ -32,8 +48,7 @@ HttpResponse answer_options(const HttpRequest& request, const Route& route) {
   response.headers.emplace_back("allow", allow);
   if (!request.header("access-control-request-method").empty()) {
     response.headers.emplace_back("access-control-allow-methods", allow);
-    response.headers.emplace_back("access-control-allow-headers",
-                                  "authorization, content-type, x-request-id");
+    response.headers.emplace_back("access-control-allow-headers", cors_headers(request, config));
     response.headers.emplace_back("access-control-max-age", "600");
   }
   return response;
@@ -53,7 +68,7 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
                                              ServerContext& server) {
   if (!server.hosts.accepts(request.header("host")))
     return error_response(403, "This Host name is not served here; see --allowed-hosts.", "host_not_allowed");
-  if (request.method == "OPTIONS") return answer_options(request, route);
+  if (request.method == "OPTIONS") return answer_options(request, route, server.config);
 
   const bool open = route.open || (route.endpoint == Endpoint::metrics && server.config.metrics_without_key);
   if (!open && !server.keys.accepts(request.header("authorization")))

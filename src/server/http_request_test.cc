@@ -163,6 +163,14 @@ TEST(ApiKeys, AnyOfTheKeysAndNothingElse) {
   EXPECT_TRUE(ApiKeys({}).accepts(""));
 }
 
+TEST(HttpResponse, EveryStatusInUseHasItsPhrase) {
+  for (const int status : {200, 204, 400, 401, 403, 404, 405, 408, 409, 413, 415, 429, 431, 500, 503}) {
+    HttpResponse response;
+    response.status = status;
+    EXPECT_EQ(write_response(response, {}).find("Unknown"), std::string::npos) << status;
+  }
+}
+
 TEST(HostCheck, OnLoopbackOnlyLoopbackNames) {
   const HostCheck check("127.0.0.1", true, {"my.box"});
   for (const char* good :
@@ -173,6 +181,8 @@ TEST(HostCheck, OnLoopbackOnlyLoopbackNames) {
     EXPECT_FALSE(check.accepts(bad)) << bad;
   EXPECT_TRUE(HostCheck("0.0.0.0", false, {}).accepts("evil.example"));
   EXPECT_TRUE(HostCheck("127.0.0.1", true, {"*"}).accepts("evil.example"));
+  EXPECT_TRUE(HostCheck("127.0.0.1", true, {"MyBox"}).accepts("mybox:80"));
+  EXPECT_TRUE(HostCheck("LocalHost.Example", true, {}).accepts("localhost.example"));
 }
 
 TEST(Cors, IsClosedUnlessListed) {

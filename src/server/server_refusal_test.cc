@@ -130,7 +130,7 @@ TEST(ServerRefusal, AChunkedBodyOverTheLimitOrMadeOfCrumbsIsRefused) {
 
 TEST(ServerRefusal, AllBodiesTogetherAreBounded) {
   ServerConfig config;
-  config.max_bodies_bytes = 100'000;
+  config.max_bodies_bytes = config.max_body_bytes = 100'000;
   RunningServer running(config);
   const std::string text(90'000, 'a');
   const std::string head =
@@ -146,6 +146,16 @@ TEST(ServerRefusal, AllBodiesTogetherAreBounded) {
   }));
   first->close();
   EXPECT_TRUE(eventually([&] { return TestClient(running.port()).post("/detokenize", text).status == 400; }));
+}
+
+TEST(ServerRefusal, OneBodyMayHaveWhatItsOwnLimitSays) {
+  ServerConfig config;
+  config.max_bodies_bytes = 1000;
+  config.max_body_bytes = 200'000;
+  config.head_limits.max_head_bytes = std::size_t{1} << 32;
+  RunningServer running(config);
+  TestClient client(running.port());
+  EXPECT_EQ(client.post("/detokenize", concat(R"({"tokens":[97]})", std::string(150'000, ' '))).status, 200);
 }
 
 TEST(ServerRefusal, SlowClientsAreTold) {

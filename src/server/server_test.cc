@@ -205,6 +205,37 @@ TEST(Server, CorsIsOpenOnlyToListedOrigins) {
   const TestResponse preflight = client.read_response();
   EXPECT_EQ(preflight.status, 204);
   EXPECT_NE(preflight.headers.at("access-control-allow-methods").find("POST"), std::string::npos);
+  EXPECT_EQ(
+      client.get("/health", "Origin: http://page.example\r\n").headers.at("access-control-expose-headers"),
+      "x-request-id");
+  EXPECT_FALSE(client.get("/health").headers.contains("access-control-expose-headers"));
+}
+
+// OpenAI's JavaScript client sends headers of its own, which a browser asks about first.
+TEST(Server, APreflightAllowsTheHeadersItAsksFor) {
+  ServerConfig config;
+  config.allowed_origins = {"*"};
+  RunningServer running(config);
+  RunningServer closed;
+  const std::string fixed = "authorization, content-type, x-request-id";
+  const auto allowed = [](RunningServer& server, std::string_view asked) {
+    TestClient client(server.port());
+    client.send(
+        concat("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: "
+               "http://page.example\r\nAccess-Control-Request-Method: POST\r\n",
+               asked, "\r\n"));
+    return client.read_response().headers.at("access-control-allow-headers");
+  };
+  const std::string asked = "authorization,content-type,x-stainless-lang, x-stainless-retry-count";
+  const auto header = [](std::string_view value) {
+    return concat("Access-Control-Request-Headers: ", value, "\r\n");
+  };
+  EXPECT_EQ(allowed(running, header(asked)), asked);
+  EXPECT_EQ(allowed(running, ""), fixed);
+  EXPECT_EQ(allowed(running, header("x-a; x-b")), fixed);
+  EXPECT_EQ(allowed(running, header("x-a\tx-b")), fixed);
+  EXPECT_EQ(allowed(running, header(std::string(2000, 'x'))), fixed);
+  EXPECT_EQ(allowed(closed, header(asked)), fixed) << "the origin is not allowed";
 }
 
 TEST(Server, MetricsCountRequestsByRoute) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -24,7 +25,10 @@ struct TestResponse {
 
 class TestClient {
  public:
-  explicit TestClient(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `receive_buffer`: bytes that the kernel holds for this client; 0: as it likes.
+  explicit TestClient(std::uint16_t port, int receive_buffer = 0)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (receive_buffer > 0) setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -50,11 +54,11 @@ class TestClient {
   }
 
   // More bytes into pending(); false at the end of the connection or after `timeout_ms`.
-  bool receive(int timeout_ms = 10'000) {
+  bool receive(int timeout_ms = 10'000, std::size_t at_most = 65536) {
     pollfd entry{.fd = fd_, .events = POLLIN, .revents = 0};
     if (poll(&entry, 1, timeout_ms) <= 0) return false;
     char buffer[65536];
-    const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t n = recv(fd_, buffer, std::min(at_most, sizeof buffer), 0);
     if (n <= 0) return false;
     pending_.append(buffer, static_cast<std::size_t>(n));
     return true;

@@ -57,6 +57,14 @@ def test_open_loop_of_a_workload(small_server, tmp_path):
     assert not DETAILS & set(result)
 
 
+def test_burstiness_goes_with_a_workload(small_server, tmp_path):
+    spec = "alpaca:requests=4,rate=50,seed=3,max_len=60"
+    _, result = bench(small_server, tmp_path, "--workload", spec, "--burstiness", "0.5")
+    assert (result["burstiness"], result["request_rate"]) == (0.5, 50)
+    _, result = bench(small_server, tmp_path, "--workload", spec + ",burstiness=2")
+    assert result["burstiness"] == 2
+
+
 def test_a_rate_that_ramps_up(small_server, tmp_path):
     _, result = bench(small_server, tmp_path, "--num-prompts", "20", "--input-len", "5", "--output-len", "2",
                       "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "10", "--ramp-up-end-rps", "100",

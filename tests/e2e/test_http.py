@@ -27,6 +27,14 @@ def test_small_endpoints(http, valid):
     assert http.get("/v1/completions").status_code == 405
 
 
+def test_allowed_hosts():
+    with serving(small_model(), "--allowed-hosts", "my.box,Other") as server:
+        def status(host):
+            return httpx.get(server.url + "/health", headers={"Host": host}).status_code
+        assert status(f"My.Box:{server.port}") == status("other") == status("localhost") == 200
+        assert status(f"evil.example:{server.port}") == 403
+
+
 def test_tokenize_round_trip(http):
     text = "Hello, wörld! 你好 🙂\n\tdone"
     tokens = http.post("/tokenize", json={"prompt": text, "add_special_tokens": False, "return_token_strs": True}).json()

@@ -164,6 +164,22 @@ def test_two_network_namespaces(tmp_path, whole, two_machines):
     assert generate(tmp_path, launcher=two_machines[2], env=ENV) == whole
 
 
+def test_only_rank_zero_needs_the_address(two_machines):
+    process = subprocess.Popen([*two_machines[2], binary(), "serve", default_model(), "--host", "10.77.0.1", "--port", "0",
+                                "--max-model-len", "256", "--kv-cache-memory-bytes", "64MiB"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENV)
+    try:
+        log = []
+        for line in process.stderr:
+            log.append(line)
+            if "Application startup complete." in line:
+                break
+        assert "Application startup complete." in log[-1], "".join(log)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_broken_link_is_told_to_clients(two_machines):
     a, b, launcher = two_machines
     with serving(default_model(), "--max-model-len", "2048", "--rank-timeout", str(RANK_TIMEOUT_S),

@@ -190,6 +190,29 @@ def test_a_rank_lost_while_idle_is_noticed():
         assert wait_until(lambda: not alive(child), 5)
 
 
+def test_generate_fails_when_a_rank_dies(tmp_path):
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    body = {"prompt": "Once upon a time", "max_tokens": 32, "ignore_eos": True, "return_token_ids": True}
+    num_lines = 400
+    source.write_text((json.dumps(body) + "\n") * num_lines)
+    process = subprocess.Popen([binary(), "generate", default_model(), "-i", source, "-o", output, "--tp", "2", "--max-num-seqs", "4",
+                                "--max-model-len", "256", "--rank-timeout", str(RANK_TIMEOUT_S)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert wait_until(lambda: output.exists() and output.stat().st_size > 0, 60)
+        (child,) = children(process.pid)
+        os.kill(child, signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 2, errors
+        assert "the engine has stopped" in errors
+        answers = [json.loads(line) for line in output.read_text().splitlines()]
+        assert len(answers) == num_lines
+        assert "choices" in answers[0] and "error" in answers[-1]
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_idle_ranks_use_no_cpu_and_sigterm_ends_all():
     shared_before = set(os.listdir("/dev/shm"))
     with serving(default_model(), "--tp", "2", "--max-model-len", "256") as running:
