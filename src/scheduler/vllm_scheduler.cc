@@ -148,8 +148,12 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     if (group.state != GroupState::running) return;
   }
   const bool ready = !group.lockstep || lockstep_ready(group);
-  // Beams take their step together or not at all.
-  if (group.lockstep && group.forked && ready && group.num_live() > tokens_left_) return;
+  // Beams take their step together or not at all. But the oldest always gets on, even where the budget was
+  // set while some of them were parked.
+  if (group.lockstep && group.forked && ready && group.num_live() > tokens_left_) {
+    if (position > 0 || !batch_.empty()) return;
+    tokens_left_ = group.num_live();
+  }
   for (const auto& entry : group.sequences) {
     Sequence& sequence = *entry;
     if (sequence.state != SequenceState::resident) continue;
