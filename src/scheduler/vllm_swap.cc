@@ -8,6 +8,7 @@ namespace pagoda {
 
 bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
   if (config_.preemption_mode == PreemptionMode::recompute || resident.empty()) return false;
+  if (!batch_.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
   const std::int64_t blocks = kv_.blocks_to_swap(resident);
   if (blocks == 0) return false;  // nothing is computed
   if (config_.preemption_mode == PreemptionMode::automatic) {
@@ -38,15 +39,18 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     SequenceGroup& group = **swapped_.begin();
     if (tokens_left_ == 0 || num_seqs + group.num_reserved() > config_.max_num_seqs) return false;
     std::vector<SequenceId> ids;
-    std::int64_t growth = 0;  // at most
+    std::int64_t growth = 0, entries = 0;  // at most
     for (const auto& sequence : group.sequences) {
       if (sequence->state != SequenceState::swapped) continue;
       ids.push_back(sequence->id);
       growth += 1 + sequence->num_missing() / kv_.block_size() + 1;
+      entries += sequence->num_tokens() / kv_.block_size() + 1;
     }
     const std::int64_t blocks = kv_.blocks_to_swap(ids);
     // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
-    if (!running_.empty() && blocks + growth + watermark_blocks_ > kv_.num_free_blocks()) return false;
+    if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_free_blocks() ||
+                              !kv_.make_ready(blocks + growth, entries)))
+      return false;
     CHECK(batch_.swap_out.empty());
     if (!kv_.swap_in(ids, batch_.swap_in)) {
       CHECK(!running_.empty());  // beside blocks, a manager may lack something else for the moment
@@ -59,7 +63,7 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     num_seqs += group.num_reserved();
     swapped_.erase(swapped_.begin());
     run_now(group);
-    if (has_parked(group)) return false;
+    if (group.state != GroupState::running || has_parked(group)) return false;
   }
   return true;
 }
