@@ -454,12 +454,7 @@ void VllmScheduler::settle(SequenceGroup& group) {
     return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
   };
   if (group.state == GroupState::running && none(SequenceState::resident)) preempt(group);
-  if (group.state == GroupState::swapped && none(SequenceState::swapped)) {
-    swapped_.erase(&group);
-    group.resume_blocks = 0;
-    group.state = GroupState::waiting;
-    waiting_.insert(&group);
-  }
+  if (group.state == GroupState::swapped && none(SequenceState::swapped)) give_up_swapped(group);
 }
 
 void VllmScheduler::abort(SequenceGroup& group) {

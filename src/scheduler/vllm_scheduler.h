@@ -61,6 +61,7 @@ class VllmScheduler final : public Scheduler {
   void admit();
   // Swaps groups in while they fit; false when nobody else may follow. In vllm_swap.cc.
   bool resume_swapped(std::int32_t& num_seqs);
+  void give_up_swapped(SequenceGroup& group);  // it waits, to be recomputed
   bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
   void run_now(SequenceGroup& group);  // admitted or swapped in: into running_ and into the batch
   bool try_admit(SequenceGroup& group);

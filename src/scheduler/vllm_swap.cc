@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "scheduler/group_ops.h"
 #include "scheduler/vllm_scheduler.h"
 
 namespace pagoda {
@@ -34,6 +35,14 @@ bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceI
   return true;
 }
 
+void VllmScheduler::give_up_swapped(SequenceGroup& group) {
+  for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
+  swapped_.erase(&group);
+  group.resume_blocks = 0;
+  group.state = GroupState::waiting;
+  waiting_.insert(&group);
+}
+
 bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
   while (!swapped_.empty()) {
     SequenceGroup& group = **swapped_.begin();
@@ -53,8 +62,12 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
       return false;
     CHECK(batch_.swap_out.empty());
     if (!kv_.swap_in(ids, batch_.swap_in)) {
-      CHECK(!running_.empty());  // beside blocks, a manager may lack something else for the moment
-      return false;
+      // Beside blocks, a manager may lack something else for the moment.
+      if (!running_.empty()) return false;
+      // Its own copy of what it shared with a pinned prefix leaves no room for the rest: recomputed, it
+      // shares that again.
+      give_up_swapped(group);
+      continue;
     }
     num_swapped_in_ += blocks;
     for (const auto& sequence : group.sequences) {
