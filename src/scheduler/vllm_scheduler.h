@@ -50,6 +50,7 @@ class VllmScheduler final : public Scheduler {
 
   std::int32_t prefill_left(std::size_t position) const;
   std::int32_t decodes_from(std::size_t position) const;
+  std::int32_t prompts_from(std::size_t position) const;
   void schedule_group(std::size_t position, Siblings siblings);
   // Puts `count` tokens of the sequence into the batch, and so many of its guesses.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens);
