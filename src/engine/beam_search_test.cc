@@ -285,6 +285,29 @@ TEST(BeamSearch, ComesBackWholeUnderABudgetForItsLeader) {
   fake::expect_as_beam_reference(beams, *sink, 64);
 }
 
+// A model that gives NaNs must not upset the sorting, in this step or, through the sums, in later ones.
+TEST(BeamSearch, NotANumberIsTheWorstLogProbability) {
+  Options options;
+  options.engine.max_num_seqs = 20;
+  options.num_blocks = 400;
+  for (const bool use_beam_search : {true, false}) {
+    Rig rig(options);
+    rig.runner->nan_at_step = 0;
+    Request request = make_request(1, {1, 2, 3}, 6);
+    request.sampling.use_beam_search = use_beam_search;
+    request.sampling.n = use_beam_search ? 20 : 19;
+    request.sampling.best_of = 20;
+    request.sampling.logprobs = 0;
+    const auto sink = rig.submit(request);
+    rig.run_all();
+    ASSERT_EQ(std::ssize(sink->choices), request.sampling.n);
+    for (const auto& [index, choice] : sink->choices) {
+      EXPECT_EQ(choice.cumulative_logprob, -std::numeric_limits<double>::infinity());
+      EXPECT_EQ(choice.logprobs.front(), -std::numeric_limits<float>::infinity());
+    }
+  }
+}
+
 TEST(BeamSearch, WhatItCannotDoIsRefusedByName) {
   Rig rig({});
   const auto refused = [&](std::string_view param, auto change) {
