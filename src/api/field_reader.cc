@@ -102,7 +102,8 @@ std::optional<double> FieldReader::number(std::string_view name, double low, dou
 
 std::optional<double> FieldReader::number_above(std::string_view name, double low, double high) {
   const std::optional<double> number = finite(name);
-  if (number && (*number <= low || *number > high)) {
+  // Callers keep a float: what rounds to `low` in it is refused, too.
+  if (number && (*number > high || static_cast<double>(static_cast<float>(*number)) <= low)) {
     fail(name, concat("must be a number above ", low, " and at most ", high));
     return std::nullopt;
   }

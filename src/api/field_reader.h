@@ -23,7 +23,7 @@ class FieldReader {
 
   // A whole number (16 and 16.0, not 16.5 or true) within [low, high].
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
-  // A finite number within [low, high], or (low, high].
+  // A finite number within [low, high], or (low, high]; as a float, too.
   std::optional<double> number(std::string_view name, double low, double high);
   std::optional<double> number_above(std::string_view name, double low, double high);
   std::optional<bool> boolean(std::string_view name);

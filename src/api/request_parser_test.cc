@@ -54,12 +54,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("temperature":101)", "temperature"},
         BadField{kText, R"("temperature":1e400)", "temperature"},
         BadField{kText, R"("temperature":[1])", "temperature"}, BadField{kText, R"("top_p":0)", "top_p"},
-        BadField{kText, R"("top_p":1.01)", "top_p"}, BadField{kText, R"("top_p":false)", "top_p"},
-        BadField{kText, R"("top_k":-2)", "top_k"}, BadField{kText, R"("top_k":1.5)", "top_k"},
-        BadField{kText, R"("top_k":4294967296)", "top_k"}, BadField{kText, R"("min_p":-0.5)", "min_p"},
-        BadField{kText, R"("min_p":2)", "min_p"},
+        BadField{kText, R"("top_p":1e-50)", "top_p"}, BadField{kText, R"("top_p":1.01)", "top_p"},
+        BadField{kText, R"("top_p":false)", "top_p"}, BadField{kText, R"("top_k":-2)", "top_k"},
+        BadField{kText, R"("top_k":1.5)", "top_k"}, BadField{kText, R"("top_k":4294967296)", "top_k"},
+        BadField{kText, R"("min_p":-0.5)", "min_p"}, BadField{kText, R"("min_p":2)", "min_p"},
         BadField{kText, R"("repetition_penalty":0)", "repetition_penalty"},
         BadField{kText, R"("repetition_penalty":-1)", "repetition_penalty"},
+        BadField{kText, R"("repetition_penalty":1e-50)", "repetition_penalty"},
         BadField{kText, R"("presence_penalty":2.1)", "presence_penalty"},
         BadField{kText, R"("presence_penalty":-2.1)", "presence_penalty"},
         BadField{kText, R"("frequency_penalty":"x")", "frequency_penalty"},
@@ -508,6 +509,23 @@ TEST(RequestParser, AModelMayHaveSeveralNames) {
   const auto call = parse(kText, with(kText, R"("model":"no/such")"), model.context);
   ASSERT_FALSE(call.has_value());
   EXPECT_EQ(call.error().reason(), "model_not_found");
+}
+
+TEST(RequestParser, TheModelsSamplingDefaultsAreHeldToTheRangesOfARequest) {
+  const auto refused = [](const char* name, auto set) {
+    TestModel model;
+    set(model.context.defaults);
+    const auto call = parse(kText, with(kText, ""), model.context);
+    EXPECT_FALSE(call.has_value()) << name;
+    if (!call) EXPECT_EQ(call.error().param(), name);
+    const std::string own = concat("\"", name, "\":1");
+    EXPECT_TRUE(parse(kText, with(kText, own), model.context).has_value()) << own;
+  };
+  refused("temperature", [](SamplingDefaults& defaults) { defaults.temperature = -1.0f; });
+  refused("top_p", [](SamplingDefaults& defaults) { defaults.top_p = 0.0f; });
+  refused("top_k", [](SamplingDefaults& defaults) { defaults.top_k = -2; });
+  refused("min_p", [](SamplingDefaults& defaults) { defaults.min_p = 1.5f; });
+  refused("repetition_penalty", [](SamplingDefaults& defaults) { defaults.repetition_penalty = 0.0f; });
 }
 
 TEST(RequestParser, BeamSearchDoesWithoutTheModelsSamplingDefaults) {

@@ -127,6 +127,20 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
     fields.fail("best_of", "above 'n' is not available when 'stream' is true");
 }
 
+// What generation_config.json has put in place of a field is held to that field's range, as in vLLM.
+void check_defaults(FieldReader& fields, const SamplingParams& sampling) {
+  const auto check = [&](std::string_view name, bool good) {
+    if (!good && fields.raw(name) == nullptr)
+      fields.fail(name,
+                  "has no usable default in the model's generation_config.json: the request must set it");
+  };
+  check("temperature", sampling.temperature >= 0 && sampling.temperature <= 100);
+  check("top_p", sampling.top_p > 0 && sampling.top_p <= 1);
+  check("top_k", sampling.top_k >= -1);
+  check("min_p", sampling.min_p >= 0 && sampling.min_p <= 1);
+  check("repetition_penalty", sampling.repetition_penalty > 0 && sampling.repetition_penalty <= 100);
+}
+
 }  // namespace
 
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
@@ -150,6 +164,7 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   assign(sampling.top_k, fields.integer("top_k", -1, kMaxInt32));
   assign(sampling.min_p, fields.number("min_p", 0, 1));
   assign(sampling.repetition_penalty, fields.number_above("repetition_penalty", 0, 100));
+  check_defaults(fields, sampling);
   assign(sampling.presence_penalty, fields.number("presence_penalty", -2, 2));
   assign(sampling.frequency_penalty, fields.number("frequency_penalty", -2, 2));
   read_seed(fields, sampling);

@@ -149,6 +149,7 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
                                  std::vector<Change>& changes) {
   const SamplingParams& sampling = group.sampling();
   group.forked = true;
+  for (const SampledSequence& entry : sampled) make_sortable(*entry.result);
   std::vector<SampledSequence> parents;  // by beam
   for (const Beam& beam : beams_) {
     const auto entry =
@@ -162,14 +163,12 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
   std::vector<Extension> open;
   for (std::size_t i = 0; i < parents.size(); ++i) {
     for (const Candidate& candidate : parents[i].result->candidates) {
-      // Not a number, which only a broken model gives, must not upset the sorting.
-      const double logprob = std::isnan(candidate.logprob) ? -std::numeric_limits<double>::infinity()
-                                                           : static_cast<double>(candidate.logprob);
-      const Extension extension{.parent = i,
-                                .candidate = &candidate,
-                                .cumulative = parents[i].sequence->cumulative_logprob + logprob,
-                                .beam_group = beams_[i].beam_group,
-                                .handicap = beams_[i].handicap};
+      const Extension extension{
+          .parent = i,
+          .candidate = &candidate,
+          .cumulative = parents[i].sequence->cumulative_logprob + static_cast<double>(candidate.logprob),
+          .beam_group = beams_[i].beam_group,
+          .handicap = beams_[i].handicap};
       const bool stops =
           is_eos(sampling, candidate.token) ||
           std::ranges::find(sampling.stop_token_ids, candidate.token) != sampling.stop_token_ids.end();

@@ -46,6 +46,7 @@ bool SamplingStrategy::append(SequenceGroup& group, Sequence& sequence, const Ca
 void SamplingStrategy::advance(SequenceGroup& group, std::span<SampledSequence> sampled, SequenceIds& ids,
                                std::vector<Change>& changes) {
   for (const SampledSequence& entry : sampled) {
+    make_sortable(*entry.result);
     Sequence& parent = *entry.sequence;
     const SequenceResult& result = *entry.result;
     const std::int32_t length = parent.num_tokens();

@@ -1,6 +1,7 @@
 #include "decoding/strategy.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/strings.h"
 #include "decoding/beam_search.h"
@@ -54,6 +55,13 @@ Status check_beam_search(const SamplingParams& sampling, std::int32_t vocab_size
 }
 
 }  // namespace
+
+void make_sortable(SequenceResult& result) {
+  for (Candidate& candidate : result.candidates) {
+    if (std::isnan(candidate.logprob)) candidate.logprob = -std::numeric_limits<float>::infinity();
+  }
+  for (SequenceResult& after : result.after_drafts) make_sortable(after);
+}
 
 Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size) {
   if (sampling.best_of < sampling.n && sampling.best_of > 1) return refuse("best_of", "must be at least 'n'");

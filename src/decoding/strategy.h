@@ -42,6 +42,10 @@ class DecodingStrategy {
                       std::vector<SequenceDelta>& out) = 0;
 };
 
+// Not a number, which only a broken model gives, becomes the worst log-probability: it must not upset any
+// sorting, in this step or, through the sums, in later ones. For advance().
+void make_sortable(SequenceResult& result);
+
 // invalid_argument, naming the parameter: no strategy can do this. Safe from any thread.
 Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size);
 

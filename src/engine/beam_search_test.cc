@@ -261,6 +261,53 @@ TEST(BeamSearch, GroupsChooseDifferentTokens) {
   }
 }
 
+// After a preemption the leader comes back alone, and the step's budget may have been set for it alone.
+TEST(BeamSearch, ComesBackWholeUnderABudgetForItsLeader) {
+  Options options;
+  options.engine.enable_prefix_caching = false;
+  options.num_blocks = 10;
+  Rig rig(options);
+  const Request first = make_request(1, std::vector<TokenId>(16, 5), 2);
+  Request beams = make_request(2, {1, 2, 3, 4, 5, 6, 7, 8}, 8);
+  beams.sampling.use_beam_search = true;
+  beams.sampling.n = beams.sampling.best_of = 4;
+  const auto first_sink = rig.submit(first);
+  const auto sink = rig.submit(beams);
+  rig.step();
+  rig.step();
+  ASSERT_EQ(rig.core->scheduler().counts().preemptions, 1)
+      << "four last blocks are too many beside the first";
+  ASSERT_TRUE(first_sink->finished);
+  rig.step();  // the leader's
+  rig.scheduler->set_token_budget(2);
+  rig.run_all();
+  fake::expect_as_reference(first, *first_sink, 64);
+  fake::expect_as_beam_reference(beams, *sink, 64);
+}
+
+// A model that gives NaNs must not upset the sorting, in this step or, through the sums, in later ones.
+TEST(BeamSearch, NotANumberIsTheWorstLogProbability) {
+  Options options;
+  options.engine.max_num_seqs = 20;
+  options.num_blocks = 400;
+  for (const bool use_beam_search : {true, false}) {
+    Rig rig(options);
+    rig.runner->nan_at_step = 0;
+    Request request = make_request(1, {1, 2, 3}, 6);
+    request.sampling.use_beam_search = use_beam_search;
+    request.sampling.n = use_beam_search ? 20 : 19;
+    request.sampling.best_of = 20;
+    request.sampling.logprobs = 0;
+    const auto sink = rig.submit(request);
+    rig.run_all();
+    ASSERT_EQ(std::ssize(sink->choices), request.sampling.n);
+    for (const auto& [index, choice] : sink->choices) {
+      EXPECT_EQ(choice.cumulative_logprob, -std::numeric_limits<double>::infinity());
+      EXPECT_EQ(choice.logprobs.front(), -std::numeric_limits<float>::infinity());
+    }
+  }
+}
+
 TEST(BeamSearch, WhatItCannotDoIsRefusedByName) {
   Rig rig({});
   const auto refused = [&](std::string_view param, auto change) {

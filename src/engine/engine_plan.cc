@@ -11,12 +11,16 @@ void EngineCore::plan_step() {
   if (proposer_ == nullptr && config_.target_itl_ms == 0) return;
   std::int32_t num_decodes = 0, position = 0;  // the latter: of the prompt that has got furthest
   for (const auto& [id, state] : requests_) {
-    for (const auto& sequence : state->group.sequences) {
+    const SequenceGroup& group = state->group;
+    std::int32_t decodes = 0;
+    for (const auto& sequence : group.sequences) {
       if (sequence->decodes())
-        ++num_decodes;
+        ++decodes;
       else if (sequence->state == SequenceState::resident)
         position = std::max(position, sequence->num_computed_tokens);
     }
+    // Beams that are parked come back beside their leader, and all of them take the step.
+    num_decodes += group.lockstep && group.forked && decodes > 0 ? group.num_live() : decodes;
   }
   if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes, position));
   if (proposer_ != nullptr) propose_drafts(num_decodes);

@@ -72,6 +72,8 @@ struct Options {
   // Mode vllm with the virtual manager (virtual_kv_test.cc runs other tests so); slots of 0 are filled in.
   bool virtual_kv = std::getenv("PAGODA_TEST_VIRTUAL_KV") != nullptr;
   SlotMapConfig slots = {};
+  // Of the virtual manager: so many pages exist at first, and no more are ever granted. 0: all exist.
+  std::int32_t num_created = 0;
 
   SlotMapConfig slot_config() const {
     SlotMapConfig out = slots;
@@ -94,13 +96,14 @@ inline EngineParts make_parts(const Options& options) {
   if (options.mode == Mode::vllm) {
     const PagedKvConfig pages{.block_size = options.engine.block_size,
                               .num_blocks = options.num_blocks,
+                              .num_created = options.virtual_kv ? options.num_created : 0,
                               .num_swap_blocks = options.num_swap_blocks,
                               .enable_prefix_caching = options.engine.enable_prefix_caching,
                               .model_id = "fake",
                               .verify_hits = true};
     if (options.virtual_kv) {
-      parts.kv =
-          std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages, .slots = options.slot_config()});
+      parts.kv = std::make_unique<VirtualKvManager>(VirtualKvConfig{
+          .pages = pages, .slots = options.slot_config(), .may_create = [](std::int64_t) { return false; }});
     } else {
       parts.kv = std::make_unique<PagedKvManager>(pages);
     }
@@ -127,6 +130,7 @@ struct Rig {
                                                          options.num_swap_blocks, options.virtual_blocks());
     runner = owned.get();
     parts.runner = std::move(owned);
+    scheduler = parts.scheduler.get();
     core = std::make_unique<EngineCore>(options.engine, std::move(parts), clock, metrics);
   }
   std::shared_ptr<Collector> submit(Request request) {
@@ -150,6 +154,7 @@ struct Rig {
   ManualClock clock;
   MetricsRegistry metrics;
   fake::FakeModelRunner* runner = nullptr;
+  Scheduler* scheduler = nullptr;
   std::unique_ptr<EngineCore> core;
 };
 

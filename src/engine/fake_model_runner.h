@@ -5,6 +5,7 @@
 // order therefore changes the tokens. reference() computes the same tokens with none of this machinery.
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -130,14 +131,19 @@ class FakeModelRunner final : public ModelRunner {
       num_tokens += static_cast<std::int32_t>(sequence.tokens.size());
       out.sequences.push_back(run(sequence, written));
     }
+    if (num_steps - 1 == nan_at_step) {  // a broken model
+      for (SequenceResult& result : out.sequences)
+        for (Candidate& candidate : result.candidates)
+          candidate.logprob = std::numeric_limits<float>::quiet_NaN();
+    }
     CHECK(num_tokens == batch.num_tokens);
     num_computed_tokens += num_tokens;
     return out;
   }
 
   std::atomic<int> preparations_left{0};
-  std::int64_t num_steps = 0, fail_at_step = -1, num_computed_tokens = 0, num_copies = 0, num_mappings = 0,
-               num_draft_tokens = 0;
+  std::int64_t num_steps = 0, fail_at_step = -1, nan_at_step = -1, num_computed_tokens = 0, num_copies = 0,
+               num_mappings = 0, num_draft_tokens = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;

@@ -112,5 +112,32 @@ TEST(Prefix, WhatCannotBePinnedIsRefused) {
   EXPECT_EQ(rig.core->validate(large).param(), "max_tokens") << "now it can never fit";
 }
 
+// Swapped out, a gang has its own copy of the prefix, and what it shared no longer fits when it comes back.
+TEST(Prefix, AGangThatNoLongerFitsIsRecomputedAndSharesItAgain) {
+  Options options;
+  options.num_blocks = options.num_swap_blocks = 12;
+  options.engine.max_model_len = 32;
+  options.engine.preemption_mode = PreemptionMode::swap;
+  Rig rig(options);
+  const std::vector<TokenId> prefix(16, 5);
+  add(rig, "p", prefix);
+  rig.run_all();
+  const Request first = make_request(1, {1, 2, 3}, 20);
+  std::vector<TokenId> prompt = prefix;
+  prompt.push_back(1);
+  Request gang = make_request(2, prompt, 12);
+  gang.sampling.n = gang.sampling.best_of = 3;
+  gang.sampling.temperature = 1;
+  gang.sampling.seed = 7;
+  const auto first_sink = rig.submit(first), sink = rig.submit(gang);
+  rig.run_all();
+  EXPECT_GT(rig.core->scheduler().counts().preemptions_by_swap, 0);
+  expect_reference(first, *first_sink);
+  ASSERT_TRUE(sink->finished);
+  for (std::int32_t i = 0; i < 3; ++i)
+    EXPECT_EQ(sink->choices.at(i).tokens, fake::reference(gang, i, 32).tokens) << i;
+  EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 4);
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -155,9 +155,47 @@ TEST(Speculation, TakesNoRoomFromOthers) {
   EXPECT_GT(rig.proposer->accepted, 0);
 }
 
+// The share of a step that its budget has for prompts is not there for guesses while a prompt could use it.
+TEST(Speculation, LeavesThePromptsOfOthersTheirShareOfAStep) {
+  struct Shares final : StepObserver {
+    void on_step(const StepReport& report) override {
+      std::int32_t prompt = 0;
+      drafts = 0;
+      for (const ScheduledSequence& sequence : report.batch.sequences) {
+        if (sequence.num_prompt_tokens == 100) prompt = static_cast<std::int32_t>(sequence.tokens.size());
+        drafts += sequence.num_draft_tokens;
+      }
+      prompts.push_back(prompt);
+    }
+    std::vector<std::int32_t> prompts;
+    std::int32_t drafts = 0;
+  };
+  Options options;
+  options.engine.max_model_len = 256;
+  options.num_blocks = 128;
+  Speculating rig(options, 1000, 0);  // nearly always more guesses than there are tokens
+  Shares shares;
+  rig.core->set_observer(&shares);
+  rig.scheduler->set_token_budget(17);
+  const Request stream = make_request(1, {1, 2, 3, 4}, 200);
+  const auto stream_sink = rig.submit(stream);
+  for (int i = 0; i < 2; ++i) rig.step();
+  EXPECT_GT(shares.drafts, 0);
+  const Request late = make_request(2, std::vector<TokenId>(100, 5), 4);
+  const auto sink = rig.submit(late);
+  shares.prompts.clear();
+  while (sink->num_outputs == 0) ASSERT_TRUE(rig.step());
+  EXPECT_EQ(shares.prompts, std::vector<std::int32_t>({16, 16, 16, 16, 16, 16, 4}));
+  EXPECT_GT(shares.drafts, 0) << "what the last of the prompt leaves";
+  rig.run_all();
+  fake::expect_as_reference(stream, *stream_sink, 256);
+  fake::expect_as_reference(late, *sink, 256);
+}
+
 TEST(Speculation, TheNgramProposerServesACoreThatIsConfiguredSo) {
   Options options;
   options.engine.speculative = {.num_speculative_tokens = 5, .prompt_lookup_max = 4, .prompt_lookup_min = 1};
+  options.engine.max_num_batched_tokens = 256;  // for guesses beside the prompts that wait, too
   Rig rig(options);
   std::vector<Request> requests;
   std::vector<std::shared_ptr<Collector>> sinks;

@@ -47,5 +47,25 @@ TEST(VirtualKv, StepsThatOnlyDecodeMapBesideThemselves) {
   }
 }
 
+// Pages that could be created count as free until that is refused: whoever is to be swapped in needs them for
+// sure, or it is preempted again in the very step.
+TEST(VirtualKv, NobodyIsSwappedInForPagesThatAreRefused) {
+  Options options;
+  options.virtual_kv = true;
+  options.num_created = 8;
+  options.num_swap_blocks = 8;
+  options.engine.preemption_mode = PreemptionMode::swap;
+  Rig rig(options);
+  const Request first = make_request(1, {1, 2, 3, 4}, 24),
+                second = make_request(2, {8, 7, 6, 5, 4, 3, 2, 1}, 20);
+  const auto first_sink = rig.submit(first), second_sink = rig.submit(second);
+  rig.run_all();
+  const SchedulerCounts counts = rig.core->scheduler().counts();
+  EXPECT_EQ(counts.preemptions_by_swap, 1);
+  EXPECT_EQ(counts.blocks_swapped_in, counts.blocks_swapped_out);
+  for (const auto& [request, sink] : {std::pair(first, first_sink), std::pair(second, second_sink)})
+    EXPECT_EQ(sink->choices.at(0).tokens, fake::reference(request, 0, 64).tokens);
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -79,6 +79,12 @@ class KvManager {
   virtual std::int64_t num_swap_blocks() const { return 0; }
   virtual std::int64_t num_free_swap_blocks() const { return 0; }
 
+  // Whether grow() and swap_in() are sure to get `num_blocks` of the free blocks, for sequences whose tables
+  // have `num_entries` together: what counts as free may have to be made ready first, and that may fail.
+  [[nodiscard]] virtual bool make_ready(std::int64_t num_blocks, std::int64_t /*num_entries*/) {
+    return num_blocks <= num_free_blocks();
+  }
+
   // Blocks that grow(id, num_tokens) would take from the free ones.
   virtual std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const = 0;
   // Blocks that freeing all of `ids` would give back.

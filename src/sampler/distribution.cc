@@ -102,6 +102,8 @@ void Distribution::keep_from(std::span<const float> logits, float threshold) {
 // ascending cumulative sum up to 1 - top_p" read from the other end. Among equal weights the smaller token
 // stays.
 void Distribution::keep_nucleus(double mass) {
+  // Only infinities and NaNs leave nothing with any weight; what is here then has the largest logit.
+  if (!(total_ > 0)) return kept_.resize(std::min<std::size_t>(kept_.size(), 1));
   const auto more_probable = [](const Entry& a, const Entry& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
   };
@@ -110,7 +112,8 @@ void Distribution::keep_nucleus(double mass) {
   bucket_sums_.assign(kNumBuckets, 0.0);
   for (const Entry& entry : kept_) bucket_sums_[bucket_of(entry.weight)] += entry.weight;
   std::size_t bucket = kNumBuckets - 1;
-  double before = 0;  // weight of all that is more probable
+  while (bucket > 0 && bucket_sums_[bucket] == 0) --bucket;  // no mass is too small for the most probable
+  double before = 0;                                         // weight of all that is more probable
   while (bucket > 0 && before + bucket_sums_[bucket] < mass) before += bucket_sums_[bucket--];
   while (bucket_sums_[bucket] == 0 && bucket + 1 < kNumBuckets)
     ++bucket;  // rounding ran past the last that has any
@@ -146,6 +149,7 @@ TokenId Distribution::draw(double uniform) const {
   double target = uniform * total_;
   TokenId last = -1;  // rounding may leave a crumb of target: it goes to the last token with any weight
   if (!plain_) {
+    if (!kept_.empty()) last = kept_.front().token;  // where none has
     for (const Entry& entry : kept_) {
       if (entry.weight > 0) last = entry.token;
       if (target < entry.weight) return entry.token;

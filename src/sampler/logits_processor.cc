@@ -1,12 +1,14 @@
 #include "sampler/logits_processor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace pagoda {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr std::uint32_t kRepetitionDone = 1u << 31;  // the other bits count output tokens
 
 bool in_range(TokenId token, std::span<const float> logits) {
@@ -80,7 +82,10 @@ void LogitsProcessor::apply_penalties(const SamplingParams& params, std::span<co
         if ((seen & kRepetitionDone) != 0) continue;
         seen |= kRepetitionDone;
         float& logit = logits[static_cast<std::size_t>(token)];
-        logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+        if (!std::isfinite(logit)) continue;  // masked, and stays so
+        // Of a finite logit no penalty makes an infinite one: nothing could be compared with that.
+        logit = std::clamp(logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty,
+                           -kLargest, kLargest);
       }
     }
   }

@@ -386,6 +386,59 @@ TEST(Sampler, CandidateStreamsAreThoseOfSingleDraws) {
   }
 }
 
+// Whatever a request or a broken model makes of a row, there is a token, and the best where there is one.
+TEST(Sampler, ARowWithNothingToRankStillGivesAToken) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  struct Case {
+    const char* what;
+    std::vector<float> logits;
+    float top_p, min_p = 0, repetition_penalty = 1;
+    TokenId expected;
+  };
+  std::vector<float> infinite(100, 1.0f);
+  infinite[7] = kInfinity;
+  std::vector<float> plain(100, 1.0f);
+  plain[7] = 3;
+  const Case cases[] = {
+      {.what = "no mass", .logits = plain, .top_p = 0, .expected = 7},
+      {.what = "no mass of what min_p kept", .logits = plain, .top_p = 0, .min_p = 0.01f, .expected = 7},
+      {.what = "infinite", .logits = infinite, .top_p = 0.9f, .expected = 7},
+      {.what = "infinite, with min_p", .logits = infinite, .top_p = 0.9f, .min_p = 0.1f, .expected = 7},
+      {.what = "NaN", .logits = std::vector<float>(100, kNan), .top_p = 0.9f, .expected = 0},
+      {.what = "penalty", .logits = plain, .top_p = 0.9f, .repetition_penalty = 1e-40f, .expected = 7},
+  };
+  const std::vector<TokenId> prompt = {7};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    SamplingParams params;
+    params.top_p = c.top_p;
+    params.min_p = c.min_p;
+    params.repetition_penalty = c.repetition_penalty;
+    SequenceResult result;
+    const SampleRow row{.logits = c.logits, .params = &params, .prompt = prompt, .result = &result};
+    Sampler sampler(KernelContext{});  // a fresh one: an earlier row leaves something to read in its buffers
+    sampler.sample(std::span(&row, 1));
+    ASSERT_EQ(result.candidates.size(), 1u);
+    EXPECT_EQ(result.candidates[0].token, c.expected);
+  }
+}
+
+TEST(LogitsProcessor, APenaltyMakesNoFiniteLogitInfinite) {
+  std::vector<float> logits = {2, -1e38f, -kInfinity, 1};
+  SamplingParams params;
+  const std::vector<TokenId> prompt = {0, 1, 2};
+  LogitsProcessor processor;
+  params.repetition_penalty = 1e-40f;
+  processor.process(params, prompt, {}, logits);
+  EXPECT_EQ(logits[0], std::numeric_limits<float>::max());
+  EXPECT_EQ(logits[2], -kInfinity) << "what is masked stays so";
+  params.repetition_penalty = 100;
+  logits[1] = -1e38f;
+  processor.process(params, prompt, {}, logits);
+  EXPECT_EQ(logits[1], std::numeric_limits<float>::lowest());
+  EXPECT_EQ(logits[3], 1);
+}
+
 TEST(Sampler, PromptRowsAreScored) {
   const std::vector<float> logits = {0, 1, 2};
   TokenLogprobs result;

@@ -129,6 +129,34 @@ std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
   return count;
 }
 
+// Tokens that others than decodes could still take in this step: this group, later ones, and those who wait.
+// About, for those may find some of theirs in the prefix cache; little more than the tokens left.
+std::int32_t VllmScheduler::prompts_from(std::size_t position) const {
+  std::int32_t count = 0, num_seqs = 0;
+  for (std::size_t i = position; i < running_.size() && count < tokens_left_; ++i) {
+    for (const auto& sequence : running_[i]->sequences) {
+      if (sequence->state == SequenceState::resident && sequence->num_missing() > 1)
+        count += sequence->num_missing();
+    }
+  }
+  const auto& queue = swapped_.empty() ? waiting_ : swapped_;
+  if (queue.empty()) return count;
+  for (const SequenceGroup* group : running_) {
+    if (has_parked(*group)) return count;
+    num_seqs += group->num_reserved();
+  }
+  for (const SequenceGroup* group : queue) {
+    // Whoever lacks sequences or blocks, and all behind it, will not be let in now.
+    num_seqs += group->num_reserved();
+    if (count >= tokens_left_ || num_seqs > config_.max_num_seqs ||
+        group->retry_free_blocks > kv_.num_free_blocks())
+      return count;
+    const auto leader = std::ranges::find_if(group->sequences, [](const auto& s) { return !s->finished(); });
+    count += std::max((*leader)->num_missing(), group->num_live());
+  }
+  return count;
+}
+
 void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t count,
                          std::int32_t num_draft_tokens) {
   batch_.sequences.push_back(
@@ -148,8 +176,12 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     if (group.state != GroupState::running) return;
   }
   const bool ready = !group.lockstep || lockstep_ready(group);
-  // Beams take their step together or not at all.
-  if (group.lockstep && group.forked && ready && group.num_live() > tokens_left_) return;
+  // Beams take their step together or not at all. But the oldest always gets on, even where the budget was
+  // set while some of them were parked.
+  if (group.lockstep && group.forked && ready && group.num_live() > tokens_left_) {
+    if (position > 0 || !batch_.empty()) return;
+    tokens_left_ = group.num_live();
+  }
   for (const auto& entry : group.sequences) {
     Sequence& sequence = *entry;
     if (sequence.state != SequenceState::resident) continue;
@@ -223,8 +255,8 @@ VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& seq
 // is preempted or put off for them.
 std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence) {
   if (sequence.draft.empty() || sequence.num_missing() != 1) return 0;
-  std::int32_t count =
-      std::min(static_cast<std::int32_t>(sequence.draft.size()), tokens_left_ - decodes_from(position));
+  std::int32_t count = std::min(static_cast<std::int32_t>(sequence.draft.size()),
+                                tokens_left_ - decodes_from(position) - prompts_from(position));
   std::int64_t reserve = watermark_blocks_;  // each running sequence may need one more
   for (const SequenceGroup* group : running_) reserve += std::ssize(group->sequences);
   for (; count > 0; --count) {
@@ -450,12 +482,7 @@ void VllmScheduler::settle(SequenceGroup& group) {
     return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
   };
   if (group.state == GroupState::running && none(SequenceState::resident)) preempt(group);
-  if (group.state == GroupState::swapped && none(SequenceState::swapped)) {
-    swapped_.erase(&group);
-    group.resume_blocks = 0;
-    group.state = GroupState::waiting;
-    waiting_.insert(&group);
-  }
+  if (group.state == GroupState::swapped && none(SequenceState::swapped)) give_up_swapped(group);
 }
 
 void VllmScheduler::abort(SequenceGroup& group) {

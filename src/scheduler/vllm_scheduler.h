@@ -50,6 +50,7 @@ class VllmScheduler final : public Scheduler {
 
   std::int32_t prefill_left(std::size_t position) const;
   std::int32_t decodes_from(std::size_t position) const;
+  std::int32_t prompts_from(std::size_t position) const;
   void schedule_group(std::size_t position, Siblings siblings);
   // Puts `count` tokens of the sequence into the batch, and so many of its guesses.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens);
@@ -61,6 +62,7 @@ class VllmScheduler final : public Scheduler {
   void admit();
   // Swaps groups in while they fit; false when nobody else may follow. In vllm_swap.cc.
   bool resume_swapped(std::int32_t& num_seqs);
+  void give_up_swapped(SequenceGroup& group);  // it waits, to be recomputed
   bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
   void run_now(SequenceGroup& group);  // admitted or swapped in: into running_ and into the batch
   bool try_admit(SequenceGroup& group);

@@ -2,12 +2,14 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "scheduler/group_ops.h"
 #include "scheduler/vllm_scheduler.h"
 
 namespace pagoda {
 
 bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
   if (config_.preemption_mode == PreemptionMode::recompute || resident.empty()) return false;
+  if (!batch_.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
   const std::int64_t blocks = kv_.blocks_to_swap(resident);
   if (blocks == 0) return false;  // nothing is computed
   if (config_.preemption_mode == PreemptionMode::automatic) {
@@ -33,24 +35,39 @@ bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceI
   return true;
 }
 
+void VllmScheduler::give_up_swapped(SequenceGroup& group) {
+  for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
+  swapped_.erase(&group);
+  group.resume_blocks = 0;
+  group.state = GroupState::waiting;
+  waiting_.insert(&group);
+}
+
 bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
   while (!swapped_.empty()) {
     SequenceGroup& group = **swapped_.begin();
     if (tokens_left_ == 0 || num_seqs + group.num_reserved() > config_.max_num_seqs) return false;
     std::vector<SequenceId> ids;
-    std::int64_t growth = 0;  // at most
+    std::int64_t growth = 0, entries = 0;  // at most
     for (const auto& sequence : group.sequences) {
       if (sequence->state != SequenceState::swapped) continue;
       ids.push_back(sequence->id);
       growth += 1 + sequence->num_missing() / kv_.block_size() + 1;
+      entries += sequence->num_tokens() / kv_.block_size() + 1;
     }
     const std::int64_t blocks = kv_.blocks_to_swap(ids);
     // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
-    if (!running_.empty() && blocks + growth + watermark_blocks_ > kv_.num_free_blocks()) return false;
+    if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_free_blocks() ||
+                              !kv_.make_ready(blocks + growth, entries)))
+      return false;
     CHECK(batch_.swap_out.empty());
     if (!kv_.swap_in(ids, batch_.swap_in)) {
-      CHECK(!running_.empty());  // beside blocks, a manager may lack something else for the moment
-      return false;
+      // Beside blocks, a manager may lack something else for the moment.
+      if (!running_.empty()) return false;
+      // Its own copy of what it shared with a pinned prefix leaves no room for the rest: recomputed, it
+      // shares that again.
+      give_up_swapped(group);
+      continue;
     }
     num_swapped_in_ += blocks;
     for (const auto& sequence : group.sequences) {
@@ -59,7 +76,7 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     num_seqs += group.num_reserved();
     swapped_.erase(swapped_.begin());
     run_now(group);
-    if (has_parked(group)) return false;
+    if (group.state != GroupState::running || has_parked(group)) return false;
   }
   return true;
 }
