@@ -107,7 +107,9 @@ SamplingDefaults sampling_defaults(const ModelSource& source) {
   defaults.top_p = number("top_p");
   defaults.min_p = number("min_p");
   defaults.repetition_penalty = number("repetition_penalty");
-  if (const auto top_k = number("top_k")) defaults.top_k = static_cast<std::int32_t>(*top_k);
+  // -2, and so all that is below it, is refused with the request that would use it.
+  if (const auto top_k = number("top_k"))
+    defaults.top_k = static_cast<std::int32_t>(std::clamp(*top_k, -2.0f, 1e9f));
   return defaults;
 }
 
