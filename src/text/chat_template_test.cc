@@ -214,6 +214,175 @@ TEST(ChatTemplateSandbox, BoundsWork) {
   }
 }
 
+constexpr std::string_view kTooMuch = "chat template: the template takes too many steps (line 1)";
+
+// In every round of a loop, with limits that one copy of the text a round reaches and the rounds do not.
+std::string looped(const std::string& setup, const std::string& expression) {
+  TemplateOptions small = options(true);
+  small.limits.max_output_bytes = std::size_t{1} << 16;
+  small.limits.max_steps = 100'000;
+  const auto parsed = ChatTemplate::parse(
+      setup + "{% for i in range(1000) %}{% set x = " + expression + " %}{% endfor %}", small);
+  if (!parsed) return parsed.error().message();
+  const auto prompt = parsed.value().render({});
+  return prompt ? "no limit" : prompt.error().message();
+}
+
+TEST(ChatTemplateSandbox, ChargesForEveryCopyAndScanOfAText) {
+  const std::string setup = "{% set s = 'a' * 60000 %}{% set d = {s: s} %}";
+  for (const char* expression : {
+           // Filters.
+           "s|capitalize",
+           "s|center(60001)",
+           "s|e",
+           "s|escape",
+           "s|forceescape",
+           "s|safe|e|string|safe|lower",
+           "'%s'|format(s)",
+           "'%(k)s'|format(k=s)",
+           "s|indent",
+           "''|indent(60000)",
+           "''|indent(s, true)",
+           "s|lower",
+           "s|replace('b', '')",
+           "'b'|replace('b', s)",
+           "s|reverse",
+           "s|safe",
+           "[s]|string",
+           "s|striptags",
+           "s|title",
+           "s|tojson",
+           "[1, 1]|tojson(separators=(s, ':'))",
+           "1|tojson(indent=60000)",
+           "1|tojson(indent=s)",
+           "s|trim",
+           "'b'|trim(s)",
+           "s|truncate(100)",
+           "s|upper",
+           "s|urlencode",
+           "{'a': s}|urlencode",
+           "s|wordcount",
+           "s|wordwrap(40000)",
+           "{'a': s}|xmlattr",
+           "{s: 1}|xmlattr",
+           "s|float",
+           "s|int",
+           "s|filesizeformat if false else s|first",
+           "s|last",
+           "s|list",
+           "[s]|join",
+           "['', '']|join(s)",
+           "[s]|sort",
+           "[{}]|sort(attribute=s)",
+           "d|dictsort",
+           "[s]|unique|list",
+           "[s]|min",
+           "[s, s]|max",
+           "[{'k': s}]|groupby('k')",
+           "[{}]|map(attribute=s)",
+           "[{}]|map(attribute=s)|list",
+           "[{}]|selectattr(s)|list",
+           "[{}]|unique(attribute=s)",
+           "[1]|map('string', **d)",
+           "1|attr(s)",
+           "s is lower",
+           "s is upper",
+           // Methods.
+           "s.capitalize()",
+           "s.casefold()",
+           "s.center(60001)",
+           "s.count('b')",
+           "s.endswith(s)",
+           "s.endswith('b', 1)",
+           "s.expandtabs()",
+           "('\t' * 60000).expandtabs(0)",
+           "s.find('b')",
+           "s.rfind('b')",
+           "'{}'.format(s)",
+           "'{:s}'.format(s)",
+           "'{:.50000}'.format(s)",
+           "'{!r}'.format(s)",
+           "'{!a}'.format(s)",
+           "'{:60000}'.format(1)",
+           "'{k}'.format_map({'k': s})",
+           "''.format_map(d)",
+           "s.index('a')",
+           "s.rindex('a')",
+           "s.isalnum()",
+           "s.isalpha()",
+           "s.isascii()",
+           "s.isdecimal()",
+           "s.isdigit()",
+           "s.isidentifier()",
+           "s.islower()",
+           "s.isnumeric()",
+           "s.isprintable()",
+           "s.isspace()",
+           "s.istitle()",
+           "s.isupper()",
+           "s.join(['', ''])",
+           "''.join([s])",
+           "s.ljust(60001)",
+           "s.lower()",
+           "s.lstrip()",
+           "s.lstrip('b')",
+           "'b'.lstrip(s)",
+           "s.partition('b')",
+           "s.partition('a')",
+           "s.removeprefix('a')",
+           "s.removesuffix('a')",
+           "s.replace('b', '')",
+           "s.rjust(60001)",
+           "s.rpartition('a')",
+           "s.rsplit()",
+           "s.rsplit(none, 1)",
+           "s.rsplit('b')",
+           "s.rstrip()",
+           "s.split()",
+           "s.split('b')",
+           "s.splitlines()",
+           "s.startswith(s)",
+           "s.startswith('b', 1)",
+           "s.startswith((s, s))",
+           "s.strip()",
+           "s.swapcase()",
+           "s.title()",
+           "s.upper()",
+           "s.zfill(60001)",
+           // The rest of the language.
+           "s ~ ''",
+           "s + 'a'",
+           "s * 1",
+           "s[1:]",
+           "s[::2]",
+           "s == s",
+           "s < s",
+           "'b' in s",
+           "'%s' % s",
+           "1[s]",
+           "dict(**d)",
+           "strftime_now('a' * 3000)",
+       }) {
+    EXPECT_EQ(looped(setup, expression), kTooMuch) << expression;
+  }
+}
+
+TEST(ChatTemplateSandbox, BoundsTheMemoryOfTheTextsKept) {
+  EXPECT_EQ(text_of("{% set s = 'a' * 4194304 %}{{ ([s] * 100000) | map('safe') | list | length }}"),
+            "error: " + std::string(kTooMuch));
+}
+
+TEST(ChatTemplateSandbox, CountsTheRoundsOfEveryLoop) {
+  EXPECT_EQ(looped("{% set c = cycler(*range(5000)) %}", "c.items"), kTooMuch);
+  EXPECT_EQ(looped("{% set r = range(5000) %}", "r|sum"), kTooMuch);
+  std::string pairs;
+  for (int i = 0; i < 500; ++i) pairs += "'k" + std::to_string(i) + "': none, ";
+  const std::string setup = "{% set d = {" + pairs + "} %}";
+  EXPECT_EQ(looped(setup, "d|xmlattr"), kTooMuch);
+  EXPECT_EQ(looped(setup, "[1]|map('string', **d)"), kTooMuch);
+  EXPECT_EQ(looped(setup, "'{k1}{k1}'.format_map(d)"), kTooMuch);
+}
+
 TEST(ChatTemplateSandbox, FreesChainsAndCycles) {  // for the leak checker, and for the stack
   EXPECT_EQ(text_of("{% set ns = namespace(p=none) %}{% for i in range(50000) %}"
                     "{% set ns.p = namespace(p=ns.p) %}{% endfor %}ok"),

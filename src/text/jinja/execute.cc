@@ -325,7 +325,7 @@ Render::Flow Render::set_block(const SetBlockStatement& node, const ActivationPt
   enter(node.frame, activation);
   const Flow flow = execute(node.body, activation, captured);
   if (flow != Flow::normal) return flow;
-  Value value = captured.take();
+  Value value = captured.take(*this);
   if (node.filter) value = evaluate_filters(static_cast<const FilterExpr&>(*node.filter), value, activation);
   check_namespaces(node.target, activation);
   assign(node.target, value, activation);
@@ -340,7 +340,8 @@ Render::Flow Render::filter_block(const FilterBlockStatement& node, const Activa
   enter(node.frame, activation);
   const Flow flow = execute(node.body, activation, captured);
   if (flow != Flow::normal) return flow;
-  append(out, evaluate_filters(static_cast<const FilterExpr&>(*node.filter), captured.take(), activation));
+  append(out,
+         evaluate_filters(static_cast<const FilterExpr&>(*node.filter), captured.take(*this), activation));
   leave(node.frame, activation);
   return Flow::normal;
 }
@@ -441,7 +442,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   StringBuilder out;
   execute(code.body, activation, out);
   --calls_;
-  return out.take();
+  return out.take(*this);
 }
 
 Value Render::call_loop(LoopContext& context, const Arguments& arguments) {
@@ -454,7 +455,7 @@ Value Render::call_loop(LoopContext& context, const Arguments& arguments) {
   loop(*context.recursion, new_activation(context.recursion->num_slots, context.definer), context.definer,
        bound[0], context.depth0 + 1, out);
   --calls_;
-  return out.take();
+  return out.take(*this);
 }
 
 }  // namespace pagoda::jinja

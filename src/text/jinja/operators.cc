@@ -126,7 +126,6 @@ Value arithmetic(BinaryOp op, const Value& left, const Value& right) {
 
 Value concatenate_strings(Render& render, const Value& left, const Value& right) {
   render.check_size(left.text().bytes.size() + right.text().bytes.size());
-  render.work(left.text().bytes.size() + right.text().bytes.size());
   const bool markup = left.text().markup || right.text().markup;
   StringBuilder out;
   for (const Value* side : {&left, &right}) {
@@ -136,7 +135,7 @@ Value concatenate_strings(Render& render, const Value& left, const Value& right)
       out.append(side->text());
     }
   }
-  return out.take(markup);
+  return out.take(render, markup);
 }
 
 Value concatenate_sequences(Render& render, const Value& left, const Value& right) {
@@ -154,10 +153,9 @@ Value repeat(Render& render, const Value& value, std::int64_t count) {
     if (!text.bytes.empty()) render.check_size(text.bytes.size() * times);
     StringBuilder out;
     if (!text.bytes.empty()) {
-      render.work(text.bytes.size() * times);
       for (std::size_t i = 0; i < times; ++i) out.append(text);
     }
-    return out.take(text.markup);
+    return out.take(render, text.markup);
   }
   const std::vector<Value>& source = value.items();
   std::vector<Value> items;
@@ -426,7 +424,8 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
     const auto at = [&](std::int64_t index) {
       return text.ascii() ? static_cast<std::size_t>(index) : byte_offset(text.bytes, index);
     };
-    if (step == 1) return substring(text, count == 0 ? 0 : at(start), count == 0 ? 0 : at(start + count));
+    if (step == 1)
+      return substring(render, text, count == 0 ? 0 : at(start), count == 0 ? 0 : at(start + count));
     std::vector<std::size_t> offsets;  // of every character, so that each step is cheap
     for (std::size_t byte = 0; byte < text.bytes.size(); next_char(text.bytes, byte)) offsets.push_back(byte);
     offsets.push_back(text.bytes.size());
@@ -435,7 +434,7 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
       const auto index = static_cast<std::size_t>(start + i * step);
       out.append(text, offsets[index], offsets[index + 1]);
     }
-    return out.take(text.markup);
+    return out.take(render, text.markup);
   }
   render.step(count);
   if (object.is(Kind::range)) {

@@ -69,9 +69,13 @@ class Render {
   }
   void work(std::size_t num_bytes) {
     step();
+    charge(num_bytes);
+  }
+  void charge(std::size_t num_bytes) {  // for what is no round of a loop
     bytes_left_ -= static_cast<std::int64_t>(num_bytes);
     if (bytes_left_ < 0) out_of_steps();
   }
+  void charge(const Arguments& arguments);        // of a call: lazy filters keep a copy of them
   void check_size(std::size_t num_bytes) const;   // of a string about to be made
   void check_count(std::size_t num_items) const;  // of a list about to be made
 

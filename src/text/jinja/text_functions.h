@@ -21,6 +21,7 @@ std::vector<Value> split_space(Render& render, const String& text, std::int64_t 
 std::vector<Value> split_on(Render& render, const String& text, const String& separator,
                             std::int64_t max_splits, bool from_right);
 Value join(Render& render, const String& separator, const std::vector<Value>& items);  // of str(item)
+bool is_user_at(const String& text, std::size_t byte);
 Value reverse_text(Render& render, const String& text);
 
 }  // namespace pagoda::jinja
