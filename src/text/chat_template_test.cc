@@ -393,6 +393,65 @@ TEST(ChatTemplateSandbox, FreesChainsAndCycles) {  // for the leak checker, and 
             "Trueok");
 }
 
+// `body` 200,000 times, then `after`.
+std::string often(const std::string& body, const std::string& after = "") {
+  TemplateOptions patient = options(true);
+  patient.limits.max_steps = 50'000'000;
+  const auto parsed = ChatTemplate::parse(
+      "{% set ns = namespace(g=0) %}{% for j in range(2) %}"
+      "{% for i in range(100000) %}" +
+          body + "{% endfor %}{% endfor %}" + after,
+      patient);
+  if (!parsed) return parsed.error().message();
+  const auto prompt = parsed.value().render({});
+  return prompt ? prompt->text : prompt.error().message();
+}
+
+TEST(ChatTemplateSandbox, CountsWhatIteratorsHoldAsNested) {
+  for (const char* made : {
+           "[1]|map('default', ns.g)",
+           "[1]|map('default', default_value=ns.g)",
+           "[1]|map(attribute='a', default=ns.g)",
+           "[1]|map(attribute=ns.g)",
+           "[1]|select('in', ns.g)",
+           "[1]|reject('in', seq=ns.g)",
+           "[1]|selectattr(0, 'in', ns.g)",
+           "[1]|rejectattr(ns.g)",
+           "[1]|unique(attribute=ns.g)",
+           "[1]|batch(1, ns.g)",
+           "[1]|batch(ns.g)",
+           "[1]|slice(1, ns.g)",
+           "ns.g|items",
+           "[ns.g]|reverse",
+           "{1: ns.g}.values()",
+           "[ns.g].index",
+       }) {
+    EXPECT_EQ(often("{% set ns.g = " + std::string(made) + " %}", "{{ ns.g | list }}"),
+              "chat template: a value is nested too deeply (line 1)")
+        << made;
+  }
+}
+
+TEST(ChatTemplateSandbox, FreesWhatIteratorsGather) {  // for the leak checker, and for the stack
+  for (const char* made : {"unique", "batch(1)", "slice(1)"}) {
+    const std::string itself = "{% set g = [ns] | map(attribute='g') | " + std::string(made) + " %}";
+    EXPECT_EQ(often(itself + "{% set x = g | first %}{% set ns.g = (g,) %}", "ok"), "ok") << made;
+    EXPECT_EQ(
+        text_of("{% set ns = namespace() %}" + itself + "{% set ns.g = (g,) %}{% set x = g | first %}ok"),
+        "ok");
+  }
+}
+
+TEST(ChatTemplateSandbox, BoundsIteratorsThatReadThemselves) {
+  for (const char* reader : {"map('first')", "map('sum')", "select|select|select|map('join')|select"}) {
+    const std::string source =
+        "{% set ns = namespace() %}{% set ns.g = ([ns] * 100000) | map(attribute='g') | " +
+        std::string(reader);
+    EXPECT_EQ(text_of(source + " %}{{ ns.g | first }}"),
+              "error: chat template: the template is nested too deeply (line 1)");
+  }
+}
+
 TEST(ChatTemplateSandbox, ReachesNoHost) {
   EXPECT_EQ(text_of("{{ ''.__class__ }}"), "");
   EXPECT_TRUE(is_refused("{{ ''.__class__.__mro__ }}"));

@@ -197,6 +197,7 @@ Value Render::call(const Value& callee, const Arguments& arguments) {
 }
 
 Value Render::call_filter(std::string_view name, const Value& value, const Arguments& arguments) {
+  const Depth depth(*this);
   step();
   charge(arguments);
   const NativeFunction filter = find_filter(name);
@@ -205,6 +206,7 @@ Value Render::call_filter(std::string_view name, const Value& value, const Argum
 }
 
 bool Render::call_test(std::string_view name, const Value& value, const Arguments& arguments) {
+  const Depth depth(*this);
   step();
   charge(arguments);
   const NativeFunction test = find_test(name);

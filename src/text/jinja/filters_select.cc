@@ -13,6 +13,7 @@ class Derived : public Iterator {
 
  protected:
   bool next_item(Render& render, Value& out) {
+    const Render::Depth depth(render);
     render.step();
     if (!std::exchange(begun_, true) && truthy(source_)) items_ = iterate(render, source_);
     return items_ && items_->next(render, out);
@@ -27,7 +28,10 @@ class Derived : public Iterator {
 class MapAttribute final : public Derived {
  public:
   MapAttribute(Render& render, const Value& source, const Value& attribute, Value fallback)
-      : Derived(source), path_(render, attribute), fallback_(std::move(fallback)) {}
+      : Derived(source), path_(render, attribute), fallback_(std::move(fallback)) {
+    nest(*this, attribute);
+    nest(*this, fallback_);
+  }
   bool next(Render& render, Value& out) override {
     Value item;
     if (!next_item(render, item)) return false;
@@ -42,7 +46,9 @@ class MapAttribute final : public Derived {
 
 class MapFilter final : public Derived {
  public:
-  MapFilter(const Value& source, Arguments arguments) : Derived(source), arguments_(std::move(arguments)) {}
+  MapFilter(const Value& source, Arguments arguments) : Derived(source), arguments_(std::move(arguments)) {
+    nest(*this, arguments_);
+  }
   bool next(Render& render, Value& out) override {
     Value item;
     if (!next_item(render, item)) return false;
@@ -87,7 +93,9 @@ Value filter_map(Render& render, const Value& value, const Arguments& arguments)
 class Selection final : public Derived {
  public:
   Selection(const Value& source, Arguments arguments, bool by_attribute, bool keep)
-      : Derived(source), arguments_(std::move(arguments)), by_attribute_(by_attribute), keep_(keep) {}
+      : Derived(source), arguments_(std::move(arguments)), by_attribute_(by_attribute), keep_(keep) {
+    nest(*this, arguments_);
+  }
 
   bool next(Render& render, Value& out) override {
     while (next_item(render, out)) {

@@ -76,17 +76,23 @@ class Deferred final : public Iterator {
     for (const Value* value : {&source_, &size_, &fill_}) nest(*this, *value);
   }
   bool next(Render& render, Value& out) override {
-    if (!std::exchange(made_, true)) items_ = make_(render, source_, size_, fill_);
-    if (at_ >= items_.size()) return false;
-    out = items_[at_++];
-    return true;
+    const Render::Depth depth(render);
+    if (!made_) {
+      made_ = render.make_mutable<Gathered>();
+      made_->items = make_(render, source_, size_, fill_);
+    }
+    if (at_ < made_->items.size()) {
+      out = made_->items[at_++];
+      return true;
+    }
+    made_->clear();
+    return false;
   }
 
  private:
   const Make make_;
   const Value source_, size_, fill_;
-  bool made_ = false;
-  std::vector<Value> items_;
+  std::shared_ptr<Gathered> made_;
   std::size_t at_ = 0;
 };
 
@@ -162,20 +168,26 @@ Value filter_dict_sort(Render& render, const Value& value, const Arguments& argu
 
 class Unique final : public Iterator {
  public:
-  Unique(const Value& source, AttributePath path, bool case_sensitive)
-      : source_(source), path_(std::move(path)), case_sensitive_(case_sensitive) {
+  Unique(Render& render, const Value& source, const Value& attribute, bool case_sensitive)
+      : source_(source), path_(render, attribute), case_sensitive_(case_sensitive) {
     nest(*this, source);
+    nest(*this, attribute);
   }
   bool next(Render& render, Value& out) override {
-    if (!items_) items_ = iterate(render, source_);
+    const Render::Depth depth(render);
+    if (!items_) {
+      items_ = iterate(render, source_);
+      seen_ = render.make_mutable<Gathered>();
+    }
     while (items_->next(render, out)) {
       render.step();
       Value key = path_.get(render, out);
       if (!case_sensitive_) key = ignore_case(render, key);
-      if (seen_.find(key) != nullptr) continue;
-      seen_.set(key, Value());
+      if (seen_->keys.find(key) != nullptr) continue;
+      seen_->keys.set(key, Value());
       return true;
     }
+    seen_->clear();
     return false;
   }
 
@@ -184,13 +196,13 @@ class Unique final : public Iterator {
   const AttributePath path_;
   const bool case_sensitive_;
   std::shared_ptr<Iterator> items_;
-  Dict seen_;
+  std::shared_ptr<Gathered> seen_;
 };
 
 Value filter_unique(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("unique", arguments, {"case_sensitive", "attribute"});
-  return {Kind::iterator, std::make_shared<Unique>(value, AttributePath(render, bound.get(1, Value())),
-                                                   bound.flag(0, false))};
+  return {Kind::iterator,
+          std::make_shared<Unique>(render, value, bound.get(1, Value()), bound.flag(0, false))};
 }
 
 template <bool is_max>

@@ -88,6 +88,21 @@ class Render {
   // What Python's getattr(object, name) finds: methods and fields, not items.
   std::optional<Value> python_attribute(const Value& object, std::string_view name);
 
+  // One level of what may come to itself again: statements, expressions, filters, and the iterators that read
+  // others, which can be themselves by way of a namespace.
+  class Depth {
+   public:
+    explicit Depth(Render& render) : render_(render) {
+      if (++render_.depth_ > kDepthFactor * render_.options_.limits.max_depth) render_.too_deep();
+    }
+    ~Depth() { --render_.depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    Render& render_;
+  };
+
   template <class T>
   std::shared_ptr<T> make_mutable() {
     step();
@@ -103,18 +118,6 @@ class Render {
   static constexpr std::int64_t kWorkFactor = 128;  // bytes of text handled per byte of output allowed
   static constexpr int kDepthFactor = 20;           // levels of the syntax tree per level of max_depth
 
-  class Depth {
-   public:
-    explicit Depth(Render& render) : render_(render) {
-      if (++render_.depth_ > kDepthFactor * render_.options_.limits.max_depth) render_.too_deep();
-    }
-    ~Depth() { --render_.depth_; }
-    Depth(const Depth&) = delete;
-    Depth& operator=(const Depth&) = delete;
-
-   private:
-    Render& render_;
-  };
   [[noreturn]] void out_of_steps() const;
   [[noreturn]] void too_deep() const;
 

@@ -179,6 +179,17 @@ struct Iterator : Object {
   const char* type_name = "generator";
 };
 
+// What an iterator comes to hold as it runs, beyond the depth it was made with: it belongs to the Render, as
+// chains and cycles of such iterators can be made.
+struct Gathered final : Mutable {
+  std::vector<Value> items;
+  Dict keys;
+  void clear() override {
+    items.clear();
+    keys = Dict();
+  }
+};
+
 using NativeFunction = Value (*)(Render& render, const Value& self, const Arguments& arguments);
 
 struct Function final : Object {
