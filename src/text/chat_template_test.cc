@@ -147,6 +147,43 @@ TEST(ChatTemplate, MarksWhatTheUserTyped) {
   EXPECT_EQ(marked("{% for c in messages[0].role %}{{ c }}-{% endfor %}", context), "<u>-<s>-<e>-<r>-");
 }
 
+TEST(ChatTemplate, FindsIntegersInRangesAsPython) {
+  EXPECT_EQ(text_of("{{ -1 in range(9223372036854775807, 9223372036854775800, -1) }}"), "False");
+  const std::string setup =
+      "{% set most = 9223372036854775807 %}{% set least = -most - 1 %}{% set half = 2 ** 62 %}"
+      "{% set numbers = [least, least + 1, least + 2, least + 5, -half - 1, -half, -1, 0, 1, 3, 4, half - 1, "
+      "half, most - 5, "
+      "most - 2, most - 1, most, -1.0, 0.5, 3.0, true, 2.0 ** 62, 2.0 ** 63, -(2.0 ** 63), '3'] %}";
+  // CPython's answers to `n in range(...)`, 1 where it is.
+  constexpr std::pair<const char*, const char*> kCases[] = {
+      {"most, most - 7, -1", "0000000000000111100000000"},
+      {"most - 7, most", "0000000000000111000000000"},
+      {"least, least + 7", "1111000000000000000000010"},
+      {"least + 7, least, -1", "0111000000000000000000000"},
+      {"least, most, half", "1000010100001000000001010"},
+      {"most, least, -half", "0000101000010000110000000"},
+      {"least, most, most", "1000001000000001010000010"},
+      {"most, least, least", "0000001000000000110000000"},
+      {"0, least, least", "0000000100000000000000000"},
+      {"-half, most, half - 1", "0000011000000010010000000"},
+      {"half, least, -half", "0000010100001000000001000"},
+      {"0, 10, 3", "0000000101000000000100000"},
+      {"10, 0, -3", "0000000010100000000010000"},
+      {"-5, 6", "0000001111100000010110000"},
+      {"3, 3", "0000000000000000000000000"},
+  };
+  for (const auto& [range, members] : kCases) {
+    EXPECT_EQ(text_of(setup + "{% for n in numbers %}{{ (n in range(" + range + ")) | int }}{% endfor %}"),
+              members)
+        << range;
+  }
+  EXPECT_EQ(text_of(setup + "{{ range(least, most, half) | list == [least, -half, 0, half] }}"), "True");
+  EXPECT_EQ(text_of(setup + "{{ range(least, most, half)[1:3] }}"),
+            "range(-4611686018427387904, 4611686018427387904, 4611686018427387904)");
+  EXPECT_EQ(text_of(setup + "{{ range(most - 3, most, 2)[0:] }}"),
+            "error: chat template: an integer is beyond 64 bits (line 1)");
+}
+
 TEST(ChatTemplate, RaiseExceptionGivesTheTemplatesOwnMessage) {
   const Result<RenderedPrompt> prompt = render("{{ raise_exception('roles must alternate') }}");
   ASSERT_FALSE(prompt);

@@ -210,6 +210,28 @@ bool equal_dicts(Render& render, const Dict& a, const Dict& b) {
   return true;
 }
 
+bool in_range(const Range& range, const Value& item) {
+  std::int64_t number = 0;
+  if (item.is_integral()) {
+    number = item.as_integer();
+  } else if (item.is(Kind::real)) {
+    const double value = item.as_real();
+    if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)) return false;
+    number = static_cast<std::int64_t>(value);
+    if (static_cast<double>(number) != value) return false;
+  } else {
+    return false;
+  }
+  // Unsigned arithmetic: the distance of two int64 fits, and so does a step of -2^63.
+  const bool up = range.step > 0;
+  const auto at = static_cast<std::uint64_t>(number), start = static_cast<std::uint64_t>(range.start);
+  const auto step = static_cast<std::uint64_t>(range.step);
+  if (up ? number < range.start : number > range.start) return false;
+  const std::uint64_t distance = up ? at - start : start - at;
+  const std::uint64_t stride = up ? step : 0 - step;
+  return distance % stride == 0 && distance / stride < static_cast<std::uint64_t>(range.length);
+}
+
 [[noreturn]] void not_ordered(std::string_view op, const Value& left, const Value& right) {
   if (left.is_undefined()) fail_undefined(left);
   if (right.is_undefined()) fail_undefined(right);
@@ -331,14 +353,8 @@ bool contains(Render& render, const Value& container, const Value& item) {
                     item.text().bytes.size()) != nullptr;
     case Kind::dict:
       return container.entries().find(item) != nullptr;
-    case Kind::range: {
-      const auto& range = container.as<Range>();
-      if (!item.is_number() || range.length == 0) return false;
-      const double number = item.as_real();
-      if (number != std::floor(number) || std::abs(number) > 9e15) return false;
-      const std::int64_t offset = static_cast<std::int64_t>(number) - range.start;
-      return offset % range.step == 0 && offset / range.step >= 0 && offset / range.step < range.length;
-    }
+    case Kind::range:
+      return in_range(container.as<Range>(), item);
     case Kind::view: {
       const auto& view = container.as<View>();
       if (view.part == View::Part::keys) return view.dict.entries().find(item) != nullptr;
@@ -439,10 +455,19 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
   render.step(count);
   if (object.is(Kind::range)) {
     const auto& range = object.as<Range>();
+    const auto at = [&](std::int64_t index) {  // which may lie one beyond the range
+      const std::int64_t inside = std::clamp<std::int64_t>(index, 0, std::max<std::int64_t>(length - 1, 0));
+      std::int64_t beyond = 0, value = range.at(inside).as_integer();
+      if (__builtin_mul_overflow(index - inside, range.step, &beyond) ||
+          __builtin_add_overflow(value, beyond, &value)) {
+        integer_overflow();
+      }
+      return value;
+    };
     auto result = std::make_shared<Range>();
-    result->start = range.start + start * range.step;
+    result->start = at(start);
     if (__builtin_mul_overflow(range.step, step, &result->step)) integer_overflow();
-    result->stop = range.start + stop * range.step;
+    result->stop = at(stop);
     result->length = count;
     return {Kind::range, std::move(result)};
   }

@@ -164,7 +164,12 @@ struct Dict final : Object {
 
 struct Range final : Object {
   std::int64_t start = 0, stop = 0, step = 1, length = 0;
-  Value at(std::int64_t index) const { return Value::integer(start + index * step); }
+  // Unsigned arithmetic: the product may be beyond int64 where the sum is not.
+  Value at(std::int64_t index) const {
+    return Value::integer(
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                  static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step)));
+  }
 };
 
 struct View final : Object {
