@@ -110,19 +110,24 @@ std::string sign_of(const Spec& spec, bool negative) {
   return negative ? "-" : spec.sign == '+' ? "+" : spec.sign == ' ' ? " " : "";
 }
 
+// The fewest digits that with their separators and `others` are at least `width` wide: separators follow
+// every group of `size` from the right but the last, and none comes first.
+std::size_t digits_for(std::size_t width, std::size_t others, std::size_t size) {
+  if (width <= others) return 0;
+  const std::size_t room = width - others;
+  return room - (room - 1) / (size + 1);
+}
+
 Value number_text(Render& render, const Spec& spec, const std::string& prefix, std::string digits,
                   std::size_t group_size) {
   if (spec.grouping != '\0') {
-    const std::size_t end = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+    const char* of_base = group_size == 4 ? "0123456789abcdefABCDEF" : "0123456789";  // not the e of 1e+22
+    const std::size_t end = std::min(digits.find_first_not_of(of_base), digits.size());
     std::string whole = digits.substr(0, end);
-    if (spec.fill == "0" && spec.align == '=') {  // the padding zeros are grouped too
-      const std::string rest = digits.substr(end);
-      while (static_cast<std::int64_t>(group(whole, ',', group_size).size() + rest.size() + prefix.size()) <
-                 spec.width &&
-             static_cast<std::int64_t>(group("0" + whole, ',', group_size).size() + rest.size() +
-                                       prefix.size()) <= spec.width + 1) {
-        whole.insert(0, 1, '0');
-      }
+    if (spec.fill == "0" && spec.align == '=' && end != 0) {  // the padding zeros are grouped too
+      const std::size_t others = prefix.size() + digits.size() - end;
+      const std::size_t wanted = digits_for(static_cast<std::size_t>(spec.width), others, group_size);
+      if (wanted > end) whole.insert(0, wanted - end, '0');
     }
     digits = group(whole, spec.grouping, group_size) + digits.substr(end);
   }
