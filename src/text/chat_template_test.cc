@@ -469,6 +469,30 @@ TEST(ChatTemplateSandbox, ChargesForEveryCopyAndScanOfAText) {
   }
 }
 
+TEST(ChatTemplateSandbox, ChargesForTheKeysItHashes) {
+  const std::string setup = "{% set s = 'a' * 60000 %}{% set d = {s: 1} %}{% set other = {s: 1} %}";
+  for (const char* expression : {
+           "s in {}",
+           "s in {}.keys()",
+           "(1, (s,)) in {}",
+           "d[s]",
+           "d.get(s)",
+           "{}.fromkeys([s])",
+           "{s: 1}",
+           "dict(d)",
+           "dict([[s, 1]])",
+           "namespace(d)",
+           "d == other",
+           "d.keys() == other.keys()",
+           "[d]|map(attribute=s)|list",
+           "[s]|unique(true)|list",
+           "s is filter",
+           "s is test",
+       }) {
+    EXPECT_EQ(looped(setup, expression), kTooMuch) << expression;
+  }
+}
+
 TEST(ChatTemplateSandbox, BoundsTheMemoryOfTheTextsKept) {
   EXPECT_EQ(text_of("{% set s = 'a' * 4194304 %}{{ ([s] * 100000) | map('safe') | list | length }}"),
             "error: " + std::string(kTooMuch));

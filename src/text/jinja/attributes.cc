@@ -245,6 +245,7 @@ class EmptyIterator final : public Iterator {
 std::optional<Value> Render::python_attribute(const Value& object, std::string_view name) {
   if (object.is_undefined()) fail_undefined(object);
   if (object.is(Kind::name_space)) {
+    charge(name.size());
     const Value* found = object.as<Namespace>().attributes.find(name);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
@@ -293,7 +294,7 @@ std::optional<Value> Render::python_attribute(const Value& object, std::string_v
 Value Render::attribute(const Value& object, const Value& name) {
   if (std::optional<Value> found = python_attribute(object, name.text().bytes)) return *std::move(found);
   if (object.is(Kind::dict)) {
-    if (const Value* value = object.entries().find(name)) return *value;
+    if (const Value* value = find(object.entries(), name)) return *value;
   }
   return undefined_attribute(*this, object, name);
 }
@@ -302,7 +303,7 @@ Value Render::item(const Value& object, const Value& key) {
   if (object.is_undefined()) fail_undefined(object);
   if (object.is(Kind::dict)) {
     const bool hashable = !key.is(Kind::list) && !key.is(Kind::dict) && !key.is(Kind::view);
-    const Value* value = hashable ? object.entries().find(key) : nullptr;
+    const Value* value = hashable ? find(object.entries(), key) : nullptr;
     if (value != nullptr) return *value;
   } else if (key.is_integral()) {
     if (std::optional<Value> value = indexed(*this, object, key)) return *std::move(value);

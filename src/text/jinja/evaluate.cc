@@ -95,7 +95,7 @@ Value Render::evaluate_dict(const DictExpr& node, const ActivationPtr& activatio
   Dict dict;
   for (const auto& [key, value] : node.entries) {
     const Value evaluated_key = evaluate(*key, activation);
-    dict.set(evaluated_key, evaluate(*value, activation));
+    set(dict, evaluated_key, evaluate(*value, activation));
   }
   return Value::dict(std::move(dict));
 }

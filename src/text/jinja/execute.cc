@@ -153,7 +153,7 @@ void Render::assign(const Target& target, const Value& value, const ActivationPt
         fail(ErrorKind::security,
              "a namespace has no underscore-prefixed attributes: '" + target.attribute + "'");
       }
-      slot(activation, target.ref).as<Namespace>().attributes.set(Value::string(target.attribute), value);
+      set(slot(activation, target.ref).as<Namespace>().attributes, Value::string(target.attribute), value);
       return;
     }
     case Target::Kind::tuple: {
@@ -411,7 +411,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   }
   Dict unused;
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) unused.set(Value::string(arguments.keyword[i].first), arguments.keyword[i].second);
+    if (!used[i]) set(unused, Value::string(arguments.keyword[i].first), arguments.keyword[i].second);
   }
   if (code.kwargs) {
     store(*code.kwargs, Value::dict(std::move(unused)));

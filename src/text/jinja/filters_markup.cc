@@ -130,7 +130,8 @@ Value sorted_copy(Render& render, const Value& value) {
   std::vector<Value> order = keys;
   sort_by_keys(render, order, std::move(keys), false);
   Dict dict;
-  for (const Value& key : order) dict.set(key, sorted_copy(render, *value.entries().find(key)));
+  for (const Value& key : order)
+    render.set(dict, key, sorted_copy(render, *render.find(value.entries(), key)));
   return Value::dict(std::move(dict));
 }
 

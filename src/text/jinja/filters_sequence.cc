@@ -183,8 +183,8 @@ class Unique final : public Iterator {
       render.step();
       Value key = path_.get(render, out);
       if (!case_sensitive_) key = ignore_case(render, key);
-      if (seen_->keys.find(key) != nullptr) continue;
-      seen_->keys.set(key, Value());
+      if (render.find(seen_->keys, key) != nullptr) continue;
+      render.set(seen_->keys, key, Value());
       return true;
     }
     seen_->clear();

@@ -79,7 +79,7 @@ Value filter_format(Render& render, const Value& value, const Arguments& argumen
   if (arguments.keyword.empty())
     return format_printf(render, text.text(), Value::tuple(arguments.positional));
   Dict values;
-  for (const auto& [key, argument] : arguments.keyword) values.set(Value::string(key), argument);
+  for (const auto& [key, argument] : arguments.keyword) render.set(values, Value::string(key), argument);
   return format_printf(render, text.text(), Value::dict(std::move(values)));
 }
 

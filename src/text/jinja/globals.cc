@@ -46,18 +46,18 @@ Dict make_entries(Render& render, const Arguments& arguments) {
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
     if (source.is(Kind::dict)) {
-      for (const auto& [key, value] : source.entries().entries) dict.set(key, value);
+      for (const auto& [key, value] : source.entries().entries) render.set(dict, key, value);
       render.step(static_cast<std::int64_t>(dict.entries.size()));
     } else {
       for (const Value& pair : to_vector(render, source)) {
         const std::vector<Value> items = to_vector(render, pair);
         if (items.size() != 2)
           value_error("dictionary update sequence element has the wrong length; 2 is required");
-        dict.set(items[0], items[1]);
+        render.set(dict, items[0], items[1]);
       }
     }
   }
-  for (const auto& [key, value] : arguments.keyword) dict.set(Value::string(key), value);
+  for (const auto& [key, value] : arguments.keyword) render.set(dict, Value::string(key), value);
   return dict;
 }
 

@@ -204,7 +204,7 @@ bool equal_items(Render& render, const std::vector<Value>& a, const std::vector<
 bool equal_dicts(Render& render, const Dict& a, const Dict& b) {
   if (a.entries.size() != b.entries.size()) return false;
   for (const auto& [key, value] : a.entries) {
-    const Value* other = b.find(key);
+    const Value* other = render.find(b, key);
     if (other == nullptr || !equal(render, value, *other)) return false;
   }
   return true;
@@ -329,7 +329,7 @@ bool equal(Render& render, const Value& left, const Value& right) {
       if (a.part == View::Part::items) return equal_dicts(render, a.dict.entries(), b.dict.entries());
       if (a.dict.entries().entries.size() != b.dict.entries().entries.size()) return false;
       for (const auto& [key, value] : a.dict.entries().entries) {
-        if (b.dict.entries().find(key) == nullptr) return false;
+        if (render.find(b.dict.entries(), key) == nullptr) return false;
       }
       return true;
     }
@@ -352,12 +352,12 @@ bool contains(Render& render, const Value& container, const Value& item) {
       return memmem(container.text().bytes.data(), container.text().bytes.size(), item.text().bytes.data(),
                     item.text().bytes.size()) != nullptr;
     case Kind::dict:
-      return container.entries().find(item) != nullptr;
+      return render.find(container.entries(), item) != nullptr;
     case Kind::range:
       return in_range(container.as<Range>(), item);
     case Kind::view: {
       const auto& view = container.as<View>();
-      if (view.part == View::Part::keys) return view.dict.entries().find(item) != nullptr;
+      if (view.part == View::Part::keys) return render.find(view.dict.entries(), item) != nullptr;
       break;
     }
     default:

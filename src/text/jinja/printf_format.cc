@@ -80,6 +80,7 @@ class PrintfFormatter {
       }
       if (!values_.is(Kind::dict)) type_error("format requires a mapping");
       const std::string key = format_.bytes.substr(begin, at - 1 - begin);
+      render_.charge(key.size());
       const Value* found = values_.entries().find(key);
       if (found == nullptr) fail(ErrorKind::lookup, "'" + key + "'");
       named = *found;

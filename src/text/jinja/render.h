@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/chat_template.h"
@@ -78,6 +79,16 @@ class Render {
   void charge(const Arguments& arguments);        // of a call: lazy filters keep a copy of them
   void check_size(std::size_t num_bytes) const;   // of a string about to be made
   void check_count(std::size_t num_items) const;  // of a list about to be made
+
+  // Entries of dicts, by keys of any size: their text is charged. type_error: the key is not hashable.
+  const Value* find(const Dict& dict, const Value& key) {
+    charge(key_bytes(key));
+    return dict.find(key);
+  }
+  void set(Dict& dict, const Value& key, Value value) {
+    charge(key_bytes(key));
+    dict.set(key, std::move(value));
+  }
 
   // The calls that templates make, and filters on their behalf.
   Value call(const Value& callee, const Arguments& arguments);

@@ -229,6 +229,7 @@ struct Joiner final : Mutable {
 void nest(Object& object, const Value& held);
 
 std::size_t hash(const Value& value);           // type_error: not hashable
+std::size_t key_bytes(const Value& key);        // of the text that hashing it reads
 bool same_key(const Value& a, const Value& b);  // equality of hashable values
 
 bool truthy(const Value& value);
