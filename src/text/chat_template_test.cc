@@ -184,6 +184,16 @@ TEST(ChatTemplate, FindsIntegersInRangesAsPython) {
             "error: chat template: an integer is beyond 64 bits (line 1)");
 }
 
+TEST(ChatTemplate, TakesTheLargestIntegersForWidthsAndCounts) {
+  EXPECT_EQ(
+      text_of("{% set most = 9223372036854775807 %}{% set least = -most - 1 %}"
+              "{{ 'x'.ljust(least) }}{{ 'x'.rjust(least) }}{{ 'x'.center(least) }}{{ 'x'.zfill(least) }}"
+              "{{ 'x' | center(least) }}{{ 'xyzxyz' | truncate(most) }}{{ 'x y'.split(none, least) }}"
+              "{{ 'x y'.split(' ', least) }}{{ 'x y'.rsplit(' ', least) }}{{ 'xx'.replace('x', 'y', least) }}"
+              "{{ 'xx' | replace('x', 'y', least) }}"),
+      "xxxxxxyzxyz['x', 'y']['x', 'y']['x', 'y']yyyy");
+}
+
 TEST(ChatTemplate, GroupsPaddingZerosAsPython) {
   struct Case {
     const char *value, *flags, *type, *prefix;

@@ -57,7 +57,7 @@ Value filter_replace(Render& render, const Value& value, const Arguments& argume
   const Value text = to_string(render, value), old = to_string(render, bound[0]),
               with = to_string(render, bound[1]);
   return replace(render, text.text(), old.text(), with.text(),
-                 bound.has_value(2) ? bound.integer(2, -1) : -1);
+                 bound.has_value(2) ? std::max<std::int64_t>(bound.integer(2, -1), -1) : -1);
 }
 
 Value filter_string(Render& render, const Value& value, const Arguments& arguments) {
@@ -126,7 +126,7 @@ Value filter_truncate(Render& render, const Value& value, const Arguments& argum
     value_error("truncate: the length must hold the end, the leeway be positive");
   const std::optional<std::int64_t> have = length_of(render, value);
   if (!have) type_error("object of type '" + std::string(type_name(value)) + "' has no len()");
-  if (*have <= length + leeway) return value;
+  if (*have - leeway <= length) return value;
   const String& text = expect_string(value, "truncate");
   render.work(text.bytes.size());
   Value cut = substring(render, text, 0, byte_offset(text.bytes, length - end_length));

@@ -82,7 +82,7 @@ Value casefold(Render& render, const String& text) {
 
 Value method_split(Render& render, const Value& self, const Arguments& arguments, bool from_right) {
   const Bound bound(from_right ? "rsplit" : "split", arguments, {"sep", "maxsplit"});
-  const std::int64_t max_splits = bound.integer(1, -1);
+  const std::int64_t max_splits = std::max<std::int64_t>(bound.integer(1, -1), -1);
   if (bound.has_value(0)) {
     return Value::list(split_on(render, self.text(), bound.string(0), max_splits, from_right));
   }
@@ -208,13 +208,14 @@ Value method_count(Render& render, const Value& self, const Arguments& arguments
 
 Value method_replace(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("replace", arguments, {"/old", "/new", "/count"}, 2);
+  const std::int64_t count = std::max<std::int64_t>(bound.integer(2, -1), -1);
   if (!self.text().markup || bound.string(1).markup) {
-    return replace(render, self.text(), bound.string(0), bound.string(1), bound.integer(2, -1));
+    return replace(render, self.text(), bound.string(0), bound.string(1), count);
   }
   StringBuilder escaped;
   append_escaped(escaped, bound.string(1));
   const Value with = escaped.take(render);
-  return replace(render, self.text(), bound.string(0), with.text(), bound.integer(2, -1));
+  return replace(render, self.text(), bound.string(0), with.text(), count);
 }
 
 Value method_join(Render& render, const Value& self, const Arguments& arguments) {
@@ -272,7 +273,7 @@ Value method_just(Render& render, const Value& self, const Arguments& arguments)
   const Bound bound("ljust", arguments, {"/width", "/fillchar"}, 1);
   const String& text = self.text();
   const std::string fill = fill_character(bound);
-  const std::int64_t missing = std::max<std::int64_t>(bound.integer(0, 0) - text.num_chars, 0);
+  const std::int64_t missing = padding(text, bound.integer(0, 0));
   render.check_size(text.bytes.size() + static_cast<std::size_t>(missing) * fill.size());
   render.work(static_cast<std::size_t>(missing));
   StringBuilder out;
@@ -285,7 +286,7 @@ Value method_just(Render& render, const Value& self, const Arguments& arguments)
 Value method_zfill(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("zfill", arguments, {"/width"}, 1);
   const String& text = self.text();
-  const std::int64_t missing = std::max<std::int64_t>(bound.integer(0, 0) - text.num_chars, 0);
+  const std::int64_t missing = padding(text, bound.integer(0, 0));
   render.check_size(text.bytes.size() + static_cast<std::size_t>(missing));
   render.work(static_cast<std::size_t>(missing));
   const std::size_t sign = text.bytes.starts_with('-') || text.bytes.starts_with('+') ? 1 : 0;

@@ -142,7 +142,7 @@ Value capitalize(Render& render, const String& text) {
 }
 
 Value center(Render& render, const String& text, std::int64_t width, std::string_view fill) {
-  const std::int64_t missing = std::max<std::int64_t>(width - text.num_chars, 0);
+  const std::int64_t missing = padding(text, width);
   render.check_size(text.bytes.size() + static_cast<std::size_t>(missing) * fill.size());
   render.work(static_cast<std::size_t>(missing));
   const std::int64_t left = missing / 2 + (missing & width & 1);
