@@ -4,6 +4,11 @@
 
 namespace pagoda::jinja {
 
+void nest(Object& object, const Arguments& held) {
+  for (const Value& value : held.positional) nest(object, value);
+  for (const auto& [name, value] : held.keyword) nest(object, value);
+}
+
 Bound::Bound(std::string_view function, const Arguments& arguments,
              std::initializer_list<std::string_view> parameters, std::size_t num_required)
     : function_(function), values_(parameters.size(), nullptr) {

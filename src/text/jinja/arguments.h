@@ -16,6 +16,8 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> keyword;
 };
 
+void nest(Object& object, const Arguments& held);  // every value of them
+
 class Bound {
  public:
   // `parameters` in order; one that begins with '/' takes no keyword. type_error: too many arguments, an

@@ -7,7 +7,7 @@
 
 namespace pagoda::jinja {
 
-AttributePath::AttributePath(const Value& attribute) {
+AttributePath::AttributePath(Render& render, const Value& attribute) {
   if (attribute.is_none()) return;
   if (!attribute.is_string()) {
     parts_.push_back(attribute);
@@ -17,6 +17,7 @@ AttributePath::AttributePath(const Value& attribute) {
   for (std::size_t begin = 0;;) {
     const std::size_t end = std::min(path.find('.', begin), path.size());
     const std::string part = path.substr(begin, end - begin);
+    render.work(part.size());
     const bool digits =
         !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     const auto index = digits ? parse_integer(part, 10) : std::nullopt;

@@ -9,7 +9,7 @@ namespace pagoda::jinja {
 
 class AttributePath {
  public:
-  explicit AttributePath(const Value& attribute);  // None: the item itself
+  AttributePath(Render& render, const Value& attribute);  // None: the item itself
 
   // `fallback` takes the place of anything undefined on the way.
   Value get(Render& render, const Value& item, const Value* fallback = nullptr) const;

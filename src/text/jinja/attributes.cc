@@ -26,10 +26,13 @@ Value native(const Value& object, const char* name, NativeFunction function) {
 
 Value undefined_attribute(Render& render, const Value& object, const Value& name) {
   std::string type = object.is_none() ? "None" : std::string(type_name(object)) + " object";
-  if (name.is_string())
+  if (name.is_string()) {
+    render.charge(name.text().bytes.size());
     return Value::undefined("'" + type + "' has no attribute '" + name.text().bytes + "'");
+  }
   StringBuilder key;
   append_repr(render, key, name);
+  render.charge(key.size());
   return Value::undefined(type + " has no element " + key.take_bytes());
 }
 
@@ -72,11 +75,14 @@ std::optional<Value> loop_attribute(Render& render, const Value& object, std::st
   return std::nullopt;
 }
 
-std::optional<Value> cycler_attribute(const Value& object, std::string_view name) {
+std::optional<Value> cycler_attribute(Render& render, const Value& object, std::string_view name) {
   auto& cycler = object.as<Cycler>();
   if (name == "current") return cycler.items[cycler.position];
   if (name == "pos") return Value::integer(static_cast<std::int64_t>(cycler.position));
-  if (name == "items") return Value::tuple(cycler.items);
+  if (name == "items") {
+    render.step(static_cast<std::int64_t>(cycler.items.size()));
+    return Value::tuple(cycler.items);
+  }
   if (name == "next") {
     return native(object, "next", [](Render&, const Value& self, const Arguments& arguments) {
       const Bound bound("next", arguments, {});
@@ -96,15 +102,21 @@ std::optional<Value> cycler_attribute(const Value& object, std::string_view name
   return std::nullopt;
 }
 
-std::optional<Value> macro_attribute(const Value& object, std::string_view name) {
+std::optional<Value> macro_attribute(Render& render, const Value& object, std::string_view name) {
   const MacroCode& code = *object.as<Macro>().code;
-  if (name == "name") return code.name.empty() ? Value() : Value::string(code.name);
+  if (name == "name") {
+    render.charge(code.name.size());
+    return code.name.empty() ? Value() : Value::string(code.name);
+  }
   if (name == "catch_kwargs") return Value::boolean(code.kwargs.has_value());
   if (name == "catch_varargs") return Value::boolean(code.varargs.has_value());
   if (name == "caller") return Value::boolean(code.caller.has_value());
   if (name == "arguments") {
     std::vector<Value> names;
-    for (const auto& parameter : code.parameters) names.push_back(Value::string(parameter.name));
+    for (const auto& parameter : code.parameters) {
+      render.work(parameter.name.size());
+      names.push_back(Value::string(parameter.name));
+    }
     return Value::tuple(std::move(names));
   }
   return std::nullopt;
@@ -133,12 +145,12 @@ std::optional<Value> indexed(Render& render, const Value& object, const Value& k
       const String& text = object.text();
       const auto at = position(key, text.num_chars);
       if (!at) return std::nullopt;
-      if (text.ascii()) return substring(text, *at, *at + 1);
+      if (text.ascii()) return substring(render, text, *at, *at + 1);
       render.work(text.bytes.size());
       const std::size_t begin = byte_offset(text.bytes, static_cast<std::int64_t>(*at));
       std::size_t end = begin;
       next_char(text.bytes, end);
-      return substring(text, begin, end);
+      return substring(render, text, begin, end);
     }
     case Kind::list:
     case Kind::tuple: {
@@ -176,14 +188,14 @@ class VectorIterator final : public Iterator {
 class StringIterator final : public Iterator {
  public:
   explicit StringIterator(const Value& owner) : owner_(owner) { type_name = "str_iterator"; }
-  bool next(Render&, Value& out) override {
+  bool next(Render& render, Value& out) override {
     const String& text = owner_.text();
     if (at_ >= text.bytes.size()) return false;
     const std::size_t begin = at_;
     next_char(text.bytes, at_);
     StringBuilder piece;
     piece.append(text, begin, at_);
-    out = piece.take();  // a str even where the text is Markup
+    out = piece.take(render);  // a str even where the text is Markup
     return true;
   }
 
@@ -233,6 +245,7 @@ class EmptyIterator final : public Iterator {
 std::optional<Value> Render::python_attribute(const Value& object, std::string_view name) {
   if (object.is_undefined()) fail_undefined(object);
   if (object.is(Kind::name_space)) {
+    charge(name.size());
     const Value* found = object.as<Namespace>().attributes.find(name);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
@@ -252,9 +265,9 @@ std::optional<Value> Render::python_attribute(const Value& object, std::string_v
     case Kind::loop:
       return loop_attribute(*this, object, name);
     case Kind::cycler:
-      return cycler_attribute(object, name);
+      return cycler_attribute(*this, object, name);
     case Kind::macro:
-      return macro_attribute(object, name);
+      return macro_attribute(*this, object, name);
     case Kind::joiner:
       if (name == "sep") return object.as<Joiner>().separator;
       if (name == "used") return Value::boolean(object.as<Joiner>().used);
@@ -281,7 +294,7 @@ std::optional<Value> Render::python_attribute(const Value& object, std::string_v
 Value Render::attribute(const Value& object, const Value& name) {
   if (std::optional<Value> found = python_attribute(object, name.text().bytes)) return *std::move(found);
   if (object.is(Kind::dict)) {
-    if (const Value* value = object.entries().find(name)) return *value;
+    if (const Value* value = find(object.entries(), name)) return *value;
   }
   return undefined_attribute(*this, object, name);
 }
@@ -290,7 +303,7 @@ Value Render::item(const Value& object, const Value& key) {
   if (object.is_undefined()) fail_undefined(object);
   if (object.is(Kind::dict)) {
     const bool hashable = !key.is(Kind::list) && !key.is(Kind::dict) && !key.is(Kind::view);
-    const Value* value = hashable ? object.entries().find(key) : nullptr;
+    const Value* value = hashable ? find(object.entries(), key) : nullptr;
     if (value != nullptr) return *value;
   } else if (key.is_integral()) {
     if (std::optional<Value> value = indexed(*this, object, key)) return *std::move(value);

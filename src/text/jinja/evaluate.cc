@@ -18,7 +18,9 @@ Value Render::evaluate(const Expr& node, const ActivationPtr& activation) {
     case ExprKind::name: {
       const auto& name = static_cast<const NameExpr&>(node);
       const Value& value = slot(activation, name.ref);
-      return value.is(Kind::missing) ? Value::undefined("'" + name.name + "' is undefined") : value;
+      if (!value.is(Kind::missing)) return value;
+      charge(name.name.size());
+      return Value::undefined("'" + name.name + "' is undefined");
     }
     case ExprKind::tuple:
       return Value::tuple(evaluate_all(static_cast<const SequenceExpr&>(node).items, activation));
@@ -86,14 +88,14 @@ Value Render::evaluate_binary(const BinaryExpr& node, const ActivationPtr& activ
 Value Render::evaluate_concat(const SequenceExpr& node, const ActivationPtr& activation) {
   StringBuilder out;
   for (const Value& value : evaluate_all(node.items, activation)) append(out, value);
-  return out.take();
+  return out.take(*this);
 }
 
 Value Render::evaluate_dict(const DictExpr& node, const ActivationPtr& activation) {
   Dict dict;
   for (const auto& [key, value] : node.entries) {
     const Value evaluated_key = evaluate(*key, activation);
-    dict.set(evaluated_key, evaluate(*value, activation));
+    set(dict, evaluated_key, evaluate(*value, activation));
   }
   return Value::dict(std::move(dict));
 }
@@ -131,6 +133,8 @@ Arguments Render::evaluate_arguments(const CallArguments& nodes, const Activatio
     if (!more.is(Kind::dict)) type_error("argument after ** must be a mapping");
     for (const auto& [key, value] : more.entries().entries) {
       if (!key.is_string()) type_error("keywords must be strings");
+      work(key.text().bytes.size());
+      step(static_cast<std::int64_t>(arguments.keyword.size()));
       for (const auto& [name, other] : arguments.keyword) {
         if (name == key.text().bytes) type_error("got multiple values for keyword argument '" + name + "'");
       }
@@ -164,8 +168,14 @@ Value Render::evaluate_test(const FilterExpr& node, const ActivationPtr& activat
   return Value::boolean(call_test(node.name, value, evaluate_arguments(node.arguments, activation)));
 }
 
+void Render::charge(const Arguments& arguments) {
+  step(static_cast<std::int64_t>(arguments.positional.size() + arguments.keyword.size()));
+  for (const auto& [name, value] : arguments.keyword) charge(name.size());
+}
+
 Value Render::call(const Value& callee, const Arguments& arguments) {
   step();
+  charge(arguments);
   switch (callee.kind()) {
     case Kind::function:
       return callee.as<Function>().call(*this, Value(), arguments);
@@ -187,14 +197,18 @@ Value Render::call(const Value& callee, const Arguments& arguments) {
 }
 
 Value Render::call_filter(std::string_view name, const Value& value, const Arguments& arguments) {
+  const Depth depth(*this);
   step();
+  charge(arguments);
   const NativeFunction filter = find_filter(name);
   if (filter == nullptr) fail(ErrorKind::runtime, "No filter named '" + std::string(name) + "' found.");
   return filter(*this, value, arguments);
 }
 
 bool Render::call_test(std::string_view name, const Value& value, const Arguments& arguments) {
+  const Depth depth(*this);
   step();
+  charge(arguments);
   const NativeFunction test = find_test(name);
   if (test == nullptr) fail(ErrorKind::runtime, "No test named '" + std::string(name) + "' found.");
   return truthy(test(*this, value, arguments));

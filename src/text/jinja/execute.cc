@@ -153,7 +153,7 @@ void Render::assign(const Target& target, const Value& value, const ActivationPt
         fail(ErrorKind::security,
              "a namespace has no underscore-prefixed attributes: '" + target.attribute + "'");
       }
-      slot(activation, target.ref).as<Namespace>().attributes.set(Value::string(target.attribute), value);
+      set(slot(activation, target.ref).as<Namespace>().attributes, Value::string(target.attribute), value);
       return;
     }
     case Target::Kind::tuple: {
@@ -325,7 +325,7 @@ Render::Flow Render::set_block(const SetBlockStatement& node, const ActivationPt
   enter(node.frame, activation);
   const Flow flow = execute(node.body, activation, captured);
   if (flow != Flow::normal) return flow;
-  Value value = captured.take();
+  Value value = captured.take(*this);
   if (node.filter) value = evaluate_filters(static_cast<const FilterExpr&>(*node.filter), value, activation);
   check_namespaces(node.target, activation);
   assign(node.target, value, activation);
@@ -340,7 +340,8 @@ Render::Flow Render::filter_block(const FilterBlockStatement& node, const Activa
   enter(node.frame, activation);
   const Flow flow = execute(node.body, activation, captured);
   if (flow != Flow::normal) return flow;
-  append(out, evaluate_filters(static_cast<const FilterExpr&>(*node.filter), captured.take(), activation));
+  append(out,
+         evaluate_filters(static_cast<const FilterExpr&>(*node.filter), captured.take(*this), activation));
   leave(node.frame, activation);
   return Flow::normal;
 }
@@ -410,7 +411,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   }
   Dict unused;
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) unused.set(Value::string(arguments.keyword[i].first), arguments.keyword[i].second);
+    if (!used[i]) set(unused, Value::string(arguments.keyword[i].first), arguments.keyword[i].second);
   }
   if (code.kwargs) {
     store(*code.kwargs, Value::dict(std::move(unused)));
@@ -441,7 +442,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   StringBuilder out;
   execute(code.body, activation, out);
   --calls_;
-  return out.take();
+  return out.take(*this);
 }
 
 Value Render::call_loop(LoopContext& context, const Arguments& arguments) {
@@ -454,7 +455,7 @@ Value Render::call_loop(LoopContext& context, const Arguments& arguments) {
   loop(*context.recursion, new_activation(context.recursion->num_slots, context.definer), context.definer,
        bound[0], context.depth0 + 1, out);
   --calls_;
-  return out.take();
+  return out.take(*this);
 }
 
 }  // namespace pagoda::jinja

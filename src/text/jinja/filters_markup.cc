@@ -12,11 +12,11 @@ namespace {
 
 Value escaped(Render& render, const Value& value) {
   const Value text = to_string(render, value);
-  render.work(text.text().bytes.size() * 5);
+  render.work(text.text().bytes.size());
   StringBuilder out;
   append_escaped(out, text.text());
   render.check_size(out.size());
-  return out.take(true);
+  return out.take(render, true);
 }
 
 Value filter_escape(Render& render, const Value& value, const Arguments& arguments) {
@@ -33,7 +33,7 @@ Value filter_safe(Render& render, const Value& value, const Arguments& arguments
   const Value text = to_string(render, value);
   StringBuilder out;
   out.append(text.text());
-  return out.take(true);
+  return out.take(render, true);
 }
 
 Value filter_strip_tags(Render& render, const Value& value, const Arguments& arguments) {
@@ -98,6 +98,7 @@ Value filter_xml_attributes(Render& render, const Value& value, const Arguments&
   StringBuilder out;
   bool first = true;
   for (const auto& [key, item] : value.entries().entries) {
+    render.step();
     if (item.is_none() || item.is_undefined()) continue;
     const std::string& name = expect_string(key, "xmlattr").bytes;
     if (name.find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
@@ -112,7 +113,7 @@ Value filter_xml_attributes(Render& render, const Value& value, const Arguments&
     out.append("\"");
     render.check_size(out.size());
   }
-  return out.take();
+  return out.take(render);
 }
 
 // pprint.pformat sorts the keys of dicts. A value wider than a line is refused rather than laid out wrongly.
@@ -129,7 +130,8 @@ Value sorted_copy(Render& render, const Value& value) {
   std::vector<Value> order = keys;
   sort_by_keys(render, order, std::move(keys), false);
   Dict dict;
-  for (const Value& key : order) dict.set(key, sorted_copy(render, *value.entries().find(key)));
+  for (const Value& key : order)
+    render.set(dict, key, sorted_copy(render, *render.find(value.entries(), key)));
   return Value::dict(std::move(dict));
 }
 
@@ -138,7 +140,7 @@ Value filter_pretty(Render& render, const Value& value, const Arguments& argumen
   const Bound bound("pprint", arguments, {});
   StringBuilder out;
   append_repr(render, out, sorted_copy(render, value));
-  const Value text = out.take();
+  const Value text = out.take(render);
   const bool breakable = value.is_string() || value.is_sequence() || value.is(Kind::dict);
   if (breakable && text.text().num_chars > kWidth) {
     fail(ErrorKind::limit, "pprint of a value wider than 80 characters is not supported");

@@ -26,7 +26,7 @@ Value truncated(double number) {
   return Value::integer(static_cast<std::int64_t>(number));
 }
 
-Value filter_int(Render&, const Value& value, const Arguments& arguments) {
+Value filter_int(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("int", arguments, {"default", "base"});
   const Value fallback = bound.get(0, Value::integer(0));
   if (value.is_undefined()) fail_undefined(value);
@@ -35,6 +35,7 @@ Value filter_int(Render&, const Value& value, const Arguments& arguments) {
   if (value.is(Kind::real)) return std::isnan(value.as_real()) ? fallback : truncated(value.as_real());
   if (!value.is_string()) return fallback;
   const std::string& text = value.text().bytes;
+  render.work(text.size());
   const std::int64_t base = bound.integer(1, 10);
   if (base == 0 || (base >= 2 && base <= 36)) {
     if (const auto number = parse_integer(text, static_cast<int>(base))) return Value::integer(*number);
@@ -44,11 +45,12 @@ Value filter_int(Render&, const Value& value, const Arguments& arguments) {
   return number && std::isfinite(*number) ? truncated(*number) : fallback;
 }
 
-Value filter_float(Render&, const Value& value, const Arguments& arguments) {
+Value filter_float(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("float", arguments, {"default"});
   if (value.is_undefined()) fail_undefined(value);
   if (value.is_number()) return Value::real(value.as_real());
   if (value.is_string()) {
+    render.work(value.text().bytes.size());
     if (const auto number = parse_real(value.text().bytes)) return Value::real(*number);
   }
   return bound.get(0, Value::real(0.0));
@@ -84,10 +86,11 @@ Value filter_round(Render&, const Value& value, const Arguments& arguments) {
   return Value::integer(result);
 }
 
-Value filter_file_size(Render&, const Value& value, const Arguments& arguments) {
+Value filter_file_size(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("filesizeformat", arguments, {"binary"});
   if (value.is_undefined()) fail_undefined(value);
   double bytes = 0;
+  if (value.is_string()) render.work(value.text().bytes.size());
   if (value.is_number()) {
     bytes = value.as_real();
   } else if (value.is_string() && parse_real(value.text().bytes)) {

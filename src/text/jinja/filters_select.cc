@@ -13,6 +13,7 @@ class Derived : public Iterator {
 
  protected:
   bool next_item(Render& render, Value& out) {
+    const Render::Depth depth(render);
     render.step();
     if (!std::exchange(begun_, true) && truthy(source_)) items_ = iterate(render, source_);
     return items_ && items_->next(render, out);
@@ -26,8 +27,11 @@ class Derived : public Iterator {
 
 class MapAttribute final : public Derived {
  public:
-  MapAttribute(const Value& source, const Value& attribute, Value fallback)
-      : Derived(source), path_(attribute), fallback_(std::move(fallback)) {}
+  MapAttribute(Render& render, const Value& source, const Value& attribute, Value fallback)
+      : Derived(source), path_(render, attribute), fallback_(std::move(fallback)) {
+    nest(*this, attribute);
+    nest(*this, fallback_);
+  }
   bool next(Render& render, Value& out) override {
     Value item;
     if (!next_item(render, item)) return false;
@@ -42,7 +46,9 @@ class MapAttribute final : public Derived {
 
 class MapFilter final : public Derived {
  public:
-  MapFilter(const Value& source, Arguments arguments) : Derived(source), arguments_(std::move(arguments)) {}
+  MapFilter(const Value& source, Arguments arguments) : Derived(source), arguments_(std::move(arguments)) {
+    nest(*this, arguments_);
+  }
   bool next(Render& render, Value& out) override {
     Value item;
     if (!next_item(render, item)) return false;
@@ -60,7 +66,7 @@ class MapFilter final : public Derived {
   Arguments arguments_;
 };
 
-Value filter_map(Render&, const Value& value, const Arguments& arguments) {
+Value filter_map(Render& render, const Value& value, const Arguments& arguments) {
   if (arguments.positional.empty() && !arguments.keyword.empty()) {
     Value attribute, fallback;
     bool has_attribute = false;
@@ -78,7 +84,7 @@ Value filter_map(Render&, const Value& value, const Arguments& arguments) {
     if (has_attribute) {
       if (!unexpected.empty() && truthy(value))
         type_error("Unexpected keyword argument '" + unexpected + "'");
-      return {Kind::iterator, std::make_shared<MapAttribute>(value, attribute, fallback)};
+      return {Kind::iterator, std::make_shared<MapAttribute>(render, value, attribute, fallback)};
     }
   }
   return {Kind::iterator, std::make_shared<MapFilter>(value, arguments)};
@@ -87,11 +93,13 @@ Value filter_map(Render&, const Value& value, const Arguments& arguments) {
 class Selection final : public Derived {
  public:
   Selection(const Value& source, Arguments arguments, bool by_attribute, bool keep)
-      : Derived(source), arguments_(std::move(arguments)), by_attribute_(by_attribute), keep_(keep) {}
+      : Derived(source), arguments_(std::move(arguments)), by_attribute_(by_attribute), keep_(keep) {
+    nest(*this, arguments_);
+  }
 
   bool next(Render& render, Value& out) override {
     while (next_item(render, out)) {
-      prepare();
+      prepare(render);
       const Value subject = path_ ? path_->get(render, out) : out;
       const bool passes = test_.is_none()
                               ? truthy(subject)
@@ -103,12 +111,12 @@ class Selection final : public Derived {
 
  private:
   // Takes the attribute and the test out of the arguments; late, as Python's generator does.
-  void prepare() {
+  void prepare(Render& render) {
     if (std::exchange(prepared_, true)) return;
     auto& positional = arguments_.positional;
     if (by_attribute_) {
       if (positional.empty()) type_error("Missing parameter for attribute name");
-      path_.emplace(positional.front());
+      path_.emplace(render, positional.front());
       positional.erase(positional.begin());
     }
     if (!positional.empty()) {

@@ -76,17 +76,23 @@ class Deferred final : public Iterator {
     for (const Value* value : {&source_, &size_, &fill_}) nest(*this, *value);
   }
   bool next(Render& render, Value& out) override {
-    if (!std::exchange(made_, true)) items_ = make_(render, source_, size_, fill_);
-    if (at_ >= items_.size()) return false;
-    out = items_[at_++];
-    return true;
+    const Render::Depth depth(render);
+    if (!made_) {
+      made_ = render.make_mutable<Gathered>();
+      made_->items = make_(render, source_, size_, fill_);
+    }
+    if (at_ < made_->items.size()) {
+      out = made_->items[at_++];
+      return true;
+    }
+    made_->clear();
+    return false;
   }
 
  private:
   const Make make_;
   const Value source_, size_, fill_;
-  bool made_ = false;
-  std::vector<Value> items_;
+  std::shared_ptr<Gathered> made_;
   std::size_t at_ = 0;
 };
 
@@ -108,7 +114,7 @@ Value filter_join(Render& render, const Value& value, const Arguments& arguments
   const Bound bound("join", arguments, {"d", "attribute"});
   std::vector<Value> items = to_vector(render, value);
   if (bound.has_value(1)) {
-    const AttributePath path(bound[1]);
+    const AttributePath path(render, bound[1]);
     for (Value& item : items) item = path.get(render, item);
   }
   const Value separator = to_string(render, bound.get(0, Value::string("")));
@@ -123,9 +129,9 @@ Value filter_sort(Render& render, const Value& value, const Arguments& arguments
   if (attribute.is_string()) {
     const Value comma = Value::string(",");
     for (const Value& part : split_on(render, attribute.text(), comma.text(), -1, false))
-      paths.emplace_back(part);
+      paths.emplace_back(render, part);
   } else {
-    paths.emplace_back(attribute);
+    paths.emplace_back(render, attribute);
   }
   std::vector<Value> items = to_vector(render, value);
   std::vector<Value> keys;
@@ -162,20 +168,26 @@ Value filter_dict_sort(Render& render, const Value& value, const Arguments& argu
 
 class Unique final : public Iterator {
  public:
-  Unique(const Value& source, AttributePath path, bool case_sensitive)
-      : source_(source), path_(std::move(path)), case_sensitive_(case_sensitive) {
+  Unique(Render& render, const Value& source, const Value& attribute, bool case_sensitive)
+      : source_(source), path_(render, attribute), case_sensitive_(case_sensitive) {
     nest(*this, source);
+    nest(*this, attribute);
   }
   bool next(Render& render, Value& out) override {
-    if (!items_) items_ = iterate(render, source_);
+    const Render::Depth depth(render);
+    if (!items_) {
+      items_ = iterate(render, source_);
+      seen_ = render.make_mutable<Gathered>();
+    }
     while (items_->next(render, out)) {
       render.step();
       Value key = path_.get(render, out);
       if (!case_sensitive_) key = ignore_case(render, key);
-      if (seen_.find(key) != nullptr) continue;
-      seen_.set(key, Value());
+      if (render.find(seen_->keys, key) != nullptr) continue;
+      render.set(seen_->keys, key, Value());
       return true;
     }
+    seen_->clear();
     return false;
   }
 
@@ -184,19 +196,19 @@ class Unique final : public Iterator {
   const AttributePath path_;
   const bool case_sensitive_;
   std::shared_ptr<Iterator> items_;
-  Dict seen_;
+  std::shared_ptr<Gathered> seen_;
 };
 
-Value filter_unique(Render&, const Value& value, const Arguments& arguments) {
+Value filter_unique(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("unique", arguments, {"case_sensitive", "attribute"});
   return {Kind::iterator,
-          std::make_shared<Unique>(value, AttributePath(bound.get(1, Value())), bound.flag(0, false))};
+          std::make_shared<Unique>(render, value, bound.get(1, Value()), bound.flag(0, false))};
 }
 
 template <bool is_max>
 Value filter_extreme(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound(is_max ? "max" : "min", arguments, {"case_sensitive", "attribute"});
-  const AttributePath path(bound.get(1, Value()));
+  const AttributePath path(render, bound.get(1, Value()));
   const std::shared_ptr<Iterator> items = iterate(render, value);
   Value best, best_key;
   bool any = false;
@@ -214,12 +226,14 @@ Value filter_extreme(Render& render, const Value& value, const Arguments& argume
 
 Value filter_sum(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("sum", arguments, {"attribute", "start"});
-  const AttributePath path(bound.get(0, Value()));
+  const AttributePath path(render, bound.get(0, Value()));
   Value total = bound.get(1, Value::integer(0));
   if (total.is_string()) type_error("sum() can't sum strings [use ''.join(seq) instead]");
   const std::shared_ptr<Iterator> items = iterate(render, value);
-  for (Value item; items->next(render, item);)
+  for (Value item; items->next(render, item);) {
+    render.step();
     total = apply(render, BinaryOp::add, total, path.get(render, item));
+  }
   return total;
 }
 
@@ -287,7 +301,7 @@ Value filter_slice(Render&, const Value& value, const Arguments& arguments) {
 
 Value filter_group_by(Render& render, const Value& value, const Arguments& arguments) {
   const Bound bound("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1);
-  const AttributePath path(bound[0]);
+  const AttributePath path(render, bound[0]);
   const Value* fallback = bound.has_value(1) ? &bound[1] : nullptr;
   const bool case_sensitive = bound.flag(2, false);
   const auto key_of = [&](const Value& item) {
@@ -325,6 +339,7 @@ Value filter_attr(Render& render, const Value& value, const Arguments& arguments
   const std::string& name = bound.string(0).bytes;
   if (value.is_undefined()) fail_undefined(value);
   if (std::optional<Value> found = render.python_attribute(value, name)) return *std::move(found);
+  render.charge(name.size());
   return Value::undefined("'" + std::string(type_name(value)) + " object' has no attribute '" + name + "'");
 }
 

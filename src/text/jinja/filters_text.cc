@@ -38,12 +38,12 @@ Value title(Render& render, const String& text) {
       if (splits(next_char(text.bytes, next))) break;
       end = next;
     }
-    const Value head = substring(text, begin, second), tail = substring(text, second, end);
+    const Value head = substring(render, text, begin, second), tail = substring(render, text, second, end);
     out.append(to_upper(render, head.text()).text());
     out.append(to_lower(render, tail.text()).text());
     begin = end;
   }
-  return out.take();
+  return out.take(render);
 }
 
 Value filter_trim(Render& render, const Value& value, const Arguments& arguments) {
@@ -57,7 +57,7 @@ Value filter_replace(Render& render, const Value& value, const Arguments& argume
   const Value text = to_string(render, value), old = to_string(render, bound[0]),
               with = to_string(render, bound[1]);
   return replace(render, text.text(), old.text(), with.text(),
-                 bound.has_value(2) ? bound.integer(2, -1) : -1);
+                 bound.has_value(2) ? std::max<std::int64_t>(bound.integer(2, -1), -1) : -1);
 }
 
 Value filter_string(Render& render, const Value& value, const Arguments& arguments) {
@@ -79,7 +79,7 @@ Value filter_format(Render& render, const Value& value, const Arguments& argumen
   if (arguments.keyword.empty())
     return format_printf(render, text.text(), Value::tuple(arguments.positional));
   Dict values;
-  for (const auto& [key, argument] : arguments.keyword) values.set(Value::string(key), argument);
+  for (const auto& [key, argument] : arguments.keyword) render.set(values, Value::string(key), argument);
   return format_printf(render, text.text(), Value::dict(std::move(values)));
 }
 
@@ -93,13 +93,14 @@ Value filter_indent(Render& render, const Value& value, const Arguments& argumen
   } else {
     const std::int64_t width = std::max<std::int64_t>(bound.integer(0, 4), 0);
     render.check_size(static_cast<std::size_t>(width));
+    render.work(static_cast<std::size_t>(width));
     indention = Value::string(std::string(static_cast<std::size_t>(width), ' '));
   }
   const bool blank = bound.flag(2, false);
   StringBuilder whole;
   whole.append(text);
   whole.append("\n");  // jinja2's own quirk: an empty text has one line, a last line break ends one more
-  const Value with_newline = whole.take();
+  const Value with_newline = whole.take(render);
   const std::vector<Value> lines = split_lines(render, with_newline.text(), false);
   StringBuilder out;
   if (bound.flag(1, false)) out.append(indention.text());
@@ -112,7 +113,7 @@ Value filter_indent(Render& render, const Value& value, const Arguments& argumen
     out.append(lines[i].text());
     render.check_size(out.size());
   }
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 Value filter_truncate(Render& render, const Value& value, const Arguments& arguments) {
@@ -125,18 +126,18 @@ Value filter_truncate(Render& render, const Value& value, const Arguments& argum
     value_error("truncate: the length must hold the end, the leeway be positive");
   const std::optional<std::int64_t> have = length_of(render, value);
   if (!have) type_error("object of type '" + std::string(type_name(value)) + "' has no len()");
-  if (*have <= length + leeway) return value;
+  if (*have - leeway <= length) return value;
   const String& text = expect_string(value, "truncate");
   render.work(text.bytes.size());
-  Value cut = substring(text, 0, byte_offset(text.bytes, length - end_length));
+  Value cut = substring(render, text, 0, byte_offset(text.bytes, length - end_length));
   if (!bound.flag(1, false)) {
     const std::size_t space = cut.text().bytes.rfind(' ');
-    if (space != std::string::npos) cut = substring(cut.text(), 0, space);
+    if (space != std::string::npos) cut = substring(render, cut.text(), 0, space);
   }
   StringBuilder out;
   out.append(cut.text());
   out.append(end.text());
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 Value filter_word_count(Render& render, const Value& value, const Arguments& arguments) {
@@ -210,8 +211,8 @@ class Wrapper {
         }
       }
       const std::size_t cut = byte_offset(text.bytes, end);
-      line.push_back(substring(text, 0, cut));
-      chunks.back() = substring(text, cut, text.bytes.size());
+      line.push_back(substring(render_, text, 0, cut));
+      chunks.back() = substring(render_, text, cut, text.bytes.size());
     } else if (line.empty()) {
       line.push_back(chunks.back());
       chunks.pop_back();
@@ -231,7 +232,7 @@ class Wrapper {
         if (!space && break_on_hyphens_ && breaks_after(bytes, begin, end)) break;
       }
       render_.step();
-      chunks.push_back(substring(text, begin, end));
+      chunks.push_back(substring(render_, text, begin, end));
       begin = end;
     }
     return chunks;
@@ -278,10 +279,12 @@ Value filter_to_json(Render& render, const Value& value, const Arguments& argume
   if (bound.has_value(1)) {
     options.item_separator = ",";
     if (bound[1].is_string()) {
+      render.work(bound[1].text().bytes.size());
       options.indent = bound[1].text().bytes;
     } else {
       const std::int64_t width = std::max<std::int64_t>(bound.integer(1, 0), 0);
       render.check_size(static_cast<std::size_t>(width));
+      render.work(static_cast<std::size_t>(width));
       options.indent = std::string(static_cast<std::size_t>(width), ' ');
     }
   }
@@ -290,6 +293,7 @@ Value filter_to_json(Render& render, const Value& value, const Arguments& argume
     if (separators.size() != 2) value_error("tojson: separators must be a pair");
     options.item_separator = expect_string(separators[0], "tojson").bytes;
     options.key_separator = expect_string(separators[1], "tojson").bytes;
+    render.work(options.item_separator.size() + options.key_separator.size());
   }
   options.sort_keys = bound.flag(3, false);
   return dump_json(render, value, options);

@@ -46,18 +46,18 @@ Dict make_entries(Render& render, const Arguments& arguments) {
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
     if (source.is(Kind::dict)) {
-      for (const auto& [key, value] : source.entries().entries) dict.set(key, value);
+      for (const auto& [key, value] : source.entries().entries) render.set(dict, key, value);
       render.step(static_cast<std::int64_t>(dict.entries.size()));
     } else {
       for (const Value& pair : to_vector(render, source)) {
         const std::vector<Value> items = to_vector(render, pair);
         if (items.size() != 2)
           value_error("dictionary update sequence element has the wrong length; 2 is required");
-        dict.set(items[0], items[1]);
+        render.set(dict, items[0], items[1]);
       }
     }
   }
-  for (const auto& [key, value] : arguments.keyword) dict.set(Value::string(key), value);
+  for (const auto& [key, value] : arguments.keyword) render.set(dict, Value::string(key), value);
   return dict;
 }
 
@@ -104,6 +104,8 @@ Value lipsum(Render&, const Value&, const Arguments&) { fail(ErrorKind::limit, "
 Value strftime_now(Render& render, const Value&, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
   const std::string& format = bound.string(0).bytes;
+  constexpr std::size_t kGrowth = 16;  // of a conversion into its text
+  render.work(format.size() * kGrowth);
   std::tm time{};
   if (render.options().now_unix_seconds) {
     const std::time_t seconds = static_cast<std::time_t>(*render.options().now_unix_seconds);
@@ -129,7 +131,7 @@ Value strftime_now(Render& render, const Value&, const Arguments& arguments) {
   }
   if (expanded.empty()) return Value::string("");
   static const locale_t kCLocale = newlocale(LC_ALL_MASK, "C", nullptr);
-  std::string out(expanded.size() * 16 + 256, '\0');
+  std::string out(expanded.size() * kGrowth + 256, '\0');
   render.check_size(out.size());
   out.resize(strftime_l(out.data(), out.size(), expanded.c_str(), &time, kCLocale));
   return Value::string(std::move(out), bound[0].holds_user_text());

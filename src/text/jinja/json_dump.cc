@@ -106,6 +106,7 @@ class JsonWriter {
 
   void line(int level) {
     if (!options_.indent) return;
+    render_.check_size(out.size() + static_cast<std::size_t>(level) * options_.indent->size());
     out += '\n';
     for (int i = 0; i < level; ++i) out += *options_.indent;
   }
@@ -175,6 +176,7 @@ class JsonWriter {
 Value dump_json(Render& render, const Value& value, const JsonOptions& options) {
   JsonWriter writer(render, options);
   writer.write(value, 0);
+  render.charge(writer.out.size());
   return Value::string(std::move(writer.out), value.holds_user_text());
 }
 

@@ -47,16 +47,16 @@ Value dict_view(Render&, const Value& self, const Arguments& arguments) {
   return {Kind::view, std::move(view)};
 }
 
-Value dict_get(Render&, const Value& self, const Arguments& arguments) {
+Value dict_get(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("get", arguments, {"/key", "/default"}, 1);
-  const Value* found = self.entries().find(bound[0]);
+  const Value* found = render.find(self.entries(), bound[0]);
   return found != nullptr ? *found : bound.get(1, Value());
 }
 
 Value dict_from_keys(Render& render, const Value&, const Arguments& arguments) {
   const Bound bound("fromkeys", arguments, {"/iterable", "/value"}, 1);
   Dict dict;
-  for (const Value& key : to_vector(render, bound[0])) dict.set(key, bound.get(1, Value()));
+  for (const Value& key : to_vector(render, bound[0])) render.set(dict, key, bound.get(1, Value()));
   return Value::dict(std::move(dict));
 }
 

@@ -43,9 +43,9 @@ Value map_with_lower(Render& render, const String& text, const Map& map) {
     lower_at += alone.size();  // both sigmas are equally long
     std::string piece;
     map(piece, c, lowered);
-    out.append(piece, substring(text, begin, at).holds_user_text());
+    out.append(piece, is_user_at(text, begin));
   }
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 Value title(Render& render, const String& text) {
@@ -76,12 +76,13 @@ Value casefold(Render& render, const String& text) {
   render.work(text.bytes.size());
   std::string out;
   for (std::size_t at = 0; at < text.bytes.size();) append_folded(out, next_char(text.bytes, at));
+  render.charge(out.size());
   return Value::string(std::move(out), !text.user_ranges.empty(), text.markup);
 }
 
 Value method_split(Render& render, const Value& self, const Arguments& arguments, bool from_right) {
   const Bound bound(from_right ? "rsplit" : "split", arguments, {"sep", "maxsplit"});
-  const std::int64_t max_splits = bound.integer(1, -1);
+  const std::int64_t max_splits = std::max<std::int64_t>(bound.integer(1, -1), -1);
   if (bound.has_value(0)) {
     return Value::list(split_on(render, self.text(), bound.string(0), max_splits, from_right));
   }
@@ -97,13 +98,13 @@ Value method_split(Render& render, const Value& self, const Arguments& arguments
     for (std::size_t previous = begin; begin > 0 && !is_space(previous_char(text.bytes, previous));
          begin = previous) {
     }
-    parts.push_back(substring(text, begin, end));
+    parts.push_back(substring(render, text, begin, end));
     end = begin;
     for (std::size_t previous = end; end > 0 && is_space(previous_char(text.bytes, previous));
          end = previous) {
     }
   }
-  if (end > 0) parts.push_back(substring(text, 0, end));
+  if (end > 0) parts.push_back(substring(render, text, 0, end));
   std::reverse(parts.begin(), parts.end());
   return Value::list(std::move(parts));
 }
@@ -124,7 +125,8 @@ struct Part {
   std::size_t begin, end;
 };
 std::optional<Part> part(Render& render, const String& text, const Bound& bound, std::size_t first) {
-  if (bound.has_value(first) || bound.has_value(first + 1)) render.work(text.bytes.size());
+  if (!bound.has_value(first) && !bound.has_value(first + 1)) return Part{0, text.bytes.size()};
+  render.work(text.bytes.size());
   const auto at = [&](std::size_t index, std::int64_t fallback) {
     if (!bound.has_value(index)) return fallback;
     std::int64_t value = bound.integer(index, 0);
@@ -141,6 +143,7 @@ Value method_affix(Render& render, const Value& self, const Arguments& arguments
   const Bound bound(at_end ? "endswith" : "startswith", arguments, {"/affix", "/start", "/end"}, 1);
   const auto range = part(render, self.text(), bound, 1);
   const auto matches = [&](const String& affix) {
+    render.work(affix.bytes.size());
     if (!range) return false;
     const std::string_view text =
         std::string_view(self.text().bytes).substr(range->begin, range->end - range->begin);
@@ -197,7 +200,7 @@ Value method_count(Render& render, const Value& self, const Arguments& arguments
   render.work(self.text().bytes.size());
   const auto range = part(render, self.text(), bound, 1);
   if (!range) return Value::integer(0);
-  const Value view = substring(self.text(), range->begin, range->end);
+  const Value view = substring(render, self.text(), range->begin, range->end);
   if (needle.bytes.empty()) return Value::integer(view.text().num_chars + 1);
   return Value::integer(static_cast<std::int64_t>(split_on(render, view.text(), needle, -1, false).size()) -
                         1);
@@ -205,13 +208,14 @@ Value method_count(Render& render, const Value& self, const Arguments& arguments
 
 Value method_replace(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("replace", arguments, {"/old", "/new", "/count"}, 2);
+  const std::int64_t count = std::max<std::int64_t>(bound.integer(2, -1), -1);
   if (!self.text().markup || bound.string(1).markup) {
-    return replace(render, self.text(), bound.string(0), bound.string(1), bound.integer(2, -1));
+    return replace(render, self.text(), bound.string(0), bound.string(1), count);
   }
   StringBuilder escaped;
   append_escaped(escaped, bound.string(1));
-  const Value with = escaped.take();
-  return replace(render, self.text(), bound.string(0), with.text(), bound.integer(2, -1));
+  const Value with = escaped.take(render);
+  return replace(render, self.text(), bound.string(0), with.text(), count);
 }
 
 Value method_join(Render& render, const Value& self, const Arguments& arguments) {
@@ -226,14 +230,15 @@ Value method_join(Render& render, const Value& self, const Arguments& arguments)
 }
 
 template <bool is_prefix>
-Value method_remove(Render&, const Value& self, const Arguments& arguments) {
+Value method_remove(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound(is_prefix ? "removeprefix" : "removesuffix", arguments, {"/affix"}, 1);
   const String& text = self.text();
   const std::size_t length = bound.string(0).bytes.size();
+  render.work(length);
   if (is_prefix && text.bytes.starts_with(bound.string(0).bytes))
-    return substring(text, length, text.bytes.size());
+    return substring(render, text, length, text.bytes.size());
   if (!is_prefix && text.bytes.ends_with(bound.string(0).bytes))
-    return substring(text, 0, text.bytes.size() - length);
+    return substring(render, text, 0, text.bytes.size() - length);
   return self;
 }
 
@@ -246,12 +251,12 @@ Value method_partition(Render& render, const Value& self, const Arguments& argum
   render.work(text.bytes.size());
   if (separator.bytes.size() > 16) render.work(text.bytes.size() / 16 * separator.bytes.size());
   const std::size_t at = from_right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
-  const Value empty = substring(text, 0, 0);
+  const Value empty = substring(render, text, 0, 0);
   if (at == std::string::npos)
     return from_right ? Value::tuple({empty, empty, self}) : Value::tuple({self, empty, empty});
   const std::size_t end = at + separator.bytes.size();
-  return Value::tuple(
-      {substring(text, 0, at), substring(text, at, end), substring(text, end, text.bytes.size())});
+  return Value::tuple({substring(render, text, 0, at), substring(render, text, at, end),
+                       substring(render, text, end, text.bytes.size())});
 }
 
 std::string fill_character(const Bound& bound) {
@@ -268,20 +273,20 @@ Value method_just(Render& render, const Value& self, const Arguments& arguments)
   const Bound bound("ljust", arguments, {"/width", "/fillchar"}, 1);
   const String& text = self.text();
   const std::string fill = fill_character(bound);
-  const std::int64_t missing = std::max<std::int64_t>(bound.integer(0, 0) - text.num_chars, 0);
+  const std::int64_t missing = padding(text, bound.integer(0, 0));
   render.check_size(text.bytes.size() + static_cast<std::size_t>(missing) * fill.size());
   render.work(static_cast<std::size_t>(missing));
   StringBuilder out;
   if (left) out.append(text);
   for (std::int64_t i = 0; i < missing; ++i) out.append(fill);
   if (!left) out.append(text);
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 Value method_zfill(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("zfill", arguments, {"/width"}, 1);
   const String& text = self.text();
-  const std::int64_t missing = std::max<std::int64_t>(bound.integer(0, 0) - text.num_chars, 0);
+  const std::int64_t missing = padding(text, bound.integer(0, 0));
   render.check_size(text.bytes.size() + static_cast<std::size_t>(missing));
   render.work(static_cast<std::size_t>(missing));
   const std::size_t sign = text.bytes.starts_with('-') || text.bytes.starts_with('+') ? 1 : 0;
@@ -289,13 +294,14 @@ Value method_zfill(Render& render, const Value& self, const Arguments& arguments
   out.append(text, 0, sign);
   out.append(std::string(static_cast<std::size_t>(missing), '0'));
   out.append(text, sign, text.bytes.size());
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 Value method_expand_tabs(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("expandtabs", arguments, {"tabsize"});
   const std::int64_t size = bound.integer(0, 8);
   render.check_size(static_cast<std::size_t>(std::max<std::int64_t>(size, 0)));
+  render.work(self.text().bytes.size());
   StringBuilder out;
   std::int64_t column = 0;
   for (std::size_t at = 0; at < self.text().bytes.size();) {
@@ -312,7 +318,7 @@ Value method_expand_tabs(Render& render, const Value& self, const Arguments& arg
     }
     render.check_size(out.size());
   }
-  return out.take(self.text().markup);
+  return out.take(render, self.text().markup);
 }
 
 Value method_format(Render& render, const Value& self, const Arguments& arguments) {
@@ -323,7 +329,9 @@ Value method_format_map(Render& render, const Value& self, const Arguments& argu
   if (!bound[0].is(Kind::dict)) type_error("format_map() argument must be a mapping");
   Arguments keywords;
   for (const auto& [key, value] : bound[0].entries().entries) {
-    if (key.is_string()) keywords.keyword.emplace_back(key.text().bytes, value);
+    if (!key.is_string()) continue;
+    render.work(key.text().bytes.size());
+    keywords.keyword.emplace_back(key.text().bytes, value);
   }
   return format_string(render, self.text(), keywords);
 }
@@ -365,8 +373,9 @@ Value method_is_title(Render& render, const Value& self, const Arguments& argume
   }
   return Value::boolean(any);
 }
-Value method_is_ascii(Render&, const Value& self, const Arguments& arguments) {
+Value method_is_ascii(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("isascii", arguments, {});
+  render.work(self.text().bytes.size());
   return Value::boolean(std::all_of(self.text().bytes.begin(), self.text().bytes.end(),
                                     [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
 }

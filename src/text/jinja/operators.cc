@@ -126,7 +126,6 @@ Value arithmetic(BinaryOp op, const Value& left, const Value& right) {
 
 Value concatenate_strings(Render& render, const Value& left, const Value& right) {
   render.check_size(left.text().bytes.size() + right.text().bytes.size());
-  render.work(left.text().bytes.size() + right.text().bytes.size());
   const bool markup = left.text().markup || right.text().markup;
   StringBuilder out;
   for (const Value* side : {&left, &right}) {
@@ -136,7 +135,7 @@ Value concatenate_strings(Render& render, const Value& left, const Value& right)
       out.append(side->text());
     }
   }
-  return out.take(markup);
+  return out.take(render, markup);
 }
 
 Value concatenate_sequences(Render& render, const Value& left, const Value& right) {
@@ -154,10 +153,9 @@ Value repeat(Render& render, const Value& value, std::int64_t count) {
     if (!text.bytes.empty()) render.check_size(text.bytes.size() * times);
     StringBuilder out;
     if (!text.bytes.empty()) {
-      render.work(text.bytes.size() * times);
       for (std::size_t i = 0; i < times; ++i) out.append(text);
     }
-    return out.take(text.markup);
+    return out.take(render, text.markup);
   }
   const std::vector<Value>& source = value.items();
   std::vector<Value> items;
@@ -206,10 +204,32 @@ bool equal_items(Render& render, const std::vector<Value>& a, const std::vector<
 bool equal_dicts(Render& render, const Dict& a, const Dict& b) {
   if (a.entries.size() != b.entries.size()) return false;
   for (const auto& [key, value] : a.entries) {
-    const Value* other = b.find(key);
+    const Value* other = render.find(b, key);
     if (other == nullptr || !equal(render, value, *other)) return false;
   }
   return true;
+}
+
+bool in_range(const Range& range, const Value& item) {
+  std::int64_t number = 0;
+  if (item.is_integral()) {
+    number = item.as_integer();
+  } else if (item.is(Kind::real)) {
+    const double value = item.as_real();
+    if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)) return false;
+    number = static_cast<std::int64_t>(value);
+    if (static_cast<double>(number) != value) return false;
+  } else {
+    return false;
+  }
+  // Unsigned arithmetic: the distance of two int64 fits, and so does a step of -2^63.
+  const bool up = range.step > 0;
+  const auto at = static_cast<std::uint64_t>(number), start = static_cast<std::uint64_t>(range.start);
+  const auto step = static_cast<std::uint64_t>(range.step);
+  if (up ? number < range.start : number > range.start) return false;
+  const std::uint64_t distance = up ? at - start : start - at;
+  const std::uint64_t stride = up ? step : 0 - step;
+  return distance % stride == 0 && distance / stride < static_cast<std::uint64_t>(range.length);
 }
 
 [[noreturn]] void not_ordered(std::string_view op, const Value& left, const Value& right) {
@@ -309,7 +329,7 @@ bool equal(Render& render, const Value& left, const Value& right) {
       if (a.part == View::Part::items) return equal_dicts(render, a.dict.entries(), b.dict.entries());
       if (a.dict.entries().entries.size() != b.dict.entries().entries.size()) return false;
       for (const auto& [key, value] : a.dict.entries().entries) {
-        if (b.dict.entries().find(key) == nullptr) return false;
+        if (render.find(b.dict.entries(), key) == nullptr) return false;
       }
       return true;
     }
@@ -332,18 +352,12 @@ bool contains(Render& render, const Value& container, const Value& item) {
       return memmem(container.text().bytes.data(), container.text().bytes.size(), item.text().bytes.data(),
                     item.text().bytes.size()) != nullptr;
     case Kind::dict:
-      return container.entries().find(item) != nullptr;
-    case Kind::range: {
-      const auto& range = container.as<Range>();
-      if (!item.is_number() || range.length == 0) return false;
-      const double number = item.as_real();
-      if (number != std::floor(number) || std::abs(number) > 9e15) return false;
-      const std::int64_t offset = static_cast<std::int64_t>(number) - range.start;
-      return offset % range.step == 0 && offset / range.step >= 0 && offset / range.step < range.length;
-    }
+      return render.find(container.entries(), item) != nullptr;
+    case Kind::range:
+      return in_range(container.as<Range>(), item);
     case Kind::view: {
       const auto& view = container.as<View>();
-      if (view.part == View::Part::keys) return view.dict.entries().find(item) != nullptr;
+      if (view.part == View::Part::keys) return render.find(view.dict.entries(), item) != nullptr;
       break;
     }
     default:
@@ -426,7 +440,8 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
     const auto at = [&](std::int64_t index) {
       return text.ascii() ? static_cast<std::size_t>(index) : byte_offset(text.bytes, index);
     };
-    if (step == 1) return substring(text, count == 0 ? 0 : at(start), count == 0 ? 0 : at(start + count));
+    if (step == 1)
+      return substring(render, text, count == 0 ? 0 : at(start), count == 0 ? 0 : at(start + count));
     std::vector<std::size_t> offsets;  // of every character, so that each step is cheap
     for (std::size_t byte = 0; byte < text.bytes.size(); next_char(text.bytes, byte)) offsets.push_back(byte);
     offsets.push_back(text.bytes.size());
@@ -435,15 +450,24 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
       const auto index = static_cast<std::size_t>(start + i * step);
       out.append(text, offsets[index], offsets[index + 1]);
     }
-    return out.take(text.markup);
+    return out.take(render, text.markup);
   }
   render.step(count);
   if (object.is(Kind::range)) {
     const auto& range = object.as<Range>();
+    const auto at = [&](std::int64_t index) {  // which may lie one beyond the range
+      const std::int64_t inside = std::clamp<std::int64_t>(index, 0, std::max<std::int64_t>(length - 1, 0));
+      std::int64_t beyond = 0, value = range.at(inside).as_integer();
+      if (__builtin_mul_overflow(index - inside, range.step, &beyond) ||
+          __builtin_add_overflow(value, beyond, &value)) {
+        integer_overflow();
+      }
+      return value;
+    };
     auto result = std::make_shared<Range>();
-    result->start = range.start + start * range.step;
+    result->start = at(start);
     if (__builtin_mul_overflow(range.step, step, &result->step)) integer_overflow();
-    result->stop = range.start + stop * range.step;
+    result->stop = at(stop);
     result->length = count;
     return {Kind::range, std::move(result)};
   }

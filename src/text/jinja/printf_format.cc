@@ -37,7 +37,7 @@ class PrintfFormatter {
         values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) || values_.is_undefined();
     const std::size_t available = values_.is(Kind::tuple) ? values_.items().size() : 1;
     if (!mapping && used_ < available) type_error("not all arguments converted during string formatting");
-    return out_.take(format_.markup);
+    return out_.take(render_, format_.markup);
   }
 
  private:
@@ -80,6 +80,7 @@ class PrintfFormatter {
       }
       if (!values_.is(Kind::dict)) type_error("format requires a mapping");
       const std::string key = format_.bytes.substr(begin, at - 1 - begin);
+      render_.charge(key.size());
       const Value* found = values_.entries().find(key);
       if (found == nullptr) fail(ErrorKind::lookup, "'" + key + "'");
       named = *found;
@@ -170,11 +171,11 @@ class PrintfFormatter {
         piece.append(ascii, value.holds_user_text());
       }
     }
-    Value whole = piece.take();
+    Value whole = piece.take(render_);
     if (format_.markup && !(value.is_string() && value.text().markup)) {
       StringBuilder escaped;
       append_escaped(escaped, whole.text());
-      whole = escaped.take();
+      whole = escaped.take(render_);
     }
     aligned(spec, whole.text());
   }

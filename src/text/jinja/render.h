@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/chat_template.h"
@@ -69,11 +70,25 @@ class Render {
   }
   void work(std::size_t num_bytes) {
     step();
+    charge(num_bytes);
+  }
+  void charge(std::size_t num_bytes) {  // for what is no round of a loop
     bytes_left_ -= static_cast<std::int64_t>(num_bytes);
     if (bytes_left_ < 0) out_of_steps();
   }
+  void charge(const Arguments& arguments);        // of a call: lazy filters keep a copy of them
   void check_size(std::size_t num_bytes) const;   // of a string about to be made
   void check_count(std::size_t num_items) const;  // of a list about to be made
+
+  // Entries of dicts, by keys of any size: their text is charged. type_error: the key is not hashable.
+  const Value* find(const Dict& dict, const Value& key) {
+    charge(key_bytes(key));
+    return dict.find(key);
+  }
+  void set(Dict& dict, const Value& key, Value value) {
+    charge(key_bytes(key));
+    dict.set(key, std::move(value));
+  }
 
   // The calls that templates make, and filters on their behalf.
   Value call(const Value& callee, const Arguments& arguments);
@@ -83,6 +98,21 @@ class Render {
   Value item(const Value& object, const Value& key);        // object[key]
   // What Python's getattr(object, name) finds: methods and fields, not items.
   std::optional<Value> python_attribute(const Value& object, std::string_view name);
+
+  // One level of what may come to itself again: statements, expressions, filters, and the iterators that read
+  // others, which can be themselves by way of a namespace.
+  class Depth {
+   public:
+    explicit Depth(Render& render) : render_(render) {
+      if (++render_.depth_ > kDepthFactor * render_.options_.limits.max_depth) render_.too_deep();
+    }
+    ~Depth() { --render_.depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    Render& render_;
+  };
 
   template <class T>
   std::shared_ptr<T> make_mutable() {
@@ -99,18 +129,6 @@ class Render {
   static constexpr std::int64_t kWorkFactor = 128;  // bytes of text handled per byte of output allowed
   static constexpr int kDepthFactor = 20;           // levels of the syntax tree per level of max_depth
 
-  class Depth {
-   public:
-    explicit Depth(Render& render) : render_(render) {
-      if (++render_.depth_ > kDepthFactor * render_.options_.limits.max_depth) render_.too_deep();
-    }
-    ~Depth() { --render_.depth_; }
-    Depth(const Depth&) = delete;
-    Depth& operator=(const Depth&) = delete;
-
-   private:
-    Render& render_;
-  };
   [[noreturn]] void out_of_steps() const;
   [[noreturn]] void too_deep() const;
 

@@ -192,7 +192,7 @@ Value to_string(Render& render, const Value& value) {
   if (value.is_string() && !value.text().markup) return value;
   StringBuilder out;
   append_string(render, out, value);
-  return out.take();
+  return out.take(render);
 }
 
 Value to_soft_string(Render& render, const Value& value) {

@@ -87,7 +87,7 @@ void repeat(StringBuilder& out, const std::string& fill, std::int64_t count) {
 }
 
 // Pads `prefix` (sign and base) and `body`; '=' pads between them.
-Value align(const Spec& spec, char fallback, const std::string& prefix, const String& body) {
+Value align(Render& render, const Spec& spec, char fallback, const std::string& prefix, const String& body) {
   const char how = spec.align == '\0' ? fallback : spec.align;
   const std::int64_t missing =
       std::max<std::int64_t>(spec.width - body.num_chars - static_cast<std::int64_t>(prefix.size()), 0);
@@ -98,7 +98,7 @@ Value align(const Spec& spec, char fallback, const std::string& prefix, const St
   if (how == '=') repeat(out, spec.fill, missing);
   out.append(body);
   if (how != '=') repeat(out, spec.fill, missing - before);
-  return out.take();
+  return out.take(render);
 }
 
 [[noreturn]] void unknown_code(const Spec& spec, const Value& value) {
@@ -110,26 +110,32 @@ std::string sign_of(const Spec& spec, bool negative) {
   return negative ? "-" : spec.sign == '+' ? "+" : spec.sign == ' ' ? " " : "";
 }
 
-Value number_text(const Spec& spec, const std::string& prefix, std::string digits, std::size_t group_size) {
+// The fewest digits that with their separators and `others` are at least `width` wide: separators follow
+// every group of `size` from the right but the last, and none comes first.
+std::size_t digits_for(std::size_t width, std::size_t others, std::size_t size) {
+  if (width <= others) return 0;
+  const std::size_t room = width - others;
+  return room - (room - 1) / (size + 1);
+}
+
+Value number_text(Render& render, const Spec& spec, const std::string& prefix, std::string digits,
+                  std::size_t group_size) {
   if (spec.grouping != '\0') {
-    const std::size_t end = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+    const char* of_base = group_size == 4 ? "0123456789abcdefABCDEF" : "0123456789";  // not the e of 1e+22
+    const std::size_t end = std::min(digits.find_first_not_of(of_base), digits.size());
     std::string whole = digits.substr(0, end);
-    if (spec.fill == "0" && spec.align == '=') {  // the padding zeros are grouped too
-      const std::string rest = digits.substr(end);
-      while (static_cast<std::int64_t>(group(whole, ',', group_size).size() + rest.size() + prefix.size()) <
-                 spec.width &&
-             static_cast<std::int64_t>(group("0" + whole, ',', group_size).size() + rest.size() +
-                                       prefix.size()) <= spec.width + 1) {
-        whole.insert(0, 1, '0');
-      }
+    if (spec.fill == "0" && spec.align == '=' && end != 0) {  // the padding zeros are grouped too
+      const std::size_t others = prefix.size() + digits.size() - end;
+      const std::size_t wanted = digits_for(static_cast<std::size_t>(spec.width), others, group_size);
+      if (wanted > end) whole.insert(0, wanted - end, '0');
     }
     digits = group(whole, spec.grouping, group_size) + digits.substr(end);
   }
   const Value body = Value::string(std::move(digits));
-  return align(spec, '>', prefix, body.text());
+  return align(render, spec, '>', prefix, body.text());
 }
 
-Value format_integer_field(const Spec& spec, const Value& value) {
+Value format_integer_field(Render& render, const Spec& spec, const Value& value) {
   const std::int64_t number = value.as_integer();
   const bool negative = number < 0;
   const auto magnitude =
@@ -160,7 +166,7 @@ Value format_integer_field(const Spec& spec, const Value& value) {
       }
       std::string bytes;
       append_utf8(bytes, static_cast<char32_t>(number));
-      return align(spec, '<', "", Value::string(bytes).text());
+      return align(render, spec, '<', "", Value::string(bytes).text());
     }
     default:
       unknown_code(spec, value);
@@ -170,7 +176,8 @@ Value format_integer_field(const Spec& spec, const Value& value) {
   if (spec.grouping != '\0' && spec.type == 'n') value_error("Cannot specify a separator with 'n'");
   if (spec.grouping == ',' && base != 10)
     value_error(std::string("Cannot specify ',' with '") + spec.type + "'.");
-  return number_text(spec, prefix, format_integer(magnitude, base, spec.type == 'X'), base == 10 ? 3 : 4);
+  return number_text(render, spec, prefix, format_integer(magnitude, base, spec.type == 'X'),
+                     base == 10 ? 3 : 4);
 }
 
 // The empty type: like repr(), with `precision` significant digits; like 'g' but that a digit follows the
@@ -192,7 +199,7 @@ std::string general_real(double value, std::int64_t given_precision, bool keep_z
   return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
-Value format_real_field(const Spec& spec, const Value& value) {
+Value format_real_field(Render& render, const Spec& spec, const Value& value) {
   const double number = value.as_real();
   const bool negative = std::signbit(number) && !std::isnan(number);
   const double magnitude = std::abs(number);
@@ -221,19 +228,19 @@ Value format_real_field(const Spec& spec, const Value& value) {
     default:
       unknown_code(spec, value);
   }
-  return number_text(spec, sign_of(spec, negative), std::move(digits), 3);
+  return number_text(render, spec, sign_of(spec, negative), std::move(digits), 3);
 }
 
-Value format_string_field(const Spec& spec, const Value& value) {
+Value format_string_field(Render& render, const Spec& spec, const Value& value) {
   if (spec.type != '\0' && spec.type != 's') unknown_code(spec, value);
   if (spec.sign != '\0') value_error("Sign not allowed in string format specifier");
   if (spec.alternate) value_error("Alternate form (#) not allowed in string format specifier");
   if (spec.align == '=') value_error("'=' alignment not allowed in string format specifier");
   if (spec.grouping != '\0') value_error("Cannot specify ',' with 's'.");
   const String& text = value.text();
-  if (spec.precision < 0 || spec.precision >= text.num_chars) return align(spec, '<', "", text);
-  const Value cut = substring(text, 0, byte_offset(text.bytes, spec.precision));
-  return align(spec, '<', "", cut.text());
+  if (spec.precision < 0 || spec.precision >= text.num_chars) return align(render, spec, '<', "", text);
+  const Value cut = substring(render, text, 0, byte_offset(text.bytes, spec.precision));
+  return align(render, spec, '<', "", cut.text());
 }
 
 class StringFormatter {
@@ -257,7 +264,7 @@ class StringFormatter {
       at = field(bytes, brace + 1, depth, out);
       render_.check_size(out.size());
     }
-    return out.take(format.markup);
+    return out.take(render_, format.markup);
   }
 
  private:
@@ -304,11 +311,15 @@ class StringFormatter {
       append_repr(render_, out, value);
     } else if (how == 'a') {
       append_repr(render_, out, value);
-      if (value.is_string()) return Value::string(quote(value.text().bytes, true), value.holds_user_text());
+      if (value.is_string()) {
+        std::string quoted = quote(value.text().bytes, true);
+        render_.charge(quoted.size());
+        return Value::string(std::move(quoted), value.holds_user_text());
+      }
     } else {
       value_error(std::string("Unknown conversion specifier ") + how);
     }
-    return out.take();
+    return out.take(render_);
   }
 
   Value look_up(std::string_view name) {
@@ -359,6 +370,7 @@ class StringFormatter {
       }
       return arguments_.positional[index];
     }
+    render_.step(static_cast<std::int64_t>(arguments_.keyword.size()));
     for (const auto& [keyword, value] : arguments_.keyword) {
       if (keyword == name) return value;
     }
@@ -377,13 +389,13 @@ Value format_field(Render& render, const Value& value, std::string_view text) {
   const Spec spec = parse_spec(text, value.is_string());
   render.check_size(static_cast<std::size_t>(spec.width));
   render.work(static_cast<std::size_t>(spec.width));
-  if (value.is_string()) return format_string_field(spec, value);
+  if (value.is_string()) return format_string_field(render, spec, value);
   if (text.empty()) return to_string(render, value);
   const bool as_real =
       value.is(Kind::real) || (value.is_integral() && spec.type != '\0' &&
                                std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos);
-  if (as_real) return format_real_field(spec, value);
-  if (value.is_integral()) return format_integer_field(spec, value);
+  if (as_real) return format_real_field(render, spec, value);
+  if (value.is_integral()) return format_integer_field(render, spec, value);
   type_error("unsupported format string passed to " + std::string(type_name(value)) + ".__format__");
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "text/jinja/render.h"
+
 namespace pagoda::jinja {
 
 void StringBuilder::mark(std::size_t begin, std::size_t end) {
@@ -29,14 +31,15 @@ void StringBuilder::append(const String& text, std::size_t begin, std::size_t en
   }
 }
 
-Value StringBuilder::take(bool markup) {
+Value StringBuilder::take(Render& render, bool markup) {
+  render.charge(bytes_.size() + user_.size() * sizeof(ByteRange));
   return Value::string(String(std::move(bytes_), std::move(user_), markup));
 }
 
-Value substring(const String& text, std::size_t begin, std::size_t end) {
+Value substring(Render& render, const String& text, std::size_t begin, std::size_t end) {
   StringBuilder builder;
   builder.append(text, begin, end);
-  return builder.take(text.markup);
+  return builder.take(render, text.markup);
 }
 
 }  // namespace pagoda::jinja

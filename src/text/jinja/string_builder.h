@@ -1,5 +1,6 @@
 #pragma once
-// StringBuilder: joins pieces of strings and keeps which bytes came out of the context.
+// StringBuilder: joins pieces of strings and keeps which bytes came out of the context. What it makes a
+// value of is charged to the render, so that no template keeps text it has not paid for.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ class StringBuilder {
 
   std::size_t size() const { return bytes_.size(); }
   const std::string& bytes() const { return bytes_; }
-  Value take(bool markup = false);
+  Value take(Render& render, bool markup = false);
   std::string take_bytes() { return std::move(bytes_); }
   std::vector<ByteRange> take_user() { return std::move(user_); }
 
@@ -26,6 +27,7 @@ class StringBuilder {
   std::vector<ByteRange> user_;
 };
 
-Value substring(const String& text, std::size_t begin, std::size_t end);  // bytes [begin, end); keeps markup
+// Bytes [begin, end); keeps markup.
+Value substring(Render& render, const String& text, std::size_t begin, std::size_t end);
 
 }  // namespace pagoda::jinja

@@ -115,13 +115,12 @@ bool is_string(const Value& value) { return value.is_string(); }
 bool is_mapping(const Value& value) { return value.is(Kind::dict); }
 bool is_escaped(const Value& value) { return value.is_string() && value.text().markup; }
 // `value in environment.filters`: what cannot be a key is an error.
-bool names_filter(const Value& value) {
+template <bool (*is_name)(std::string_view)>
+Value test_name(Render& render, const Value& value, const Arguments& arguments) {
+  no_arguments(arguments);
+  render.charge(key_bytes(value));
   hash(value);
-  return value.is_string() && is_filter(value.text().bytes);
-}
-bool names_test(const Value& value) {
-  hash(value);
-  return value.is_string() && is_test(value.text().bytes);
+  return Value::boolean(value.is_string() && is_name(value.text().bytes));
 }
 
 constexpr NamedFunction kTests[] = {
@@ -140,7 +139,7 @@ constexpr NamedFunction kTests[] = {
     {"escaped", plain<is_escaped>},
     {"even", test_even},
     {"false", plain<is_false>},
-    {"filter", plain<names_filter>},
+    {"filter", test_name<is_filter>},
     {"float", plain<is_float>},
     {"ge", comparison<CompareOp::greater_equal>},
     {"greaterthan", comparison<CompareOp::greater>},
@@ -160,7 +159,7 @@ constexpr NamedFunction kTests[] = {
     {"sameas", test_same_as},
     {"sequence", plain<is_sequence>},
     {"string", plain<is_string>},
-    {"test", plain<names_test>},
+    {"test", test_name<is_test>},
     {"true", plain<is_true>},
     {"undefined", plain<is_undefined>},
     {"upper", test_case<is_all_upper>},

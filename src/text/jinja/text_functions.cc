@@ -20,12 +20,6 @@ std::size_t find_bytes(std::string_view text, std::string_view needle, std::size
                           : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
-bool is_user_at(const String& text, std::size_t byte) {
-  const auto range = std::upper_bound(text.user_ranges.begin(), text.user_ranges.end(), byte,
-                                      [](std::size_t at, const ByteRange& r) { return at < r.end; });
-  return range != text.user_ranges.end() && range->begin <= byte;
-}
-
 // Maps characters one by one; the results keep their character's origin.
 template <class Map>
 Value map_characters(Render& render, const String& text, const Map& map) {
@@ -39,7 +33,7 @@ Value map_characters(Render& render, const String& text, const Map& map) {
     map(piece, c, begin, at);
     out.append(piece, is_user_at(text, begin));
   }
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 // Σ at the end of a word is ς (Unicode's Final_Sigma), the one context rule of lower().
@@ -64,10 +58,17 @@ void append_lower_at(std::string& out, std::string_view text, char32_t c, std::s
 
 }  // namespace
 
+bool is_user_at(const String& text, std::size_t byte) {
+  const auto range = std::upper_bound(text.user_ranges.begin(), text.user_ranges.end(), byte,
+                                      [](std::size_t at, const ByteRange& r) { return at < r.end; });
+  return range != text.user_ranges.end() && range->begin <= byte;
+}
+
 Value strip(Render& render, const String& text, const String* chars, Sides sides) {
   render.work(text.bytes.size());
   std::u32string set;
   if (chars != nullptr) {
+    render.work(chars->bytes.size() * 16);  // sorting takes longer than a scan
     for (std::size_t at = 0; at < chars->bytes.size();) set.push_back(next_char(chars->bytes, at));
     std::sort(set.begin(), set.end());
   }
@@ -85,7 +86,7 @@ Value strip(Render& render, const String& text, const String* chars, Sides sides
     if (!goes(previous_char(text.bytes, previous))) break;
     end = previous;
   }
-  return substring(text, begin, end);
+  return substring(render, text, begin, end);
 }
 
 Value replace(Render& render, const String& text, const String& old, const String& with, std::int64_t count) {
@@ -116,7 +117,7 @@ Value replace(Render& render, const String& text, const String& old, const Strin
   }
   out.append(text, done, text.bytes.size());
   render.check_size(out.size());
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 Value to_upper(Render& render, const String& text) {
@@ -141,7 +142,7 @@ Value capitalize(Render& render, const String& text) {
 }
 
 Value center(Render& render, const String& text, std::int64_t width, std::string_view fill) {
-  const std::int64_t missing = std::max<std::int64_t>(width - text.num_chars, 0);
+  const std::int64_t missing = padding(text, width);
   render.check_size(text.bytes.size() + static_cast<std::size_t>(missing) * fill.size());
   render.work(static_cast<std::size_t>(missing));
   const std::int64_t left = missing / 2 + (missing & width & 1);
@@ -149,7 +150,7 @@ Value center(Render& render, const String& text, std::int64_t width, std::string
   for (std::int64_t i = 0; i < left; ++i) out.append(fill);
   out.append(text);
   for (std::int64_t i = left; i < missing; ++i) out.append(fill);
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 std::vector<Value> split_lines(Render& render, const String& text, bool keep_ends) {
@@ -166,7 +167,7 @@ std::vector<Value> split_lines(Render& render, const String& text, bool keep_end
       end = next;
     }
     render.step();
-    lines.push_back(substring(text, begin, keep_ends ? next : end));
+    lines.push_back(substring(render, text, begin, keep_ends ? next : end));
     begin = next;
   }
   return lines;
@@ -187,11 +188,11 @@ std::vector<Value> split_space(Render& render, const String& text, std::int64_t 
   for (std::size_t begin = skip(0, true); begin < bytes.size();) {
     render.step();
     if (max_splits-- == 0) {  // the rest as it is, trailing white space and all
-      parts.push_back(substring(text, begin, bytes.size()));
+      parts.push_back(substring(render, text, begin, bytes.size()));
       break;
     }
     const std::size_t end = skip(begin, false);
-    parts.push_back(substring(text, begin, end));
+    parts.push_back(substring(render, text, begin, end));
     begin = skip(end, true);
   }
   return parts;
@@ -211,10 +212,10 @@ std::vector<Value> split_on(Render& render, const String& text, const String& se
       const std::size_t at = std::string_view(text.bytes).substr(0, end).rfind(separator.bytes);
       if (at == std::string_view::npos) break;
       render.step();
-      parts.push_back(substring(text, at + separator.bytes.size(), end));
+      parts.push_back(substring(render, text, at + separator.bytes.size(), end));
       end = at;
     }
-    parts.push_back(substring(text, 0, end));
+    parts.push_back(substring(render, text, 0, end));
     std::reverse(parts.begin(), parts.end());
     return parts;
   }
@@ -223,10 +224,10 @@ std::vector<Value> split_on(Render& render, const String& text, const String& se
     const std::size_t at = find_bytes(text.bytes, separator.bytes, begin);
     if (at == std::string_view::npos) break;
     render.step();
-    parts.push_back(substring(text, begin, at));
+    parts.push_back(substring(render, text, begin, at));
     begin = at + separator.bytes.size();
   }
-  parts.push_back(substring(text, begin, text.bytes.size()));
+  parts.push_back(substring(render, text, begin, text.bytes.size()));
   return parts;
 }
 
@@ -238,8 +239,7 @@ Value join(Render& render, const String& separator, const std::vector<Value>& it
     render.step();
     render.check_size(out.size());
   }
-  render.work(out.size());
-  return out.take(separator.markup);
+  return out.take(render, separator.markup);
 }
 
 Value reverse_text(Render& render, const String& text) {
@@ -251,7 +251,7 @@ Value reverse_text(Render& render, const String& text) {
     out.append(text, begin, end);
     end = begin;
   }
-  return out.take(text.markup);
+  return out.take(render, text.markup);
 }
 
 }  // namespace pagoda::jinja

@@ -102,6 +102,14 @@ std::size_t hash(const Value& value) {
   }
 }
 
+std::size_t key_bytes(const Value& key) {
+  if (key.is_string()) return key.text().bytes.size();
+  if (!key.is(Kind::tuple) || key.weight() > kMaxKeyWeight) return 0;
+  std::size_t sum = 0;
+  for (const Value& item : key.items()) sum += key_bytes(item);
+  return sum;
+}
+
 bool same_key(const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) {
     if (a.is_integral() && b.is_integral()) return a.as_integer() == b.as_integer();

@@ -164,7 +164,12 @@ struct Dict final : Object {
 
 struct Range final : Object {
   std::int64_t start = 0, stop = 0, step = 1, length = 0;
-  Value at(std::int64_t index) const { return Value::integer(start + index * step); }
+  // Unsigned arithmetic: the product may be beyond int64 where the sum is not.
+  Value at(std::int64_t index) const {
+    return Value::integer(
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                  static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step)));
+  }
 };
 
 struct View final : Object {
@@ -177,6 +182,17 @@ struct Iterator : Object {
   // The next value in `out`; false at the end, and ever after.
   virtual bool next(Render& render, Value& out) = 0;
   const char* type_name = "generator";
+};
+
+// What an iterator comes to hold as it runs, beyond the depth it was made with: it belongs to the Render, as
+// chains and cycles of such iterators can be made.
+struct Gathered final : Mutable {
+  std::vector<Value> items;
+  Dict keys;
+  void clear() override {
+    items.clear();
+    keys = Dict();
+  }
 };
 
 using NativeFunction = Value (*)(Render& render, const Value& self, const Arguments& arguments);
@@ -213,6 +229,7 @@ struct Joiner final : Mutable {
 void nest(Object& object, const Value& held);
 
 std::size_t hash(const Value& value);           // type_error: not hashable
+std::size_t key_bytes(const Value& key);        // of the text that hashing it reads
 bool same_key(const Value& a, const Value& b);  // equality of hashable values
 
 bool truthy(const Value& value);
