@@ -16,6 +16,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxMessages = 4096;
 constexpr std::size_t kMaxTools = 128;
+constexpr std::size_t kMaxArgumentKeys = 10 * kMaxJsonKeys;  // of all calls of a conversation
 constexpr std::size_t kMaxTemplateBytes = std::size_t{256} << 10;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;  // the body's size bounds it
 
@@ -87,9 +88,9 @@ json::array read_tool_calls(FieldReader& message, std::size_t& keys_left) {
                            ? "{}"
                            : std::string_view(arguments->as_string().data(), arguments->as_string().size()),
                        keys_left);
-        if (keys_left == 0)
+        if (!parsed && keys_left == 0)
           fields.fail("arguments",
-                      concat("have, with those of other calls, ", kMaxJsonKeys, " keys or more"));
+                      concat("have, with those of other calls, over ", kMaxArgumentKeys, " keys"));
         else if (!parsed || !parsed->is_object())
           fields.fail("arguments", "must be the JSON text of an object");
         else
@@ -108,7 +109,7 @@ json::array read_tool_calls(FieldReader& message, std::size_t& keys_left) {
 
 json::array read_messages(FieldReader& fields) {
   json::array out;
-  std::size_t keys_left = kMaxJsonKeys;
+  std::size_t keys_left = kMaxArgumentKeys;
   const json::array* messages = fields.array("messages", kMaxMessages);
   if (messages == nullptr) {
     fields.fail("messages", "is required");

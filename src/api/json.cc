@@ -1,5 +1,6 @@
 #include "api/json.h"
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/value_stack.hpp>
 #include <charconv>
@@ -120,14 +121,14 @@ Result<json::value> parse_json(std::string_view text, std::size_t& keys_left) {
   json::parse_options options;
   options.max_depth = kMaxDepth;
   json::basic_parser<Handler> parser(options);
-  parser.handler().keys_left = keys_left;
+  const std::size_t keys_here = std::min(keys_left, kMaxJsonKeys);
+  parser.handler().keys_left = keys_here;
   ErrorCode error;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
-  keys_left = parser.handler().keys_left;
+  keys_left -= keys_here - parser.handler().keys_left;
   if (error) {
     const Refusal refusal = parser.handler().refusal;
-    if (refusal == Refusal::too_many_keys)
-      return malformed(concat("it has more than ", kMaxJsonKeys, " keys"));
+    if (refusal == Refusal::too_many_keys) return malformed(concat("it has more than ", keys_here, " keys"));
     if (refusal == Refusal::duplicate_key) return malformed(concat("a key is given twice, near byte ", used));
     if (error == json::error::too_deep) return malformed(concat("it is nested deeper than ", kMaxDepth));
     if (!is_valid_utf8(text)) return malformed("it is not UTF-8");

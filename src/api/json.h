@@ -17,7 +17,7 @@ namespace pagoda {
 inline constexpr std::size_t kMaxJsonKeys = 10'000;
 
 Result<boost::json::value> parse_json(std::string_view text);
-// The same for texts inside a text: the keys of all of them count, and are taken off `keys_left`.
+// The same for texts inside a text: the keys of all of them are taken off `keys_left`, too.
 Result<boost::json::value> parse_json(std::string_view text, std::size_t& keys_left);
 
 // Each byte that is part of no character becomes U+FFFD.

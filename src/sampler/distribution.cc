@@ -102,7 +102,7 @@ void Distribution::keep_from(std::span<const float> logits, float threshold) {
 // ascending cumulative sum up to 1 - top_p" read from the other end. Among equal weights the smaller token
 // stays.
 void Distribution::keep_nucleus(double mass) {
-  // Only infinities and NaNs leave nothing with any weight; what is here then has the largest logit.
+  // Only infinities and NaNs leave nothing with any weight; then one that was kept is as good as another.
   if (!(total_ > 0)) return kept_.resize(std::min<std::size_t>(kept_.size(), 1));
   const auto more_probable = [](const Entry& a, const Entry& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;

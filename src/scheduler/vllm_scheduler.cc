@@ -132,25 +132,16 @@ std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
 // Tokens that others than decodes could still take in this step: this group, later ones, and those who wait.
 // About, for those may find some of theirs in the prefix cache; little more than the tokens left.
 std::int32_t VllmScheduler::prompts_from(std::size_t position) const {
-  std::int32_t count = 0, num_seqs = 0;
+  std::int32_t count = 0;
   for (std::size_t i = position; i < running_.size() && count < tokens_left_; ++i) {
     for (const auto& sequence : running_[i]->sequences) {
       if (sequence->state == SequenceState::resident && sequence->num_missing() > 1)
         count += sequence->num_missing();
     }
   }
-  const auto& queue = swapped_.empty() ? waiting_ : swapped_;
-  if (queue.empty()) return count;
-  for (const SequenceGroup* group : running_) {
-    if (has_parked(*group)) return count;
-    num_seqs += group->num_reserved();
-  }
-  for (const SequenceGroup* group : queue) {
-    // Whoever lacks sequences or blocks, and all behind it, will not be let in now.
-    num_seqs += group->num_reserved();
-    if (count >= tokens_left_ || num_seqs > config_.max_num_seqs ||
-        group->retry_free_blocks > kv_.num_free_blocks())
-      return count;
+  if (nobody_let_in_) return count;
+  for (const SequenceGroup* group : swapped_.empty() ? waiting_ : swapped_) {
+    if (count >= tokens_left_) break;
     const auto leader = std::ranges::find_if(group->sequences, [](const auto& s) { return !s->finished(); });
     count += std::max((*leader)->num_missing(), group->num_live());
   }
@@ -317,7 +308,14 @@ bool VllmScheduler::has_parked(const SequenceGroup& group) const {
 }
 
 void VllmScheduler::admit() {
-  if (waiting_.empty() && swapped_.empty()) return;
+  const std::size_t num_waiting = waiting_.size() + swapped_.size();
+  nobody_let_in_ = false;
+  if (num_waiting == 0) return;
+  admit_in_order();
+  nobody_let_in_ = tokens_left_ > 0 && waiting_.size() + swapped_.size() == num_waiting;
+}
+
+void VllmScheduler::admit_in_order() {
   std::int32_t num_seqs = 0;
   for (const SequenceGroup* group : running_) {
     if (has_parked(*group)) return;

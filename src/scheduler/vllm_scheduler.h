@@ -60,6 +60,7 @@ class VllmScheduler final : public Scheduler {
   void resume_siblings(std::size_t position);
   bool resume_sibling(std::size_t position, Sequence& sequence);
   void admit();
+  void admit_in_order();
   // Swaps groups in while they fit; false when nobody else may follow. In vllm_swap.cc.
   bool resume_swapped(std::int32_t& num_seqs);
   void give_up_swapped(SequenceGroup& group);  // it waits, to be recomputed
@@ -86,6 +87,7 @@ class VllmScheduler final : public Scheduler {
   std::int32_t token_budget_;     // of a step
   std::int32_t tokens_left_ = 0;  // of it
   bool in_flight_ = false;
+  bool nobody_let_in_ = false;  // in the last step, of those who waited, though tokens were left
   PreemptionCosts costs_;
   std::int64_t num_preemptions_ = 0, num_swap_preemptions_ = 0;
   std::int64_t num_swapped_out_ = 0, num_swapped_in_ = 0;  // blocks

@@ -39,7 +39,7 @@ constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
-constexpr int kUnsentBytes = 128 << 10;  // in a socket's buffer, beyond what is on its way
+constexpr int kUnsentBytes = 32 << 10;  // in a socket's buffer, beyond what is on its way
 
 // Counts one while it lives, whatever way its scope is left.
 class Counted {

@@ -67,14 +67,14 @@ TEST(ServerLifetime, AReaderThatTakesNothingIsCutOffAndHoldsNothingUp) {
 
 TEST(ServerLifetime, AReaderThatTakesALittleAtATimeGetsItsWholeAnswer) {
   ServerConfig config;
-  config.write_timeout = milliseconds(500);
+  config.write_timeout = milliseconds(1500);
   RunningServer running(config);
   TestClient slow(running.port(), /*receive_buffer=*/16 << 10);
   slow.send_post("/v1/completions",
                  R"({"prompt":"abc","add_special_tokens":false,"max_tokens":4000,"n":100,"logprobs":0})");
   ASSERT_TRUE(slow.receive(20'000, 1024));
   // For several times the limit, at some hundred kB a second; then the rest at once.
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 80; ++i) {
     ASSERT_TRUE(slow.receive(1000, 16 << 10)) << i;
     std::this_thread::sleep_for(milliseconds(50));
   }

@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import httpx
@@ -168,14 +169,17 @@ def test_only_rank_zero_needs_the_address(two_machines):
     process = subprocess.Popen([*two_machines[2], binary(), "serve", default_model(), "--host", "10.77.0.1", "--port", "0",
                                 "--max-model-len", "256", "--kv-cache-memory-bytes", "64MiB"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENV)
+    deadline = threading.Timer(120, process.kill)
+    deadline.start()
     try:
         log = []
         for line in process.stderr:
             log.append(line)
             if "Application startup complete." in line:
                 break
-        assert "Application startup complete." in log[-1], "".join(log)
+        assert log and "Application startup complete." in log[-1], "".join(log)
     finally:
+        deadline.cancel()
         process.kill()
         process.wait()
 

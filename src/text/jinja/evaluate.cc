@@ -88,7 +88,7 @@ Value Render::evaluate_binary(const BinaryExpr& node, const ActivationPtr& activ
 Value Render::evaluate_concat(const SequenceExpr& node, const ActivationPtr& activation) {
   StringBuilder out;
   for (const Value& value : evaluate_all(node.items, activation)) append(out, value);
-  return out.take(*this);
+  return out.take_charged();
 }
 
 Value Render::evaluate_dict(const DictExpr& node, const ActivationPtr& activation) {

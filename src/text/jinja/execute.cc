@@ -325,7 +325,7 @@ Render::Flow Render::set_block(const SetBlockStatement& node, const ActivationPt
   enter(node.frame, activation);
   const Flow flow = execute(node.body, activation, captured);
   if (flow != Flow::normal) return flow;
-  Value value = captured.take(*this);
+  Value value = captured.take_charged();
   if (node.filter) value = evaluate_filters(static_cast<const FilterExpr&>(*node.filter), value, activation);
   check_namespaces(node.target, activation);
   assign(node.target, value, activation);
@@ -341,7 +341,7 @@ Render::Flow Render::filter_block(const FilterBlockStatement& node, const Activa
   const Flow flow = execute(node.body, activation, captured);
   if (flow != Flow::normal) return flow;
   append(out,
-         evaluate_filters(static_cast<const FilterExpr&>(*node.filter), captured.take(*this), activation));
+         evaluate_filters(static_cast<const FilterExpr&>(*node.filter), captured.take_charged(), activation));
   leave(node.frame, activation);
   return Flow::normal;
 }
@@ -442,7 +442,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   StringBuilder out;
   execute(code.body, activation, out);
   --calls_;
-  return out.take(*this);
+  return out.take_charged();
 }
 
 Value Render::call_loop(LoopContext& context, const Arguments& arguments) {
@@ -455,7 +455,7 @@ Value Render::call_loop(LoopContext& context, const Arguments& arguments) {
   loop(*context.recursion, new_activation(context.recursion->num_slots, context.definer), context.definer,
        bound[0], context.depth0 + 1, out);
   --calls_;
-  return out.take(*this);
+  return out.take_charged();
 }
 
 }  // namespace pagoda::jinja

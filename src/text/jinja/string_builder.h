@@ -18,6 +18,9 @@ class StringBuilder {
   std::size_t size() const { return bytes_.size(); }
   const std::string& bytes() const { return bytes_; }
   Value take(Render& render, bool markup = false);
+  Value take_charged() {
+    return Value::string(String(std::move(bytes_), std::move(user_), false));
+  }  // by who appended
   std::string take_bytes() { return std::move(bytes_); }
   std::vector<ByteRange> take_user() { return std::move(user_); }
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
+#include <random>
+#include <string_view>
 
 namespace pagoda::jinja {
 namespace {
@@ -67,6 +70,32 @@ Value Value::dict(Dict&& dict) { return {Kind::dict, std::make_shared<Dict>(std:
 const std::vector<Value>& Value::items() const { return static_cast<const List&>(*object_).items; }
 const Dict& Value::entries() const { return static_cast<const Dict&>(*object_); }
 
+namespace {
+
+// Keys come from clients: of a polynomial at a secret point, modulo a prime, nobody can prepare texts that
+// all hash alike. No order depends on it.
+std::size_t hash_text(std::string_view text) {
+  constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
+  static const std::uint64_t point = [] {
+    std::random_device random;
+    return ((std::uint64_t{random()} << 32 | random()) & kPrime) | 1;
+  }();
+  std::uint64_t sum = text.size();
+  while (!text.empty()) {
+    std::uint64_t piece = 0;  // 7 bytes: below the prime
+    const std::size_t count = std::min<std::size_t>(text.size(), 7);
+    std::memcpy(&piece, text.data(), count);
+    text.remove_prefix(count);
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = Wide{sum} * point + piece;
+    sum = static_cast<std::uint64_t>(product & kPrime) + static_cast<std::uint64_t>(product >> 61);
+    if (sum >= kPrime) sum -= kPrime;
+  }
+  return sum;
+}
+
+}  // namespace
+
 std::size_t hash(const Value& value) {
   switch (value.kind()) {
     case Kind::boolean:
@@ -80,9 +109,9 @@ std::size_t hash(const Value& value) {
       return std::hash<double>()(number);
     }
     case Kind::string:
-      return std::hash<std::string>()(value.text().bytes);
+      return hash_text(value.text().bytes);
     case Kind::big_integer:
-      return std::hash<std::string>()(value.as<BigInteger>().digits);
+      return hash_text(value.as<BigInteger>().digits);
     case Kind::tuple: {
       if (value.weight() > kMaxKeyWeight) fail(ErrorKind::limit, "a dict key is too large");
       std::size_t sum = 0x345678;
