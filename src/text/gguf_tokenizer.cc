@@ -176,10 +176,6 @@ Result<PreTokenizerPtr> make_chain(const PreTokenizerRecipe& recipe, bool& bytes
   for (const ChainStep& step : recipe.chain) {
     switch (step.step) {
       case Step::split: {
-        if (step.pattern == kDigitGroupsPattern) {
-          steps.push_back(make_digit_groups());
-          break;
-        }
         if (PreTokenizerPtr known = make_known_split(step.pattern)) {
           steps.push_back(std::move(known));
           break;

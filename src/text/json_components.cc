@@ -200,16 +200,8 @@ Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, boo
     PAGODA_ASSIGN_OR_RETURN(behavior, behavior_member(object, ""));
     PAGODA_ASSIGN_OR_RETURN(invert, bool_member(object, "invert", false));
     if (pattern.is_regex) {
-      if (pattern.text == kDigitGroupsPattern && behavior == SplitBehavior::isolated && !invert) {
-        out = make_digit_groups();
-        return ok_status();
-      }
-      // The known patterns match all of a text, so that each behaviour but these two cuts alike.
-      if ((behavior == SplitBehavior::isolated && !invert) ||
-          (behavior == SplitBehavior::removed && invert)) {
-        out = make_known_split(pattern.text);
-        if (out) return ok_status();
-      }
+      out = make_known_split(pattern.text, behavior, invert);
+      if (out) return ok_status();
     }
     Result<Regex> regex = pattern.is_regex ? Regex::compile(pattern.text) : Regex::literal(pattern.text);
     if (!regex) return regex.error();

@@ -163,7 +163,11 @@ class KnownSplit final : public PreTokenizer {
 
 }  // namespace
 
-PreTokenizerPtr make_known_split(std::string_view pattern) {
+PreTokenizerPtr make_known_split(std::string_view pattern, SplitBehavior behavior, bool invert) {
+  const bool isolated = behavior == SplitBehavior::isolated && !invert;
+  if (pattern == kDigitGroupsPattern) return isolated ? make_digit_groups() : nullptr;
+  // The others match all of a text, so that each behaviour but these two cuts alike.
+  if (!isolated && !(behavior == SplitBehavior::removed && invert)) return nullptr;
   struct Known {
     std::string_view pattern;
     Rules rules;

@@ -48,13 +48,12 @@ enum class SplitBehavior {
 enum class PrependScheme { first, never, always };
 
 PreTokenizerPtr make_split(Regex pattern, SplitBehavior behavior, bool invert);
-// The three patterns in widest use, cut by hand-written code: the same pieces, several times faster.
-// Null if `pattern` is none of them.
-PreTokenizerPtr make_known_split(std::string_view pattern);
+// The patterns in widest use, and one whose regular expression is quadratic, cut by hand-written code: the
+// same pieces. Null if such a split at `pattern` is none of them.
+PreTokenizerPtr make_known_split(std::string_view pattern, SplitBehavior behavior = SplitBehavior::isolated,
+                                 bool invert = false);
 extern const std::string_view kGpt2Pattern;
-// What a split at kDigitGroupsPattern gives where its matches, which are empty, are isolated; in time that is
-// linear.
-PreTokenizerPtr make_digit_groups();
+PreTokenizerPtr make_digit_groups();  // a split at kDigitGroupsPattern, whose matches are empty, isolated
 extern const std::string_view kDigitGroupsPattern;
 PreTokenizerPtr make_byte_level_pre_tokenizer(bool add_prefix_space, bool use_regex, bool map_bytes);
 PreTokenizerPtr make_metaspace(std::string replacement, PrependScheme scheme, bool split);

@@ -76,6 +76,24 @@ class Pieces final : public PieceSink {
   Strings list;
 };
 
+// Cuts texts of up to so many of `bits`, drawn at random, by hand-written code and by the regular expression.
+void expect_cuts_like(const PreTokenizerPtr& known, const std::string& pattern, const Strings& bits,
+                      std::size_t most, int rounds) {
+  ASSERT_TRUE(known) << pattern;
+  auto regex = Regex::compile(pattern);
+  ASSERT_TRUE(regex);
+  const PreTokenizerPtr plain = make_split(*std::move(regex), SplitBehavior::isolated, false);
+  std::mt19937_64 rng(7);
+  for (int i = 0; i < rounds; ++i) {
+    std::string text;
+    for (std::size_t n = 1 + rng() % most; n > 0; --n) text += bits[rng() % bits.size()];
+    Pieces a, b;
+    EXPECT_TRUE(known->split({text, true}, a));
+    EXPECT_TRUE(plain->split({text, true}, b));
+    ASSERT_EQ(a.list, b.list) << pattern << "\n" << text;
+  }
+}
+
 TEST(KnownSplit, CutsLikeItsPattern) {
   const std::string kContractions[] = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
                                        "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"};
@@ -92,40 +110,18 @@ TEST(KnownSplit, CutsLikeItsPattern) {
                          "234",        "\u00bd", " ",      "  ",  "\n",      "\r\n",   "\t",
                          "\u00a0",     "\u3000", "!",      "?!",  "\u4e2d",  "\u0301", "\u0939\u093f",
                          "\U0001F642", "_",      "\u200d", "e"};
-  for (const std::string& pattern : patterns) {
-    const PreTokenizerPtr known = make_known_split(pattern);
-    ASSERT_TRUE(known) << pattern;
-    auto regex = Regex::compile(pattern);
-    ASSERT_TRUE(regex);
-    const PreTokenizerPtr plain = make_split(*std::move(regex), SplitBehavior::isolated, false);
-    std::mt19937_64 rng(7);
-    for (int i = 0; i < 3000; ++i) {
-      std::string text;
-      for (std::size_t n = 1 + rng() % 8; n > 0; --n) text += kBits[rng() % kBits.size()];
-      Pieces a, b;
-      EXPECT_TRUE(known->split({text, true}, a));
-      EXPECT_TRUE(plain->split({text, true}, b));
-      ASSERT_EQ(a.list, b.list) << pattern << "\n" << text;
-    }
-  }
+  for (const std::string& pattern : patterns)
+    expect_cuts_like(make_known_split(pattern), pattern, kBits, 8, 3000);
   EXPECT_FALSE(make_known_split("\\p{L}+"));
 }
 
 TEST(DigitGroups, CutsLikeItsPattern) {
-  auto regex = Regex::compile(kDigitGroupsPattern);
-  ASSERT_TRUE(regex);
-  const PreTokenizerPtr groups = make_digit_groups();
-  const PreTokenizerPtr plain = make_split(*std::move(regex), SplitBehavior::isolated, false);
-  const Strings kBits = {"1", "23", "456", "\u00bd", "a", " ", "\u0663", "\u2167", "\u00b2", "\U0001d7d8"};
-  std::mt19937_64 rng(7);
-  for (int i = 0; i < 5000; ++i) {
-    std::string text;
-    for (std::size_t n = 1 + rng() % 10; n > 0; --n) text += kBits[rng() % kBits.size()];
-    Pieces a, b;
-    EXPECT_TRUE(groups->split({text, true}, a));
-    EXPECT_TRUE(plain->split({text, true}, b));
-    ASSERT_EQ(a.list, b.list) << text;
-  }
+  const std::string pattern(kDigitGroupsPattern);
+  expect_cuts_like(make_known_split(pattern), pattern,
+                   {"1", "23", "456", "\u00bd", "a", " ", "\u0663", "\u2167", "\u00b2", "\U0001d7d8"}, 10,
+                   5000);
+  // Of matches that are empty, nothing else is alike.
+  EXPECT_FALSE(make_known_split(pattern, SplitBehavior::removed, true));
 }
 
 }  // namespace
