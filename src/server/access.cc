@@ -5,17 +5,9 @@
 
 #include <algorithm>
 
+#include "server/http_request.h"
+
 namespace pagoda {
-namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
-}  // namespace
 
 ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) digests_.push_back(digest(key));
@@ -31,9 +23,8 @@ bool ApiKeys::accepts(std::string_view authorization) const {
   if (!required()) return true;
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() < kScheme.size()) return false;
-  const bool bearer = std::equal(kScheme.begin(), kScheme.end(), authorization.begin(), [](char a, char b) {
-    return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
-  });
+  const bool bearer = std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
+                                 [](char a, char b) { return a == lower(b); });
   if (!bearer) return false;
   const Digest given = digest(authorization.substr(kScheme.size()));
   int matches = 0;
@@ -47,7 +38,7 @@ HostCheck::HostCheck(std::string bind_host, bool loopback, std::vector<std::stri
   if (std::find(names_.begin(), names_.end(), "*") != names_.end()) active_ = false;
   for (const char* name : {"localhost", "127.0.0.1", "[::1]"}) names_.emplace_back(name);
   names_.push_back(std::move(bind_host));
-  for (std::string& name : names_) name = lower_case(name);
+  for (std::string& name : names_) name = lowered(name);
 }
 
 bool HostCheck::accepts(std::string_view host) const {
@@ -57,7 +48,7 @@ bool HostCheck::accepts(std::string_view host) const {
     host = host.substr(0, bracket + 1);
   else
     host = host.substr(0, host.rfind(':'));
-  return std::find(names_.begin(), names_.end(), lower_case(host)) != names_.end();
+  return std::find(names_.begin(), names_.end(), lowered(host)) != names_.end();
 }
 
 std::string allowed_origin(std::string_view origin, const std::vector<std::string>& allowed) {

@@ -20,7 +20,7 @@ bool is_json(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
   std::string name;
   for (const char c : type)
-    if (c != ' ' && c != '\t') name.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+    if (c != ' ' && c != '\t') name.push_back(lower(c));
   return name == "application/json";
 }
 
@@ -31,10 +31,7 @@ constexpr std::size_t kMaxCorsHeaders = 1024;
 // own (OpenAI's: x-stainless-*), and none has a meaning here that a page could not use anyway.
 std::string cors_headers(const HttpRequest& request, const ServerConfig& config) {
   const std::string_view asked = request.header("access-control-request-headers");
-  const auto fit = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("!#$%&'*+-.^_`|~, ").find(c) != std::string_view::npos;
-  };
+  const auto fit = [](char c) { return is_token_char(c) || c == ',' || c == ' '; };
   const bool echo = !asked.empty() && asked.size() <= kMaxCorsHeaders && std::ranges::all_of(asked, fit) &&
                     !allowed_origin(request.header("origin"), config.allowed_origins).empty();
   return std::string(echo ? asked : kCorsHeaders);

@@ -50,6 +50,10 @@ HeadScan scan_head(std::string_view bytes, std::size_t& scanned, const HttpLimit
 // Reads a complete head, blank line included. On failure the error is set and the request is unusable.
 std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& limits, HttpRequest& request);
 
+bool is_token_char(char c);  // RFC 9110 tchar
+char lower(char c);          // of ASCII letters alone, as names in HTTP are compared
+std::string lowered(std::string_view text);
+
 // "%2F" -> "/"; nullopt for a malformed escape or NUL.
 std::optional<std::string> percent_decode(std::string_view text);
 
