@@ -19,7 +19,7 @@ SequenceSnapshot describe(const Sequence& sequence, const KvManager& kv) {
     for (const BlockId block : out.blocks) out.ref_counts.push_back(kv.ref_count(block));
   }
   if (sequence.state == SequenceState::swapped)
-    out.num_swapped_blocks = kv.blocks_to_swap(std::span(&sequence.id, 1));
+    out.num_swapped_blocks = kv.swap_cost(std::span(&sequence.id, 1)).pages;
   return out;
 }
 

@@ -2,6 +2,8 @@
 // KvManager: who owns which KV block. One interface for the scheduler over three managers: paged (the
 // paper, §4.2-4.5), virtual (vAttention) and reserved (Orca/FasterTransformer). Ids and counts only; the
 // bytes live in model_runner/kv_storage.h. "Full" is a normal answer, met by preempting.
+// Nobody else divides by a block size: how many pages tokens take, where they may be shared and how far a
+// sequence can grow are questions to the manager.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <optional>
@@ -25,12 +27,30 @@ struct PrefixCacheStats {
   std::int64_t queries = 0, hits = 0;
 };
 
+// What moving sequences to the swap space or back would copy, and how many tokens computing them again would
+// take where they share what they share now.
+struct SwapCost {
+  std::int64_t pages = 0, tokens = 0;
+};
+
 class KvManager {
  public:
   virtual ~KvManager() = default;
   virtual std::int32_t block_size() const = 0;
   virtual std::int64_t num_blocks() const = 0;
   virtual std::int64_t num_free_blocks() const = 0;
+
+  // Pages that `num_sequences` sequences of `num_tokens` tokens take, the first `num_shared` of them held in
+  // common. Safe from any thread, as the two below are.
+  virtual std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences = 1,
+                                   std::int64_t num_shared = 0) const;
+  // Tokens that one sequence can have with so many pages.
+  virtual std::int64_t tokens_alone(std::int64_t num_pages) const;
+  // Pages that one sequence takes for `num_tokens` more tokens, at most, wherever it stands.
+  virtual std::int64_t pages_to_go_on(std::int64_t num_tokens) const;
+  // Of the first `num_tokens` tokens of `id`, so many can stand in another sequence's table too, once they
+  // are computed.
+  virtual std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const;
 
   // Creates the table of a new sequence and maps onto it the longest cached prefix of `tokens` (less the
   // last token, which must be computed). Returns the number of tokens so taken. `allow_cache` is false
@@ -74,14 +94,14 @@ class KvManager {
   // copies must run before anything else writes the blocks.
   [[nodiscard]] virtual bool swap_out(std::span<const SequenceId>, std::vector<SwapCopy>&) { return false; }
   [[nodiscard]] virtual bool swap_in(std::span<const SequenceId>, std::vector<SwapCopy>&) { return false; }
-  // Blocks that either would copy.
-  virtual std::int64_t blocks_to_swap(std::span<const SequenceId>) const { return 0; }
+  virtual SwapCost swap_cost(std::span<const SequenceId>) const { return {}; }
   virtual std::int64_t num_swap_blocks() const { return 0; }
   virtual std::int64_t num_free_swap_blocks() const { return 0; }
 
-  // Whether grow() and swap_in() are sure to get `num_blocks` of the free blocks, for sequences whose tables
-  // have `num_entries` together: what counts as free may have to be made ready first, and that may fail.
-  [[nodiscard]] virtual bool make_ready(std::int64_t num_blocks, std::int64_t /*num_entries*/) {
+  // Whether grow() and swap_in() are sure to get `num_blocks` of the free blocks, for sequences that have so
+  // many tokens each: what counts as free may have to be made ready first, and that may fail.
+  [[nodiscard]] virtual bool make_ready(std::int64_t num_blocks,
+                                        std::span<const std::int32_t> /*num_tokens*/) {
     return num_blocks <= num_free_blocks();
   }
 

@@ -235,7 +235,8 @@ KvUsage PagedKvManager::usage() const {
     known += fill.known;
   }
   out.reserved_slots = known - out.token_slots;
-  out.internal_slots = out.blocks_in_use * size - known;
+  out.allocated_slots = out.blocks_in_use * size;
+  out.internal_slots = out.allocated_slots - known;
   return out;
 }
 

@@ -59,7 +59,7 @@ class PagedKvManager : public KvManager {
   std::int64_t num_pinned_blocks() const override { return num_pinned_.load(std::memory_order_acquire); }
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
-  std::int64_t blocks_to_swap(std::span<const SequenceId> ids) const override;
+  SwapCost swap_cost(std::span<const SequenceId> ids) const override;
   std::int64_t num_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_blocks() : 0; }
   std::int64_t num_free_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_free() : 0; }
   std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const override;
@@ -76,6 +76,7 @@ class PagedKvManager : public KvManager {
   // The block at place `at` of the sequence's table, which holds `table` so far. There is one to be had.
   virtual BlockId new_block(SequenceId, std::size_t at, std::span<const BlockId> table);
   std::int32_t blocks_for(std::int64_t num_tokens) const;
+  std::int64_t blocks_to_swap(std::span<const SequenceId> ids) const;
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
   BlockPool& mutable_pool() { return pool_; }
   const PagedKvConfig& config() const { return config_; }

@@ -295,7 +295,7 @@ void run(std::uint64_t seed) {
           if (below(3) == 0 && seq.gang == 0) group.push_back(SequenceId{id});
         }
         std::vector<SwapCopy> copies;
-        const std::int64_t owned = kv.blocks_owned_by(group), needed = kv.blocks_to_swap(group);
+        const std::int64_t owned = kv.blocks_owned_by(group), needed = kv.swap_cost(group).pages;
         const std::int64_t before = kv.num_free_blocks(), swap_before = kv.num_free_swap_blocks();
         const bool ok = kv.swap_out(group, copies);
         ASSERT_EQ(ok, num_swap_blocks > 0 && needed <= swap_before);
@@ -318,7 +318,7 @@ void run(std::uint64_t seed) {
         }
         if (group.empty()) break;
         std::vector<SwapCopy> copies;
-        const std::int64_t before = kv.num_free_blocks(), needed = kv.blocks_to_swap(group);
+        const std::int64_t before = kv.num_free_blocks(), needed = kv.swap_cost(group).pages;
         const bool ok = kv.swap_in(group, copies);
         ASSERT_EQ(ok, needed <= before);
         ASSERT_EQ(kv.num_free_blocks(), before - (ok ? needed : 0));

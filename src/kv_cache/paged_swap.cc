@@ -18,6 +18,13 @@ std::int64_t PagedKvManager::blocks_to_swap(std::span<const SequenceId> ids) con
   return std::ranges::unique(blocks).begin() - blocks.begin();
 }
 
+SwapCost PagedKvManager::swap_cost(std::span<const SequenceId> ids) const {
+  const std::int64_t pages = blocks_to_swap(ids);
+  std::int64_t tokens = 0;
+  for (const SequenceId id : ids) tokens += at(id).num_computed;
+  return {.pages = pages, .tokens = std::min(tokens, pages * config_.block_size)};
+}
+
 bool PagedKvManager::swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) {
   if (num_free_swap_blocks() < blocks_to_swap(ids)) return false;
   if (!swap_pool_) return false;

@@ -154,6 +154,7 @@ KvUsage ReservedKvManager::usage() const {
   KvUsage out;
   out.total_slots = num_blocks() * size;
   out.blocks_in_use = out.blocks_without_sharing = num_blocks() - num_free_blocks();
+  out.allocated_slots = out.blocks_in_use * size;
   for (const auto& [id, region] : regions_) {
     if (region.blocks.empty()) continue;
     const auto blocks = static_cast<std::int64_t>(region.blocks.size());

@@ -40,6 +40,12 @@ bool VirtualKvManager::make_available(std::int64_t num_pages) {
   return num_pages <= pool().num_free();
 }
 
+bool VirtualKvManager::make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) {
+  std::int64_t entries = 0;
+  for (const std::int32_t tokens : num_tokens) entries += tokens / block_size() + 1;
+  return make_available(num_blocks) && slots_.make_room(entries);
+}
+
 BlockId VirtualKvManager::new_block(SequenceId, std::size_t at, std::span<const BlockId> table) {
   const BlockId previous = at > 0 ? table[at - 1] : kNoPage;
   return *slots_.allocate(growing_in_, static_cast<std::int32_t>(at), previous);

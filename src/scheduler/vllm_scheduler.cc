@@ -52,26 +52,25 @@ Status VllmScheduler::validate(const Request& request) const {
   const std::int64_t total = max_tokens_of(request, config_.max_model_len);
   // Only what any thread may read is read here: others call this while the engine runs. What is pinned
   // may start this prompt, but it counts as if not.
-  const std::int64_t size = kv_.block_size();
   const std::int64_t usable = kv_.num_blocks() - kv_.num_pinned_blocks();
-  if ((total + size - 1) / size > usable) {
+  if (kv_.pages_alone(total) > usable) {
+    const std::int64_t most = kv_.tokens_alone(usable);
     return invalid_argument(concat("The request can never fit: it may need ", total,
                                    " tokens of KV cache (prompt ", prompt,
-                                   " + max_tokens), and the whole KV cache holds ", usable * size,
+                                   " + max_tokens), and the whole KV cache holds ", most,
                                    usable < kv_.num_blocks() ? " beside the pinned prefixes." : "."))
-        .with_param(prompt > usable * size ? "prompt" : "max_tokens")
+        .with_param(prompt > most ? "prompt" : "max_tokens")
         .with_reason("context_length_exceeded");
   }
   // Samples can run one after the other.
-  if (!sampling.use_beam_search) return kv_.check_alone(1, total, (total + size - 1) / size);
+  if (!sampling.use_beam_search) return kv_.check_alone(1, total, kv_.pages_alone(total));
   if (width > config_.max_num_batched_tokens) {
     return invalid_argument(concat(width_name, " = ", width,
                                    " beams can never take a step together: max_num_batched_tokens is ",
                                    config_.max_num_batched_tokens, "."))
         .with_param(width_name);
   }
-  const std::int64_t shared = prompt / size;
-  const std::int64_t blocks = shared + width * ((total + size - 1) / size - shared);
+  const std::int64_t blocks = kv_.pages_alone(total, width, prompt);
   if (blocks > usable) {
     return invalid_argument(concat("The request can never fit: ", width, " beams of ", total,
                                    " tokens may need ", blocks, " KV blocks, and the whole KV cache has ",
@@ -276,13 +275,13 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
     ++num_resident;
     // Samples part at the prompt's end; only beams have more to look for.
     if (sibling != nullptr && !group.lockstep) continue;
-    const std::int32_t common = std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1);
-    if (common / kv_.block_size() <= shared) continue;
-    shared = common / kv_.block_size();
+    const std::int32_t common =
+        kv_.shareable(other->id, std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1));
+    if (common <= shared) continue;
+    shared = common;
     sibling = other.get();
   }
   CHECK(sibling != nullptr);
-  shared *= kv_.block_size();
   if (sibling->num_computed_tokens < shared) return false;
   sequence.num_computed_tokens = kv_.fork_prefix(sibling->id, sequence.id, shared);
   sequence.state = SequenceState::resident;
@@ -390,11 +389,11 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
 bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
                                      std::int32_t cached) const {
   if (!kv_.caches_prefixes() || !group.prompt_logprobs_complete()) return false;
-  const std::int32_t size = kv_.block_size();
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
     if (other.num_missing() == 1 || ref.group->request.cache_salt != group.request.cache_salt) return false;
-    const std::int32_t common = std::min(common_prefix(other, leader), leader.num_tokens() - 1) / size * size;
+    const std::int32_t common =
+        kv_.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
     return common > cached && common > other.num_computed_tokens;
   });
 }

@@ -166,7 +166,7 @@ void Replica::on_usage(const KvUsage& usage) {
   totals_.reserved += static_cast<double>(usage.reserved_slots);
   totals_.internal += static_cast<double>(usage.internal_slots);
   totals_.external += static_cast<double>(usage.external_slots);
-  totals_.in_use += static_cast<double>(usage.blocks_in_use * core_->kv().block_size());
+  totals_.in_use += static_cast<double>(usage.allocated_slots);
   totals_.total += static_cast<double>(usage.total_slots);
   totals_.saved += static_cast<double>(usage.blocks_without_sharing - usage.blocks_in_use);
   totals_.without_sharing += static_cast<double>(usage.blocks_without_sharing);

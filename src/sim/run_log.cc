@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "request/kv_groups.h"
 #include "sim/byte_coding.h"
 
 namespace pagoda {
@@ -167,8 +168,7 @@ void code_header(Coder code, Header& header) {
 bool slots_can_be(const RunHeader& header) {
   const SlotMapConfig& slots = *header.modes.slots;
   const EngineConfig& engine = header.engine;
-  const std::int64_t needed =
-      (std::int64_t{engine.max_model_len} + engine.block_size - 1) / engine.block_size;
+  const std::int64_t needed = KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len);
   return std::int64_t{slots.num_slots} * slots.blocks_per_slot <= kMaxBlocks &&
          slots.blocks_per_slot >= needed && slots.num_slots >= engine.max_num_seqs &&
          (slots.max_regions == 0 || slots.max_regions > 2 * std::int64_t{slots.blocks_per_slot}) &&
