@@ -14,8 +14,10 @@ SequenceSnapshot describe(const Sequence& sequence, const KvManager& kv) {
   out.num_tokens = sequence.num_tokens();
   out.num_computed_tokens = sequence.num_computed_tokens;
   if (sequence.state == SequenceState::resident) {
-    const std::span<const BlockId> table = kv.blocks_of(sequence.id);
-    out.blocks.assign(table.begin(), table.end());
+    for (std::size_t group = 0; group < kv.groups().size(); ++group) {
+      const KvTable table = kv.pages_of(sequence.id, group);
+      out.blocks.insert(out.blocks.end(), table.blocks.begin(), table.blocks.end());
+    }
     for (const BlockId block : out.blocks) out.ref_counts.push_back(kv.ref_count(block));
   }
   if (sequence.state == SequenceState::swapped)

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "request/block_copy.h"
 #include "request/ids.h"
+#include "request/kv_groups.h"
 #include "request/kv_usage.h"
 #include "request/page_ops.h"
 
@@ -39,9 +40,13 @@ class KvManager {
   virtual std::int32_t block_size() const = 0;
   virtual std::int64_t num_blocks() const = 0;
   virtual std::int64_t num_free_blocks() const = 0;
+  // Of these, what is not set aside for those who were promised room.
+  virtual std::int64_t num_available_blocks() const { return num_free_blocks(); }
+  // What the model's layers keep; pages are counted over all of them.
+  virtual std::span<const KvGroup> groups() const = 0;
 
-  // Pages that `num_sequences` sequences of `num_tokens` tokens take, the first `num_shared` of them held in
-  // common. Safe from any thread, as the two below are.
+  // Pages that `num_sequences` sequences of `num_tokens` tokens take at once, at most, the first `num_shared`
+  // of them held in common and computed in small steps. Safe from any thread, as the two below are.
   virtual std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences = 1,
                                    std::int64_t num_shared = 0) const;
   // Tokens that one sequence can have with so many pages.
@@ -51,14 +56,27 @@ class KvManager {
   // Of the first `num_tokens` tokens of `id`, so many can stand in another sequence's table too, once they
   // are computed.
   virtual std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const;
+  // Others will ask for the first `num_tokens` tokens of `id`, as shareable() gives them: what it computes of
+  // them is to be found then.
+  virtual void keep_shareable(SequenceId, std::int32_t /*num_tokens*/) {}
 
   // Creates the table of a new sequence and maps onto it the longest cached prefix of `tokens` (less the
-  // last token, which must be computed). Returns the number of tokens so taken. `allow_cache` is false
-  // for requests that need logits of every prompt token.
+  // last token, which must be computed). Returns the number of tokens so taken. What it takes may be counted
+  // as set aside for others: num_available_blocks() is below 0 then, and it has to go again. `allow_cache` is
+  // false for requests that need logits of every prompt token.
   virtual std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                                     bool allow_cache) = 0;
   // Whether what one sequence has computed is found by others that begin alike.
   virtual bool caches_prefixes() const { return false; }
+  // A promise: `id` can get from what it has computed to `num_tokens` tokens (total), by `chunk` tokens in a
+  // step. What it still lacks for that is set aside until it is there. False, with nothing changed: there is
+  // too little. Nothing is handed out yet.
+  [[nodiscard]] virtual bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) = 0;
+  // Pages that this would set aside.
+  virtual std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const = 0;
+  // How far grow() would get on the way to `num_tokens`, in whole rows or to the end; what was computed, if
+  // not at all.
+  virtual std::int32_t most_tokens(SequenceId, std::int32_t num_tokens) const { return num_tokens; }
   // Makes room for tokens up to `num_tokens` (total); false, with nothing changed, when full. Appends to
   // `copies` the copy-on-write copies that must run before the step.
   [[nodiscard]] virtual bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) = 0;
@@ -73,8 +91,12 @@ class KvManager {
   virtual void free(SequenceId id) = 0;
   // Where the kernels find the sequence: valid once grown, until the next grow(); not of a swapped one.
   virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
-  // What it holds of the pool; ref_count() and copies speak of these. The same, unless tables are virtual.
-  virtual std::span<const BlockId> blocks_of(SequenceId id) const { return block_table(id); }
+  // That is of the first KV group, from this row on; and of the others.
+  virtual std::int32_t first_row(SequenceId) const { return 0; }
+  virtual std::span<const KvTable> more_tables(SequenceId) const { return {}; }
+  // What it holds of the pool for a group; ref_count() and copies speak of these. The same, unless tables are
+  // virtual.
+  virtual KvTable pages_of(SequenceId id, std::size_t group) const = 0;
   // Moves out the mappings that grow() and others have decided since the last call; for a batch that will
   // run.
   virtual void take_page_mappings(std::vector<PageMapping>&, std::vector<PageMapping>&) {}

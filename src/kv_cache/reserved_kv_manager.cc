@@ -8,7 +8,7 @@
 namespace pagoda {
 
 ReservedKvManager::ReservedKvManager(const ReservedKvConfig& config)
-    : config_(config), buddies_(config.num_blocks) {
+    : config_(config), groups_(one_full_group(config.block_size)), buddies_(config.num_blocks) {
   CHECK(config_.block_size >= 1 && config_.max_model_len >= 1);
 }
 

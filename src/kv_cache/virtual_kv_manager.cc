@@ -17,6 +17,7 @@ VirtualKvManager::VirtualKvManager(const VirtualKvConfig& config)
     : PagedKvManager(config.pages), slots_(config.slots, mutable_pool()), may_create_(config.may_create) {
   CHECK(config.pages.num_created <= config.pages.num_blocks);
   CHECK(num_uncreated() == 0 || may_create_);
+  CHECK(groups().size() == 1 && groups().front().pages_per_row == 1 && groups().front().kind == KvKind::full);
 }
 
 bool VirtualKvManager::make_available(std::int64_t num_pages) {
@@ -109,7 +110,7 @@ bool VirtualKvManager::swap_out(std::span<const SequenceId> ids, std::vector<Swa
 }
 
 bool VirtualKvManager::swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) {
-  return make_available(blocks_to_swap(ids)) && PagedKvManager::swap_in(ids, copies);
+  return make_available(swap_cost(ids).pages) && PagedKvManager::swap_in(ids, copies);
 }
 
 std::span<const BlockId> VirtualKvManager::block_table(SequenceId id) const {

@@ -3,8 +3,12 @@
 // rows; a row holds tokens_per_row tokens of all its layers and takes pages_per_row equal pages of the pool,
 // anywhere. Not where the bytes of a layer lie in a page: that is model_runner/kv_groups_plan.h. A model has
 // one group, or several, or none (nothing is kept: encoders). Source: vLLM's and SGLang's hybrid KV caches.
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "request/ids.h"
 
 namespace pagoda {
 
@@ -25,6 +29,30 @@ struct KvGroup {
     return (num_tokens + tokens_per_row - 1) / tokens_per_row;
   }
   std::int64_t whole_rows(std::int64_t num_tokens) const { return num_tokens / tokens_per_row; }
+  // The first row that a position behind `num_tokens` tokens still sees.
+  std::int32_t first_visible_row(std::int32_t num_tokens) const {
+    return kind == KvKind::full ? 0 : std::max(0, num_tokens - window + 1) / tokens_per_row;
+  }
+  // The first row that is kept once `num_tokens` tokens are computed: what the next position sees, and what
+  // the last one, and the first of its row, have seen. So a sequence's end at a row's border can be found
+  // again.
+  std::int32_t first_kept_row(std::int32_t num_tokens) const {
+    return kind == KvKind::full
+               ? 0
+               : std::max(0, num_tokens / tokens_per_row * tokens_per_row - window) / tokens_per_row;
+  }
+  // Rows that one sequence has at once, at most, while it computes `chunk` tokens in a step.
+  std::int64_t rows_at_once(std::int64_t num_tokens, std::int64_t chunk) const {
+    const std::int64_t all = rows_for(num_tokens);
+    return kind == KvKind::full ? all : std::min(all, rows_for(window) + rows_for(chunk - 1) + 1);
+  }
+};
+
+// Where a sequence's part of one KV group lies: pages_per_row entries for each row from `first_row` on. Rows
+// before that have been given back.
+struct KvTable {
+  std::span<const BlockId> blocks = {};
+  std::int32_t first_row = 0;
 };
 
 // The one group of a model all of whose layers see everything, in blocks of so many tokens.
