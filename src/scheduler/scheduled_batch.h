@@ -8,6 +8,7 @@
 
 #include "request/block_copy.h"
 #include "request/ids.h"
+#include "request/kv_groups.h"
 #include "request/page_ops.h"
 #include "request/sampling_params.h"
 
@@ -33,6 +34,8 @@ struct ScheduledSequence {
   std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
   std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
+  std::int32_t first_row = 0;            // of block_table, which is KV group 0's; see KvTable
+  std::span<const KvTable> more_tables;  // of the KV groups 1, 2, …
   bool sample = false;                   // the sequence has caught up: draw as `spec` says
   SampleSpec spec;
   std::int32_t prompt_logprobs = -1;  // top-k for the prompt rows computed in this step; -1: none

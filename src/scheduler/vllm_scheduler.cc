@@ -151,6 +151,8 @@ void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t 
                          std::int32_t num_draft_tokens) {
   batch_.sequences.push_back(
       describe(group, sequence, count, kv_.block_table(sequence.id), num_draft_tokens));
+  batch_.sequences.back().first_row = kv_.first_row(sequence.id);
+  batch_.sequences.back().more_tables = kv_.more_tables(sequence.id);
   batch_.num_tokens += count + num_draft_tokens;
   tokens_left_ -= count + num_draft_tokens;
   refs_.push_back({&group, &sequence});
@@ -186,8 +188,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
       count = std::min(count, left);
     }
     if (count == 0) continue;
-    // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
-    switch (make_room(position, sequence)) {
+    switch (make_room(position, sequence, count)) {
       case Room::ok:
         take(group, sequence, count, make_room_for_drafts(position, sequence));
         break;
@@ -211,9 +212,27 @@ bool VllmScheduler::lockstep_ready(const SequenceGroup& group) const {
   });
 }
 
-VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence) {
+// In small steps, where there is no room for chunks of the wanted size.
+bool VllmScheduler::promise_rest(const Sequence& sequence, std::int32_t chunk) {
+  return kv_.promise(sequence.id, sequence.num_tokens(), chunk) ||
+         (config_.enable_chunked_prefill && kv_.promise(sequence.id, sequence.num_tokens(), 1));
+}
+
+bool VllmScheduler::try_grow(Sequence& sequence, std::int32_t& count) {
+  // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
+  if (sequence.num_missing() > 1 && !promise_rest(sequence, count)) return false;
+  const std::int32_t wanted = sequence.num_computed_tokens + count;
+  const std::int32_t most = kv_.most_tokens(sequence.id, wanted);
+  if (most <= sequence.num_computed_tokens || (most < wanted && !config_.enable_chunked_prefill))
+    return false;
+  if (!kv_.grow(sequence.id, most, batch_.block_copies)) return false;
+  count = most - sequence.num_computed_tokens;
+  return true;
+}
+
+VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence, std::int32_t& count) {
   SequenceGroup& group = *running_[position];
-  while (!kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies)) {
+  while (!try_grow(sequence, count)) {
     SequenceGroup& latest = *running_.back();
     if (&latest != &group) {
       preempt(latest);
@@ -251,7 +270,7 @@ std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Seq
   for (const SequenceGroup* group : running_) reserve += std::ssize(group->sequences);
   for (; count > 0; --count) {
     const std::int64_t blocks = kv_.blocks_to_grow(sequence.id, sequence.num_tokens() + count);
-    if (blocks > 0 && blocks + reserve > kv_.num_free_blocks()) continue;
+    if (blocks > 0 && blocks + reserve > kv_.num_available_blocks()) continue;
     if (kv_.grow(sequence.id, sequence.num_tokens() + count, batch_.block_copies)) return count;
   }
   return 0;
@@ -287,8 +306,9 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
   sequence.state = SequenceState::resident;
   // Beams need each other; samples can wait for room that lets all of them go on for a while.
   const std::int64_t margin = group.lockstep ? 0 : num_resident;
-  while (kv_.blocks_to_grow(sequence.id, sequence.num_tokens()) + margin > kv_.num_free_blocks() ||
-         !kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies)) {
+  std::int32_t one = 1;
+  while (kv_.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv_.num_available_blocks() ||
+         !kv_.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(sequence, one)) {
     if (!group.lockstep || running_.back() == &group) {
       release_kv(sequence, kv_);
       CHECK(!group.lockstep || position > 0);
@@ -344,7 +364,7 @@ void VllmScheduler::run_now(SequenceGroup& group) {
 
 bool VllmScheduler::try_admit(SequenceGroup& group) {
   const bool alone = running_.empty();
-  const std::int64_t free_before = kv_.num_free_blocks();
+  const std::int64_t free_before = kv_.num_available_blocks();
   if (!alone && free_before < group.retry_free_blocks) return false;
   const std::int64_t margin = alone ? 0 : watermark_blocks_;
   const std::int64_t gang = group.resume_blocks > 0 ? group.resume_blocks + group.num_live() + margin : 0;
@@ -359,8 +379,15 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
       kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.prompt_logprobs_complete());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
-  const std::int64_t needed = kv_.blocks_to_grow(leader.id, leader.num_tokens());
-  const bool fits = needed + margin <= kv_.num_free_blocks();
+  std::int32_t chunk = leader.num_missing();
+  if (config_.enable_chunked_prefill) chunk = std::min(chunk, tokens_left_);
+  const auto needed_for = [&](std::int32_t tokens) {
+    return kv_.pages_to_promise(leader.id, leader.num_tokens(), tokens);
+  };
+  // Alone, it takes small steps rather than none.
+  if (alone && config_.enable_chunked_prefill && needed_for(chunk) > kv_.num_available_blocks()) chunk = 1;
+  const std::int64_t needed = needed_for(chunk);
+  const bool fits = needed + margin <= kv_.num_available_blocks();
   const bool in_budget = config_.enable_chunked_prefill || leader.num_missing() <= tokens_left_;
   if (prefix_under_way(group, leader, cached)) {
     release_kv(leader, kv_);
@@ -370,11 +397,14 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
     CHECK(fits || !alone);
     if (!fits)
       group.retry_free_blocks =
-          std::min(kv_.num_blocks(), free_before - kv_.num_free_blocks() + needed + margin);
+          std::min(kv_.num_blocks(), free_before - kv_.num_available_blocks() + needed + margin);
     release_kv(leader, kv_);
     return false;
   }
-  if (!kv_.grow(leader.id, leader.num_tokens(), batch_.block_copies)) {
+  CHECK(kv_.promise(leader.id, leader.num_tokens(), chunk));
+  std::int32_t one = 1;
+  const std::int32_t length = leader.num_tokens();
+  if (!kv_.make_ready(needed, std::span(&length, 1)) || !try_grow(leader, one)) {
     CHECK(!alone);  // beside blocks, a manager may lack something else for the moment
     release_kv(leader, kv_);
     return false;
@@ -387,14 +417,16 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
 // Only of this step: so it gets on, and whoever waits for it does not wait for ever. Nor does that cost time:
 // the common tokens are computed no later than `leader` would compute them.
 bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
-                                     std::int32_t cached) const {
+                                     std::int32_t cached) {
   if (!kv_.caches_prefixes() || !group.prompt_logprobs_complete()) return false;
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
     if (other.num_missing() == 1 || ref.group->request.cache_salt != group.request.cache_salt) return false;
     const std::int32_t common =
         kv_.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
-    return common > cached && common > other.num_computed_tokens;
+    if (common <= cached || common <= other.num_computed_tokens) return false;
+    kv_.keep_shareable(other.id, common);
+    return true;
   });
 }
 

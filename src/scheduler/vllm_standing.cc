@@ -9,7 +9,7 @@ namespace pagoda {
 
 Standing VllmScheduler::standing(const SequenceGroup& group) const {
   Standing out;
-  const std::int64_t free = kv_.num_free_blocks();
+  const std::int64_t free = kv_.num_available_blocks();
   const auto place = [&group](const auto& queue) {
     return static_cast<std::int64_t>(std::ranges::find(queue, &group) - queue.begin());
   };

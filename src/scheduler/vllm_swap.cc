@@ -55,7 +55,7 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     }
     const std::int64_t blocks = kv_.swap_cost(ids).pages;
     // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
-    if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_free_blocks() ||
+    if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_available_blocks() ||
                               !kv_.make_ready(blocks + growth, lengths)))
       return false;
     CHECK(batch_.swap_out.empty());
