@@ -36,7 +36,7 @@ class WeightLoader {
   // `dtype` as choose_linear_type reads it. All that is passed in must outlive the loader.
   WeightLoader(const KernelContext& context, const ModelSource& source, const WeightNames& names,
                std::int32_t rank, std::string_view dtype)
-      : context_(context), names_(names), rank_(rank), dtype_(dtype), reader_(source, names.optional_prefix) {}
+      : context_(context), names_(names), rank_(rank), dtype_(dtype), reader_(source, names.prefix, names.other_prefixes) {}
 
   const WeightNames& names() const { return names_; }
   WeightReader& reader() { return reader_; }
