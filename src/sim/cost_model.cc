@@ -138,6 +138,7 @@ Status validate(const CostModel& model) {
   PAGODA_RETURN_IF_ERROR(not_negative("swap_block_s", model.swap_block_s));
   PAGODA_RETURN_IF_ERROR(not_negative("step_overhead_s", model.step_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("request_overhead_s", model.request_overhead_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("fit_error", model.fit_error));
   PAGODA_RETURN_IF_ERROR(not_negative("sequence_overhead_s", model.sequence_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("token_overhead_s", model.token_overhead_s));
   double last = 0;
@@ -173,6 +174,20 @@ Status validate(const CostModel& model) {
   if (!(model.scatter_correlation >= 0 && model.scatter_correlation < 1))
     return bad("scatter_correlation", "must be at least 0 and below 1");
   return ok_status();
+}
+
+std::string cost_model_warning(const CostModel& model) {
+  constexpr double kPoorFit = 0.10;
+  if (model.fit_error > kPoorFit) {
+    return concat("the cost model is off by ", fixed(100 * model.fit_error, 0),
+                  " % (median) from the steps it was fitted to: calibrate again on a quieter machine");
+  }
+  if (model.linear_points.empty() && model.sequence_overhead_s == 0) {
+    return concat(
+        "the cost model is a roofline of data sheets, and the answer a bound: what a program spends ",
+        "beside computing and reading is not in it, and real machines hold less");
+  }
+  return {};
 }
 
 }  // namespace pagoda

@@ -80,6 +80,8 @@ struct CostModel {
   // How measured steps scatter about these costs: quantiles of measured by predicted, the i-th of n at
   // (i + 1/2) / n, of steps that only decode and of those with prompts. Empty: not at all.
   std::vector<double> decode_scatter, prompt_scatter;
+  // How far the steps it was fitted to are from it, relative, median; 0: it was not fitted.
+  double fit_error = 0;
   double scatter_correlation = 0;  // of a step's quantile with the next step's (as normal scores), below 1
 };
 
@@ -106,6 +108,9 @@ std::vector<std::string> cost_model_models();
 // The JSON form: one object with the fields above. Errors name the field.
 Result<CostModel> parse_cost_model(std::string_view json);
 std::string cost_model_json(const CostModel& model);
+
+// What whoever relies on the model should know: that it is a bound only, or fits badly. Empty: nothing.
+std::string cost_model_warning(const CostModel& model);
 
 // A named one, or else a file of that name.
 Result<CostModel> load_cost_model(const std::string& name_or_path);

@@ -52,7 +52,11 @@ constexpr std::array kNumberFields = {
     NumberField{"token_overhead_s", &CostModel::token_overhead_s},
 };
 // May be missing: 0.
-constexpr NumberField kRequestOverhead{"request_overhead_s", &CostModel::request_overhead_s};
+constexpr std::array kOptionalFields = {
+    NumberField{"request_overhead_s", &CostModel::request_overhead_s},
+    NumberField{"fit_error", &CostModel::fit_error},
+    NumberField{"scatter_correlation", &CostModel::scatter_correlation},
+};
 
 Status bad(std::string_view field, std::string_view what) {
   return invalid_argument(concat("cost model: ", field, ' ', what)).with_param(std::string(field));
@@ -121,16 +125,11 @@ Status read_field(std::string_view key, const boost::json::value& value, CostMod
   };
   for (const NumberField& field : kNumberFields)
     if (field.name == key) return read_number(field);
-  if (key == kRequestOverhead.name) return read_number(kRequestOverhead);
+  for (const NumberField& field : kOptionalFields)
+    if (field.name == key) return read_number(field);
   if (key == "paged_read_efficiency") return read_efficiency(value, out.paged_read_efficiency);
   if (key == "decode_scatter") return read_quantiles(key, value, out.decode_scatter);
   if (key == "prompt_scatter") return read_quantiles(key, value, out.prompt_scatter);
-  if (key == "scatter_correlation") {
-    const auto number = number_of(value);
-    if (!number) return bad(key, "must be a number");
-    out.scatter_correlation = *number;
-    return ok_status();
-  }
   if (key == "linear_points") return read_points(value, out.linear_points);
   if (key == "name") {
     if (!value.is_string()) return bad(key, "must be a string");
@@ -175,8 +174,8 @@ std::string cost_model_json(const CostModel& model) {
     out += concat(",\n  \"", field.name, "\": ", model.*field.member);
   for (const NumberField& field : kNumberFields)
     out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
-  if (model.request_overhead_s > 0)
-    out += concat(",\n  \"", kRequestOverhead.name, "\": ", number(model.request_overhead_s));
+  for (const NumberField& field : kOptionalFields)
+    if (model.*field.member > 0) out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
   if (!model.paged_read_efficiency.empty()) {
     out += ",\n  \"paged_read_efficiency\": [";
     for (std::size_t i = 0; i < model.paged_read_efficiency.size(); ++i) {
@@ -202,8 +201,6 @@ std::string cost_model_json(const CostModel& model) {
   };
   add_quantiles("decode_scatter", model.decode_scatter);
   add_quantiles("prompt_scatter", model.prompt_scatter);
-  if (model.scatter_correlation > 0)
-    out += concat(",\n  \"scatter_correlation\": ", number(model.scatter_correlation));
   return out + "\n}\n";
 }
 

@@ -158,6 +158,18 @@ TEST(CostModel, ThePapersStepsTakeWhatFigure13Says) {
   EXPECT_NEAR(named_cost_model("paper/opt-66b")->step_overhead_s / model->step_overhead_s, 64.0 / 40, 1e-9);
 }
 
+TEST(CostModel, BoundsAndPoorFitsAreSaid) {
+  EXPECT_NE(cost_model_warning(*named_cost_model("a100-40gb/opt-13b/tp1")).find("a bound"),
+            std::string::npos);
+  EXPECT_EQ(cost_model_warning(*named_cost_model("paper/opt-13b")), "");
+  CostModel fitted = plain_cost_model();
+  fitted.linear_points = {{1, 0.1}};
+  fitted.fit_error = 0.05;
+  EXPECT_EQ(cost_model_warning(fitted), "");
+  fitted.fit_error = 0.25;
+  EXPECT_NE(cost_model_warning(fitted).find("off by 25 %"), std::string::npos);
+}
+
 TEST(CostModel, UnknownNamesListTheKnown) {
   for (const char* name :
        {"", "a100", "a100-40gb/opt-13b", "a100-40gb/opt-13b/tp", "a100-40gb/opt-13b/tp0",
@@ -177,6 +189,7 @@ TEST(CostModel, JsonComesBackTheSame) {
   model.prompt_scatter = {1, 2};
   model.scatter_correlation = 0.5;
   model.request_overhead_s = 0.001;
+  model.fit_error = 0.04;
   model.paged_read_efficiency = {{1, 0.25}, {16, 1}};
   const std::string text = cost_model_json(model);
   const auto parsed = parse_cost_model(text);

@@ -99,14 +99,12 @@ void Replica::abort(RequestId id, TimeNs time) {
   if (core_->idle()) return;
   move_clock_to(time);
   core_->abort(id);
-  return_batch();
 }
 
 void Replica::abort_sequence(RequestId id, std::int32_t index, TimeNs time) {
   if (core_->idle()) return;
   move_clock_to(time);
   core_->abort_sequence(id, index);
-  return_batch();
 }
 
 void Replica::pin_or_drop_prefix(std::int32_t num_tokens) {
@@ -133,15 +131,6 @@ void Replica::step() {
   core_->step();
   if (options_.check_invariants && core_->status().ok()) core_->check_invariants();
   if (!core_->status().ok()) core_->fail_all(core_->status());
-  return_batch();
-}
-
-void Replica::return_batch() {
-  if (held_.empty() || (core_->status().ok() && core_->scheduler().counts().running_groups > 0)) return;
-  for (SimulatedOutcome& outcome : std::exchange(held_, {})) {
-    outcome.finish_s = seconds_since_start(clock_.now());
-    count(outcome);
-  }
 }
 
 void Replica::on_step(const StepReport& report) {
@@ -185,15 +174,6 @@ void Replica::on_usage(const KvUsage& usage) {
 
 void Replica::finish(SimulatedOutcome& outcome, std::string_view reason) {
   outcome.reason = reason;
-  const bool ended_well = reason != "refused" && reason != "abort" && reason != "error";
-  if (ended_well && options_.modes.scheduler == "fastertransformer")
-    held_.push_back(outcome);
-  else
-    count(outcome);
-}
-
-void Replica::count(SimulatedOutcome& outcome) {
-  const std::string_view reason = outcome.reason;
   sums_.duration_s = std::max(sums_.duration_s, outcome.finish_s);
   sums_.output_tokens += outcome.output_tokens;
   sums_.cached_tokens += outcome.cached_tokens;
@@ -225,7 +205,7 @@ SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replica
     out.aborted += sums.aborted;
     out.failed += sums.failed;
     out.refused += sums.refused;
-    out.unfinished += replica->num_requests() + std::ssize(replica->held_);
+    out.unfinished += replica->num_requests();
     out.duration_s = std::max(out.duration_s, sums.duration_s);
     out.prompt_tokens += sums.prompt_tokens;
     out.cached_tokens += sums.cached_tokens;

@@ -43,8 +43,6 @@ class Replica final : public StepObserver {
   void on_step(const StepReport& report) override;
   void on_usage(const KvUsage& usage) override;
   void finish(SimulatedOutcome& outcome, std::string_view reason);
-  void count(SimulatedOutcome& outcome);
-  void return_batch();
   void move_clock_to(TimeNs time);
 
   const SimulationOptions& options_;
@@ -54,7 +52,6 @@ class Replica final : public StepObserver {
   MetricsRegistry metrics_;
   SimulatedModelRunner* runner_ = nullptr;  // the core's
   std::unique_ptr<EngineCore> core_;
-  std::vector<SimulatedOutcome> held_;  // FasterTransformer's batch returns its answers together
   std::uint64_t fault_draws_ = 0;
   bool prefix_asked_for_ = false;
 
