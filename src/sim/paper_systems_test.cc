@@ -3,7 +3,7 @@
 // shows in full.
 #include <array>
 
-#include "cli/simulation_setup.h"
+#include "cli/simulate/simulation_setup.h"
 #include "load/workload_spec.h"
 #include "sim/test_support.h"
 
