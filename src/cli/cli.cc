@@ -1,4 +1,6 @@
 // The command line: one function per subcommand declares its flags and says what runs.
+#include "cli/cli.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,26 +13,25 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
-#include "cli/add_engine_flags.h"
-#include "cli/bench_command.h"
-#include "cli/bench_kv_managers.h"
-#include "cli/bench_serve_command.h"
-#include "cli/calibrate_command.h"
-#include "cli/chat_command.h"
-#include "cli/commands.h"
-#include "cli/doctor_command.h"
-#include "cli/flags.h"
-#include "cli/generate_command.h"
-#include "cli/help.h"
-#include "cli/inspect_command.h"
-#include "cli/perplexity_command.h"
-#include "cli/plan_command.h"
-#include "cli/render_command.h"
-#include "cli/serve_command.h"
-#include "cli/simulate_command.h"
-#include "cli/suggest.h"
-#include "cli/tokenize_command.h"
-#include "cli/vllm_flags.h"
+#include "cli/bench/bench_command.h"
+#include "cli/bench/bench_kv_managers.h"
+#include "cli/bench/bench_serve_command.h"
+#include "cli/commands/chat_command.h"
+#include "cli/commands/doctor_command.h"
+#include "cli/commands/generate_command.h"
+#include "cli/commands/inspect_command.h"
+#include "cli/commands/perplexity_command.h"
+#include "cli/commands/render_command.h"
+#include "cli/commands/tokenize_command.h"
+#include "cli/flags/add_engine_flags.h"
+#include "cli/flags/flags.h"
+#include "cli/flags/help.h"
+#include "cli/flags/suggest.h"
+#include "cli/flags/vllm_flags.h"
+#include "cli/serve/serve_command.h"
+#include "cli/simulate/calibrate_command.h"
+#include "cli/simulate/plan_command.h"
+#include "cli/simulate/simulate_command.h"
 #include "loader/mapped_file.h"
 
 namespace pagoda {
@@ -207,6 +208,8 @@ void declare_plan(CLI::App& command, PlanArgs& args) {
   command
       .add_option_function<double>("--rate", store_rate, "requests a second: the replicas are searched for")
       ->type_name("X");
+  flags::int32(command, "--seeds", args.seeds, 1,
+               "draws of the workload; the answer is the middle one, with its interval", 100);
   flags::number(command, "--ttft-p99", args.ttft_ms, 0.001, 1e9, "limit of the time to first token, ms");
   flags::number(command, "--tpot-p99", args.tpot_ms, 0.001, 1e9, "limit of the time per output token, ms");
   flags::text(command, "--output-json", args.output_json, "FILE", "the answer as JSON; -: stdout, no text");

@@ -89,8 +89,7 @@ void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
   table.num_tokens = table.num_computed = agreed * config_.block_size;
   if (!has_windows_) return;
   table.hashes = std::move(hashes);
-  if (config_.verify_hits)
-    table.content.assign(tokens.begin(), tokens.begin() + agreed * config_.block_size);
+  if (config_.verify_hits) table.content.assign(tokens.begin(), tokens.begin() + agreed * config_.block_size);
   add_anchor(table, agreed);
   if (sees_all_) add_anchor(table, num_full);  // a branch
 }

@@ -1,6 +1,6 @@
 #pragma once
 // How a simulation gets its memory manager and scheduler: from whoever puts them together for the server too
-// (cli/memory_modes.h), so that there is one list of what goes with what.
+// (cli/assembly/memory_modes.h), so that there is one list of what goes with what.
 // Threads: any.
 #include <cstdint>
 #include <functional>
@@ -23,6 +23,12 @@ struct EngineModes {
   std::int32_t num_created = 0;
   std::function<bool(std::int64_t)> may_create = {};
 };
+
+// Whether K/V lie in blocks that a table names: the paged manager's, and Orca's as the paper's authors built
+// it (with vLLM's kernels). FasterTransformer's and vAttention's are contiguous.
+inline bool reads_through_block_tables(const EngineModes& modes) {
+  return modes.scheduler != "fastertransformer" && modes.kv_manager != "virtual";
+}
 
 // Manager and scheduler; the runner is still missing. Fails with what cannot go together.
 using PartsFactory =
