@@ -162,13 +162,21 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
       if (index(block) < 0 || index(block) >= kv_.num_table_ids())
         return internal_error("a block id is out of range");
     }
+    // Declared for those to come: this runner has one KV group, keeps all of its rows, and only generates.
+    if (!sequence.more_tables.empty() || sequence.first_row != 0 || sequence.work != WorkKind::generate ||
+        sequence.whole_prompt)
+      return internal_error("this runner cannot do what the batch asks for");
     if (sequence.sample && sequence.spec.params == nullptr && samples())
       return internal_error("sampling without parameters");
     const std::int32_t drafts = sequence.num_draft_tokens;
     if (drafts < 0 || static_cast<std::size_t>(drafts) >= sequence.tokens.size() ||
         (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
       return internal_error("guessed tokens where there cannot be any");
+    const std::size_t words = mask_words(config().vocab_size) * static_cast<std::size_t>(1 + drafts);
+    if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
+      return internal_error("masks that do not match the rows to be drawn");
   }
+  if (!batch.state_copies.empty()) return internal_error("there is no state to copy");
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
   }

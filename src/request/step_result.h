@@ -34,9 +34,11 @@ struct MapStats {
 
 struct StepResult {
   std::vector<SequenceResult> sequences;  // one per ScheduledSequence, in order
-  double swap_seconds = 0;                // that the batch's swap lists took
-  MapStats mapping;                       // since the runner's last result
-  Status status;                          // not ok: the device is lost, the engine ends
+  // Empty, or one per ScheduledSequence: the vector of a sequence that pools and has caught up, else none.
+  std::vector<std::vector<float>> vectors;
+  double swap_seconds = 0;  // that the batch's swap lists took
+  MapStats mapping;         // since the runner's last result
+  Status status;            // not ok: the device is lost, the engine ends
 };
 
 }  // namespace pagoda

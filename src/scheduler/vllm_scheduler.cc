@@ -96,6 +96,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   batch_.block_copies.clear();
   batch_.page_maps.clear();
   batch_.page_maps_ahead.clear();
+  batch_.state_copies.clear();
   batch_.sequences.clear();
   batch_.num_tokens = 0;
   refs_.clear();
