@@ -43,9 +43,9 @@ Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::s
                                  "' is not supported; use auto, float32, bfloat16, float16 or int8"));
 }
 
-// Per worker: a copy of the logits, weights, marks and values of one row (sampler/).
+// Per worker: two copies of the logits (masked, processed), weights, marks and values of one row (sampler/).
 std::int64_t sampler_bytes(std::int32_t vocab_size, std::int32_t threads) {
-  return std::int64_t{threads} * vocab_size * 4 * static_cast<std::int64_t>(sizeof(float));
+  return std::int64_t{threads} * vocab_size * 5 * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options) {
@@ -295,6 +295,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
   const auto known = sequence.all_tokens.first(
       sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
   const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
+  const std::size_t words = spec.masks.size() / static_cast<std::size_t>(1 + sequence.num_draft_tokens);
   return {.params = spec.params,
           .seed = spec.seed,
           .first_stream = spec.first_stream,
@@ -303,6 +304,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
           .position = spec.num_output_tokens + output.draft,
           .prompt = known.first(num_prompt),
           .output = known.subspan(num_prompt),
+          .mask = spec.masks.subspan(static_cast<std::size_t>(output.draft) * words, words),
           .result =
               output.draft == 0 ? &target : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]};
 }

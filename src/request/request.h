@@ -1,12 +1,14 @@
 #pragma once
 // Request: what is handed to the engine. Tokens only: text stays with whoever submitted it.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "request/ids.h"
 #include "request/sampling_params.h"
+#include "request/token_constraint.h"
 #include "request/work.h"
 
 namespace pagoda {
@@ -16,6 +18,7 @@ struct Request {
   std::vector<TokenId> prompt_token_ids;  // at least one
   SamplingParams sampling;
   Work work;
+  std::shared_ptr<const TokenConstraintFactory> constraint;  // null: everything may be said
   std::int32_t priority = 0;  // lower runs first under --scheduling-policy priority
   std::string cache_salt;     // prefix-cache hits only among equal salts
   std::string tenant;         // whose share of the machine it takes under a fair order; empty: nobody's

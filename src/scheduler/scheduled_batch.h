@@ -11,16 +11,10 @@
 #include "request/ids.h"
 #include "request/page_ops.h"
 #include "request/sampling_params.h"
+#include "request/token_constraint.h"
 #include "request/work.h"
 
 namespace pagoda {
-
-// Masks of tokens, one bit each: token t may be drawn where bit t % 32 of word t / 32 is set. Bits behind the
-// vocabulary are not read.
-using MaskWord = std::uint32_t;
-constexpr std::size_t mask_words(std::int32_t vocab_size) {
-  return (static_cast<std::size_t>(vocab_size) + 31) / 32;
-}
 
 // What to draw from the logits of a sequence's last computed token.
 struct SampleSpec {
