@@ -299,12 +299,14 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (is_prefix && output.error.ok()) output.error = std::move(state.prefix_status);
   std::int64_t longest = 0;
   FinishReason reason = FinishReason::abort;
+  bool at_dead_end = false;
   for (const auto& sequence : group.sequences) {
     longest = std::max<std::int64_t>(longest, sequence->num_output_tokens());
     if (sequence->finish_reason && *sequence->finish_reason != FinishReason::abort)
       reason = *sequence->finish_reason;
+    at_dead_end |= sequence->finish_reason == FinishReason::error;
   }
-  if (reason == FinishReason::error && output.error.ok()) output.error = kDeadEnd;
+  if (at_dead_end && output.error.ok()) output.error = kDeadEnd;
   if (!output.error.ok()) reason = FinishReason::error;
   if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
   ++num_finished_;

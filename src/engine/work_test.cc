@@ -3,6 +3,7 @@
 // running or waiting, as an abort between two steps.
 #include <gtest/gtest.h>
 
+#include "engine/beam_reference.h"
 #include "engine/engine_test_support.h"
 
 namespace pagoda {
