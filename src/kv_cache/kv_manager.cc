@@ -4,7 +4,7 @@
 namespace pagoda {
 
 std::int64_t KvManager::pages_alone(std::int64_t num_tokens, std::int64_t num_sequences,
-                                    std::int64_t num_shared) const {
+                                    std::int64_t num_shared, bool) const {
   const std::int64_t size = block_size(), shared = num_shared / size;
   return shared + num_sequences * ((num_tokens + size - 1) / size - shared);
 }

@@ -18,6 +18,7 @@
 #include "request/kv_groups.h"
 #include "request/kv_usage.h"
 #include "request/page_ops.h"
+#include "request/pool_event.h"
 
 namespace pagoda {
 
@@ -46,9 +47,10 @@ class KvManager {
   virtual std::span<const KvGroup> groups() const = 0;
 
   // Pages that `num_sequences` sequences of `num_tokens` tokens take at once, at most, the first `num_shared`
-  // of them held in common and computed in small steps. Safe from any thread, as the two below are.
+  // of them held in common. They are computed in small steps, or whole. Safe from any thread, as the two
+  // below are.
   virtual std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences = 1,
-                                   std::int64_t num_shared = 0) const;
+                                   std::int64_t num_shared = 0, bool whole_prompt = false) const;
   // Tokens that one sequence can have with so many pages.
   virtual std::int64_t tokens_alone(std::int64_t num_pages) const;
   // Pages that one sequence takes for `num_tokens` more tokens, at most, wherever it stands.
@@ -147,6 +149,18 @@ class KvManager {
   virtual PrefixCacheStats prefix_cache_stats() const = 0;
   virtual void clear_prefix_cache() = 0;      // what no sequence uses becomes free
   virtual void check_invariants() const = 0;  // tests and the simulator call it every step
+
+  // Who hears of blocks that are allocated, freed, evicted and hit; null: nobody. Borrowed.
+  void set_observer(PoolObserver* observer) { observer_ = observer; }
+
+ protected:
+  void tell(PoolEventKind kind, SequenceId sequence, std::int32_t block, std::int32_t count = 1) const {
+    if (observer_ != nullptr)
+      observer_->on_pool_event({.kind = kind, .sequence = sequence, .block = block, .count = count});
+  }
+
+ private:
+  PoolObserver* observer_ = nullptr;
 };
 
 }  // namespace pagoda

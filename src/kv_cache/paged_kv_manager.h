@@ -50,8 +50,8 @@ class PagedKvManager : public KvManager {
   std::int64_t num_free_blocks() const override { return pool_.num_free(); }
   std::int64_t num_available_blocks() const override { return num_free_blocks() - set_aside(); }
   std::span<const KvGroup> groups() const override { return groups_; }
-  std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences,
-                           std::int64_t num_shared) const override;
+  std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences, std::int64_t num_shared,
+                           bool whole_prompt) const override;
   std::int64_t tokens_alone(std::int64_t num_pages) const override;
   std::int64_t pages_to_go_on(std::int64_t num_tokens) const override;
   std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const override;

@@ -1,7 +1,6 @@
 // Promises of PagedKvManager: a prompt that was let in can finish. Rows are handed out chunk by chunk; what
 // is still to come is a number set aside, which nobody else may take.
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 #include "kv_cache/paged_kv_manager.h"
@@ -91,27 +90,14 @@ std::int32_t PagedKvManager::most_tokens(SequenceId id, std::int32_t num_tokens)
 }
 
 std::int64_t PagedKvManager::pages_alone(std::int64_t num_tokens, std::int64_t num_sequences,
-                                         std::int64_t num_shared) const {
-  std::int64_t pages = 0;
-  for (const KvGroup& group : groups_) {
-    const std::int64_t rows =
-        group.rows_at_once(num_tokens, config_.whole_prompts ? num_tokens : config_.block_size);
-    const std::int64_t shared = group.kind == KvKind::full ? std::min(rows, group.whole_rows(num_shared)) : 0;
-    pages += group.pages_per_row * (shared + num_sequences * (rows - shared));
-  }
-  return pages;
+                                         std::int64_t num_shared, bool whole_prompt) const {
+  const bool whole = whole_prompt || config_.whole_prompts;
+  // A gang that comes back shares nothing where the first of it has left the window behind by then.
+  return pages_for(groups_, num_tokens, num_sequences, has_windows_ ? 0 : num_shared, whole ? num_tokens : 0);
 }
 
 std::int64_t PagedKvManager::tokens_alone(std::int64_t num_pages) const {
-  std::int64_t low = 0, high = std::numeric_limits<std::int32_t>::max() / config_.block_size;  // rows
-  while (low < high) {
-    const std::int64_t middle = (low + high + 1) / 2;
-    if (pages_alone(middle * config_.block_size, 1, 0) <= num_pages)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low * config_.block_size;
+  return tokens_in(groups_, num_pages, config_.whole_prompts);
 }
 
 std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
@@ -125,7 +111,7 @@ std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
 }
 
 Fit PagedKvManager::fit(std::int64_t num_tokens) const {
-  const std::int64_t pages = pages_alone(num_tokens, 1, 0);
+  const std::int64_t pages = pages_alone(num_tokens, 1, 0, false);
   if (pages > num_blocks()) return Fit::never;
   return pages <= num_available_blocks() ? Fit::now : Fit::later;
 }

@@ -57,8 +57,7 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   const HeadShard& shard = place.shard->heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
-  if (config.rope != kNoRope)
-    rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
+  if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
   const WeightNames& names = loader.names();
   const std::string& prefix = place.prefix;
   if (config.query_key_norm) {
@@ -126,10 +125,11 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
 PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
   const float* const key = room.entered + own_.query_size();
-  return {.layout = batch.layout,
+  const LayerKv kv = batch.kv_of(layer_);
+  return {.layout = kv.layout,
           .cache = batch.cache,
-          .layer = layer_,
-          .sequences = batch.sequences,
+          .layer = kv.layer,
+          .sequences = kv.sequences,
           .rows_at_once = chunks[0].count,
           .query = room.entered,
           .key = key,

@@ -5,6 +5,7 @@
 // one group, or several, or none (nothing is kept: encoders). Source: vLLM's and SGLang's hybrid KV caches.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,35 @@ struct KvGroup {
     return kind == KvKind::full ? all : std::min(all, rows_for(window) + rows_for(chunk - 1) + 1);
   }
 };
+
+// Pages that `num_sequences` sequences of `num_tokens` tokens take at once, at most, the first `num_shared`
+// of them held in common, computed `chunk` tokens at a time (`chunk` 0: a row's, the least).
+inline std::int64_t pages_for(std::span<const KvGroup> groups, std::int64_t num_tokens,
+                              std::int64_t num_sequences = 1, std::int64_t num_shared = 0,
+                              std::int64_t chunk = 0) {
+  std::int64_t pages = 0;
+  for (const KvGroup& group : groups) {
+    const std::int64_t rows = group.rows_at_once(num_tokens, chunk > 0 ? chunk : group.tokens_per_row);
+    const std::int64_t shared = group.kind == KvKind::full ? std::min(rows, group.whole_rows(num_shared)) : 0;
+    pages += group.pages_per_row * (shared + num_sequences * (rows - shared));
+  }
+  return pages;
+}
+
+// Tokens that one sequence can have with so many pages, in whole rows; 2^31 and less. Whole: its prompt is
+// computed in one step.
+inline std::int64_t tokens_in(std::span<const KvGroup> groups, std::int64_t num_pages, bool whole = false) {
+  const std::int64_t size = groups.empty() ? 1 : groups.front().tokens_per_row;
+  std::int64_t low = 0, high = std::numeric_limits<std::int32_t>::max() / size;  // rows
+  while (low < high) {
+    const std::int64_t middle = (low + high + 1) / 2;
+    if (pages_for(groups, middle * size, 1, 0, whole ? middle * size : 0) <= num_pages)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low * size;
+}
 
 // Where a sequence's part of one KV group lies: pages_per_row entries for each row from `first_row` on. Rows
 // before that have been given back.

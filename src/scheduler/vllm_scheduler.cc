@@ -9,18 +9,13 @@
 
 namespace pagoda {
 
-bool VllmScheduler::Before::operator()(const SequenceGroup* a, const SequenceGroup* b) const {
-  if (by_priority && a->request.priority != b->request.priority)
-    return a->request.priority < b->request.priority;
-  return a->order < b->order;
-}
-
-VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv)
+VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
+                             std::unique_ptr<AdmissionOrder> order)
     : config_(config),
       kv_(kv),
+      order_(order ? std::move(order) : make_admission_order(config.policy)),
+      order_moves_(order_->moves()),
       watermark_blocks_(kv.num_blocks() / 100),
-      waiting_(Before{.by_priority = config.policy == SchedulingPolicy::priority}),
-      swapped_(waiting_.key_comp()),
       token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
   // A prompt that must run whole needs a budget that holds any prompt.
@@ -53,7 +48,8 @@ Status VllmScheduler::validate(const Request& request) const {
   // Only what any thread may read is read here: others call this while the engine runs. What is pinned
   // may start this prompt, but it counts as if not.
   const std::int64_t usable = kv_.num_blocks() - kv_.num_pinned_blocks();
-  if (kv_.pages_alone(total) > usable) {
+  const std::int64_t needed = kv_.pages_alone(total, 1, 0, request.work.whole_prompt);
+  if (needed > usable) {
     const std::int64_t most = kv_.tokens_alone(usable);
     return invalid_argument(concat("The request can never fit: it may need ", total,
                                    " tokens of KV cache (prompt ", prompt,
@@ -62,8 +58,16 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_param(prompt > most ? "prompt" : "max_tokens")
         .with_reason("context_length_exceeded");
   }
+  if (request.work.whole_prompt && prompt > config_.max_num_batched_tokens) {
+    return invalid_argument(concat("The prompt has ", prompt,
+                                   " tokens and has to be computed in one step: "
+                                   "max_num_batched_tokens is ",
+                                   config_.max_num_batched_tokens, "."))
+        .with_param("prompt")
+        .with_reason("context_length_exceeded");
+  }
   // Samples can run one after the other.
-  if (!sampling.use_beam_search) return kv_.check_alone(1, total, kv_.pages_alone(total));
+  if (!sampling.use_beam_search) return kv_.check_alone(1, total, needed);
   if (width > config_.max_num_batched_tokens) {
     return invalid_argument(concat(width_name, " = ", width,
                                    " beams can never take a step together: max_num_batched_tokens is ",
@@ -83,11 +87,14 @@ Status VllmScheduler::validate(const Request& request) const {
 void VllmScheduler::add(SequenceGroup& group) {
   CHECK(!in_flight_ && group.sequences.size() == 1);
   group.order = ++next_order_;
+  const OrderRecord record = order_record(group.request);
+  if (order_moves_) order_->arrived(record);
+  group.rank = order_->rank(record);
   group.state = GroupState::waiting;
   waiting_.insert(&group);
 }
 
-const ScheduledBatch& VllmScheduler::schedule() {
+ScheduledBatch& VllmScheduler::schedule() {
   CHECK(!in_flight_);
   in_flight_ = true;
   batch_.swap_out.clear();
@@ -95,6 +102,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   batch_.block_copies.clear();
   batch_.page_maps.clear();
   batch_.page_maps_ahead.clear();
+  batch_.state_copies.clear();
   batch_.sequences.clear();
   batch_.num_tokens = 0;
   refs_.clear();
@@ -113,7 +121,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
 // Tokens for prompts: decodes of this group and of later ones go first. But the oldest always gets on, for
 // the later ones may yet have to give way.
 std::int32_t VllmScheduler::prefill_left(std::size_t position) const {
-  if (position == 0 && !config_.enable_chunked_prefill) return tokens_left_;
+  if (position == 0 && runs_whole(*running_[position])) return tokens_left_;
   return std::max(tokens_left_ - decodes_from(position), position == 0 ? std::min(1, tokens_left_) : 0);
 }
 
@@ -184,7 +192,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     } else {
       if (!ready) --count;
       const std::int32_t left = siblings == Siblings::wait ? tokens_left_ : prefill_left(position);
-      if (!config_.enable_chunked_prefill && count > left) continue;
+      if (runs_whole(group) && count > left) continue;
       count = std::min(count, left);
     }
     if (count == 0) continue;
@@ -213,18 +221,17 @@ bool VllmScheduler::lockstep_ready(const SequenceGroup& group) const {
 }
 
 // In small steps, where there is no room for chunks of the wanted size.
-bool VllmScheduler::promise_rest(const Sequence& sequence, std::int32_t chunk) {
+bool VllmScheduler::promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk) {
   return kv_.promise(sequence.id, sequence.num_tokens(), chunk) ||
-         (config_.enable_chunked_prefill && kv_.promise(sequence.id, sequence.num_tokens(), 1));
+         (!runs_whole(group) && kv_.promise(sequence.id, sequence.num_tokens(), 1));
 }
 
-bool VllmScheduler::try_grow(Sequence& sequence, std::int32_t& count) {
+bool VllmScheduler::try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count) {
   // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
-  if (sequence.num_missing() > 1 && !promise_rest(sequence, count)) return false;
+  if (sequence.num_missing() > 1 && !promise_rest(group, sequence, count)) return false;
   const std::int32_t wanted = sequence.num_computed_tokens + count;
   const std::int32_t most = kv_.most_tokens(sequence.id, wanted);
-  if (most <= sequence.num_computed_tokens || (most < wanted && !config_.enable_chunked_prefill))
-    return false;
+  if (most <= sequence.num_computed_tokens || (most < wanted && runs_whole(group))) return false;
   if (!kv_.grow(sequence.id, most, batch_.block_copies)) return false;
   count = most - sequence.num_computed_tokens;
   return true;
@@ -232,7 +239,7 @@ bool VllmScheduler::try_grow(Sequence& sequence, std::int32_t& count) {
 
 VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence, std::int32_t& count) {
   SequenceGroup& group = *running_[position];
-  while (!try_grow(sequence, count)) {
+  while (!try_grow(group, sequence, count)) {
     SequenceGroup& latest = *running_.back();
     if (&latest != &group) {
       preempt(latest);
@@ -308,7 +315,7 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
   const std::int64_t margin = group.lockstep ? 0 : num_resident;
   std::int32_t one = 1;
   while (kv_.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv_.num_available_blocks() ||
-         !kv_.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(sequence, one)) {
+         !kv_.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(group, sequence, one)) {
     if (!group.lockstep || running_.back() == &group) {
       release_kv(sequence, kv_);
       CHECK(!group.lockstep || position > 0);
@@ -342,6 +349,7 @@ void VllmScheduler::admit_in_order() {
   }
   if (!resume_swapped(num_seqs)) return;
   while (!waiting_.empty() && tokens_left_ > 0) {
+    if (order_moves_) rank_waiting();
     SequenceGroup& group = **waiting_.begin();
     if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
     if (!try_admit(group)) return;
@@ -350,6 +358,15 @@ void VllmScheduler::admit_in_order() {
     run_now(group);
     if (has_parked(group)) return;
   }
+}
+
+void VllmScheduler::rank_waiting() {
+  std::set<SequenceGroup*, Before> ranked;
+  for (SequenceGroup* group : waiting_) {
+    group->rank = order_->rank(order_record(group->request));
+    ranked.insert(group);
+  }
+  waiting_ = std::move(ranked);
 }
 
 void VllmScheduler::run_now(SequenceGroup& group) {
@@ -376,19 +393,21 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   CHECK(leader_at != group.sequences.end());
   Sequence& leader = **leader_at;
   const std::int32_t cached =
-      kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.prompt_logprobs_complete());
+      kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
+  if (alone && batch_.empty() && runs_whole(group))
+    tokens_left_ = std::max(tokens_left_, leader.num_missing());
   std::int32_t chunk = leader.num_missing();
-  if (config_.enable_chunked_prefill) chunk = std::min(chunk, tokens_left_);
+  if (!runs_whole(group)) chunk = std::min(chunk, tokens_left_);
   const auto needed_for = [&](std::int32_t tokens) {
     return kv_.pages_to_promise(leader.id, leader.num_tokens(), tokens);
   };
   // Alone, it takes small steps rather than none.
-  if (alone && config_.enable_chunked_prefill && needed_for(chunk) > kv_.num_available_blocks()) chunk = 1;
+  if (alone && !runs_whole(group) && needed_for(chunk) > kv_.num_available_blocks()) chunk = 1;
   const std::int64_t needed = needed_for(chunk);
   const bool fits = needed + margin <= kv_.num_available_blocks();
-  const bool in_budget = config_.enable_chunked_prefill || leader.num_missing() <= tokens_left_;
+  const bool in_budget = !runs_whole(group) || leader.num_missing() <= tokens_left_;
   if (prefix_under_way(group, leader, cached)) {
     release_kv(leader, kv_);
     return false;
@@ -404,7 +423,7 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   CHECK(kv_.promise(leader.id, leader.num_tokens(), chunk));
   std::int32_t one = 1;
   const std::int32_t length = leader.num_tokens();
-  if (!kv_.make_ready(needed, std::span(&length, 1)) || !try_grow(leader, one)) {
+  if (!kv_.make_ready(needed, std::span(&length, 1)) || !try_grow(group, leader, one)) {
     CHECK(!alone);  // beside blocks, a manager may lack something else for the moment
     release_kv(leader, kv_);
     return false;
@@ -418,7 +437,7 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
 // the common tokens are computed no later than `leader` would compute them.
 bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
                                      std::int32_t cached) {
-  if (!kv_.caches_prefixes() || !group.prompt_logprobs_complete()) return false;
+  if (!kv_.caches_prefixes() || !group.takes_cached_prefix()) return false;
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
     if (other.num_missing() == 1 || ref.group->request.cache_salt != group.request.cache_salt) return false;
@@ -449,132 +468,6 @@ void VllmScheduler::preempt(SequenceGroup& group) {
     waiting_.insert(&group);
   }
   preempted_.push_back(&group);
-}
-
-void VllmScheduler::computed() {
-  CHECK(in_flight_);
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    Sequence& sequence = *refs_[i].sequence;
-    sequence.num_computed_tokens +=
-        static_cast<std::int32_t>(batch_.sequences[i].tokens.size()) - batch_.sequences[i].num_draft_tokens;
-    kv_.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
-  }
-}
-
-void VllmScheduler::update(std::span<Change> changes) {
-  CHECK(in_flight_);
-  in_flight_ = false;
-  keep_accepted(changes);
-  bool any_freed = false;
-  for (Change& change : changes) {
-    apply_change(change, kv_);
-    any_freed |= change.verb == Verb::free;
-  }
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    if (batch_.sequences[i].num_draft_tokens == 0) continue;
-    Sequence& sequence = *refs_[i].sequence;
-    sequence.draft.clear();
-    if (sequence.state == SequenceState::resident) kv_.shrink(sequence.id, sequence.num_tokens());
-  }
-  if (any_freed) {
-    for (const Change& change : changes) {
-      if (change.verb == Verb::free && !change.group->finished()) settle(*change.group);
-    }
-  }
-}
-
-// The K/V of guesses that became tokens is right. Of a sequence that ends, too: others may find it in the
-// prefix cache.
-void VllmScheduler::keep_accepted(std::span<const Change> changes) {
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    if (batch_.sequences[i].num_draft_tokens == 0) continue;
-    Sequence& sequence = *refs_[i].sequence;
-    const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
-      return change.sequence == &sequence && change.verb == Verb::append;
-    });
-    if (appended < 2) continue;  // the first stands for no guess
-    sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
-    kv_.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);
-  }
-}
-
-void VllmScheduler::settle(SequenceGroup& group) {
-  if (group.num_live() == 0) {
-    if (group.state == GroupState::waiting) waiting_.erase(&group);
-    if (group.state == GroupState::swapped) swapped_.erase(&group);
-    if (group.state == GroupState::running) std::erase(running_, &group);
-    group.state = GroupState::finished;
-    return;
-  }
-  // Those that had K/V may be gone while parked siblings remain: they start over from the queue.
-  const auto none = [&group](SequenceState state) {
-    return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
-  };
-  if (group.state == GroupState::running && none(SequenceState::resident)) preempt(group);
-  if (group.state == GroupState::swapped && none(SequenceState::swapped)) give_up_swapped(group);
-}
-
-void VllmScheduler::abort(SequenceGroup& group) {
-  CHECK(!in_flight_ && !group.finished());
-  for (const auto& sequence : group.sequences) {
-    if (!sequence->finished()) finish_sequence(*sequence, FinishReason::abort, kv_);
-  }
-  settle(group);
-}
-
-void VllmScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
-  CHECK(!in_flight_);
-  if (sequence.finished()) return;
-  finish_sequence(sequence, FinishReason::abort, kv_);
-  settle(group);
-}
-
-SchedulerCounts VllmScheduler::counts() const {
-  SchedulerCounts out;
-  out.waiting_groups = static_cast<std::int64_t>(waiting_.size());
-  out.running_groups = static_cast<std::int64_t>(running_.size());
-  for (const SequenceGroup* group : running_) out.running_sequences += group->num_live();
-  out.swapped_groups = static_cast<std::int64_t>(swapped_.size());
-  out.preemptions = num_preemptions_;
-  out.preemptions_by_swap = num_swap_preemptions_;
-  out.blocks_swapped_out = num_swapped_out_;
-  out.blocks_swapped_in = num_swapped_in_;
-  return out;
-}
-
-void VllmScheduler::check_invariants() const {
-  kv_.check_invariants();
-  CHECK(std::ranges::is_sorted(running_, waiting_.key_comp()));
-  for (const SequenceGroup* group : waiting_) {
-    CHECK(group->state == GroupState::waiting && group->num_live() > 0);
-    for (const auto& sequence : group->sequences) {
-      CHECK(sequence->state == SequenceState::parked || sequence->finished());
-    }
-  }
-  for (const SequenceGroup* group : swapped_) {
-    CHECK(group->state == GroupState::swapped && group->num_live() > 0);
-    bool swapped = false;
-    for (const auto& sequence : group->sequences) {
-      CHECK(sequence->state != SequenceState::resident);
-      swapped |= sequence->state == SequenceState::swapped;
-    }
-    CHECK(swapped);
-  }
-  CHECK(batch_.swap_out.empty() || batch_.swap_in.empty());
-  std::int32_t num_seqs = 0;
-  for (const SequenceGroup* group : running_) {
-    CHECK(group->state == GroupState::running);
-    num_seqs += group->num_reserved();
-    bool resident = false;
-    for (const auto& sequence : group->sequences) {
-      resident |= sequence->state == SequenceState::resident;
-      CHECK(sequence->state != SequenceState::swapped);
-      CHECK(sequence->num_computed_tokens <= sequence->num_tokens());
-    }
-    CHECK(resident);
-  }
-  CHECK(num_seqs <= config_.max_num_seqs);
-  CHECK(batch_.num_tokens <= config_.max_num_batched_tokens);
 }
 
 }  // namespace pagoda
