@@ -181,7 +181,8 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   if (config.architecture != "gemma3") return;
   // Gemma's turns end with a token that some files do not name.
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
-  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024); ++id) {
+  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
+       ++id) {
     const auto token_id = static_cast<std::int32_t>(id);
     if (tokens->strings[id] == "<end_of_turn>" &&
         std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), token_id) ==
