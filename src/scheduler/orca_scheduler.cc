@@ -50,7 +50,7 @@ void OrcaScheduler::add(SequenceGroup& group) {
   waiting_.push_back(&group);
 }
 
-const ScheduledBatch& OrcaScheduler::schedule() {
+ScheduledBatch& OrcaScheduler::schedule() {
   CHECK(!in_flight_);
   in_flight_ = true;
   batch_.block_copies.clear();

@@ -20,7 +20,7 @@ class OrcaScheduler : public Scheduler {
 
   Status validate(const Request& request) const override;
   void add(SequenceGroup& group) override;
-  const ScheduledBatch& schedule() override;
+  ScheduledBatch& schedule() override;
   std::span<const ScheduledRef> scheduled() const override { return refs_; }
   std::span<SequenceGroup* const> preempted() const override { return {}; }
   void computed() override;
