@@ -53,7 +53,7 @@ TEST_P(Fixture, AgreesWithNumpy) {
 }
 INSTANTIATE_TEST_SUITE_P(Models, Fixture,
                          ::testing::Values("opt", "opt_post_norm", "gpt2", "gpt2_no_prefix", "llama",
-                                           "mistral", "qwen2", "qwen3", "llama_gguf_f16",
+                                           "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "llama_gguf_f16",
                                            "llama_gguf_quantized"),
                          [](const auto& info) { return std::string(info.param); });
 
