@@ -87,6 +87,7 @@ TEST(EngineCore, WhatCanNeverBeReservedIsRefusedNamingTheLimit) {
   options.mode = Mode::fastertransformer;
   Rig batches(options);
   pair.sampling = {};
+  pair.sampling.temperature = 0;
   pair.sampling.use_beam_search = true;
   pair.sampling.beam_width = 2;
   EXPECT_EQ(batches.core->submit(std::move(pair), std::make_shared<Collector>()).param(), "use_beam_search");
