@@ -229,7 +229,8 @@ void add_server_flags(CLI::App& app, ServerFlags& flags) {
   };
   list("--allowed-origins", flags.allowed_origins, "CORS: origins, or *");
   list("--allowed-hosts", flags.allowed_hosts, "Host names served on a loopback address, or *");
-  flags::choice(app, "--metrics-prefix", flags.metrics_prefix, {"pagoda", "vllm"}, "of the names in /metrics")
+  flags::choice(app, "--metrics-prefix", flags.metrics_prefix, {"vllm", "pagoda"},
+                "of vLLM's names in /metrics; our own are always pagoda:")
       ->group(group);
   const auto bytes = [&](const char* name, std::int64_t& variable, const char* help) {
     const auto store = [&variable](std::int64_t value) { variable = value; };
