@@ -1,8 +1,9 @@
 #pragma once
 // Counters, gauges and histograms, and their Prometheus text. Names are given without prefix
-// ("num_requests_running"); expose() puts a prefix ("vllm") and a colon before each. A name that has a prefix of
-// its own ("pagoda:padded_tokens") keeps it. A metric's address is stable for the registry's life. Updating is one relaxed atomic operation (histograms: a few).
-// Threads: register before serving starts; update and expose from any thread.
+// ("num_requests_running"); expose() puts a prefix ("vllm") and a colon before each. A name that has a prefix
+// of its own ("pagoda:padded_tokens") keeps it. A metric's address is stable for the registry's life.
+// Updating is one relaxed atomic operation (histograms: a few). Threads: register before serving starts;
+// update and expose from any thread.
 #include <atomic>
 #include <cstdint>
 #include <deque>

@@ -43,7 +43,8 @@ TEST(Metrics, ANameWithAPrefixOfItsOwnKeepsIt) {
   registry.counter("pagoda:ours", "Ours.").add(2);
   const std::string text = registry.expose("vllm", "");
   EXPECT_NE(text.find("\nvllm:theirs_total 1\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n# TYPE pagoda:ours_total counter\npagoda:ours_total 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n# TYPE pagoda:ours_total counter\npagoda:ours_total 2\n"), std::string::npos)
+      << text;
   EXPECT_NE(registry.expose("pagoda", "").find("\npagoda:ours_total 2\n"), std::string::npos);
 }
 

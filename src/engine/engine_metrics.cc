@@ -59,8 +59,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       swap_preemptions_(r.counter("pagoda:num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
       swapped_out_(r.counter("pagoda:swapped_out_blocks", "KV blocks copied to the swap space.")),
       swapped_in_(r.counter("pagoda:swapped_in_blocks", "KV blocks copied back from the swap space.")),
-      copied_(r.counter("pagoda:kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
-      padded_(r.counter("pagoda:padded_tokens", "Tokens that padded batches would have computed for nothing.")),
+      copied_(
+          r.counter("pagoda:kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
+      padded_(
+          r.counter("pagoda:padded_tokens", "Tokens that padded batches would have computed for nothing.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(
           r.counter("prompt_tokens_cached", "Number of prompt tokens taken from the prefix cache.")),
