@@ -20,6 +20,7 @@
 #include "cli/commands/doctor_command.h"
 #include "cli/commands/generate_command.h"
 #include "cli/commands/inspect_command.h"
+#include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
@@ -252,6 +253,17 @@ void declare_render(CLI::App& command, RenderArgs& args) {
       ->default_str("on");
 }
 
+void declare_parse(CLI::App& command, ParseArgs& args) {
+  flags::text(command, "--tool-call-parser", args.tool_parser, "NAME",
+              "vLLM's name of how calls are written");
+  flags::text(command, "--reasoning-parser", args.reasoning_parser, "NAME", "likewise of the reasoning");
+  flags::text(command, "-i,--input", args.input, "FILE",
+              "a model's output a line: text, tools, tool_choice, starts_in_reasoning")
+      ->required();
+  command.add_flag("--every-cut", args.every_cut,
+                   "each text also in pieces, cut at every place: the message must stay the same");
+}
+
 void add_commands(CLI::App& app, Action& action) {
   add_engine_command<ServeArgs>(app, action, "serve", "OpenAI-compatible server", run_serve, declare_serve);
   add_engine_command<ChatArgs>(app, action, "chat", "talk to a model in the terminal", run_chat,
@@ -284,6 +296,8 @@ void add_commands(CLI::App& app, Action& action) {
                                  run_inspect, declare_inspect);
   add_plain_command<TokenizeArgs>(app, action, "tokenize", "text to token ids, and back", run_tokenize,
                                   declare_tokenize);
+  add_plain_command<ParseArgs>(app, action, "parse", "what a model wrote: reasoning, content, tool calls",
+                               run_parse, declare_parse);
   add_plain_command<RenderArgs>(app, action, "render", "a chat template's prompt for each context",
                                 run_render, declare_render);
 }

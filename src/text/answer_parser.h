@@ -44,8 +44,8 @@ struct AnswerEvent {
   };
   Kind kind;
   std::int32_t call = -1;  // which call of this answer, from 0; -1 where it is none
-  std::string text;
-  std::string call_id;
+  std::string text = {};
+  std::string call_id = {};
 
   bool operator==(const AnswerEvent&) const = default;
 };
