@@ -6,14 +6,19 @@
 //     {text, token, special} --> reasoning format --> tool format --> events
 //
 // Invariants: the events, joined by kind and by call, are the same wherever the text is cut. Text that merely
-// looks like the beginning of a marker is held back until it is certain, and given out by finish() at the
-// latest. A call that turns out malformed becomes content. A call is never begun before it is known to be
-// one, and what was told of its arguments never changes: an unconstrained call is therefore told in one go,
-// when it is complete; a constrained one (a grammar holds it) may come in several pieces of arguments. White
-// space between the parts (before a call, after reasoning, at the ends of reasoning) is markup. Cost: linear
-// in the text, whatever it holds; memory: the text of what is not decided yet. Source: vLLM's tool and
-// reasoning parsers, whose names and decisions are followed; docs/tools.md has the exceptions. Threads: none;
-// one answer's owner.
+// looks like the beginning of a marker is held back until that is certain, and given out by finish() at the
+// latest. What turns out to be no call after all becomes content. A call is told in one go, when it is
+// complete, since it might turn out to be none; several events may continue its arguments, so that a call
+// which a grammar holds can be told while it is written.
+//
+// White space between the parts (before a call, behind reasoning, at the ends of reasoning) is markup.
+//
+// Cost: linear in the text, whatever it holds. Memory: the text of what is not decided yet.
+//
+// Source: vLLM's tool and reasoning parsers, whose names and decisions are followed; docs/tools.md has the
+// exceptions.
+//
+// Threads: none; one answer's owner.
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <memory>
@@ -60,8 +65,7 @@ struct AnswerParserOptions {
   std::string tool_parser;       // a name of answer_formats.h; empty: tool markup is plain text
   std::string reasoning_parser;  // likewise
   std::vector<DeclaredTool> tools;
-  bool calls_allowed = true;       // false (tool_choice none): tool markup stays content
-  bool calls_constrained = false;  // a grammar holds the calls: their arguments may be told in pieces
+  bool calls_allowed = true;  // false (tool_choice none): tool markup stays content
   // Whether the prompt has already opened the reasoning (prompt_opens_reasoning in answer_formats.h). Absent:
   // what the format's models usually do.
   std::optional<bool> starts_in_reasoning;

@@ -9,6 +9,7 @@
 //   to=user content.
 // The prompt ends in the first header. A call's end may be missing: it is the stop token.
 #include <algorithm>
+#include <utility>
 
 #include "text/answer_formats/json_scanner.h"
 #include "text/answer_formats/tag_calls.h"
@@ -95,10 +96,10 @@ class AddressedStage : public AnswerStage {
     if (kind_ == Kind::call && !tools_wanted_) kind_ = Kind::content;
     body_.clear();
     in_header_ = false;
-    num_messages_ += 1;
+    messages_begun_ = true;
     // Several of one kind are lines of their own; the message drops what nothing follows.
-    if (kind_ == Kind::content) context_.out.content("\n");
-    if (kind_ == Kind::reasoning) context_.out.reasoning("\n");
+    if (kind_ == Kind::content && std::exchange(content_begun_, true)) context_.out.content("\n");
+    if (kind_ == Kind::reasoning && std::exchange(reasoning_begun_, true)) context_.out.reasoning("\n");
   }
 
   void tell(std::string_view text) {
@@ -115,7 +116,7 @@ class AddressedStage : public AnswerStage {
 
   // Text that no message began: a header's, unless the model forgot that headers are.
   void flush_header() {
-    if (num_messages_ == 0) context_.out.content(header_);
+    if (!messages_begun_) context_.out.content(header_);
     header_.clear();
   }
 
@@ -124,7 +125,7 @@ class AddressedStage : public AnswerStage {
   Markers header_markers_, body_markers_;
   bool in_header_ = true;
   Kind kind_ = Kind::other;
-  std::int64_t num_messages_ = 0;
+  bool messages_begun_ = false, content_begun_ = false, reasoning_begun_ = false;
   std::string header_;
   std::string body_;  // of a call
 };

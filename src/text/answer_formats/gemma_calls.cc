@@ -11,8 +11,10 @@ namespace json = boost::json;
 class ArgumentReader {
  public:
   // `whole`: the text's end is its own; a value that reaches it is complete.
-  ArgumentReader(std::string_view text, std::string_view quote, const DeclaredTool* tool, bool whole)
-      : text_(text), quote_(quote), tool_(tool), whole_(whole) {}
+  // `typed_quotes`: what stands in quotes is JSON where it can be, if no schema says otherwise.
+  ArgumentReader(std::string_view text, std::string_view quote, const DeclaredTool* tool, bool whole,
+                 bool typed_quotes)
+      : text_(text), quote_(quote), tool_(tool), whole_(whole), typed_quotes_(typed_quotes) {}
 
   // Members up to the closing brace or the end. A value that the end cuts is left out.
   json::object members(const json::value* properties, int depth = 0) {
@@ -61,7 +63,8 @@ class ArgumentReader {
       cut_ = open && !whole_;
       const std::string_view value = text_.substr(at_, open ? end : end - at_);
       at_ = open ? text_.size() : end + quote_.size();
-      return ToolTypes::from_text(value, tool_, schema);
+      const auto typed = typed_quotes_ && schema == nullptr ? parse_json(value) : std::nullopt;
+      return typed ? *typed : ToolTypes::from_text(value, tool_, schema);
     }
     const json::object* object = schema ? schema->if_object() : nullptr;
     if (rest.front() == '{') {
@@ -94,11 +97,13 @@ class ArgumentReader {
   std::string_view quote_;
   const DeclaredTool* tool_;
   bool whole_;
+  bool typed_quotes_;
   std::size_t at_ = 0;
   bool cut_ = false;
 };
 
-std::optional<TagCall> read(std::string_view body, const BodyContext& context, std::string_view quote) {
+std::optional<TagCall> read(std::string_view body, const BodyContext& context, std::string_view quote,
+                            bool typed_quotes) {
   const std::size_t brace = body.find_first_of("{(");
   if (brace == std::string_view::npos) return std::nullopt;
   std::string_view name = trim(body.substr(0, brace));
@@ -114,17 +119,17 @@ std::optional<TagCall> read(std::string_view body, const BodyContext& context, s
   if (body[brace] == '(' && closed.ends_with(')')) text = closed.substr(0, closed.size() - 1);
   const DeclaredTool* tool = context.tools.find(call.name);
   const json::value* properties = tool ? tool->parameters.if_contains("properties") : nullptr;
-  call.arguments = ArgumentReader(text, quote, tool, !context.cut).members(properties);
+  call.arguments = ArgumentReader(text, quote, tool, !context.cut, typed_quotes).members(properties);
   return call;
 }
 
 }  // namespace
 
 std::optional<TagCall> read_gemma4(std::string_view body, const BodyContext& context) {
-  return read(body, context, "<|\"|>");
+  return read(body, context, "<|\"|>", false);
 }
 std::optional<TagCall> read_functiongemma(std::string_view body, const BodyContext& context) {
-  return read(body, context, "<escape>");
+  return read(body, context, "<escape>", true);
 }
 
 }  // namespace pagoda::answer

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/answer_formats/json_scanner.h"
+#include "text/answer_formats/python_literals.h"
 #include "text/answer_formats/tag_calls.h"
 
 namespace pagoda::answer {
@@ -13,8 +14,11 @@ constexpr std::string_view kKeyEnd = "</arg_key>";
 constexpr std::string_view kValue = "<arg_value>";
 constexpr std::string_view kValueEnd = "</arg_value>";
 
+using AddArgument = void (*)(TagCall& call, std::string_view key, std::string_view text,
+                             const ToolTypes& tools);
+
 std::optional<TagCall> read(std::string_view body, const BodyContext& context,
-                            std::string_view name_end_marker, ToolTypes::Reading reading) {
+                            std::string_view name_end_marker, AddArgument add) {
   const std::size_t name_end = std::min(body.find(name_end_marker), body.find(kKey));
   TagCall call{.name = std::string(trim(body.substr(0, name_end))), .arguments = {}};
   if (call.name.empty() || call.name.find_first_of("<{\n") != std::string::npos) return std::nullopt;
@@ -40,19 +44,37 @@ std::optional<TagCall> read(std::string_view body, const BodyContext& context,
       if (context.cut) return call;
       value_end = body.size();
     }
-    add_argument(call, trim(body.substr(key, key_end - key)), body.substr(value, value_end - value),
-                 context.tools, reading);
+    add(call, trim(body.substr(key, key_end - key)), body.substr(value, value_end - value), context.tools);
     if (at == std::string_view::npos) return call;
   }
+}
+
+void add_by_schema(TagCall& call, std::string_view key, std::string_view text, const ToolTypes& tools) {
+  add_argument(call, key, text, tools);
+}
+void add_python(TagCall& call, std::string_view key, std::string_view text, const ToolTypes& tools) {
+  add_argument(call, key, text, tools, {.python = true});
+}
+// Typed by what it looks like, unless the schema takes text.
+void add_typed(TagCall& call, std::string_view key, std::string_view text, const ToolTypes& tools) {
+  const DeclaredTool* tool = tools.find(call.name);
+  if (ToolTypes::allows_text(tool, ToolTypes::property(tool, key)))
+    return add_argument(call, key, text, tools);
+  std::optional<boost::json::value> value = parse_json(text);
+  if (!value) value = parse_python_literal(text);
+  call.arguments[key] = value ? *std::move(value) : boost::json::value(boost::json::string(text));
 }
 
 }  // namespace
 
 std::optional<TagCall> read_glm(std::string_view body, const BodyContext& context) {
-  return read(body, context, kKey, {.python = false});
+  return read(body, context, kKey, add_by_schema);
+}
+std::optional<TagCall> read_poolside(std::string_view body, const BodyContext& context) {
+  return read(body, context, kKey, add_typed);
 }
 std::optional<TagCall> read_hunyuan_v3(std::string_view body, const BodyContext& context) {
-  return read(body, context, "<tool_sep>", {.python = true});
+  return read(body, context, "<tool_sep>", add_python);
 }
 
 }  // namespace pagoda::answer

@@ -12,6 +12,7 @@ namespace {
 struct InvokeTags {
   std::string_view open;  // of a parameter, up to its name
   std::string_view close;
+  bool trimmed = false;  // white space around a value is markup
 };
 
 // A name in quotes or bare at the beginning of `text`, which is moved behind it.
@@ -85,7 +86,7 @@ std::optional<TagCall> read_bare(std::string_view body, const BodyContext& conte
   if (!invocation) return std::nullopt;
   TagCall call{.name = std::move(invocation->name), .arguments = {}};
   for (const Parameter& parameter : invocation->parameters)
-    add_argument(call, parameter.key, parameter.value, context.tools);
+    add_argument(call, parameter.key, tags.trimmed ? trim(parameter.value) : parameter.value, context.tools);
   return call;
 }
 
@@ -146,7 +147,8 @@ std::optional<TagCall> read_invoke(std::string_view body, const BodyContext& con
   return read_bare(body, context, {.open = "<parameter name=", .close = "</parameter>"});
 }
 std::optional<TagCall> read_steptml(std::string_view body, const BodyContext& context) {
-  return read_bare(body, context, {.open = "<steptml:parameter name=", .close = "</steptml:parameter>"});
+  return read_bare(body, context,
+                   {.open = "<steptml:parameter name=", .close = "</steptml:parameter>", .trimmed = true});
 }
 
 std::optional<TagCall> read_atem(std::string_view body, const BodyContext& context) {
@@ -193,14 +195,15 @@ std::optional<TagCall> read_minicpm5(std::string_view body, const BodyContext& c
   if (!invocation) return std::nullopt;
   TagCall call{.name = unescaped(invocation->name), .arguments = {}};
   const DeclaredTool* tool = context.tools.find(call.name);
+  if (tool == nullptr) return std::nullopt;
   for (const Parameter& parameter : invocation->parameters) {
     const std::string key = unescaped(parameter.key);
     if (call.arguments.contains(key)) return std::nullopt;
-    const boost::json::value* properties = tool ? tool->parameters.if_contains("properties") : nullptr;
+    const boost::json::value* properties = tool->parameters.if_contains("properties");
     if (properties && properties->is_object() && !properties->get_object().contains(key)) continue;
     add_argument(call, key, markup_text(parameter.value), context.tools);
   }
-  const boost::json::value* required = tool ? tool->parameters.if_contains("required") : nullptr;
+  const boost::json::value* required = tool->parameters.if_contains("required");
   if (required && required->is_array()) {
     for (const boost::json::value& key : required->get_array())
       if (key.is_string() && !call.arguments.contains(key.get_string())) return std::nullopt;

@@ -146,10 +146,9 @@ class JsonBlockStage final : public AnswerStage {
         return on_behind(text);
       default:
         if (fresh_) {
-          // A bare list counts only before any other text.
           const std::size_t first = text.find_first_not_of(" \t\r\n");
-          if (first != std::string_view::npos) {
-            fresh_ = false;
+          fresh_ = first == std::string_view::npos;
+          if (!fresh_ && block_.bare_first) {  // a bare list counts only before any other text
             put_text(text.substr(0, first + 1));
             return first + 1;
           }

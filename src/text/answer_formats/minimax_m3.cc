@@ -49,7 +49,8 @@ std::vector<Element> elements(std::string_view text) {
 json::value read_value(std::string_view text, const DeclaredTool* tool, const json::value* schema,
                        int depth) {
   std::vector<Element> inner;
-  if (depth < kMaxDepth && text.find(kMark) != std::string_view::npos && !ToolTypes::only_text(tool, schema))
+  if (depth < kMaxDepth && text.find(kMark) != std::string_view::npos &&
+      !ToolTypes::allows_text(tool, schema))
     inner = elements(text);
   if (inner.empty()) return ToolTypes::from_text(text, tool, schema);
   const json::object* object = schema ? schema->if_object() : nullptr;

@@ -98,7 +98,7 @@ const TagFormat kFormats[] = {
     {.name = "poolside_v1",
      .call_open = {"<tool_call>"},
      .call_close = {"</tool_call>"},
-     .read = read_glm,
+     .read = read_poolside,
      .cut_is_text = true},
     {.name = "minimax_m2",
      .section_open = {"<minimax:tool_call>"},
@@ -147,6 +147,7 @@ const TagFormat kFormats[] = {
      .call_close = {"</steptml:invoke>"},
      .read = read_steptml,
      .cut_is_text = true,
+     .keep_after = true,
      .template_signs = {"<steptml:invoke"}},
     {.name = "minicpm5",
      .call_open = {"<function name="},
@@ -205,18 +206,7 @@ class TagCallStage final : public AnswerStage {
       content_.text(text);
       return text.size();
     }
-    if (state_ == State::section &&
-        calls_told_) {  // behind a call: content, but for white space before markers
-      const std::size_t last = text.find_last_not_of(" \t\r\n");
-      const std::size_t kept = last == std::string_view::npos ? 0 : last + 1;
-      if (kept > 0) {
-        content_.text(gap_);
-        content_.text(text.substr(0, kept));
-        gap_.clear();
-      }
-      gap_ += text.substr(kept);
-      return text.size();
-    }
+    if (state_ == State::section && calls_told_) return text.size();  // noise between calls
     raw_ += text;
     (state_ == State::call ? body_ : loose_) += text;
     return text.size();
@@ -260,7 +250,6 @@ class TagCallStage final : public AnswerStage {
 
   void begin_call(std::string_view marker) {
     begin_section();
-    gap_.clear();
     raw_ += marker;
     body_.clear();
     state_ = State::call;
@@ -293,7 +282,6 @@ class TagCallStage final : public AnswerStage {
     calls_told_ = true;
     raw_.clear();
     loose_.clear();
-    gap_.clear();
   }
 
   // Leaves the section, or the call that stood by itself. What is in it besides calls is a call in plain
@@ -335,7 +323,6 @@ class TagCallStage final : public AnswerStage {
   std::string raw_;          // the section since its last call
   std::string loose_;        // what of it is neither markers nor a call
   std::string body_;         // of the call under way
-  std::string gap_;          // white space behind a call
 };
 
 std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_view name) {

@@ -26,6 +26,7 @@ using ReadBody = std::optional<TagCall> (*)(std::string_view body, const BodyCon
 std::optional<TagCall> read_qwen_xml(std::string_view body, const BodyContext& context);
 std::optional<TagCall> read_step3p5(std::string_view body, const BodyContext& context);
 std::optional<TagCall> read_glm(std::string_view body, const BodyContext& context);
+std::optional<TagCall> read_poolside(std::string_view body, const BodyContext& context);
 std::optional<TagCall> read_hunyuan_v3(std::string_view body, const BodyContext& context);
 std::optional<TagCall> read_invoke(std::string_view body, const BodyContext& context);  // <parameter name=
 std::optional<TagCall> read_dsml(std::string_view body,

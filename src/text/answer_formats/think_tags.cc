@@ -117,7 +117,6 @@ class ThinkStage final : public AnswerStage {
       : tags_(tags), next_(next) {
     open_ = starts_open.value_or(tags.usually_open) && !tags.end.empty();
     label_pending_ = open_;
-    off_ = tags.only_if_open && starts_open == false;
     const auto add = [](Markers& to, const Markers& from) { to.insert(to.end(), from.begin(), from.end()); };
     add(before_, tags.begin);
     add(inside_, tags.begin);
@@ -130,7 +129,7 @@ class ThinkStage final : public AnswerStage {
       add(after_, tags.end);
       add(after_, tags.begin);
     }
-    if (off_) before_.clear();
+    if (tags.only_if_open && starts_open == false) before_.clear();
   }
 
   const Markers& markers() const override { return open_ ? inside_ : ended_ ? after_ : before_; }
@@ -212,7 +211,6 @@ class ThinkStage final : public AnswerStage {
   Markers before_, inside_, after_;
   bool open_ = false;
   bool ended_ = false;  // a block of reasoning is over
-  bool off_ = false;
   bool prefixed_ = false;
   bool label_pending_ = false;
   std::string label_text_;

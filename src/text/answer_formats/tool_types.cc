@@ -198,8 +198,8 @@ const json::value* ToolTypes::property(const DeclaredTool* tool, std::string_vie
   return properties && properties->is_object() ? properties->get_object().if_contains(key) : nullptr;
 }
 
-bool ToolTypes::only_text(const DeclaredTool* tool, const json::value* schema) {
-  return schema != nullptr && allowed_types(schema, tool) == kString;
+bool ToolTypes::allows_text(const DeclaredTool* tool, const json::value* schema) {
+  return schema != nullptr && (allowed_types(schema, tool) & kString) != 0;
 }
 
 json::value ToolTypes::from_text(std::string_view text, const DeclaredTool* tool, const json::value* schema,

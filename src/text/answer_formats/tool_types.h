@@ -32,8 +32,8 @@ class ToolTypes {
   // A value that has a type already, brought to the schema's where that can be done, in depth.
   static boost::json::value coerced(boost::json::value value, const DeclaredTool* tool,
                                     const boost::json::value* schema);
-  // Whether the schema allows nothing but strings.
-  static bool only_text(const DeclaredTool* tool, const boost::json::value* schema);
+  // Whether there is a schema and it allows strings.
+  static bool allows_text(const DeclaredTool* tool, const boost::json::value* schema);
 
  private:
   std::vector<DeclaredTool> tools_;
