@@ -12,6 +12,10 @@ TABLE = """# x
 | `cli/` | flags | all |
 | `server/` | http | text, `engine/client.h` |
 | `text/` | tokens | – |
+| `api/` | shared | text |
+| `api/openai/` | a protocol | api |
+| `up/` | one half of a circle | down |
+| `down/` | the other | up |
 """
 CLEAN = {
     "docs/ARCHITECTURE.md": TABLE,
@@ -20,6 +24,10 @@ CLEAN = {
     "src/text/mine.cc": "namespace pagoda {\nnamespace {\nstruct Other {\n};\n}  // namespace\n"
                         "class Unlike;\n}  // namespace pagoda\n",
     "src/server/server.cc": '#include <vector>\n#include "engine/client.h"\n#include "text/tokenizer.h"\n',
+    "src/api/json.h": '#pragma once\n#include "text/tokenizer.h"\n',
+    "src/api/openai/parser.cc": '#include "api/json.h"\n#include "api/openai/parser.h"\n',
+    "src/api/fields/a.cc": '#include "api/json.h"\n#include "text/other.h"\n',
+    "src/down/a.cc": '#include "up/a.h"\n',
     "src/cli/cli.cc": '#include "server/server.h"\n#include "engine/engine.h"\n',
     "src/text/tokenizer_test.cc": '#include "server/server.h"\n',
     "README.md": "Puts it into ~/.cache/pagoda, or /usr/lib; see https://host/home/page/x.\n",
@@ -42,6 +50,9 @@ def test_clean_tree(tmp_path):
 @pytest.mark.parametrize("name, text, message", [
     ("src/text/a.cc", '#include "server/server.h"\n', "src/text/a.cc:1: text/ may not include"),
     ("src/server/a.cc", '\n #  include "engine/engine.h"\n', "src/server/a.cc:2: server/ may not include"),
+    ("src/api/a.cc", '#include "api/openai/parser.h"\n', 'src/api/a.cc:1: api/ may not include "api/openai'),
+    ("src/api/openai/a.cc", '#include "text/other.h"\n', "src/api/openai/a.cc:1: api/openai/ may not include"),
+    ("src/up/a.cc", '#include "down/a.h"\n', "rooms include each other in a circle: down -> up -> down"),
     ("src/text/a.cc", '#include "../cli/cli.h"\n', "name the header from src/"),
     ("src/new/a.cc", '#include "text/tokenizer.h"\n', "folder new/ is not in the include table"),
     ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),

@@ -9,7 +9,7 @@
 
 #include "request/ids.h"
 #include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace pagoda {
 

@@ -2,7 +2,7 @@
 // FakeTokenizer, for tests only: each byte is a token (id = byte), <s> is 256, </s> is 257, "<x>" is a
 // special token 258, and "word" is 259. Decoding joins the bytes.
 #include "api/json.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace pagoda {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace pagoda {
 namespace {

@@ -17,7 +17,7 @@ namespace pagoda {
 
 enum class ModelFormat { gguf, hugging_face };
 
-// Where models named ORG/NAME are looked for. cli/ fills it from the environment (cli/hub_paths.h).
+// Where models named ORG/NAME are looked for. cli/ fills it from the environment (cli/assembly/hub_paths.h).
 struct HubPaths {
   std::vector<std::string> cache_dirs;  // folders of the form ~/.cache/huggingface/hub, searched in order
 };

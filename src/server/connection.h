@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "api/prefix_parser.h"
-#include "api/request_parser.h"
+#include "api/openai/prefix_parser.h"
+#include "api/openai/request_parser.h"
 #include "server/generation.h"
 #include "server/http_request.h"
 #include "server/http_response.h"

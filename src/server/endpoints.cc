@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "api/errors.h"
-#include "api/text_endpoints.h"
+#include "api/openai/text_endpoints.h"
 #include "base/strings.h"
 
 namespace pagoda {

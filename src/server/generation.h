@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "api/api_context.h"
+#include "api/openai/response_builder.h"
 #include "api/parsed_call.h"
-#include "api/response_builder.h"
 #include "base/clock.h"
 #include "engine/client.h"
 

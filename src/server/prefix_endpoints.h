@@ -6,7 +6,7 @@
 #include <functional>
 #include <string_view>
 
-#include "api/prefix_parser.h"
+#include "api/openai/prefix_parser.h"
 #include "server/http_response.h"
 #include "server/server_context.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Calibration: a cost model from steps that were measured on this machine. The form is cost_model.h's: a
 // curve over the tokens of a step, a cost of each sequence, of each K/V token read, and of each pair of query
-// and key. Not the measuring: cli/calibrate_command.cc runs the engine. Threads: any.
+// and key. Not the measuring: cli/simulate/calibrate_command.cc runs the engine. Threads: any.
 #include <span>
 #include <string>
 #include <vector>

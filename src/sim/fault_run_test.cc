@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "cli/simulation_setup.h"
+#include "cli/simulate/simulation_setup.h"
 #include "sim/test_support.h"
 
 namespace pagoda {

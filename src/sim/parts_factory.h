@@ -1,6 +1,6 @@
 #pragma once
 // How a simulation gets its memory manager and scheduler: from whoever puts them together for the server too
-// (cli/memory_modes.h), so that there is one list of what goes with what.
+// (cli/assembly/memory_modes.h), so that there is one list of what goes with what.
 // Threads: any.
 #include <cstdint>
 #include <functional>

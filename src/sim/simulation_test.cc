@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "cli/simulation_setup.h"
+#include "cli/simulate/simulation_setup.h"
 #include "load/workload_spec.h"
 #include "sim/summary_text.h"
 #include "sim/test_support.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "text/jinja/unicode.h"
+#include "jinja/unicode.h"
 
 namespace pagoda {
 namespace {
@@ -83,7 +83,7 @@ json::string* last_text(json::object& message) {
 }
 
 // Cuts `prompt` at the tag. False: the template does not show it.
-bool cut_at_tag(RenderedPrompt& prompt) {
+bool cut_at_tag(RenderedText& prompt) {
   const std::string_view bare = kTag.substr(0, kTag.size() - 1);
   const std::size_t tag = prompt.text.rfind(bare);
   if (tag == std::string::npos) return false;
@@ -109,7 +109,7 @@ bool is_reserved_template_name(std::string_view name) {
   return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
 }
 
-Result<RenderedPrompt> render_chat(const ChatTemplate* chat_template, ChatInput input) {
+Result<RenderedText> render_chat(const ChatTemplate* chat_template, ChatInput input) {
   if (chat_template == nullptr) {
     return bad_field(
         "messages",
@@ -144,7 +144,7 @@ Result<RenderedPrompt> render_chat(const ChatTemplate* chat_template, ChatInput 
   context["bos_token"] = input.bos_token;
   context["eos_token"] = input.eos_token;
 
-  Result<RenderedPrompt> prompt = chat_template->render(context);
+  Result<RenderedText> prompt = chat_template->render(context);
   if (!prompt)
     return bad_field("messages",
                      concat("cannot be rendered by the chat template: ", prompt.error().message()));

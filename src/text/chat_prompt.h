@@ -31,6 +31,6 @@ bool is_reserved_template_name(std::string_view name);
 // breaks; text becomes a list only where the template loops and never asks whether it has a text.
 // `chat_template` null: invalid_argument that names --chat-template; a model without a template gets no
 // default, because a wrong one fails silently. Other errors: invalid_argument with the field as param().
-Result<RenderedPrompt> render_chat(const ChatTemplate* chat_template, ChatInput input);
+Result<RenderedText> render_chat(const ChatTemplate* chat_template, ChatInput input);
 
 }  // namespace pagoda

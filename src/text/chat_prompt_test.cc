@@ -34,7 +34,7 @@ ChatInput input(std::string_view messages) {
   return result;
 }
 
-std::string text_of(const Result<RenderedPrompt>& prompt) {
+std::string text_of(const Result<RenderedText>& prompt) {
   return prompt ? prompt->text : prompt.error().param() + ": " + prompt.error().message();
 }
 
@@ -81,7 +81,7 @@ TEST(ChatPrompt, ContinuesTheLastMessage) {
   EXPECT_TRUE(prompt_of("{{ messages[0].content }}", in).starts_with("continue_final_message: "));
 
   const ChatTemplate trims = parse(kTrims);
-  const Result<RenderedPrompt> prompt = render_chat(&trims, in);
+  const Result<RenderedText> prompt = render_chat(&trims, in);
   ASSERT_TRUE(prompt);
   ASSERT_FALSE(prompt->user_ranges.empty());
   EXPECT_EQ(prompt->user_ranges.back().end, prompt->text.size());
@@ -111,7 +111,7 @@ TEST(ChatPrompt, GivesReasoningUnderTheNamesTemplatesRead) {
 }
 
 TEST(ChatPrompt, WithoutATemplateNamesTheFlag) {
-  const Result<RenderedPrompt> prompt = render_chat(nullptr, input(kText));
+  const Result<RenderedText> prompt = render_chat(nullptr, input(kText));
   ASSERT_FALSE(prompt);
   EXPECT_NE(prompt.error().message().find("--chat-template"), std::string::npos);
 }

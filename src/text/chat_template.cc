@@ -3,13 +3,13 @@
 #include <new>
 #include <utility>
 
-#include "text/jinja/content_format.h"
-#include "text/jinja/filters.h"
-#include "text/jinja/lexer.h"
-#include "text/jinja/parser.h"
-#include "text/jinja/render.h"
-#include "text/jinja/scope.h"
-#include "text/jinja/tests.h"
+#include "jinja/filters.h"
+#include "jinja/lexer.h"
+#include "jinja/parser.h"
+#include "jinja/render.h"
+#include "jinja/scope.h"
+#include "jinja/tests.h"
+#include "text/content_format.h"
 
 namespace pagoda {
 
@@ -59,7 +59,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions opt
   return result;
 }
 
-Result<RenderedPrompt> ChatTemplate::render(const boost::json::object& context) const {
+Result<RenderedText> ChatTemplate::render(const boost::json::object& context) const {
   try {
     return jinja::Render(program_->code, program_->options).run(context);
   } catch (const jinja::TemplateError& error) {

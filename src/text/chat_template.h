@@ -4,37 +4,13 @@
 // no attribute reaches the host.
 // Threads: any; render() is const and keeps its state on its own stack.
 #include <boost/json/object.hpp>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/status.h"
-#include "text/tokenizer.h"
+#include "jinja/template_options.h"
 
 namespace pagoda {
-
-struct TemplateLimits {
-  std::int64_t max_steps = 5'000'000;
-  std::size_t max_output_bytes = std::size_t{4} << 20;
-  std::int32_t max_depth = 100;  // macros and loops calling each other, and nested blocks
-};
-
-struct TemplateOptions {
-  bool trim_blocks = true;
-  bool lstrip_blocks = true;
-  std::optional<std::int64_t> now_unix_seconds;  // for strftime_now; absent: the system's clock
-  TemplateLimits limits;
-};
-
-struct RenderedPrompt {
-  std::string text;
-  // The parts of `text` that came out of the context's strings unchanged in origin (what users typed):
-  // pass as EncodeOptions::plain_ranges, so that special tokens typed by a user stay text.
-  std::vector<ByteRange> user_ranges;
-};
 
 class ChatTemplate {
  public:
@@ -44,7 +20,7 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
   // invalid_argument with the template's own text when it calls raise_exception, or a limit is reached.
-  Result<RenderedPrompt> render(const boost::json::object& context) const;
+  Result<RenderedText> render(const boost::json::object& context) const;
 
   const std::string& source() const;
 

@@ -17,7 +17,7 @@ namespace json = boost::json;
 
 // The parts of the prompt that are the user's, each in angle brackets.
 std::string marked(const std::string& source, const json::object& context) {
-  const Result<RenderedPrompt> prompt = render(source, context);
+  const Result<RenderedText> prompt = render(source, context);
   if (!prompt) return "error: " + prompt.error().message();
   std::string out;
   std::size_t done = 0;
@@ -59,7 +59,7 @@ TEST(ChatTemplate, AgreesWithTransformersOnTheFixture) {
     const std::string source(test.at("template").as_string());
     SCOPED_TRACE(source);
     const json::object context = test.contains("context") ? test.at("context").as_object() : default_context;
-    const Result<RenderedPrompt> prompt = render(source, context, test.at("trim").as_bool());
+    const Result<RenderedText> prompt = render(source, context, test.at("trim").as_bool());
     if (test.contains("error")) {
       EXPECT_FALSE(prompt) << prompt->text;
       if (test.contains("message") && !prompt) {
@@ -83,7 +83,7 @@ TEST(ChatTemplate, AgreesOnTheTemplatesOfRealModels) {
     const json::object& test = value.as_object();
     const json::string& name = test.at("template").as_string();
     SCOPED_TRACE(std::string(name) + " on " + std::string(test.at("context_name").as_string()));
-    const Result<RenderedPrompt> prompt =
+    const Result<RenderedText> prompt =
         render(std::string(data.at("templates").at(name).as_string()),
                data.at("contexts").at(test.at("context_name").as_string()).as_object());
     if (!test.at("error").is_null()) {
@@ -104,7 +104,7 @@ TEST(ChatTemplate, AgreesOnJinjaSyntax) {
   for (std::string line; std::getline(lines, line);) {
     const json::object test = json::parse(line).as_object();
     SCOPED_TRACE(std::string(test.at("name").as_string()));
-    const Result<RenderedPrompt> prompt =
+    const Result<RenderedText> prompt =
         render(std::string(test.at("template").as_string()), test.at("context").as_object(), false);
     ASSERT_TRUE(prompt) << prompt.error().message();
     EXPECT_EQ(prompt->text, std::string(test.at("expected").as_string()));
@@ -242,7 +242,7 @@ TEST(ChatTemplate, GroupsPaddingZerosAsPython) {
 }
 
 TEST(ChatTemplate, RaiseExceptionGivesTheTemplatesOwnMessage) {
-  const Result<RenderedPrompt> prompt = render("{{ raise_exception('roles must alternate') }}");
+  const Result<RenderedText> prompt = render("{{ raise_exception('roles must alternate') }}");
   ASSERT_FALSE(prompt);
   EXPECT_EQ(prompt.error().message(), "roles must alternate");
   EXPECT_EQ(prompt.error().code(), StatusCode::invalid_argument);

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace pagoda {
 

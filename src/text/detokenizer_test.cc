@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace pagoda {
 namespace {

@@ -16,15 +16,15 @@ inline TemplateOptions options(bool trim) {
   return result;
 }
 
-inline Result<RenderedPrompt> render(const std::string& source, const boost::json::object& context = {},
-                                     bool trim = true) {
+inline Result<RenderedText> render(const std::string& source, const boost::json::object& context = {},
+                                   bool trim = true) {
   const Result<ChatTemplate> parsed = ChatTemplate::parse(source, options(trim));
   if (!parsed) return parsed.error();
   return parsed.value().render(context);
 }
 
 inline std::string text_of(const std::string& source, const boost::json::object& context = {}) {
-  const Result<RenderedPrompt> prompt = render(source, context);
+  const Result<RenderedText> prompt = render(source, context);
   return prompt ? prompt->text : "error: " + prompt.error().message();
 }
 

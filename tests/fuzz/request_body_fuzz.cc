@@ -6,10 +6,10 @@
 
 #include "api/errors.h"
 #include "api/json.h"
-#include "api/request_parser.h"
-#include "api/response_builder.h"
+#include "api/openai/request_parser.h"
+#include "api/openai/response_builder.h"
+#include "api/openai/text_endpoints.h"
 #include "api/test_support.h"
-#include "api/text_endpoints.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
+#include "tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pagoda;

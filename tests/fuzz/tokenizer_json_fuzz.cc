@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "text/detokenizer.h"
-#include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pagoda;

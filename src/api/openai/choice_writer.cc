@@ -1,0 +1,193 @@
+#include "api/openai/choice_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+// JSON has no infinity; -9999 is what OpenAI and vLLM put for "impossible".
+float writable(float logprob) { return std::isfinite(logprob) ? std::max(logprob, -9999.0f) : -9999.0f; }
+
+}  // namespace
+
+std::string ChoiceWriter::token_text(TokenId id) const {
+  if (options_.tokens_as_ids) return concat("token_id:", id);
+  return to_valid_utf8(tokenizer_.token_bytes(id));
+}
+
+void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& choice, const PromptInfo& prompt,
+                         const PromptState& prompt_state, bool chunk) const {
+  const bool chat = options_.kind == CallKind::chat;
+  const bool first = !std::exchange(choice.begun, true);
+  ChoiceState::Fresh fresh = std::exchange(choice.fresh, {});
+  if (options_.without_generation) fresh = {};
+  if (first && options_.echo) fresh.text.insert(0, chat ? options_.echo_prefix : prompt.text);
+
+  writer.begin_object().key("index").integer(static_cast<std::int64_t>(index));
+  if (!chat) {
+    writer.key("text").string(fresh.text);
+  } else if (chunk) {
+    writer.key("delta").begin_object();
+    if (first) writer.key("role").string("assistant");
+    if (first || !fresh.text.empty()) writer.key("content").string(fresh.text);
+    writer.end_object();
+  } else {
+    writer.key("message").begin_object();
+    writer.key("role").string("assistant").key("content").string(fresh.text).key("refusal").null();
+    writer.end_object();
+  }
+
+  const bool with_prompt = first && options_.echo && !chat;
+  if (options_.logprobs && (!chunk || with_prompt || !fresh.logprobs.empty())) {
+    writer.key("logprobs");
+    choice.fresh.logprobs = std::move(fresh.logprobs);
+    if (chat)
+      write_chat_logprobs(writer, choice.fresh.logprobs);
+    else
+      write_completion_logprobs(writer, choice, prompt, prompt_state, with_prompt);
+    choice.fresh.logprobs.clear();
+  } else if (!chat || !chunk) {
+    writer.key("logprobs").null();
+  }
+
+  writer.key("finish_reason");
+  choice.finish_reason
+      ? writer.string(options_.without_generation ? "length" : finish_reason_name(*choice.finish_reason))
+      : writer.null();
+  writer.key("stop_reason");
+  if (const auto* text = std::get_if<std::string>(&choice.stop_reason))
+    writer.string(*text);
+  else if (const auto* token = std::get_if<TokenId>(&choice.stop_reason))
+    writer.integer(*token);
+  else
+    writer.null();
+
+  if ((options_.logprobs || options_.cumulative_logprob) && choice.finished())
+    writer.key("cumulative_logprob")
+        .float64(std::isfinite(choice.cumulative_logprob) ? choice.cumulative_logprob : -9999.0);
+  if (options_.prompt_logprobs && !chat && !chunk) {
+    writer.key("prompt_logprobs");
+    write_prompt_logprobs(writer, prompt, prompt_state);
+  }
+  if (options_.return_token_ids) {
+    writer.key("token_ids").integers(fresh.token_ids);
+    if (!chat && (first || !chunk)) writer.key("prompt_token_ids").integers(prompt.token_ids);
+  }
+  writer.end_object();
+}
+
+void ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& choice,
+                                             const PromptInfo& prompt, const PromptState& prompt_state,
+                                             bool with_prompt) const {
+  struct Entry {
+    TokenId id;
+    const TokenLogprobs* logprobs;  // null: the first token of a prompt has none
+  };
+  std::vector<Entry> entries;
+  if (with_prompt) {
+    for (std::size_t i = 0; i < prompt.token_ids.size(); ++i) {
+      const bool known = i < prompt_state.logprobs.size() && prompt_state.logprobs[i].has_value();
+      entries.push_back({prompt.token_ids[i], known ? &*prompt_state.logprobs[i] : nullptr});
+    }
+  }
+  for (const TokenLogprobs& token : choice.fresh.logprobs) entries.push_back({token.chosen.token, &token});
+
+  std::vector<std::string> texts;
+  texts.reserve(entries.size());
+  for (const Entry& entry : entries) texts.push_back(token_text(entry.id));
+
+  writer.begin_object().key("text_offset").begin_array();
+  for (const std::string& text : texts) {
+    writer.integer(choice.logprob_characters);
+    choice.logprob_characters += count_characters(text);
+  }
+  writer.end_array().key("token_logprobs").begin_array();
+  for (const Entry& entry : entries)
+    entry.logprobs == nullptr ? writer.null() : writer.float32(writable(entry.logprobs->chosen.logprob));
+  writer.end_array().key("tokens").begin_array();
+  for (const std::string& text : texts) writer.string(text);
+  writer.end_array().key("top_logprobs").begin_array();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].logprobs == nullptr) {
+      writer.null();
+      continue;
+    }
+    // A map from text: of two tokens with the same text the first, likelier one stays.
+    std::unordered_set<std::string> seen{texts[i]};
+    writer.begin_object().key(texts[i]).float32(writable(entries[i].logprobs->chosen.logprob));
+    for (const TokenLogprob& top : entries[i].logprobs->top) {
+      const std::string text = token_text(top.token);
+      if (seen.insert(text).second) writer.key(text).float32(writable(top.logprob));
+    }
+    writer.end_object();
+  }
+  writer.end_array().end_object();
+}
+
+void ChoiceWriter::write_chat_token(JsonWriter& writer, const TokenLogprob& token) const {
+  writer.key("token").string(token_text(token.token));
+  writer.key("logprob").float32(writable(token.logprob));
+  writer.key("bytes").begin_array();
+  for (const char byte : tokenizer_.token_bytes(token.token))
+    writer.integer(static_cast<unsigned char>(byte));
+  writer.end_array();
+}
+
+void ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::span<const TokenLogprobs> tokens) const {
+  writer.begin_object().key("content").begin_array();
+  for (const TokenLogprobs& token : tokens) {
+    writer.begin_object();
+    write_chat_token(writer, token.chosen);
+    writer.key("top_logprobs").begin_array();
+    for (const TokenLogprob& top : token.top) {
+      writer.begin_object();
+      write_chat_token(writer, top);
+      writer.end_object();
+    }
+    writer.end_array().end_object();
+  }
+  writer.end_array().key("refusal").null().end_object();
+}
+
+void ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt,
+                                         const PromptState& state) const {
+  writer.begin_array();
+  for (std::size_t i = 0; i < prompt.token_ids.size(); ++i) {
+    if (i >= state.logprobs.size() || !state.logprobs[i]) {
+      writer.null();
+      continue;
+    }
+    const auto entry = [&](const TokenLogprob& token) {
+      writer.key(std::to_string(token.token)).begin_object();
+      writer.key("logprob").float32(writable(token.logprob));
+      writer.key("rank").integer(token.rank);
+      writer.key("decoded_token").string(to_valid_utf8(tokenizer_.token_bytes(token.token)));
+      writer.end_object();
+    };
+    writer.begin_object();
+    entry(state.logprobs[i]->chosen);
+    for (const TokenLogprob& top : state.logprobs[i]->top)
+      if (top.token != state.logprobs[i]->chosen.token) entry(top);
+    writer.end_object();
+  }
+  writer.end_array();
+}
+
+void ChoiceWriter::write_usage(JsonWriter& writer, const Usage& usage) {
+  writer.begin_object();
+  writer.key("prompt_tokens").integer(usage.prompt_tokens);
+  writer.key("completion_tokens").integer(usage.completion_tokens);
+  writer.key("total_tokens").integer(usage.prompt_tokens + usage.completion_tokens);
+  writer.key("prompt_tokens_details")
+      .begin_object()
+      .key("cached_tokens")
+      .integer(usage.cached_tokens)
+      .end_object();
+  writer.end_object();
+}
+
+}  // namespace pagoda

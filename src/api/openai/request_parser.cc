@@ -1,0 +1,302 @@
+#include "api/openai/request_parser.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <limits>
+
+#include "api/field_reader.h"
+#include "api/json.h"
+#include "api/openai/chat_messages.h"
+#include "api/openai/sampling_fields.h"
+#include "api/prompt_limits.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxPrompts = 1024;  // per call; also bounds prompts * n
+constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
+constexpr std::size_t kNoLimit = std::size_t{1} << 30;
+constexpr std::int32_t kDefaultCompletionTokens = 16;
+constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
+constexpr std::size_t kMaxListedTokens = 4'000'000;
+
+bool is_printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+// stream, stream_options, echo and how tokens are shown.
+void read_response_fields(FieldReader& fields, const CallOrigin& origin, ResponseOptions& response) {
+  response.created = origin.created;
+  response.stream = fields.boolean("stream").value_or(false);
+  if (const json::object* options = fields.object("stream_options")) {
+    if (!response.stream) fields.fail("stream_options", "is only allowed when 'stream' is true");
+    FieldReader inner(*options, "stream_options");
+    response.include_usage = inner.boolean("include_usage").value_or(false);
+    response.continuous_usage =
+        inner.boolean("continuous_usage_stats").value_or(false) && response.include_usage;
+    (void)inner.boolean("include_obfuscation");
+    if (!inner.ok()) fields.fail(inner.status());
+  }
+  response.echo = fields.boolean("echo").value_or(false);
+  response.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  response.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
+  std::string id = fields.string("request_id", 128).value_or("");
+  if (!is_printable(id)) fields.fail("request_id", "must be printable ASCII without spaces");
+  response.id = concat(response.kind == CallKind::chat ? "chatcmpl-" : "cmpl-", id.empty() ? origin.id : id);
+}
+
+void read_request_fields(FieldReader& fields, Request& request) {
+  constexpr std::int64_t kLow = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int64_t kHigh = std::numeric_limits<std::int32_t>::max();
+  request.priority = static_cast<std::int32_t>(fields.integer("priority", kLow, kHigh).value_or(0));
+  request.cache_salt = fields.string("cache_salt", 1024).value_or("");
+  if (fields.raw("cache_salt") != nullptr && request.cache_salt.empty())
+    fields.fail("cache_salt", "must not be empty");
+}
+
+void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
+  constexpr std::string_view kStructured = "structured output is not built in";
+  for (const std::string_view name :
+       {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
+    fields.not_built(name, kStructured);
+  if (const json::object* format = fields.object("response_format")) {
+    FieldReader inner(*format, "response_format");
+    const std::string type = inner.string("type", 64).value_or("");
+    if (!inner.ok()) fields.fail(inner.status());
+    if (type == "json_object" || type == "json_schema" || type == "structural_tag")
+      fields.not_built("response_format", kStructured);
+    else if (type != "text")
+      fields.fail("response_format.type", "must be 'text'");
+  }
+  for (const std::string_view name : {"prompt_embeds", "logits_processors"})
+    fields.not_built(name, "it is not built in");
+  if (kind == CallKind::completion) {
+    if (const json::value* suffix = fields.raw("suffix");
+        suffix != nullptr && !(suffix->is_string() && suffix->as_string().empty()))
+      fields.not_built("suffix", "filling in the middle is not built in");
+    return;
+  }
+  fields.not_built("audio", "this model takes and gives text only");
+  fields.not_built("functions", "use 'tools'");
+  fields.not_built("web_search_options", "it is not built in");
+  if (const json::array* modalities = fields.array("modalities", 8))
+    for (const json::value& modality : *modalities)
+      if (!modality.is_string() || modality.as_string() != "text")
+        fields.not_built("modalities", "this model takes and gives text only");
+}
+
+// The prompts of a completion: text, ids, or a list of either.
+std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& context, bool echo) {
+  std::vector<PromptInfo> prompts;
+  const json::value* prompt = fields.raw("prompt");
+  if (prompt == nullptr) {
+    fields.fail("prompt", "is required");
+    return prompts;
+  }
+  EncodeOptions encode;
+  encode.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+
+  const auto add_text = [&](const json::string& text, const std::string& path) {
+    PromptInfo info;
+    info.text.assign(text.data(), text.size());
+    if (exceeds_byte_bound(context, info.text.size()))
+      return fields.fail(
+          context_length_exceeded(context, path, "Your prompt is longer than that; please shorten it."));
+    Result<std::vector<TokenId>> ids = context.tokenizer->encode(info.text, encode);
+    if (!ids) return fields.fail(path, "cannot be tokenised");
+    info.token_ids = std::move(*ids);
+    prompts.push_back(std::move(info));
+  };
+  const auto add_ids = [&](const json::array& list, const std::string& path) {
+    PromptInfo info;
+    Result<std::vector<TokenId>> ids = read_token_ids(list, path, context.vocab_size);
+    if (!ids) return fields.fail(ids.error());
+    info.token_ids = std::move(*ids);
+    if (echo) info.text = context.tokenizer->decode(info.token_ids, /*skip_special_tokens=*/false);
+    prompts.push_back(std::move(info));
+  };
+
+  if (prompt->is_string()) {
+    add_text(prompt->as_string(), "prompt");
+    return prompts;
+  }
+  if (!prompt->is_array()) {
+    fields.fail("prompt", "must be a string, a list of token ids, or a list of either");
+    return prompts;
+  }
+  const json::array* list = fields.array("prompt", kMaxPromptIds);
+  if (list == nullptr) return prompts;
+  if (list->empty()) {
+    fields.fail("prompt", "must not be empty");
+  } else if (list->front().is_number()) {
+    add_ids(*list, "prompt");
+  } else {
+    if (list->size() > kMaxPrompts)
+      fields.fail("prompt", concat("must have at most ", kMaxPrompts, " entries"));
+    for (std::size_t i = 0; i < list->size() && fields.ok(); ++i) {
+      const std::string path = concat("prompt.", i);
+      const json::value& entry = (*list)[i];
+      if (entry.is_string())
+        add_text(entry.as_string(), path);
+      else if (entry.is_array())
+        add_ids(entry.as_array(), path);
+      else
+        fields.fail(path, "must be a string or a list of token ids");
+    }
+  }
+  return prompts;
+}
+
+// Keeps the last tokens of a prompt, as many as the request asks for.
+void truncate(FieldReader& fields, const ApiContext& context, std::vector<PromptInfo>& prompts, bool echo) {
+  const auto limit = fields.integer("truncate_prompt_tokens", -1, context.max_model_len);
+  if (!limit) return;
+  if (*limit == 0) return fields.fail("truncate_prompt_tokens", "must be -1 or at least 1");
+  const auto keep = static_cast<std::size_t>(*limit < 0 ? context.max_model_len : *limit);
+  for (PromptInfo& prompt : prompts) {
+    if (prompt.token_ids.size() <= keep) continue;
+    prompt.token_ids.erase(prompt.token_ids.begin(),
+                           prompt.token_ids.end() - static_cast<std::ptrdiff_t>(keep));
+    if (echo) prompt.text = context.tokenizer->decode(prompt.token_ids, /*skip_special_tokens=*/false);
+  }
+}
+
+// Gives each prompt its token budget, or refuses what cannot fit.
+std::int32_t token_budget(FieldReader& fields, const ApiContext& context, const std::string& param,
+                          std::optional<std::int64_t> asked, CallKind kind, const PromptInfo& prompt) {
+  const auto length = static_cast<std::int64_t>(prompt.token_ids.size());
+  const std::int64_t room = context.max_model_len - length;
+  if (length == 0) {
+    fields.fail(param, "must have at least one token");
+    return 0;
+  }
+  if (room < std::max<std::int64_t>(asked.value_or(1), 1)) {
+    fields.fail(context_length_exceeded(
+        context, param,
+        concat("However, you requested ", length + asked.value_or(1), " tokens (", length, " in the ", param,
+               ", ", asked.value_or(1), " in the completion). Please reduce the length of the ", param,
+               " or completion.")));
+    return 0;
+  }
+  if (asked) return static_cast<std::int32_t>(*asked);
+  std::int64_t budget = room;
+  if (context.defaults.max_tokens)
+    budget = std::min<std::int64_t>(budget, *context.defaults.max_tokens);
+  else if (kind == CallKind::completion)
+    budget = std::min<std::int64_t>(budget, kDefaultCompletionTokens);
+  return static_cast<std::int32_t>(budget);
+}
+
+// Log-probabilities are held until an answer is complete, so what one call may ask of them is bounded.
+void bound_logprobs(FieldReader& fields, const ParsedCall& call) {
+  std::int64_t output_entries = 0, prompt_entries = 0;
+  for (const Request& request : call.requests) {
+    const SamplingParams& sampling = request.sampling;
+    const auto prompt_tokens = static_cast<std::int64_t>(request.prompt_token_ids.size());
+    if (sampling.logprobs)
+      output_entries += std::int64_t{sampling.max_tokens} * sampling.width() * (*sampling.logprobs + 1);
+    if (sampling.prompt_logprobs) prompt_entries += prompt_tokens * (*sampling.prompt_logprobs + 1);
+  }
+  const std::string problem =
+      concat("asks for more than ", kMaxLogprobEntries, " log-probabilities in one call");
+  if (output_entries > kMaxLogprobEntries) fields.fail("logprobs", problem);
+  if (prompt_entries > kMaxLogprobEntries)
+    fields.fail(call.response.prompt_logprobs ? "prompt_logprobs" : "logprobs", problem);
+}
+
+// Every prompt's request has its own copy of these lists, so a small body could ask for a gigabyte of them.
+void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std::size_t num_prompts) {
+  const std::size_t allowed = num_prompts * sampling.allowed_token_ids.size();
+  std::size_t bad = 0;
+  for (const std::vector<TokenId>& word : sampling.bad_words) bad += num_prompts * word.size();
+  if (allowed + bad <= kMaxListedTokens) return;
+  fields.fail(
+      allowed > bad ? "allowed_token_ids" : "bad_words",
+      concat("times the number of prompts must be at most ", kMaxListedTokens, " tokens in one call"));
+}
+
+Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
+                                const ApiContext& context) {
+  FieldReader fields(body);
+  if (const std::optional<std::string> model = fields.string("model", 1024))
+    PAGODA_RETURN_IF_ERROR(check_model(*model, context));
+
+  ParsedCall call;
+  ResponseOptions& response = call.response;
+  response.kind = kind;
+  Request request;
+  read_response_fields(fields, origin, response);
+  refuse_what_is_not_built(fields, kind);
+  read_request_fields(fields, request);
+  read_sampling_fields(fields, context, request.sampling, response);
+  (void)fields.string("user", kNoLimit);
+
+  const bool echo_without_tokens = kind == CallKind::completion && response.echo;
+  std::optional<std::int64_t> max_tokens = fields.integer("max_tokens", echo_without_tokens ? 0 : 1, 1 << 30);
+  if (const auto newer = fields.integer("max_completion_tokens", 1, 1 << 30); newer && kind == CallKind::chat)
+    max_tokens = newer;
+  if (max_tokens && request.sampling.min_tokens > *max_tokens)
+    fields.fail("min_tokens", "must not be above 'max_tokens'");
+  response.without_generation = max_tokens == 0;
+  if (!fields.ok()) return fields.status();
+
+  const std::string param = kind == CallKind::chat ? "messages" : "prompt";
+  if (kind == CallKind::chat) {
+    ChatPrompt prompt = read_chat_prompt(fields, context);
+    if (response.echo) response.echo_prefix = std::move(prompt.continued);
+    response.echo = response.echo && !response.echo_prefix.empty();
+    response.prompts.push_back({.text = {}, .token_ids = std::move(prompt.token_ids)});
+  } else {
+    response.prompts = read_prompts(fields, context, response.echo);
+  }
+  if (!fields.ok()) return fields.status();
+  truncate(fields, context, response.prompts, response.echo && kind == CallKind::completion);
+  const auto sequences = static_cast<std::size_t>(std::max(response.n, request.sampling.best_of));
+  if (response.prompts.size() * sequences > kMaxPrompts)
+    fields.fail(sequences > static_cast<std::size_t>(response.n) ? "best_of" : "n",
+                concat("times the number of prompts must be at most ", kMaxPrompts));
+
+  bound_token_lists(fields, request.sampling, response.prompts.size());
+  if (!fields.ok()) return fields.status();
+
+  // echo with logprobs shows the prompt's too: lm-eval's way to score a text.
+  if (response.echo && kind == CallKind::completion && response.logprobs && !request.sampling.prompt_logprobs)
+    request.sampling.prompt_logprobs = response.logprobs;
+  for (std::size_t i = 0; i < response.prompts.size(); ++i) {
+    const PromptInfo& prompt = response.prompts[i];
+    const std::string path = response.prompts.size() == 1 ? param : concat(param, ".", i);
+    request.sampling.max_tokens = std::max(token_budget(fields, context, path, max_tokens, kind, prompt), 1);
+    if (request.sampling.min_tokens > request.sampling.max_tokens && fields.ok())
+      fields.fail("min_tokens", concat("must not be above the ", request.sampling.max_tokens,
+                                       " tokens that there may be at most; see 'max_tokens'"));
+    if (!fields.ok()) return fields.status();
+    request.prompt_token_ids = prompt.token_ids;
+    call.requests.push_back(request);
+  }
+  bound_logprobs(fields, call);
+  if (!fields.ok()) return fields.status();
+  return call;
+}
+
+}  // namespace
+
+Status check_model(std::string_view name, const ApiContext& context) {
+  if (std::find(context.model_names.begin(), context.model_names.end(), name) != context.model_names.end())
+    return {};
+  return not_found(concat("The model `", name, "` does not exist."))
+      .with_param("model")
+      .with_reason("model_not_found");
+}
+
+Result<ParsedCall> parse_call(CallKind kind, std::string_view body, const CallOrigin& origin,
+                              const ApiContext& context) {
+  const Result<json::value> value = parse_json(body);
+  if (!value) return value.error();
+  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
+  return parse_object(kind, value->as_object(), origin, context);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,193 @@
+#include "api/openai/sampling_fields.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <charconv>
+#include <limits>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxChoices = 128, kMaxBestOf = 256;
+constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
+constexpr std::size_t kMaxStopTokenIds = 128;
+constexpr std::size_t kMaxBadWords = 128;
+constexpr std::size_t kMaxLogitBias = 1024;
+constexpr float kMinTemperature = 0.01f;  // as in vLLM: below it logits could overflow
+
+template <class To, class From>
+void assign(To& field, const std::optional<From>& value) {
+  if (value) field = static_cast<To>(*value);
+}
+
+// A seed may use all 64 bits; -1 is vLLM's "none".
+void read_seed(FieldReader& fields, SamplingParams& sampling) {
+  const json::value* value = fields.raw("seed");
+  if (value == nullptr) return;
+  if (value->is_uint64())
+    sampling.seed = value->as_uint64();
+  else if (const std::optional<std::int64_t> seed = whole_number(*value)) {
+    if (*seed != -1) sampling.seed = static_cast<std::uint64_t>(*seed);
+  } else
+    fields.fail("seed", "must be a whole number of at most 64 bits");
+}
+
+void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
+  const json::object* biases = fields.object("logit_bias");
+  if (biases == nullptr) return;
+  if (biases->size() > kMaxLogitBias)
+    return fields.fail("logit_bias", concat("must have at most ", kMaxLogitBias, " entries"));
+  FieldReader entries(*biases, "logit_bias");
+  for (const auto& entry : *biases) {
+    const std::string_view name(entry.key().data(), entry.key().size());
+    TokenId id = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc{} || end != name.data() + name.size() || id < 0 || id >= context.vocab_size)
+      return fields.fail("logit_bias",
+                         concat("must have token ids below ", context.vocab_size, " as its keys"));
+    if (const std::optional<double> bias = entries.number(name, -100, 100))
+      sampling.logit_bias.emplace_back(id, static_cast<float>(*bias));
+    else
+      return fields.fail(entries.ok() ? Status(StatusCode::invalid_argument, "'logit_bias' has a null value.")
+                                      : entries.status());
+  }
+}
+
+// Each word as it is tokenised at the start of a text and after a space, as vLLM does it: the second
+// form counts only when the space changes the first token and not the length.
+void read_bad_words(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
+  const std::vector<std::string> words = fields.strings("bad_words", kMaxBadWords, kMaxStopBytes);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t begin = words[i].find_first_not_of(" \t\r\n");
+    if (begin == std::string::npos) return fields.fail(concat("bad_words.", i), "must not be blank");
+    const std::string word = words[i].substr(begin);
+    const Result<std::vector<TokenId>> plain = context.tokenizer->encode(word);
+    const Result<std::vector<TokenId>> spaced = context.tokenizer->encode(concat(" ", word));
+    if (!plain || !spaced || plain->empty())
+      return fields.fail(concat("bad_words.", i), "cannot be tokenised");
+    const bool distinct =
+        !spaced->empty() && spaced->front() != plain->front() && spaced->size() == plain->size();
+    sampling.bad_words.push_back(*plain);
+    if (distinct) sampling.bad_words.push_back(*spaced);
+  }
+}
+
+// Completions: logprobs is a number. Chat: logprobs is a switch, top_logprobs the number.
+void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
+                   ResponseOptions& response) {
+  if (response.kind == CallKind::completion) {
+    if (const auto count = fields.integer("logprobs", 0, context.max_logprobs))
+      response.logprobs = static_cast<std::int32_t>(*count);
+  } else {
+    const bool wanted = fields.boolean("logprobs").value_or(false);
+    const auto count = fields.integer("top_logprobs", 0, context.max_logprobs);
+    if (count.value_or(0) > 0 && !wanted) fields.fail("top_logprobs", "needs 'logprobs' to be true");
+    if (wanted) response.logprobs = static_cast<std::int32_t>(count.value_or(0));
+  }
+  sampling.logprobs = response.logprobs;
+  if (const auto count = fields.integer("prompt_logprobs", 0, context.max_logprobs)) {
+    sampling.prompt_logprobs = static_cast<std::int32_t>(*count);
+    response.prompt_logprobs = true;
+    if (response.stream) fields.fail("prompt_logprobs", "is not available when 'stream' is true");
+  }
+}
+
+// true, false or "never", with vLLM's meanings.
+void read_early_stopping(FieldReader& fields, SamplingParams& sampling) {
+  const json::value* value = fields.raw("early_stopping");
+  if (value == nullptr) return;
+  if (value->is_bool())
+    sampling.early_stopping = value->as_bool() ? EarlyStopping::first : EarlyStopping::heuristic;
+  else if (!value->is_string() || value->as_string() != "never")
+    fields.fail("early_stopping", "must be true, false or \"never\"");
+}
+
+// What goes together is for the engine to say; here are types and ranges.
+void read_beam_search(FieldReader& fields, SamplingParams& sampling, const ResponseOptions& response) {
+  assign(sampling.beam_width, fields.integer("beam_width", 1, kMaxChoices));
+  assign(sampling.length_penalty, fields.number("length_penalty", -10, 10));
+  assign(sampling.num_beam_groups, fields.integer("num_beam_groups", 1, kMaxChoices));
+  assign(sampling.diversity_penalty, fields.number("diversity_penalty", 0, 100));
+  read_early_stopping(fields, sampling);
+  assign(sampling.best_so_far, fields.boolean("stream_best_so_far"));
+  if (sampling.best_so_far && !sampling.use_beam_search)
+    fields.fail("stream_best_so_far", "needs 'use_beam_search'");
+  if (sampling.best_so_far && !response.stream) fields.fail("stream_best_so_far", "needs 'stream'");
+  sampling.best_of = sampling.n;
+  if (const auto best_of = fields.integer("best_of", 1, kMaxBestOf)) {
+    if (*best_of < sampling.n) fields.fail("best_of", "must be at least 'n'");
+    sampling.best_of = static_cast<std::int32_t>(*best_of);
+  }
+  if (response.stream && !sampling.use_beam_search && sampling.best_of > sampling.n)
+    fields.fail("best_of", "above 'n' is not available when 'stream' is true");
+}
+
+// What generation_config.json has put in place of a field is held to that field's range, as in vLLM.
+void check_defaults(FieldReader& fields, const SamplingParams& sampling) {
+  const auto check = [&](std::string_view name, bool good) {
+    if (!good && fields.raw(name) == nullptr)
+      fields.fail(name,
+                  "has no usable default in the model's generation_config.json: the request must set it");
+  };
+  check("temperature", sampling.temperature >= 0 && sampling.temperature <= 100);
+  check("top_p", sampling.top_p > 0 && sampling.top_p <= 1);
+  check("top_k", sampling.top_k >= -1);
+  check("min_p", sampling.min_p >= 0 && sampling.min_p <= 1);
+  check("repetition_penalty", sampling.repetition_penalty > 0 && sampling.repetition_penalty <= 100);
+}
+
+}  // namespace
+
+void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
+                          ResponseOptions& response) {
+  assign(sampling.use_beam_search, fields.boolean("use_beam_search"));
+  response.cumulative_logprob = sampling.use_beam_search;
+  // The model's defaults are for sampling.
+  const SamplingDefaults defaults = sampling.use_beam_search ? SamplingDefaults{} : context.defaults;
+  if (sampling.use_beam_search) sampling.temperature = 0;
+  assign(sampling.temperature, defaults.temperature);
+  assign(sampling.top_p, defaults.top_p);
+  assign(sampling.top_k, defaults.top_k);
+  assign(sampling.min_p, defaults.min_p);
+  assign(sampling.repetition_penalty, defaults.repetition_penalty);
+
+  assign(sampling.n, fields.integer("n", 1, kMaxChoices));
+  response.n = sampling.n;
+  assign(sampling.temperature, fields.number("temperature", 0, 100));
+  if (sampling.temperature > 0) sampling.temperature = std::max(sampling.temperature, kMinTemperature);
+  assign(sampling.top_p, fields.number_above("top_p", 0, 1));
+  assign(sampling.top_k, fields.integer("top_k", -1, kMaxInt32));
+  assign(sampling.min_p, fields.number("min_p", 0, 1));
+  assign(sampling.repetition_penalty, fields.number_above("repetition_penalty", 0, 100));
+  check_defaults(fields, sampling);
+  assign(sampling.presence_penalty, fields.number("presence_penalty", -2, 2));
+  assign(sampling.frequency_penalty, fields.number("frequency_penalty", -2, 2));
+  read_seed(fields, sampling);
+  read_logit_bias(fields, context, sampling);
+
+  sampling.eos_token_ids = context.eos_token_ids;
+  assign(sampling.ignore_eos, fields.boolean("ignore_eos"));
+  assign(sampling.min_tokens, fields.integer("min_tokens", 0, context.max_model_len));
+  response.min_tokens = sampling.min_tokens;
+  if (auto ids = fields.token_ids("stop_token_ids", kMaxStopTokenIds, context.vocab_size))
+    sampling.stop_token_ids = std::move(*ids);
+  if (auto ids = fields.token_ids("allowed_token_ids", static_cast<std::size_t>(context.vocab_size),
+                                  context.vocab_size)) {
+    if (ids->empty()) fields.fail("allowed_token_ids", "must not be empty");
+    sampling.allowed_token_ids = std::move(*ids);
+  }
+  response.stop = fields.strings("stop", kMaxStops, kMaxStopBytes);
+  assign(response.include_stop, fields.boolean("include_stop_str_in_output"));
+  assign(response.skip_special_tokens, fields.boolean("skip_special_tokens"));
+  (void)fields.boolean("spaces_between_special_tokens");  // only slow tokenizers of transformers heed it
+  read_logprobs(fields, context, sampling, response);
+  read_beam_search(fields, sampling, response);
+  if (fields.ok()) read_bad_words(fields, context, sampling);
+}
+
+}  // namespace pagoda

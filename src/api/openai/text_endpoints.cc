@@ -1,0 +1,116 @@
+#include "api/openai/text_endpoints.h"
+
+#include <boost/json/array.hpp>
+
+#include "api/field_reader.h"
+#include "api/json.h"
+#include "api/openai/chat_messages.h"
+#include "api/openai/request_parser.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
+constexpr std::size_t kNoLimit = std::size_t{1} << 30;
+
+void write_model(JsonWriter& writer, const std::string& name, const ApiContext& context) {
+  writer.begin_object().key("id").string(name).key("object").string("model");
+  writer.key("created").integer(context.model_created).key("owned_by").string("pagoda");
+  writer.key("root").string(to_valid_utf8(context.model_root.empty() ? name : context.model_root));
+  writer.key("parent").null().key("max_model_len").integer(context.max_model_len);
+  writer.end_object();
+}
+
+Result<json::value> parse_object(std::string_view body) {
+  Result<json::value> value = parse_json(body);
+  if (value && !value->is_object()) return invalid_argument("The request body must be a JSON object.");
+  return value;
+}
+
+}  // namespace
+
+Result<std::string> tokenize_body(std::string_view body, const ApiContext& context) {
+  const Result<json::value> value = parse_object(body);
+  if (!value) return value.error();
+  FieldReader fields(value->as_object());
+  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
+  const bool with_strings = fields.boolean("return_token_strs").value_or(false);
+
+  std::vector<TokenId> ids;
+  if (fields.raw("messages") != nullptr) {
+    ids = read_chat_prompt(fields, context).token_ids;
+  } else {
+    const std::optional<std::string> prompt = fields.string("prompt", kNoLimit);
+    EncodeOptions options;
+    options.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+    if (fields.ok() && !prompt) fields.fail("prompt", "is required");
+    if (fields.ok()) {
+      Result<std::vector<TokenId>> encoded = context.tokenizer->encode(*prompt, options);
+      if (!encoded)
+        fields.fail("prompt", "cannot be tokenised");
+      else
+        ids = std::move(*encoded);
+    }
+  }
+  if (!fields.ok()) return fields.status();
+
+  std::string out;
+  JsonWriter writer(out);
+  writer.begin_object().key("count").integer(static_cast<std::int64_t>(ids.size()));
+  writer.key("max_model_len").integer(context.max_model_len).key("tokens").integers(ids);
+  writer.key("token_strs");
+  if (with_strings) {
+    writer.begin_array();
+    for (const TokenId id : ids) writer.string(to_valid_utf8(context.tokenizer->token_string(id)));
+    writer.end_array();
+  } else {
+    writer.null();
+  }
+  writer.end_object();
+  return out;
+}
+
+Result<std::string> detokenize_body(std::string_view body, const ApiContext& context) {
+  const Result<json::value> value = parse_object(body);
+  if (!value) return value.error();
+  FieldReader fields(value->as_object());
+  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
+  const auto ids = fields.token_ids("tokens", kMaxTokens, context.vocab_size);
+  if (fields.ok() && !ids) fields.fail("tokens", "is required");
+  if (!fields.ok()) return fields.status();
+  std::string out;
+  JsonWriter(out)
+      .begin_object()
+      .key("prompt")
+      .string(to_valid_utf8(context.tokenizer->decode(*ids, false)))
+      .end_object();
+  return out;
+}
+
+std::string models_body(const ApiContext& context) {
+  std::string out;
+  JsonWriter writer(out);
+  writer.begin_object().key("object").string("list").key("data").begin_array();
+  for (const std::string& name : context.model_names) write_model(writer, name, context);
+  writer.end_array().end_object();
+  return out;
+}
+
+Result<std::string> model_body(std::string_view name, const ApiContext& context) {
+  PAGODA_RETURN_IF_ERROR(check_model(name, context));
+  std::string out;
+  JsonWriter writer(out);
+  write_model(writer, std::string(name), context);
+  return out;
+}
+
+std::string version_body(const ApiContext& context) {
+  std::string out;
+  JsonWriter(out).begin_object().key("version").string(context.version).end_object();
+  return out;
+}
+
+}  // namespace pagoda

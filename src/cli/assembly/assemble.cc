@@ -1,0 +1,323 @@
+#include "cli/assembly/assemble.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+
+#include "api/api_context.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/load_chat_template.h"
+#include "cli/assembly/load_tokenizer.h"
+#include "cli/assembly/machine.h"
+#include "cli/assembly/memory_modes.h"
+#include "cli/assembly/ranks.h"
+#include "cli/assembly/runner_options.h"
+#include "cli/serve/register_prefixes.h"
+#include "engine/engine_thread.h"
+#include "model_runner/local_model_runner.h"
+#include "sim/recorder.h"
+
+namespace pagoda {
+
+struct AssembledEngine::Parts {
+  SteadyClock clock;
+  MetricsRegistry metrics;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat_template;
+  ApiContext api;
+  MemoryTable memory;
+  int num_threads = 0;
+  std::unique_ptr<Recorder> recorder;             // of --record
+  const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
+  std::unique_ptr<Communicator> ranks;            // null: this process is alone
+  std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
+};
+
+namespace {
+
+struct KvPlan {
+  std::int64_t num_blocks = 0;
+  std::int32_t max_model_len = 0;
+};
+
+std::string mib(std::int64_t bytes) {
+  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
+}
+
+// The number of blocks and the context that they allow. `taken` is what everything else needs.
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int32_t block_size,
+                             std::int64_t block_bytes, std::int64_t taken) {
+  std::int64_t bytes = 0;
+  const std::int64_t available = available_memory_bytes();
+  if (flags.kv_cache_memory_bytes) {
+    bytes = *flags.kv_cache_memory_bytes;
+    if (bytes > available) {
+      return invalid_argument(concat("--kv-cache-memory-bytes asks for ", mib(bytes), ", but only ",
+                                     mib(available), " of memory are available"));
+    }
+  } else {
+    bytes = static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(0, available - taken)) *
+                                      flags.kv_cache_memory_fraction);
+  }
+  KvPlan plan;
+  plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
+  if (plan.num_blocks < 2) {
+    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ", block_size,
+                                   " tokens takes ", mib(block_bytes), ": raise --kv-cache-memory-bytes"));
+  }
+  const std::int64_t capacity = plan.num_blocks * block_size;
+  const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
+  const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
+  if (wanted > config.max_positions) {
+    return invalid_argument(concat("--max-model-len ", wanted, " is more than the ", config.max_positions,
+                                   " positions of the model"));
+  }
+  if (asked && wanted > capacity) {
+    return invalid_argument(concat("--max-model-len ", wanted, " does not fit into the KV cache of ",
+                                   capacity,
+                                   " tokens: raise --kv-cache-memory-bytes or lower --max-model-len"));
+  }
+  plan.max_model_len = static_cast<std::int32_t>(std::min<std::int64_t>(wanted, capacity));
+  if (plan.max_model_len < wanted) {
+    log_warning("start", concat("the KV cache holds ", capacity, " tokens, so --max-model-len is ",
+                                plan.max_model_len, " instead of the model's ", wanted));
+  }
+  return plan;
+}
+
+// generation_config.json: what requests get that say nothing, as vLLM's --generation-config auto.
+SamplingDefaults sampling_defaults(const ModelSource& source) {
+  SamplingDefaults defaults;
+  const auto text = source.side_file("generation_config.json");
+  if (!text) return defaults;
+  boost::system::error_code error;
+  const boost::json::value config = boost::json::parse(*text, error);
+  if (error || !config.is_object()) return defaults;
+  const auto number = [&](const char* key) -> std::optional<float> {
+    const boost::json::value* value = config.as_object().if_contains(key);
+    if (value == nullptr || !value->is_number()) return std::nullopt;
+    return value->to_number<float>();
+  };
+  defaults.temperature = number("temperature");
+  defaults.top_p = number("top_p");
+  defaults.min_p = number("min_p");
+  defaults.repetition_penalty = number("repetition_penalty");
+  // -2, and so all that is below it, is refused with the request that would use it.
+  if (const auto top_k = number("top_k"))
+    defaults.top_k = static_cast<std::int32_t>(std::clamp(*top_k, -2.0f, 1e9f));
+  return defaults;
+}
+
+std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
+  if (!flags.served_model_names.empty()) return flags.served_model_names;
+  // ORG/NAME is a name already; a path is named after its last part.
+  if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
+  std::filesystem::path path(source.path());
+  if (path.filename().empty()) path = path.parent_path();
+  return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
+}
+
+std::string ranks_text(const EngineFlags& flags) {
+  if (flags.tensor_parallel_size == 1) return {};
+  return concat(flags.tensor_parallel_size, " ranks of ");
+}
+
+void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
+                      std::int32_t max_model_len) {
+  const auto row = [](const char* label, std::int64_t bytes, const std::string& note) {
+    std::string padded(label);
+    padded.resize(24, ' ');
+    std::string size = mib(bytes);
+    size.insert(0, size.size() < 14 ? 14 - size.size() : 0, ' ');
+    log_info("memory", concat(padded, size, "  ", note));
+  };
+  row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
+  row("embedding, in the file", memory.embedding_bytes, "memory-mapped, rows read as they are needed");
+  row("KV cache", memory.kv_bytes,
+      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; ",
+             is_virtual(flags) && flags.kv_precreate_pages ? "committed" : "resident as it is used"));
+  if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
+  row("activations", memory.activation_bytes, "one step");
+  row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
+  log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
+  log_info("memory", concat("Maximum concurrency for ", max_model_len, " tokens per request: ",
+                            fixed(static_cast<double>(memory.kv_tokens) / max_model_len, 2), "x"));
+}
+
+}  // namespace
+
+AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
+AssembledEngine::~AssembledEngine() = default;
+
+Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report,
+                                                                 StepObserver* observer) {
+  const auto start = std::chrono::steady_clock::now();
+  PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
+  auto path = model_path(flags);
+  if (!path) return path.error();
+  std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
+  Parts& parts = *assembled->parts_;
+  auto ranks = join_ranks(flags);
+  if (!ranks) return ranks.error();
+  parts.ranks = *std::move(ranks);
+  auto opened = ModelSource::open(*path, hub_paths_from_environment());
+  if (!opened) return opened.error();
+  const std::shared_ptr<const ModelSource> source = std::move(*opened);
+  const ModelConfig& config = source->config();
+
+  auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
+  if (tokenizer) {
+    parts.tokenizer = std::move(*tokenizer);
+  } else if (tokenizer.error().code() != StatusCode::not_found || !flags.tokenizer.empty()) {
+    return tokenizer.error();
+  }
+  auto chat_template = load_chat_template(flags.chat_template, *source);
+  if (!chat_template) return chat_template.error();
+  parts.chat_template = std::move(*chat_template);
+
+  auto options = runner_options(flags, config);
+  if (!options) return options.error();
+  auto runner = LoadedRunner::create(source, *options, flags, parts.ranks.get());
+  if (!runner) return runner.error();
+  std::int32_t block_size = flags.block_size;
+  const RankTotals totals = runner->totals();
+  std::int64_t block_bytes = totals.kv_block_bytes;
+  std::optional<VirtualKvPlan> virtual_plan;
+  if (is_virtual(flags)) {
+    auto planned = virtual_kv_plan(flags, runner->local().kv_layout());
+    if (!planned) return planned.error();
+    virtual_plan = *planned;
+    block_size = virtual_plan->layout.block_size;
+    block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
+  }
+  auto plan = plan_kv_cache(flags, config, block_size, block_bytes, totals.activation_bytes);
+  if (!plan) return plan.error();
+  const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
+  std::optional<VirtualMemory> virtual_memory;
+  std::function<bool(std::int64_t)> may_create;
+  if (virtual_plan) {
+    auto planned = plan_virtual_memory(flags, *virtual_plan, plan->num_blocks, plan->max_model_len);
+    if (!planned) return planned.error();
+    virtual_memory = *planned;
+    PAGODA_RETURN_IF_ERROR(runner->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,
+                                                       plan->num_blocks, swap_blocks));
+    // The manager adds pages in the order of their numbers.
+    may_create = [create = runner->page_creator(), &parts,
+                  next = std::int64_t{virtual_memory->num_created}](std::int64_t count) mutable {
+      const Status status = create(next, count);
+      if (parts.recorder) parts.recorder->on_grant(status.ok());
+      if (!status.ok()) {
+        log_warning("kv", status.message());
+        return false;
+      }
+      next += count;
+      return true;
+    };
+  } else {
+    PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(plan->num_blocks, swap_blocks));
+  }
+
+  const MemoryPlan memory = runner->local().memory_plan();
+  parts.memory = {.weight_bytes = totals.weight_bytes,
+                  .embedding_bytes = runner->local().embedding_bytes(),
+                  .kv_bytes = plan->num_blocks * block_bytes,
+                  .swap_bytes = swap_blocks * block_bytes,
+                  .activation_bytes = memory.activation_bytes,
+                  .buffer_bytes = memory.buffer_bytes,
+                  .kv_tokens = plan->num_blocks * block_size,
+                  .kv_bytes_per_token = block_bytes / block_size};
+  parts.num_threads = options->threads;
+  for (const std::string& name : runner->local().ignored_tensors())
+    log_warning("start", concat("tensor ", name, " is not used by architecture ", config.architecture));
+
+  EngineConfig engine_config;
+  engine_config.max_model_len = plan->max_model_len;
+  engine_config.max_num_seqs = flags.max_num_seqs;
+  engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
+  engine_config.block_size = block_size;
+  engine_config.enable_prefix_caching = flags.enable_prefix_caching;
+  engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
+  engine_config.scheduling_policy =
+      flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  set_memory_modes(flags, block_bytes, engine_config);
+  engine_config.max_waiting = flags.max_queue;
+  engine_config.seed = flags.seed;
+  engine_config.vocab_size = config.vocab_size;
+  engine_config.speculative = flags.speculative;
+  engine_config.target_itl_ms = flags.target_itl_ms.value_or(0);
+  engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
+  PAGODA_RETURN_IF_ERROR(validate(engine_config));
+
+  auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
+                                        virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
+  if (!engine_parts) return engine_parts.error();
+  parts.group = runner->group();
+  engine_parts->runner = runner->take();
+  auto core =
+      std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
+  core->set_observer(observer);
+  if (!flags.record.empty()) {
+    const RunHeader header{
+        .modes = {.scheduler = flags.scheduler,
+                  .kv_manager = flags.kv_manager,
+                  .reserve = flags.reserve,
+                  .slots = virtual_memory ? std::optional(virtual_memory->slots) : std::nullopt,
+                  .num_created = virtual_memory ? virtual_memory->num_created : 0},
+        .engine = engine_config,
+        .num_blocks = plan->num_blocks,
+        .num_swap_blocks = swap_blocks};
+    auto recorder = Recorder::create(flags.record, header, parts.clock);
+    if (!recorder) return recorder.error().annotate("--record");
+    parts.recorder = *std::move(recorder);
+    core->set_observer(parts.recorder.get());
+  }
+
+  parts.api.tokenizer = parts.tokenizer.get();
+  parts.api.chat_template = parts.chat_template.get();
+  parts.api.model_names = model_names(flags, *source);
+  parts.api.model_root = parts.api.model_names.front();
+  parts.api.max_model_len = plan->max_model_len;
+  parts.api.vocab_size = config.vocab_size;
+  parts.api.eos_token_ids = config.eos_token_ids;
+  if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)
+    parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
+  parts.api.defaults = sampling_defaults(*source);
+  parts.api.version = version();
+  parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));
+  if (parts.tokenizer != nullptr) parts.api.make_ready();
+
+  if (report == Report::table) {
+    log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
+                             config.num_layers, " layers, hidden ", config.hidden_size, ", ",
+                             config.num_heads, " heads, ", config.num_kv_heads, " KV heads, vocabulary ",
+                             config.vocab_size, "; ", ranks_text(flags), options->threads, " threads, ",
+                             cpu_level_name(options->cpu_level.value_or(detected_cpu_level())), " kernels"));
+    log_memory_table(parts.memory, config, flags, plan->max_model_len);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
+  }
+  parts.engine = std::make_unique<EngineThread>(engine_config, std::move(core));
+  if (!flags.prefix_file.empty())
+    PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, *parts.engine));
+  return assembled;
+}
+
+EngineClient& AssembledEngine::client() { return *parts_->engine; }
+MetricsRegistry& AssembledEngine::metrics() { return parts_->metrics; }
+const Tokenizer* AssembledEngine::tokenizer() const { return parts_->tokenizer.get(); }
+const ChatTemplate* AssembledEngine::chat_template() const { return parts_->chat_template.get(); }
+const ApiContext& AssembledEngine::api() const { return parts_->api; }
+const MemoryTable& AssembledEngine::memory() const { return parts_->memory; }
+const std::string& AssembledEngine::model_name() const { return parts_->api.model_names.front(); }
+int AssembledEngine::num_threads() const { return parts_->num_threads; }
+const RankSteps* AssembledEngine::rank_steps() const {
+  return parts_->group == nullptr ? nullptr : &parts_->group->steps();
+}
+void AssembledEngine::stop() { parts_->engine->stop(); }
+
+}  // namespace pagoda

@@ -1,0 +1,64 @@
+#pragma once
+// AssembledEngine: the one place where concrete managers, schedulers and runners are chosen and put
+// together from flags. What serve, chat, generate, bench, perplexity and doctor stand on.
+// Owner: the command; must outlive every client of client().
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/metrics.h"
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+#include "engine/client.h"
+#include "text/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace pagoda {
+
+struct ApiContext;
+struct RankSteps;
+class StepObserver;
+
+// Where each byte goes; printed at start.
+struct MemoryTable {
+  std::int64_t weight_bytes = 0;      // packed, resident from the start
+  std::int64_t embedding_bytes = 0;   // read from the mapped file
+  std::int64_t kv_bytes = 0;          // reserved; resident as it is used
+  std::int64_t swap_bytes = 0;        // the same
+  std::int64_t activation_bytes = 0;  // scratch of one step
+  std::int64_t buffer_bytes = 0;      // logits, sampling
+  std::int64_t kv_tokens = 0;
+  std::int64_t kv_bytes_per_token = 0;
+};
+
+class AssembledEngine {
+ public:
+  // Loads, sizes, starts the engine thread. Prints the memory table through the log unless `quiet`.
+  enum class Report { quiet, table };
+  // `observer`, which may be null, is borrowed. --record makes one of its own instead.
+  static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report,
+                                                         StepObserver* observer = nullptr);
+  ~AssembledEngine();
+
+  EngineClient& client();
+  MetricsRegistry& metrics();
+  const Tokenizer* tokenizer() const;         // null: the model has none (ids only)
+  const ChatTemplate* chat_template() const;  // null: none
+  const ApiContext& api() const;
+  const MemoryTable& memory() const;
+  const std::string& model_name() const;  // first served name
+  int num_threads() const;
+
+  // What the ranks said to each other; null without ranks. Once stopped.
+  const RankSteps* rank_steps() const;
+
+  // Stops the engine thread; requests still running get a final output.
+  void stop();
+
+ private:
+  AssembledEngine();
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,63 @@
+#include "cli/assembly/load_chat_template.h"
+
+#include <boost/json.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "loader/mapped_file.h"
+
+namespace pagoda {
+namespace {
+
+// tokenizer_config.json: a string, or a list of {"name", "template"} of which "default" is taken.
+std::string template_in_tokenizer_config(const std::string& text) {
+  boost::system::error_code error;
+  const boost::json::value config = boost::json::parse(text, error);
+  if (error || !config.is_object()) return {};
+  const boost::json::value* field = config.as_object().if_contains("chat_template");
+  if (field == nullptr) return {};
+  if (const auto* source = field->if_string()) return std::string(*source);
+  if (const auto* list = field->if_array()) {
+    for (const boost::json::value& entry : *list) {
+      if (!entry.is_object()) continue;
+      const boost::json::value* name = entry.as_object().if_contains("name");
+      const boost::json::value* source = entry.as_object().if_contains("template");
+      if (name != nullptr && name->is_string() && name->as_string() == "default" && source != nullptr &&
+          source->is_string())
+        return std::string(source->as_string());
+    }
+  }
+  return {};
+}
+
+std::string template_of(const ModelSource& source) {
+  if (const GgufFile* gguf = source.gguf()) {
+    const auto* text = gguf->string("tokenizer.chat_template");
+    return text != nullptr ? std::string(*text) : std::string();
+  }
+  if (auto file = source.side_file("chat_template.jinja")) return *file;
+  if (auto config = source.side_file("tokenizer_config.json")) return template_in_tokenizer_config(*config);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ChatTemplate>> load_chat_template(const std::string& file, const ModelSource& source) {
+  if (!file.empty()) {
+    auto text = read_text_file(file);
+    if (!text) return text.error().annotate("--chat-template");
+    auto parsed = ChatTemplate::parse(*std::move(text));
+    if (!parsed) return parsed.error().annotate("--chat-template");
+    return std::make_unique<ChatTemplate>(*std::move(parsed));
+  }
+  const std::string text = template_of(source);
+  if (text.empty()) return std::unique_ptr<ChatTemplate>();
+  auto parsed = ChatTemplate::parse(text);
+  if (!parsed) {
+    log_warning("start", concat("the model's chat template cannot be used: ", parsed.error().message()));
+    return std::unique_ptr<ChatTemplate>();
+  }
+  return std::make_unique<ChatTemplate>(*std::move(parsed));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,119 @@
+#include "cli/assembly/load_tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "base/strings.h"
+#include "loader/mapped_file.h"
+
+namespace pagoda {
+namespace {
+
+namespace fs = std::filesystem;
+using Made = Result<std::unique_ptr<Tokenizer>>;
+
+Made named(Made made, const std::string& path) {
+  if (!made) return made.error().annotate(path);
+  return made;
+}
+
+std::string_view view(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// The tokenizer of a folder whose files `text_of` gives; not_found if it has none.
+using TextOf = std::function<std::optional<std::string>(std::string_view name)>;
+Made from_folder(const std::string& path, const TextOf& text_of) {
+  const std::string config = text_of("tokenizer_config.json").value_or("");
+  if (const auto json = text_of("tokenizer.json"))
+    return named(Tokenizer::from_json(*json, config), path + "/tokenizer.json");
+  if (const auto model = text_of("tokenizer.model"))
+    return named(Tokenizer::from_sentencepiece(*model), path + "/tokenizer.model");
+  const auto vocab = text_of("vocab.json"), merges = text_of("merges.txt");
+  if (vocab && merges) return named(Tokenizer::from_vocab_and_merges(*vocab, *merges, config), path);
+  return not_found(concat(path, ": no tokenizer.json, tokenizer.model, or vocab.json with merges.txt"));
+}
+
+std::optional<std::string> read_if_there(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  Result<std::shared_ptr<MappedFile>> file = MappedFile::open(path.string());
+  if (!file) return std::nullopt;
+  return std::string(view(**file));
+}
+
+TokenId token_id(const GgufFile& file, std::string_view key) {
+  const auto value = file.integer(key);
+  return value && *value >= 0 && *value <= std::numeric_limits<TokenId>::max() ? static_cast<TokenId>(*value)
+                                                                               : -1;
+}
+
+}  // namespace
+
+Made load_tokenizer(const GgufFile& file) {
+  GgufVocabulary vocabulary;
+  const auto text = [&](std::string_view key) {
+    const std::string* value = file.string(key);
+    return value ? *value : std::string();
+  };
+  vocabulary.model = text("tokenizer.ggml.model");
+  vocabulary.pre = text("tokenizer.ggml.pre");
+  if (vocabulary.model.empty()) return not_found("the GGUF file has no tokenizer (tokenizer.ggml.model)");
+  if (const GgufArray* tokens = file.array("tokenizer.ggml.tokens")) vocabulary.tokens = tokens->strings;
+  if (const GgufArray* merges = file.array("tokenizer.ggml.merges")) vocabulary.merges = merges->strings;
+  if (const GgufArray* scores = file.array("tokenizer.ggml.scores")) {
+    vocabulary.scores.assign(scores->floats.begin(), scores->floats.end());
+    for (const std::int64_t score : scores->integers) vocabulary.scores.push_back(static_cast<float>(score));
+  }
+  if (const GgufArray* types = file.array("tokenizer.ggml.token_type")) {
+    vocabulary.types.reserve(types->integers.size());
+    for (const std::int64_t type : types->integers)
+      vocabulary.types.push_back(type >= 0 && type <= 100 ? static_cast<std::int32_t>(type) : 0);
+  }
+  vocabulary.bos = token_id(file, "tokenizer.ggml.bos_token_id");
+  vocabulary.eos = token_id(file, "tokenizer.ggml.eos_token_id");
+  vocabulary.unk = token_id(file, "tokenizer.ggml.unknown_token_id");
+  vocabulary.sep = token_id(file, "tokenizer.ggml.seperator_token_id");  // the key is spelled so
+  vocabulary.cls = token_id(file, "tokenizer.ggml.cls_token_id");
+  vocabulary.add_bos = file.boolean("tokenizer.ggml.add_bos_token");
+  vocabulary.add_eos = file.boolean("tokenizer.ggml.add_eos_token");
+  vocabulary.add_space_prefix = file.boolean("tokenizer.ggml.add_space_prefix");
+  return Tokenizer::from_gguf(vocabulary);
+}
+
+Made load_tokenizer(const ModelSource& model) {
+  if (model.gguf()) return named(load_tokenizer(*model.gguf()), model.path());
+  return from_folder(model.path(), [&](std::string_view name) { return model.side_file(name); });
+}
+
+Made load_tokenizer(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    Made made =
+        from_folder(path, [&](std::string_view name) { return read_if_there(fs::path(path) / name); });
+    if (made || made.error().code() != StatusCode::not_found) return made;
+    std::vector<std::string> files;
+    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
+      if (it->path().extension() == ".gguf") files.push_back(it->path().string());
+    return files.size() == 1 ? load_tokenizer(files[0]) : std::move(made);
+  }
+  Result<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
+  if (!file) return file.error();
+  const std::string_view bytes = view(**file);
+  if (bytes.starts_with("GGUF")) {
+    Result<GgufFile> gguf = GgufFile::open(path);
+    if (!gguf) return gguf.error();
+    return named(load_tokenizer(*gguf), path);
+  }
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && bytes[first] == '{') {
+    const std::string config =
+        read_if_there(fs::path(path).parent_path() / "tokenizer_config.json").value_or("");
+    return named(Tokenizer::from_json(bytes, config), path);
+  }
+  return named(Tokenizer::from_sentencepiece(bytes), path);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,113 @@
+#include "cli/assembly/memory_modes.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "kv_cache/virtual_kv_manager.h"
+#include "scheduler/fastertransformer_scheduler.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda {
+namespace {
+
+constexpr double kBytesCopiedPerSecond = 4e9;  // of one thread; until the first copy is measured
+
+Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& config,
+                                  std::int64_t num_blocks) {
+  ReservedKvConfig kv_config{.block_size = flags.block_size,
+                             .num_blocks = static_cast<std::int32_t>(num_blocks),
+                             .max_model_len = config.max_model_len,
+                             .reservation = Reservation::max};
+  if (flags.reserve == "oracle") kv_config.reservation = Reservation::oracle;
+  if (flags.reserve == "pow2") kv_config.reservation = Reservation::pow2;
+  auto kv = std::make_unique<ReservedKvManager>(kv_config);
+  if (!kv->can_ever_reserve(1, 2, 0)) {
+    return invalid_argument(concat("--reserve max: no region of --max-model-len ", config.max_model_len,
+                                   " tokens fits into the KV cache of ", num_blocks * flags.block_size,
+                                   " tokens; a region's size is a power of two"));
+  }
+  EngineParts parts;
+  if (flags.scheduler == "orca")
+    parts.scheduler = std::make_unique<OrcaScheduler>(config.scheduler_config(), *kv);
+  else
+    parts.scheduler = std::make_unique<FasterTransformerScheduler>(config.scheduler_config(), *kv);
+  parts.kv = std::move(kv);
+  return parts;
+}
+
+}  // namespace
+
+bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
+
+Status check_memory_modes(const EngineFlags& flags) {
+  const std::string scheduler = concat("--scheduler ", flags.scheduler);
+  if (is_baseline(flags) && (flags.kv_manager == "paged" || is_virtual(flags)))
+    return invalid_argument(concat(scheduler, " needs --kv-manager reserved"));
+  if (!is_baseline(flags) && flags.kv_manager == "reserved")
+    return invalid_argument("--kv-manager reserved needs --scheduler orca or fastertransformer");
+  if (!is_baseline(flags) && flags.reserve != "auto")
+    return invalid_argument(concat("--reserve ", flags.reserve, " needs --kv-manager reserved"));
+  if (is_baseline(flags) && flags.scheduling_policy != "fcfs")
+    return invalid_argument(
+        concat(scheduler, " serves in order of arrival: --scheduling-policy must be fcfs"));
+  if (is_baseline(flags) && (flags.preemption_mode != "auto" || flags.swap_space_bytes > 0))
+    return invalid_argument(
+        concat(scheduler, " never preempts: --preemption-mode and --swap-space need --scheduler vllm"));
+  if (is_baseline(flags) && !flags.prefix_file.empty())
+    return invalid_argument(concat(scheduler, " shares nothing: --prefix-file needs --scheduler vllm"));
+  if (is_baseline(flags) && flags.target_itl_ms.value_or(0) > 0)
+    return invalid_argument(concat(scheduler, " splits no prompts: --target-itl-ms needs --scheduler vllm"));
+  if (is_baseline(flags) && flags.speculative)
+    return invalid_argument(
+        concat(scheduler, " is as the paper has it: --speculative-config needs --scheduler vllm"));
+  if (flags.preemption_mode == "swap" && flags.swap_space_bytes == 0)
+    return invalid_argument("--preemption-mode swap needs --swap-space");
+  return ok_status();
+}
+
+std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes) {
+  if (flags.swap_space_bytes == 0) return 0;
+  const std::int64_t blocks = flags.swap_space_bytes / block_bytes;
+  if (blocks == 0) {
+    log_warning("start", concat("--swap-space of ", flags.swap_space_bytes,
+                                " bytes holds no block; one takes ", block_bytes, " bytes"));
+  }
+  return std::min(blocks, num_blocks);
+}
+
+void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config) {
+  config.preemption_mode = flags.preemption_mode == "swap"        ? PreemptionMode::swap
+                           : flags.preemption_mode == "recompute" ? PreemptionMode::recompute
+                                                                  : PreemptionMode::automatic;
+  if (is_baseline(flags)) config.enable_prefix_caching = false;
+  config.preemption_costs.per_block_copied = static_cast<double>(block_bytes) / kBytesCopiedPerSecond;
+}
+
+Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
+                                      std::int64_t num_blocks, std::int64_t num_swap_blocks,
+                                      const std::string& model_id, const VirtualMemory* virtual_memory,
+                                      std::function<bool(std::int64_t)> may_create) {
+  if (is_baseline(flags)) return make_baseline(flags, config, num_blocks);
+  EngineParts parts;
+  PagedKvConfig pages{.block_size = config.block_size,
+                      .num_blocks = static_cast<std::int32_t>(num_blocks),
+                      .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
+                      .enable_prefix_caching = config.enable_prefix_caching,
+                      .model_id = model_id};
+  if (is_virtual(flags)) {
+    if (virtual_memory != nullptr && virtual_memory->num_created < num_blocks)
+      pages.num_created = virtual_memory->num_created;
+    const SlotMapConfig slots = virtual_memory != nullptr
+                                    ? virtual_memory->slots
+                                    : slot_map_config(flags, config.max_model_len, config.block_size);
+    parts.kv = std::make_unique<VirtualKvManager>(
+        VirtualKvConfig{.pages = pages, .slots = slots, .may_create = std::move(may_create)});
+  } else {
+    parts.kv = std::make_unique<PagedKvManager>(pages);
+  }
+  parts.scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *parts.kv);
+  return parts;
+}
+
+}  // namespace pagoda

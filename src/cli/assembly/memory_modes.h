@@ -1,0 +1,32 @@
+#pragma once
+// EngineFlags -> which memory manager and scheduler serve them, and how they share the bytes.
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "cli/assembly/virtual_memory.h"
+#include "cli/flags/engine_flags.h"
+#include "engine/engine_core.h"
+
+namespace pagoda {
+
+bool is_baseline(const EngineFlags& flags);  // one of the paper's, which neither split prompts nor preempt
+
+// The combinations that cannot work, naming the flag. Needs no model.
+Status check_memory_modes(const EngineFlags& flags);
+
+// Blocks of --swap-space: never more than the KV cache has.
+std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes);
+
+// Fills in what concerns memory; `block_bytes` gives the first guess of a copy's cost.
+void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config);
+
+// Manager and scheduler; the runner is still missing. `model_id` keeps prefixes of models apart. For
+// --kv-manager virtual, `virtual_memory` says what the system allows; without it there are no such limits.
+Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
+                                      std::int64_t num_blocks, std::int64_t num_swap_blocks,
+                                      const std::string& model_id,
+                                      const VirtualMemory* virtual_memory = nullptr,
+                                      std::function<bool(std::int64_t)> may_create = {});
+
+}  // namespace pagoda

@@ -1,0 +1,62 @@
+#include "cli/assembly/runner_options.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/assembly/default_model.h"
+#include "cli/assembly/machine.h"
+#include "cli/assembly/ranks.h"
+
+namespace pagoda {
+namespace {
+
+// Prompt tokens that a step takes at most by default: on a few cores this many take about a tenth of a
+// second, which is the longest that other streams then wait between two tokens.
+constexpr std::int32_t kDefaultTokenBudget = 256;
+
+Result<std::optional<CpuLevel>> cpu_level(const std::string& name) {
+  if (name == "auto") return std::optional<CpuLevel>{};
+  const std::optional<CpuLevel> level = cpu_level_named(name);
+  if (!level)
+    return invalid_argument(concat("--cpu-level ", name, ": expected auto, portable, avx2 or avx512"));
+  if (*level > detected_cpu_level()) {
+    return invalid_argument(
+        concat("--cpu-level ", name, ": this CPU only has ", cpu_level_name(detected_cpu_level())));
+  }
+  return level;
+}
+
+}  // namespace
+
+int num_threads(const EngineFlags& flags) { return flags.threads > 0 ? flags.threads : usable_cores(); }
+
+Result<std::string> model_path(const EngineFlags& flags) {
+  if (!flags.model.empty()) return flags.model;
+  return default_model();
+}
+
+Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig& config) {
+  auto level = cpu_level(flags.cpu_level);
+  if (!level) return level.error();
+  RunnerOptions options;
+  options.dtype = flags.dtype;
+  options.kv_cache_dtype = flags.kv_cache_dtype;
+  options.threads = threads_per_rank(flags);
+  options.block_size = flags.block_size;
+  options.max_num_seqs = flags.max_num_seqs;
+  options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
+  options.cpu_level = *level;
+  const std::int32_t max_model_len =
+      flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
+                                                                                  : config.max_positions;
+  // A whole prompt must fit in a step when it may not be cut.
+  const std::int32_t least =
+      flags.enable_chunked_prefill ? flags.max_num_seqs : std::max(max_model_len, flags.max_num_seqs);
+  options.max_num_batched_tokens =
+      flags.max_num_batched_tokens.value_or(std::max(kDefaultTokenBudget, least));
+  if (options.max_num_batched_tokens < 1)
+    return invalid_argument("--max-num-batched-tokens must be at least 1");
+  return options;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,81 @@
+#include "cli/assembly/virtual_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "tensor/system_limits.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int32_t kEagerBlocks = 1;
+constexpr std::int64_t kMappingsForOthers = 4096;                 // libraries, stacks, malloc
+constexpr std::int64_t kMaxAddressSpace = std::int64_t{1} << 45;  // of slots, unless --kv-slots asks for more
+
+}  // namespace
+
+Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout) {
+  auto plan = plan_virtual_kv(layout, flags.kv_page_size,
+                              flags.kv_slicing ? KvTensors::per_slot : KvTensors::per_layer);
+  if (!plan) return plan.error();
+  if (const std::string note = describe_padding(*plan); !note.empty()) log_warning("start", note);
+  return plan;
+}
+
+SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len, std::int32_t block_size) {
+  SlotMapConfig config;
+  config.blocks_per_slot = (max_model_len + block_size - 1) / block_size;
+  // Idle slots stay mapped for requests to come, so there are more than can run.
+  config.num_slots = flags.kv_slots > 0 ? flags.kv_slots : std::min(flags.max_num_seqs, 1 << 20) * 2;
+  config.deferred_reclaim = flags.kv_deferred_reclaim;
+  config.map_ahead = flags.kv_map_ahead;
+  config.num_eager_blocks = flags.kv_eager ? kEagerBlocks : 0;
+  return config;
+}
+
+Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
+                                          std::int64_t num_blocks, std::int32_t max_model_len) {
+  VirtualMemory out;
+  out.layout = plan.layout;
+  out.slots = slot_map_config(flags, max_model_len, plan.layout.block_size);
+  if (out.slots.num_slots < flags.max_num_seqs) {
+    return invalid_argument(
+        concat("--kv-slots ", out.slots.num_slots, " is less than --max-num-seqs ", flags.max_num_seqs));
+  }
+  const std::int64_t slot_bytes = out.slots.blocks_per_slot * plan.block_bytes();
+  if (flags.kv_slots == 0 && out.slots.num_slots > kMaxAddressSpace / slot_bytes)
+    out.slots.num_slots = flags.max_num_seqs;
+  if (out.slots.num_slots > std::numeric_limits<std::int32_t>::max() / out.slots.blocks_per_slot) {
+    return invalid_argument(
+        concat("--kv-manager virtual: ", out.slots.num_slots, " slots of ", out.slots.blocks_per_slot,
+               " blocks are more than can be numbered: lower --kv-slots or --max-model-len, "
+               "or raise --kv-page-size"));
+  }
+  out.slots.max_regions = (available_mappings() - kMappingsForOthers) / plan.num_tensors;
+  if (out.slots.max_regions < 1 + 2 * std::int64_t{out.slots.blocks_per_slot}) {
+    return invalid_argument(concat("--kv-manager virtual: one sequence of --max-model-len ", max_model_len,
+                                   " may need ",
+                                   (1 + 2 * std::int64_t{out.slots.blocks_per_slot}) * plan.num_tensors,
+                                   " mappings, and vm.max_map_count leaves ",
+                                   std::max<std::int64_t>(0, out.slots.max_regions) * plan.num_tensors,
+                                   ": raise --kv-page-size or vm.max_map_count, or lower --max-model-len"));
+  }
+  out.shape = {.num_slots = out.slots.num_slots,
+               .blocks_per_slot = out.slots.blocks_per_slot,
+               .page_bytes = plan.page_bytes,
+               .num_tensors = plan.num_tensors,
+               .num_created = -1};
+  if (plan.num_tensors > 1)
+    out.layout.layer_stride = plan.page_bytes * out.shape.num_slots * out.shape.blocks_per_slot;
+  if (!flags.kv_precreate_pages) {
+    // Enough that the longest sequence alone can always go on.
+    out.num_created =
+        static_cast<std::int32_t>(std::min<std::int64_t>(num_blocks, out.slots.blocks_per_slot));
+    out.shape.num_created = out.num_created;
+  }
+  return out;
+}
+
+}  // namespace pagoda

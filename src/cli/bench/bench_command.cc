@@ -1,0 +1,115 @@
+#include "cli/bench/bench_command.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/strings.h"
+#include "cli/assembly/assemble.h"
+#include "cli/assembly/machine.h"
+#include "cli/assembly/runner_options.h"
+#include "cli/bench/bench_report.h"
+#include "cli/commands/progress_bar.h"
+
+namespace pagoda {
+namespace {
+
+// What a decode step of all requests streams, halfway through: weights once, and each one's keys and values.
+// Nothing where requests share some of theirs or have several.
+std::optional<double> bytes_of_step(const MemoryTable& memory, const BenchShape& shape) {
+  const BenchDecoding& decoding = shape.decoding;
+  if (std::max(decoding.n, decoding.best_of) > 1 || decoding.beam_width > 0 || decoding.prefix_len > 0)
+    return std::nullopt;
+  const double tokens = shape.num_requests * (shape.input_len + shape.output_len / 2.0);
+  return static_cast<double>(memory.weight_bytes) + tokens * static_cast<double>(memory.kv_bytes_per_token);
+}
+
+Status check(const BenchShape& shape, std::int32_t iterations) {
+  if (shape.input_len < 1 || shape.output_len < 1 || shape.num_requests < 1 || iterations < 1)
+    return invalid_argument("lengths and counts must be at least 1");
+  if (shape.decoding.best_of > 0 && shape.decoding.best_of < shape.decoding.n)
+    return invalid_argument("--best-of must be at least --n");
+  return ok_status();
+}
+
+// Runs the batch again and again, the memory's bandwidth read around each run.
+Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const EngineFlags& flags,
+                             const BenchShape& shape, std::int32_t warmup, std::int32_t iterations) {
+  ThreadPool probe_pool(num_threads(flags));
+  ReadProbe probe(probe_pool);
+  const std::optional<double> step_bytes = bytes_of_step(engine.memory(), shape);
+  std::uint64_t next_id = 0;
+  std::vector<double> prefill, decode, total, bandwidth, share;
+  EngineTotals totals_before;
+  ProgressBar bar(concat("bench ", name), std::int64_t{shape.num_requests} * shape.output_len * iterations,
+                  "tokens");
+  for (std::int32_t i = -warmup; i < iterations; ++i) {
+    if (i == 0) {
+      bandwidth.push_back(probe.bytes_per_second());
+      if (auto snapshot = engine.client().debug_snapshot()) totals_before = snapshot->totals;
+    }
+    // Fresh prompts every time, so that nothing comes from the prefix cache.
+    const auto times = run_batch(engine, shape, flags.seed + static_cast<std::uint64_t>(i + 1000), next_id);
+    if (!times) return times.error();
+    if (i < 0) continue;
+    prefill.push_back(double(shape.num_requests) * shape.input_len / times->prefill_seconds);
+    bandwidth.push_back(probe.bytes_per_second());
+    if (times->decode_tokens > 0) {
+      decode.push_back(double(times->decode_tokens) / times->decode_seconds);
+      // Memory that others share is as fast as it is this very second.
+      const double around = (bandwidth.back() + bandwidth.end()[-2]) / 2;
+      if (around > 0 && step_bytes)
+        share.push_back(decode.back() / shape.num_requests * *step_bytes / around);
+    }
+    total.push_back(double(times->output_tokens) / times->total_seconds);
+    bar.update(std::int64_t{shape.num_requests} * shape.output_len * (i + 1));
+  }
+  const auto snapshot = engine.client().debug_snapshot();
+  if (!snapshot) return snapshot.error();
+
+  BenchFigures figures;
+  figures.bench = name;
+  figures.model = engine.model_name();
+  figures.dtype = flags.dtype;
+  figures.threads = engine.num_threads();
+  figures.shape = shape;
+  figures.prefill = spread(prefill);
+  figures.total = spread(total);
+  if (!decode.empty()) figures.decode = spread(decode);
+  figures.bandwidth = spread(bandwidth);
+  if (!share.empty()) figures.share = spread(share);
+  figures.kv = account_between(totals_before, snapshot->totals);
+  figures.num_ranks = flags.tensor_parallel_size;
+  return figures;
+}
+
+Status run_bench(const char* name, const EngineFlags& given, const BenchShape& shape, std::int32_t warmup,
+                 std::int32_t iterations, const std::string& output_json) {
+  PAGODA_RETURN_IF_ERROR(check(shape, iterations));
+  EngineFlags flags = given;
+  flags.max_queue = std::max(flags.max_queue, shape.num_requests);
+  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  if (!engine) return engine.error();
+  auto figures = measure(**engine, name, flags, shape, warmup, iterations);
+  if (!figures) return figures.error();
+  (*engine)->stop();
+  figures->ranks = (*engine)->rank_steps();
+  if (!output_json.empty()) PAGODA_RETURN_IF_ERROR(write_figures(*figures, output_json));
+  if (output_json != "-") print_figures(*figures);
+  return ok_status();
+}
+
+}  // namespace
+
+Status run_bench_latency(const BenchLatencyArgs& args) {
+  return run_bench("latency", args.engine, {args.batch_size, args.input_len, args.output_len, args.decoding},
+                   args.num_iters_warmup, args.num_iters, args.output_json);
+}
+
+Status run_bench_throughput(const BenchThroughputArgs& args) {
+  return run_bench("throughput", args.engine,
+                   {args.num_prompts, args.input_len, args.output_len, args.decoding}, 0, args.num_iters,
+                   args.output_json);
+}
+
+}  // namespace pagoda

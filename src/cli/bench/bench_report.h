@@ -1,0 +1,46 @@
+#pragma once
+// What `pagoda bench` has measured, as a table and as JSON.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/bench/bench_batch.h"
+#include "model_runner/distributed_model_runner.h"
+#include "request/debug_snapshot.h"
+
+namespace pagoda {
+
+struct Spread {
+  double median = 0, best = 0;  // best: the largest
+};
+Spread spread(std::vector<double> values);  // of at least one
+
+// The shares of the paper's Fig. 2 and Fig. 15 over a stretch of time.
+struct KvAccount {
+  double token = 0, reserved = 0, internal = 0, external = 0, cached = 0;  // of all slots
+  double waste = 0;                                                        // of the allocated ones
+  double saved = 0;                                                        // blocks, by sharing
+  std::int64_t blocks_copied = 0, preemptions = 0;
+};
+KvAccount account_between(const EngineTotals& before, const EngineTotals& after);
+
+struct BenchFigures {
+  std::string bench, model, dtype;
+  int threads = 0;
+  BenchShape shape;
+  Spread prefill, total;         // tokens a second
+  std::optional<Spread> decode;  // tokens a second; none: the first were through before the last had begun
+  Spread bandwidth;              // bytes a second that memory gave around the runs
+  std::optional<Spread> share;   // of it that decode steps used, where what a step reads is known
+  KvAccount kv;
+  const RankSteps* ranks = nullptr;  // null: one rank
+  std::int32_t num_ranks = 1;
+};
+
+void print_figures(const BenchFigures& figures);
+// To the file, or to stdout where the path is "-". Errors: a file that cannot be written.
+Status write_figures(const BenchFigures& figures, const std::string& path);
+
+}  // namespace pagoda

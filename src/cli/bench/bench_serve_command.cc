@@ -1,0 +1,484 @@
+#include "cli/bench/bench_serve_command.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "base/strings.h"
+#include "cli/assembly/load_tokenizer.h"
+#include "cli/commands/progress_bar.h"
+#include "load/http_load.h"
+#include "load/request_body.h"
+#include "load/serve_report.h"
+#include "load/workload_spec.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+
+// Numbers of warm-up requests: their prompts are not those of the measured ones.
+constexpr std::uint64_t kWarmupIndex = std::uint64_t{1} << 40;
+
+Result<double> parse_real(const std::string& flag, std::string_view text) {
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size() || !(value > 0))
+    return invalid_argument(concat(flag, ": '", text, "' is not a number above 0, nor inf"));
+  return value;
+}
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> parts;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    parts.emplace_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return parts;
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> key_values(const std::string& flag,
+                                                                    const std::vector<std::string>& given) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& one : given) {
+    const std::size_t equals = one.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return invalid_argument(concat(flag, ": '", one, "' is not KEY=VALUE"));
+    if (one.find_first_of("\r\n") != std::string::npos)
+      return invalid_argument(concat(flag, ": a line break in '", one.substr(0, equals), "'"));
+    pairs.emplace_back(one.substr(0, equals), one.substr(equals + 1));
+  }
+  return pairs;
+}
+
+// What the flags say of requests, before the server has been asked anything.
+struct Plan {
+  WorkloadSpec spec;
+  TraceOptions trace;
+  std::int32_t output_tokens = 0;  // of every request, instead of the data set's; 0: as it says
+  bool ignore_eos = false;
+};
+
+Result<Plan> make_plan(const BenchServeArgs& args, TokenCounter count_tokens) {
+  Plan plan;
+  if (count_tokens) plan.trace.count_tokens = std::move(count_tokens);
+  plan.trace.default_output_tokens = args.output_len > 0 ? args.output_len : args.custom_output_len;
+  plan.ignore_eos = args.ignore_eos;
+  if (!args.workload.empty()) {
+    auto spec = parse_workload_spec(args.workload);
+    if (!spec) return spec.error();
+    plan.spec = *spec;
+    plan.ignore_eos = true;
+    plan.output_tokens = args.output_len;
+  } else if (args.dataset_name == "random") {
+    const auto range = [&](std::int32_t length) {
+      const double low = length * (1 - args.random_range_ratio),
+                   high = length * (1 + args.random_range_ratio);
+      return TokenRange{std::max(1, static_cast<std::int32_t>(low)),
+                        static_cast<std::int32_t>(std::min(std::ceil(high), double{kMaxTraceTokens}))};
+    };
+    plan.spec.source = WorkloadSpec::Source::uniform;
+    plan.spec.input = range(args.input_len > 0 ? args.input_len : args.random_input_len);
+    plan.spec.output = range(args.output_len > 0 ? args.output_len : args.random_output_len);
+    plan.spec.prefix_tokens = args.random_prefix_len;
+    plan.ignore_eos = true;  // as vLLM: the lengths are the point
+  } else if (args.dataset_name == "prefix_repetition") {
+    const auto exactly = [](std::int32_t length) { return TokenRange{length, length}; };
+    plan.spec.source = WorkloadSpec::Source::uniform;
+    plan.spec.input = exactly(args.prefix_repetition_suffix_len);
+    plan.spec.output = exactly(args.output_len > 0 ? args.output_len : args.prefix_repetition_output_len);
+    plan.spec.prefix_tokens = args.prefix_repetition_prefix_len;
+    plan.spec.num_prefixes = args.prefix_repetition_num_prefixes;
+    plan.ignore_eos = true;
+  } else {
+    if (args.dataset_path.empty())
+      return invalid_argument(concat("--dataset-name ", args.dataset_name, " needs --dataset-path"));
+    plan.spec.source = WorkloadSpec::Source::trace;
+    plan.spec.trace_file = args.dataset_path;
+    if (args.dataset_name == "sharegpt") plan.spec.form = TraceForm::sharegpt;
+    if (args.dataset_name == "custom") plan.spec.form = TraceForm::custom;
+    plan.output_tokens = args.output_len > 0               ? args.output_len
+                         : args.dataset_name == "sharegpt" ? args.sharegpt_output_len
+                                                           : 0;
+    // A trace's requests have lengths, which an early end would shorten.
+    if (args.dataset_name == "trace") plan.ignore_eos = true;
+  }
+  WorkloadSpec& spec = plan.spec;
+  spec.seed = args.workload.empty() || args.seed != 0 ? static_cast<std::uint64_t>(args.seed) : spec.seed;
+  if (args.num_prompts > 0)
+    spec.num_requests = args.num_prompts;
+  else if (args.workload.empty())
+    spec.num_requests = 1000;
+  const bool timed = args.dataset_name == "trace" || !args.workload.empty();
+  if (!args.request_rate.empty() || !timed) {
+    auto rate = parse_real("--request-rate", args.request_rate.empty() ? "inf" : args.request_rate);
+    if (!rate) return rate.error();
+    spec.rate = *rate;
+    spec.exact_duration = spec.num_requests.has_value() && !std::isinf(*rate);
+  }
+  if (!args.burstiness.empty()) {  // else a workload's own
+    auto burstiness = parse_real("--burstiness", args.burstiness);
+    if (!burstiness) return burstiness.error();
+    spec.burstiness = *burstiness;
+  }
+  if (!args.ramp_up_strategy.empty()) {
+    if (!args.request_rate.empty() && args.request_rate != "inf")
+      return invalid_argument("--ramp-up-strategy: goes without --request-rate");
+    if (args.ramp_up_start_rps == 0 || args.ramp_up_end_rps == 0)
+      return invalid_argument("--ramp-up-strategy: needs --ramp-up-start-rps and --ramp-up-end-rps");
+    if (!spec.num_requests) return invalid_argument("--ramp-up-strategy: needs --num-prompts");
+    spec.rate = std::numeric_limits<double>::infinity();
+    spec.exact_duration = false;
+    spec.ramp = RateRamp{.exponential = args.ramp_up_strategy == "exponential",
+                         .start = args.ramp_up_start_rps,
+                         .end = args.ramp_up_end_rps};
+  } else if (args.ramp_up_start_rps != 0 || args.ramp_up_end_rps != 0) {
+    return invalid_argument("--ramp-up-start-rps and --ramp-up-end-rps: need --ramp-up-strategy");
+  }
+  return plan;
+}
+
+class WithOutputTokens final : public Workload {
+ public:
+  WithOutputTokens(std::unique_ptr<Workload> inner, std::int32_t tokens)
+      : inner_(std::move(inner)), tokens_(tokens) {}
+  Result<std::optional<WorkloadRequest>> next() override {
+    auto request = inner_->next();
+    if (request && *request) (*request)->output_tokens = tokens_;
+    return request;
+  }
+  std::optional<std::int64_t> size() const override { return inner_->size(); }
+
+ private:
+  std::unique_ptr<Workload> inner_;
+  std::int32_t tokens_;
+};
+
+Result<std::unique_ptr<Workload>> open_plan(const Plan& plan) {
+  auto workload = open_workload(plan.spec, plan.trace);
+  if (!workload || plan.output_tokens == 0) return workload;
+  return std::unique_ptr<Workload>(
+      std::make_unique<WithOutputTokens>(std::move(*workload), plan.output_tokens));
+}
+
+Result<std::optional<WorkloadRequest>> first_request(const Plan& plan) {
+  auto workload = open_plan(plan);
+  if (!workload) return workload.error();
+  return (*workload)->next();
+}
+
+// The same request so many times, at once.
+class Repeated final : public Workload {
+ public:
+  Repeated(WorkloadRequest request, std::int32_t times) : request_(std::move(request)), left_(times) {
+    request_.arrival_s = 0;
+  }
+  Result<std::optional<WorkloadRequest>> next() override {
+    if (left_-- <= 0) return std::optional<WorkloadRequest>();
+    return std::optional(request_);
+  }
+
+ private:
+  WorkloadRequest request_;
+  std::int32_t left_;
+};
+
+Result<std::string> first_model(const LoadOptions& options) {
+  const auto answer = fetch(options, "/v1/models");
+  if (!answer) return answer.error();
+  json::error_code error;
+  const json::value body = json::parse(answer->body, error);
+  if (!error && answer->status == 200) {
+    const auto* const list = body.is_object() ? body.get_object().if_contains("data") : nullptr;
+    if (list != nullptr && list->is_array() && !list->get_array().empty()) {
+      const json::value& model = list->get_array()[0];
+      const auto* const id = model.is_object() ? model.get_object().if_contains("id") : nullptr;
+      if (id != nullptr && id->is_string()) return std::string(id->get_string());
+    }
+  }
+  return unavailable(concat("/v1/models names no model (HTTP ", answer->status, "): give --model"));
+}
+
+// Asks until the server is there: refused connections and 503 are waited out.
+template <class Ask>
+auto wait_for_server(const BenchServeArgs& args, Ask&& ask) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(args.ready_check_timeout_sec);
+  for (bool told = false;; told = true) {
+    auto answer = ask();
+    const bool there = answer.has_value() || answer.error().code() != StatusCode::unavailable;
+    if (there || std::chrono::steady_clock::now() >= deadline) return answer;
+    if (!told) std::fprintf(stderr, "Waiting for the server: %s\n", answer.error().message().c_str());
+    std::this_thread::sleep_for(milliseconds(500));
+  }
+}
+
+// Tries which form of a request the server takes, by short ones: with a count of tokens in every chunk or
+// without; prompts as token ids, and which, or as words.
+Status find_form(const BenchServeArgs& args, const LoadOptions& options, bool has_text, BodyOptions& body) {
+  WorkloadRequest request;
+  request.prompt_tokens = 4;
+  request.output_tokens = 1;
+  const auto refused = [&](const BodyOptions& form) -> Result<std::string> {
+    auto answer = wait_for_server(args, [&]() -> Result<HttpAnswer> {
+      auto got = fetch(options, options.endpoint, write_body(request, kWarmupIndex, form));
+      if (got && got->status == 503) return unavailable("HTTP 503");
+      return got;
+    });
+    if (!answer) return answer.error();
+    return answer->status == 200 ? std::string()
+                                 : concat("HTTP ", answer->status, ": ", answer->body.substr(0, 300));
+  };
+  BodyOptions words = body;
+  words.made_up = BodyOptions::MadeUp::words;
+  auto reason = refused(words);
+  if (!reason) return reason.error();
+  if (!reason->empty()) {
+    words.continuous_usage = false;
+    const auto again = refused(words);
+    if (!again) return again.error();
+    if (!again->empty()) return unavailable(concat("the test request failed: ", *again));
+  }
+  body.continuous_usage = words.continuous_usage;
+  if (has_text || body.endpoint == BodyOptions::Endpoint::chat) return ok_status();
+  const std::int32_t highest = body.token_high;
+  for (const std::int32_t high : {highest, std::min(highest, 499)}) {
+    BodyOptions ids = body;
+    ids.token_low = ids.token_high = high;
+    reason = refused(ids);
+    if (!reason) return reason.error();
+    if (reason->empty()) {
+      body.token_high = high;
+      body.token_low = std::min(body.token_low, high);
+      return ok_status();
+    }
+  }
+  std::fputs("The server takes no token ids: prompts are words, about one token each.\n", stderr);
+  body.made_up = BodyOptions::MadeUp::words;
+  return ok_status();
+}
+
+Result<std::string> extra_members(const BenchServeArgs& args) {
+  json::object members;
+  members["temperature"] = 0;
+  for (const auto& [name, value] : args.sampling) {
+    json::error_code error;
+    members[name] = json::parse(value, error);
+    if (error) return invalid_argument(concat(name, ": '", value, "' is not a number"));
+  }
+  if (!args.extra_body.empty()) {
+    json::error_code error;
+    const json::value extra = json::parse(args.extra_body, error);
+    if (error || !extra.is_object()) return invalid_argument("--extra-body: not a JSON object");
+    for (const auto& member : extra.get_object()) members[member.key()] = member.value();
+  }
+  const std::string text = json::serialize(members);
+  return concat(",", text.substr(1, text.size() - 2));
+}
+
+Result<ReportOptions> report_options(const BenchServeArgs& args, const Plan& plan, const std::string& model) {
+  ReportOptions report;
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char date[32];
+  report.date.assign(date, std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", &local));
+  report.backend = args.backend;
+  report.label = args.label;
+  report.model_id = model;
+  report.tokenizer_id = args.tokenizer.empty() ? model : args.tokenizer;
+  report.num_prompts = plan.spec.num_requests.value_or(0);
+  report.request_rate = plan.spec.rate.value_or(std::numeric_limits<double>::infinity());
+  report.burstiness = plan.spec.burstiness;
+  report.ramp_up_strategy = args.ramp_up_strategy;
+  report.ramp_up_start_rps = args.ramp_up_start_rps;
+  report.ramp_up_end_rps = args.ramp_up_end_rps;
+  if (args.max_concurrency > 0) report.max_concurrency = args.max_concurrency;
+  report.detailed = args.save_detailed;
+  report.metrics = split(args.percentile_metrics);
+  for (const std::string& name : report.metrics)
+    if (name != "ttft" && name != "tpot" && name != "itl" && name != "e2el")
+      return invalid_argument(concat("--percentile-metrics: '", name, "' is none of ttft, tpot, itl, e2el"));
+  report.percentiles.clear();
+  for (const std::string& text : split(args.metric_percentiles)) {
+    const auto percent = parse_real("--metric-percentiles", text);
+    if (!percent) return percent.error();
+    if (*percent > 100) return invalid_argument("--metric-percentiles: above 100");
+    report.percentiles.push_back(*percent);
+  }
+  auto goodput = parse_goodput(args.goodput);
+  if (!goodput) return invalid_argument(concat("--goodput: ", goodput.error().message()));
+  report.goodput = *goodput;
+  auto metadata = key_values("--metadata", args.metadata);
+  if (!metadata) return metadata.error();
+  report.metadata = *metadata;
+  return report;
+}
+
+// As Python prints a float: "2.0", "0.5", "inf".
+std::string python_float(double value) {
+  char buffer[40];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  std::string text(buffer, end);
+  return text.find_first_of(".ein") == std::string::npos ? text + ".0" : text;
+}
+
+Status save_result(const BenchServeArgs& args, const ReportOptions& report, const std::string& text) {
+  std::string name = args.result_filename;
+  if (name.empty()) {
+    const std::string model = report.model_id.substr(report.model_id.rfind('/') + 1);
+    name = concat(args.label.empty() ? args.backend : args.label, "-", python_float(report.request_rate),
+                  "qps", report.max_concurrency ? concat("-concurrency", *report.max_concurrency) : "", "-",
+                  model, "-", report.date, ".json");
+  }
+  std::filesystem::path path(name);
+  std::error_code error;
+  if (!args.result_dir.empty()) {
+    std::filesystem::create_directories(args.result_dir, error);
+    path = std::filesystem::path(args.result_dir) / name;
+  }
+  const bool behind = args.append_result && std::filesystem::exists(path, error) &&
+                      std::filesystem::file_size(path, error) > 0;
+  std::ofstream file(path, args.append_result ? std::ios::app : std::ios::trunc);
+  if (behind) file << "\n";
+  file << text;
+  file.close();
+  return file ? ok_status() : invalid_argument(concat("cannot write ", path.string()));
+}
+
+void print_failures(const ServeSummary& summary) {
+  std::size_t shown = 0;
+  for (const auto& [reason, count] : summary.errors) {
+    if (++shown > 10) {
+      std::fprintf(stderr, "  and %zu other reasons\n", summary.errors.size() - 10);
+      return;
+    }
+    std::fprintf(stderr, "%6lld failed: %s\n", static_cast<long long>(count), reason.c_str());
+  }
+}
+
+}  // namespace
+
+Status run_bench_serve(const BenchServeArgs& args) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  TokenCounter count_tokens;
+  if (!args.tokenizer.empty()) {
+    auto loaded = load_tokenizer(args.tokenizer);
+    if (!loaded) return loaded.error();
+    tokenizer = std::move(*loaded);
+    count_tokens = [&tokenizer](std::string_view text) -> std::int64_t {
+      const auto ids = tokenizer->encode(text, {});
+      return ids ? static_cast<std::int64_t>(ids->size()) : 0;
+    };
+  }
+  auto plan = make_plan(args, std::move(count_tokens));
+  if (!plan) return plan.error();
+  // The first request says of what kind the data set is, and warms up.
+  auto first = first_request(*plan);
+  if (!first && first.error().reason() == kNoArrivalTimes && args.workload.empty()) {
+    plan->spec.rate = std::numeric_limits<double>::infinity();  // as vLLM: all at once
+    first = first_request(*plan);
+  }
+  if (!first) return first.error();
+  auto workload = open_plan(*plan);
+  if (!workload) return workload.error();
+  if (!*first) return invalid_argument("the data set has no requests");
+  auto members = extra_members(args);
+  if (!members) return members.error();
+  auto headers = key_values("--header", args.header);
+  if (!headers) return headers.error();
+  auto report = report_options(args, *plan, "");  // wrong flags are told before any load
+  if (!report) return report.error();
+
+  LoadOptions options;
+  auto server = args.base_url.empty()
+                    ? Result<HttpServerAddress>(HttpServerAddress{args.host, std::to_string(args.port), ""})
+                    : parse_base_url(args.base_url);
+  if (!server) return server.error();
+  options.server = *server;
+  const bool chat = args.backend == "openai-chat";
+  options.endpoint = !args.endpoint.empty() ? args.endpoint
+                     : chat                 ? "/v1/chat/completions"
+                                            : "/v1/completions";
+  if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
+    return invalid_argument("--endpoint: must be a path");
+  options.headers = *headers;
+  if (const char* const key = std::getenv("OPENAI_API_KEY"); key != nullptr && *key != '\0')
+    options.headers.emplace_back("Authorization", concat("Bearer ", key));
+  options.connect_timeout = milliseconds(static_cast<std::int64_t>(args.connect_timeout_s * 1e3));
+  options.read_timeout = milliseconds(static_cast<std::int64_t>(args.read_timeout_s * 1e3));
+  if (args.max_concurrency > 0) options.max_concurrency = args.max_concurrency;
+  if (args.request_id_prefix.find_first_of("\r\n") != std::string::npos)
+    return invalid_argument("--request-id-prefix: a line break");
+  if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
+
+  BodyOptions body;
+  body.endpoint = chat ? BodyOptions::Endpoint::chat : BodyOptions::Endpoint::completions;
+  body.ignore_eos = plan->ignore_eos;
+  body.extra_members = *members;
+  body.seed = plan->spec.seed;
+  if (tokenizer != nullptr) body.token_high = std::max(1, tokenizer->vocab_size() - 1);
+  body.token_low = std::min(body.token_low, body.token_high);
+  std::string model = args.model;
+  if (model.empty()) {
+    auto asked = wait_for_server(args, [&] { return first_model(options); });
+    if (!asked) return asked.error();
+    model = *asked;
+    std::printf("Using model: %s\n", model.c_str());
+  }
+  body.model = args.served_model_name.empty() ? model : args.served_model_name;
+  report = report_options(args, *plan, model);
+  if (!report) return report.error();
+  if (args.ready_check_timeout_sec > 0)
+    PAGODA_RETURN_IF_ERROR(find_form(args, options, !(*first)->prompt.empty(), body));
+
+  std::uint64_t offset = kWarmupIndex;
+  options.body = [&](const WorkloadRequest& request, std::uint64_t index) {
+    return write_body(request, index + offset, body);
+  };
+  if (args.num_warmups > 0) {
+    std::printf("Warming up with %d requests...\n", args.num_warmups);
+    Repeated warmup(**first, args.num_warmups);
+    const auto warmed = run_load(warmup, options);
+    if (!warmed) return warmed.error();
+  }
+  offset = 0;
+  options.request_id_prefix = args.request_id_prefix;
+  std::printf("Traffic request rate: %s\n",
+              plan->spec.rate ? python_float(*plan->spec.rate).c_str() : "the workload's own");
+  std::printf("Burstiness factor: %s (%s)\n", python_float(plan->spec.burstiness).c_str(),
+              plan->spec.burstiness == 1 ? "Poisson process" : "Gamma distribution");
+  std::printf("Maximum request concurrency: %s\n",
+              args.max_concurrency > 0 ? std::to_string(args.max_concurrency).c_str() : "None");
+  std::fflush(stdout);
+  std::unique_ptr<ProgressBar> bar;
+  const std::int64_t total = (*workload)->size().value_or(plan->spec.num_requests.value_or(0));
+  if (!args.disable_tqdm && total > 0) bar = std::make_unique<ProgressBar>("bench serve", total, "requests");
+  options.progress = [&](std::int64_t ended, std::int64_t running) {
+    if (bar != nullptr) bar->update(ended, concat(running, " running"));
+  };
+  const auto result = run_load(**workload, options);
+  bar.reset();
+  if (!result) return result.error();
+
+  // A workload knows how many it had at its end.
+  if (report->num_prompts == 0) report->num_prompts = static_cast<std::int64_t>(result->outcomes.size());
+  const ServeSummary summary = summarize(*result, report->goodput);
+  std::fputs(report_table(summary, *report).c_str(), stdout);
+  print_failures(summary);
+  if (args.save_result || args.append_result)
+    PAGODA_RETURN_IF_ERROR(save_result(args, *report, report_json(summary, *result, *report)));
+  if (summary.completed == 0)
+    return unavailable(concat("not one of ", summary.failed, " requests succeeded"));
+  return ok_status();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,66 @@
+#include "cli/commands/doctor_command.h"
+
+#include <cstdio>
+
+#include "base/strings.h"
+#include "cli/assembly/default_model.h"
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/machine.h"
+#include "cli/assembly/runner_options.h"
+#include "kernels/backend.h"
+#include "model_runner/reference_check.h"
+
+namespace pagoda {
+namespace {
+
+// The engine's log-probabilities may differ from float32 by so much on average, by type of arithmetic;
+// more means that something computes wrong.
+constexpr double kMaxNllDifference = 0.1;
+constexpr int kNumTokens = 24;
+
+void print_row(const char* label, const std::string& value) {
+  std::printf("%-28s %s\n", label, value.c_str());
+}
+
+}  // namespace
+
+Status run_doctor(const DoctorArgs& args) {
+  const int threads = num_threads(args.engine);
+  print_row("cores this process may use", std::to_string(usable_cores()));
+  print_row("kernels chosen", std::string(cpu_level_name(detected_cpu_level())));
+  print_row("memory available", concat(fixed(double(available_memory_bytes()) / 1e9, 1), " GB"));
+  {
+    ThreadPool pool(threads);
+    print_row("memory read bandwidth",
+              concat(fixed(ReadProbe(pool).bytes_per_second() / 1e9, 1), " GB/s, ", threads, " threads"));
+  }
+  auto model = model_path(args.engine);
+  if (!model) {
+    print_row("model", concat("none: ", model.error().message()));
+    return args.engine.model.empty() ? ok_status() : model.error();
+  }
+  auto source = ModelSource::open(*model, hub_paths_from_environment());
+  if (!source) return source.error();
+  const std::shared_ptr<const ModelSource> shared = std::move(*source);
+  print_row("model", concat(shared->path(), " (", shared->config().architecture, ", ",
+                            shared->config().weight_type, ")"));
+
+  auto options = runner_options(args.engine, shared->config());
+  if (!options) return options.error();
+  // Any tokens do: the two sides must agree on every sequence.
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % shared->config().vocab_size);
+  std::fputs("comparing with the reference (slow) ...\n", stderr);
+  auto comparison = compare_with_reference(shared, *options, tokens);
+  if (!comparison) return comparison.error();
+  print_row("largest logprob difference", fixed(comparison->max_logprob_difference, 5));
+  print_row("mean NLL, engine / reference",
+            concat(fixed(comparison->engine_mean_nll, 5), " / ", fixed(comparison->reference_mean_nll, 5)));
+  const double difference = comparison->nll_difference();
+  const bool good = difference < kMaxNllDifference && difference > -kMaxNllDifference;
+  print_row("verdict",
+            good ? "the engine agrees with the reference" : "the engine does NOT agree with the reference");
+  return good ? ok_status() : internal_error("the engine's log-probabilities are not the reference's");
+}
+
+}  // namespace pagoda

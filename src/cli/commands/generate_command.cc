@@ -1,0 +1,175 @@
+#include "cli/commands/generate_command.h"
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <unordered_map>
+
+#include "api/errors.h"
+#include "api/openai/request_parser.h"
+#include "api/openai/response_builder.h"
+#include "base/strings.h"
+#include "cli/assembly/assemble.h"
+#include "cli/commands/output_collector.h"
+#include "cli/commands/progress_bar.h"
+
+namespace pagoda {
+namespace {
+
+// One input line on its way to becoming an output line.
+struct Line {
+  std::unique_ptr<ResponseBuilder> builder;  // null: `body` is already the answer
+  std::vector<RequestId> requests;           // one per prompt
+  std::string body;
+};
+
+class Generation {
+ public:
+  Generation(AssembledEngine& engine, std::istream& input, std::ostream& output, std::int64_t num_lines)
+      : engine_(engine), input_(input), output_(output), bar_("generate", num_lines, "lines") {}
+
+  Status run(std::int32_t max_in_flight) {
+    for (;;) {
+      while (in_flight_ < max_in_flight && read_line()) {
+      }
+      write_finished();
+      if (lines_.empty()) break;
+      for (OutputCollector::Item& item : collector_.take()) deliver(std::move(item.output));
+    }
+    output_.flush();
+    if (!output_) return internal_error("cannot write the output");
+    // A line that the server would refuse is an answer; an engine that died is not.
+    if (!engine_.client().healthy())
+      return unavailable(concat("the engine has stopped; ", num_errors_, " lines have an error"));
+    return ok_status();
+  }
+
+ private:
+  // Takes the next input line into lines_; false at the end of the input.
+  bool read_line() {
+    std::string text;
+    do {
+      if (!std::getline(input_, text)) return false;
+    } while (text.find_first_not_of(" \t\r") == std::string::npos);
+    lines_.emplace_back();
+    Line& line = lines_.back();
+    const std::string id = std::to_string(++num_read_);
+    auto call = parse_call(CallKind::completion, text, {.id = id, .created = created_}, engine_.api());
+    if (!call) {
+      line.body = error_body(call.error());
+      return true;
+    }
+    call->response.stream = false;
+    line.builder = std::make_unique<ResponseBuilder>(std::move(call->response), engine_.api());
+    for (std::size_t prompt = 0; prompt < call->requests.size(); ++prompt)
+      submit(line, prompt, std::move(call->requests[prompt]));
+    return true;
+  }
+
+  void submit(Line& line, std::size_t prompt, Request request) {
+    request.id = RequestId{++next_request_};
+    request.arrival_time = SteadyClock().now();
+    line.requests.push_back(request.id);
+    const RequestId id = request.id;
+    if (Status status = engine_.client().submit(std::move(request), collector_.make_sink()); !status.ok()) {
+      line.builder->fail(std::move(status));
+      return;
+    }
+    owners_[id] = {&line, prompt};
+    ++in_flight_;
+  }
+
+  void deliver(RequestOutput output) {
+    const auto owner = owners_.find(output.id);
+    if (owner == owners_.end()) return;
+    const auto [line, prompt] = owner->second;
+    if (output.finished) {
+      owners_.erase(owner);
+      --in_flight_;
+    }
+    line->builder->add(prompt, std::move(output));
+    for (const ResponseBuilder::Stop& stop : line->builder->take_stops()) {
+      engine_.client().abort_sequence(line->requests[stop.prompt_index], stop.sequence);
+    }
+  }
+
+  bool engine_done_with(const Line& line) const {
+    return std::none_of(line.requests.begin(), line.requests.end(),
+                        [this](RequestId id) { return owners_.contains(id); });
+  }
+
+  // Writes the answers at the head of the queue, in the order of the input.
+  void write_finished() {
+    while (!lines_.empty()) {
+      Line& line = lines_.front();
+      if (line.builder != nullptr) {
+        // The engine may still refer to this line after its text is over.
+        if (!line.builder->finished() || !engine_done_with(line)) return;
+        line.body = line.builder->error().ok() ? line.builder->body() : error_body(line.builder->error());
+      }
+      num_errors_ += line.builder == nullptr || !line.builder->error().ok();
+      output_ << line.body << '\n';
+      lines_.pop_front();
+      bar_.update(++num_written_);
+    }
+  }
+
+  AssembledEngine& engine_;
+  std::istream& input_;
+  std::ostream& output_;
+  ProgressBar bar_;
+  OutputCollector collector_;
+  std::deque<Line> lines_;  // a deque keeps the addresses that owners_ holds
+  std::unordered_map<RequestId, std::pair<Line*, std::size_t>> owners_;
+  std::int64_t created_ = static_cast<std::int64_t>(std::time(nullptr));
+  std::int64_t num_read_ = 0, num_written_ = 0, num_errors_ = 0;
+  std::uint64_t next_request_ = 0;
+  std::int32_t in_flight_ = 0;
+};
+
+// For the progress bar. A pipe can be read only once, so its lines are not counted.
+std::int64_t count_lines(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return 1;
+  std::ifstream file(path);
+  std::int64_t count = 0;
+  for (std::string line; std::getline(file, line);) ++count;
+  return count;
+}
+
+}  // namespace
+
+Status run_generate(const GenerateArgs& args) {
+  std::ifstream input_file;
+  std::int64_t num_lines = 1;
+  if (args.input != "-") {
+    num_lines = count_lines(args.input);
+    input_file.open(args.input);
+    // A folder can be opened, but not read.
+    if (!input_file || (input_file.peek(), input_file.bad()))
+      return not_found(concat("cannot read ", args.input));
+    input_file.clear();  // an empty file is at its end already
+  }
+  std::ofstream output_file;
+  if (args.output != "-") {
+    output_file.open(args.output);
+    if (!output_file) return invalid_argument(concat("cannot write ", args.output));
+  }
+  // A line may hold many prompts; the queue is sized for what this loop lets in.
+  EngineFlags flags = args.engine;
+  const std::int32_t max_in_flight = 2 * flags.max_num_seqs;
+  flags.max_queue = std::max(flags.max_queue, max_in_flight + 2048);
+  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  if (!engine) return engine.error();
+  if ((*engine)->tokenizer() == nullptr)
+    return invalid_argument("the model has no tokenizer; give one with --tokenizer");
+  Generation generation(**engine, args.input == "-" ? std::cin : input_file,
+                        args.output == "-" ? std::cout : output_file, num_lines);
+  Status status = generation.run(max_in_flight);
+  (*engine)->stop();
+  return status;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,50 @@
+#include "cli/commands/inspect_command.h"
+
+#include <cstdio>
+
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/load_tokenizer.h"
+#include "loader/describe.h"
+
+namespace pagoda {
+namespace {
+
+// What the file holds. Whether a tokenizer is well-formed is text/'s to say: loader/ reads only its frame.
+Result<Description> describe_file(const std::string& path) {
+  Result<Description> description = describe(path, hub_paths_from_environment());
+  if (description && description->format == "tokenizer.json") {
+    if (auto tokenizer = load_tokenizer(path); !tokenizer) {
+      if (tokenizer.error().code() != StatusCode::unimplemented) return tokenizer.error();
+      description->reason = tokenizer.error().message();
+    }
+  }
+  if (!description && path.ends_with(".model")) {
+    auto tokenizer = load_tokenizer(path);
+    if (!tokenizer) return tokenizer.error();
+    Description sentencepiece;
+    sentencepiece.path = path;
+    sentencepiece.format = "sentencepiece";
+    sentencepiece.metadata.emplace_back("vocab_size", std::int64_t{(*tokenizer)->vocab_size()});
+    return sentencepiece;
+  }
+  return description;
+}
+
+}  // namespace
+
+int run_inspect(const InspectArgs& args) {
+  const Result<Description> description = describe_file(args.path);
+  if (!description) {
+    std::fprintf(stderr, "pagoda: %s\n", description.error().message().c_str());
+    return 2;
+  }
+  const std::string text = args.json ? describe_json(*description) + "\n" : describe_table(*description);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) != 0) {
+    std::fputs("pagoda: cannot write to standard output\n", stderr);
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace pagoda

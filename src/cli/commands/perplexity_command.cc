@@ -1,0 +1,83 @@
+#include "cli/commands/perplexity_command.h"
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "base/strings.h"
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/load_tokenizer.h"
+#include "cli/assembly/ranks.h"
+#include "cli/assembly/runner_options.h"
+#include "cli/commands/progress_bar.h"
+#include "loader/mapped_file.h"
+#include "model_runner/local_model_runner.h"
+#include "model_runner/perplexity.h"
+
+namespace pagoda {
+namespace {
+
+Result<std::string> read_text(const std::string& file) {
+  if (file != "-") return read_text_file(file);
+  return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+}
+
+}  // namespace
+
+Status run_perplexity(const PerplexityArgs& args) {
+  if (args.context < 2) return invalid_argument("--context must be at least 2");
+  auto text = read_text(args.file);
+  if (!text) return text.error();
+  auto model = model_path(args.engine);
+  if (!model) return model.error();
+  auto ranks = join_ranks(args.engine);
+  if (!ranks) return ranks.error();
+  auto opened = ModelSource::open(*model, hub_paths_from_environment());
+  if (!opened) return opened.error();
+  const std::shared_ptr<const ModelSource> source = *std::move(opened);
+  auto tokenizer =
+      args.engine.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(args.engine.tokenizer);
+  if (!tokenizer) return tokenizer.error();
+  // The text as it stands: no BOS, and what looks like a special token is text.
+  const ByteRange whole = {0, text->size()};
+  auto tokens = (*tokenizer)->encode(*text, {.plain_ranges = std::span(&whole, 1)});
+  if (!tokens) return tokens.error().annotate(args.file);
+  if (args.max_tokens > 0 && static_cast<std::size_t>(args.max_tokens) < tokens->size()) {
+    tokens->resize(static_cast<std::size_t>(args.max_tokens));
+  }
+  for (const TokenId token : *tokens) {
+    if (token < source->config().vocab_size) continue;
+    return invalid_argument(concat("the tokenizer gives id ", token, ", but the model's vocabulary has ",
+                                   source->config().vocab_size, " entries"));
+  }
+  const std::int32_t context = args.context;
+  if (context > source->config().max_positions) {
+    return invalid_argument(
+        concat("--context ", context, " is over the model's ", source->config().max_positions, " positions"));
+  }
+
+  auto options = runner_options(args.engine, source->config());
+  if (!options) return options.error();
+  options->num_blocks = (context + options->block_size - 1) / options->block_size;
+  if (!args.engine.max_num_batched_tokens) options->max_num_batched_tokens = context;
+  auto runner = LoadedRunner::create(source, *options, args.engine, ranks->get());
+  if (!runner) return runner.error();
+  PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options->num_blocks, 0));
+
+  ProgressBar progress("scoring", static_cast<std::int64_t>((tokens->size() + context - 1) / context),
+                       "windows");
+  auto result = measure_perplexity(runner->runner(), *tokens,
+                                   {.context = context,
+                                    .block_size = options->block_size,
+                                    .max_num_batched_tokens = options->max_num_batched_tokens},
+                                   [&](std::int64_t done, std::int64_t) { progress.update(done); });
+  if (!result) return result.error();
+  std::printf("tokens %zu, scored %lld in windows of %d\n", tokens->size(),
+              static_cast<long long>(result->num_scored), context);
+  std::printf("mean negative log-likelihood %.6f\n", result->mean_nll);
+  std::printf("perplexity %.6f\n", result->perplexity);
+  if (std::fflush(stdout) != 0) return internal_error("cannot write to standard output");
+  return ok_status();
+}
+
+}  // namespace pagoda

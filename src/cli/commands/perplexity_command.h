@@ -1,0 +1,22 @@
+#pragma once
+// pagoda perplexity: how well a model predicts a text file: mean negative log-likelihood and perplexity over
+// windows without overlap.
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+
+namespace pagoda {
+
+struct PerplexityArgs {
+  EngineFlags engine;
+  std::string file;             // UTF-8 text; "-": stdin
+  std::int32_t context = 512;   // tokens in a window
+  std::int64_t max_tokens = 0;  // score only the first so many tokens of the text; 0: all
+};
+
+// Prints the figures on stdout, progress on stderr.
+Status run_perplexity(const PerplexityArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,80 @@
+#include "cli/commands/tokenize_command.h"
+
+#include <boost/json.hpp>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+
+#include "base/strings.h"
+#include "cli/assembly/load_tokenizer.h"
+#include "cli/commands/json_line.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+std::string encode_line(const Tokenizer& tokenizer, const json::object& line, bool add_special_tokens) {
+  const json::value* text = line.if_contains("text");
+  if (!text || !text->is_string()) return json_line("error", "'text' must be a string");
+  const json::string& string = text->get_string();
+  const Result<std::vector<TokenId>> ids = tokenizer.encode(std::string_view(string.data(), string.size()),
+                                                            {.add_special_tokens = add_special_tokens});
+  if (!ids) return json_line("error", ids.error().message());
+  std::string out = "{\"ids\": [";
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    if (i > 0) out += ", ";
+    char buffer[16];
+    const auto end = std::to_chars(buffer, buffer + sizeof buffer, (*ids)[i]).ptr;
+    out.append(buffer, end);
+  }
+  out += "]}";
+  return out;
+}
+
+std::string decode_line(const Tokenizer& tokenizer, const json::object& line) {
+  const json::value* list = line.if_contains("ids");
+  if (!list || !list->is_array()) return json_line("error", "'ids' must be a list of token ids");
+  std::vector<TokenId> ids;
+  ids.reserve(list->get_array().size());
+  for (const json::value& element : list->get_array()) {
+    boost::system::error_code error;
+    const auto id = element.is_number() ? element.to_number<std::int32_t>(error) : -1;
+    if (error || id < 0) return json_line("error", "'ids' must be a list of token ids");
+    ids.push_back(id);
+  }
+  return json_line("text", tokenizer.decode(ids, false));
+}
+
+std::string answer(const Tokenizer& tokenizer, const TokenizeArgs& args, const std::string& line) {
+  boost::system::error_code error;
+  const json::value value = json::parse(line, error);
+  if (error) return json_line("error", concat("the line is not JSON: ", error.message()));
+  if (!value.is_object()) return json_line("error", "the line is not a JSON object");
+  return args.decode ? decode_line(tokenizer, value.get_object())
+                     : encode_line(tokenizer, value.get_object(), args.add_special_tokens);
+}
+
+int fail(std::string_view message) {
+  std::fputs(concat("pagoda: ", message, "\n").c_str(), stderr);
+  return 2;
+}
+
+}  // namespace
+
+int run_tokenize(const TokenizeArgs& args) {
+  const Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(args.tokenizer);
+  if (!tokenizer) return fail(tokenizer.error().message());
+  std::ifstream input(args.input, std::ios::binary);
+  if (!input) return fail(concat(args.input, ": cannot be read"));
+  for (std::string line; std::getline(input, line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::string out = answer(**tokenizer, args, line);
+    out += '\n';
+    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) return fail("cannot write to stdout");
+  }
+  if (input.bad()) return fail(concat(args.input, ": cannot be read"));  // a directory, say
+  return std::fflush(stdout) == 0 ? 0 : fail("cannot write to stdout");
+}
+
+}  // namespace pagoda

@@ -1,0 +1,157 @@
+#include "cli/simulate/plan_command.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "base/strings.h"
+#include "cli/simulate/simulation_setup.h"
+#include "load/workload_spec.h"
+
+namespace pagoda {
+namespace {
+
+constexpr double kLeastRate = 1e-3, kMostRate = 1e6, kPrecision = 1.02;
+constexpr std::int32_t kMostReplicas = 4096;
+
+struct Trial {
+  double rate = 0;
+  std::int32_t replicas = 1;
+  double ttft_p99_s = 0, tpot_p99_s = 0, mean_batch = 0, busy = 0;
+  bool holds = false;
+};
+
+class Planner {
+ public:
+  Planner(const PlanArgs& args, SimulationOptions options) : args_(args), options_(std::move(options)) {}
+
+  Result<Trial> attempt(double rate, std::int32_t replicas) {
+    auto spec = parse_workload_spec(args_.workload);
+    if (!spec) return spec.error();
+    spec->rate = rate;
+    auto workload = open_workload(*spec);
+    if (!workload) return workload.error();
+    options_.replicas = replicas;
+    auto summary = simulate(options_, **workload);
+    if (!summary) return summary.error();
+    if (summary->arrived == 0) return invalid_argument("--workload has no requests");
+    Trial out{.rate = rate, .replicas = replicas};
+    out.ttft_p99_s = summary->ttft.percentile(99);
+    out.tpot_p99_s = summary->tpot.percentile(99);
+    out.mean_batch = summary->requests_by_step;
+    out.busy = summary->busy_s / std::max(1e-9, summary->duration_s * replicas);
+    out.holds = summary->completed == summary->arrived && out.ttft_p99_s * 1e3 <= args_.ttft_ms &&
+                out.tpot_p99_s * 1e3 <= args_.tpot_ms;
+    std::fprintf(stderr, "%8.3f req/s on %d: p99 TTFT %.1f ms, TPOT %.2f ms: %s\n", rate, replicas,
+                 out.ttft_p99_s * 1e3, out.tpot_p99_s * 1e3, out.holds ? "holds" : "too slow");
+    return out;
+  }
+
+  // The highest rate that holds, to 2 %.
+  Result<Trial> highest_rate() {
+    double rate = static_cast<double>(args_.replicas);
+    auto trial = attempt(rate, args_.replicas);
+    if (!trial) return trial;
+    const bool up = trial->holds;
+    std::optional<Trial> best;
+    double bound = 0;  // does not hold
+    while (true) {
+      if (trial->holds) best = *trial;
+      if (!trial->holds) bound = rate;
+      if (trial->holds != up) break;
+      rate *= up ? 2 : 0.5;
+      if (rate > kMostRate || rate < kLeastRate) break;
+      trial = attempt(rate, args_.replicas);
+      if (!trial) return trial;
+    }
+    if (!best) return invalid_argument("no rate holds: even a single request is slower than the limits");
+    while (bound > 0 && bound / best->rate > kPrecision) {
+      trial = attempt(std::sqrt(bound * best->rate), args_.replicas);
+      if (!trial) return trial;
+      if (trial->holds)
+        best = *trial;
+      else
+        bound = trial->rate;
+    }
+    return *best;
+  }
+
+  // The fewest replicas that hold the rate.
+  Result<Trial> fewest_replicas() {
+    std::int32_t below = 0, count = 1;  // `below` does not hold
+    std::optional<Trial> best;
+    while (!best) {
+      auto trial = attempt(*args_.rate, count);
+      if (!trial) return trial;
+      if (trial->holds) {
+        best = *trial;
+      } else if (count == kMostReplicas) {
+        return invalid_argument(
+            concat("not even ", kMostReplicas, " replicas hold this rate within the limits"));
+      } else {
+        below = count;
+        count = std::min(2 * count, kMostReplicas);
+      }
+    }
+    while (best->replicas - below > 1) {
+      auto trial = attempt(*args_.rate, below + (best->replicas - below) / 2);
+      if (!trial) return trial;
+      if (trial->holds)
+        best = *trial;
+      else
+        below = trial->replicas;
+    }
+    return *best;
+  }
+
+ private:
+  const PlanArgs& args_;
+  SimulationOptions options_;
+};
+
+}  // namespace
+
+Status run_plan(const PlanArgs& args) {
+  if (args.cost_model.empty())
+    return invalid_argument("give a --cost-model: a name such as h100/llama-3-8b/tp1, or a file");
+  auto cost = load_cost_model(args.cost_model);
+  if (!cost) return cost.error();
+  auto options = simulation_options(args.engine, *cost);
+  if (!options) return options.error();
+  options->router = args.router == "round-robin"    ? RouterKind::round_robin
+                    : args.router == "prefix-aware" ? RouterKind::prefix_aware
+                                                    : RouterKind::least_loaded;
+  Planner planner(args, *std::move(options));
+  const auto plan = args.rate ? planner.fewest_replicas() : planner.highest_rate();
+  if (!plan) return plan.error();
+  if (!args.output_json.empty()) {
+    const boost::json::object out = {{"cost_model", cost->name},
+                                     {"workload", args.workload},
+                                     {"replicas", plan->replicas},
+                                     {"rate", plan->rate},
+                                     {"ttft_p99_s", plan->ttft_p99_s},
+                                     {"tpot_p99_s", plan->tpot_p99_s},
+                                     {"batched_requests", plan->mean_batch},
+                                     {"busy", plan->busy}};
+    const std::string text = boost::json::serialize(out) + "\n";
+    if (args.output_json == "-") {
+      std::fputs(text.c_str(), stdout);
+      return ok_status();
+    }
+    std::ofstream file(args.output_json, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) return invalid_argument(concat("cannot write ", args.output_json));
+  }
+  std::printf("%d x %s: %s %.3f req/s of %s\n", plan->replicas, cost->name.c_str(),
+              args.rate ? "the fewest that hold" : "at most", plan->rate, args.workload.c_str());
+  std::printf(
+      "p99 TTFT %.1f ms (limit %.0f), p99 TPOT %.2f ms (limit %.0f); %.1f requests in a step, %.0f %% busy\n",
+      plan->ttft_p99_s * 1e3, args.ttft_ms, plan->tpot_p99_s * 1e3, args.tpot_ms, plan->mean_batch,
+      100 * plan->busy);
+  return ok_status();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,20 @@
+#pragma once
+// json.dumps as transformers' tojson calls it: no HTML escaping, non-ASCII as it is.
+#include <optional>
+#include <string>
+
+#include "jinja/render.h"
+
+namespace pagoda::jinja {
+
+struct JsonOptions {
+  bool ensure_ascii = false;
+  std::optional<std::string> indent;  // one level's; absent: all on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+  bool sort_keys = false;
+};
+
+Value dump_json(Render& render, const Value& value, const JsonOptions& options);
+
+}  // namespace pagoda::jinja

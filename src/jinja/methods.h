@@ -1,0 +1,16 @@
+#pragma once
+// The methods of Python's built-in types that templates may call. Those that change a list or dict are
+// known, so that reaching for one is a security error, as in the immutable sandbox.
+#include <string_view>
+
+#include "jinja/filters.h"
+#include "jinja/value.h"
+
+namespace pagoda::jinja {
+
+const NamedFunction* find_method(const Value& object, std::string_view name);  // null: there is none
+bool is_changing_method(const Value& object, std::string_view name);
+
+const NamedFunction* find_string_method(std::string_view name);
+
+}  // namespace pagoda::jinja

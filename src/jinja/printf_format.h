@@ -1,0 +1,10 @@
+#pragma once
+// Python's `format % values`.
+#include "jinja/render.h"
+
+namespace pagoda::jinja {
+
+// `values`: a tuple, a dict for %(name)s, or the one value.
+Value format_printf(Render& render, const String& format, const Value& values);
+
+}  // namespace pagoda::jinja

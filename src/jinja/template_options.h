@@ -1,0 +1,34 @@
+#pragma once
+// What a template is rendered with, and what comes out. The template itself is parsed by parser.h and run by
+// render.h; text/chat_template.h puts them together.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_range.h"
+
+namespace pagoda {
+
+struct TemplateLimits {
+  std::int64_t max_steps = 5'000'000;
+  std::size_t max_output_bytes = std::size_t{4} << 20;
+  std::int32_t max_depth = 100;  // macros and loops calling each other, and nested blocks
+};
+
+struct TemplateOptions {
+  bool trim_blocks = true;
+  bool lstrip_blocks = true;
+  std::optional<std::int64_t> now_unix_seconds;  // for strftime_now; absent: the system's clock
+  TemplateLimits limits;
+};
+
+struct RenderedText {
+  std::string text;
+  // The parts of `text` that came out of the context's strings unchanged in origin (what users typed):
+  // pass as EncodeOptions::plain_ranges, so that special tokens typed by a user stay text.
+  std::vector<ByteRange> user_ranges;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,403 @@
+#include "tokenizer/json_components.h"
+
+#include <boost/json.hpp>
+
+#include "base/strings.h"
+#include "base/utf8.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/decode_steps.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+constexpr int kMaxDepth = 8;
+
+#define PAGODA_ASSIGN_OR_RETURN(variable, expression)       \
+  auto variable##_result = (expression);                    \
+  if (!variable##_result) return variable##_result.error(); \
+  auto variable = *std::move(variable##_result)
+
+Status wrong(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
+
+const json::value* member(const json::object& object, std::string_view key) {
+  const json::value* value = object.if_contains(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+Result<const json::object*> component(const json::value& value, std::string_view kind, std::string& type) {
+  const json::object* object = value.if_object();
+  if (!object) return wrong(concat("a ", kind, " is not an object"));
+  const json::value* name = member(*object, "type");
+  if (!name || !name->is_string()) return wrong(concat("a ", kind, " has no type"));
+  type.assign(name->get_string().data(), name->get_string().size());
+  return object;
+}
+
+// `list` of a Sequence component.
+template <class OnElement>
+Status each(const json::object& object, std::string_view list, const OnElement& on_element) {
+  const json::value* value = member(object, list);
+  if (!value || !value->is_array()) return wrong(concat("a Sequence has no '", list, "'"));
+  for (const json::value& element : value->get_array()) PAGODA_RETURN_IF_ERROR(on_element(element));
+  return ok_status();
+}
+
+// {"String": s} or {"Regex": s}; a bare string counts as String.
+struct Pattern {
+  std::string text;
+  bool is_regex = false;
+};
+Result<Pattern> pattern_member(const json::object& object) {
+  const json::value* value = member(object, "pattern");
+  if (value && value->is_string()) return Pattern{std::string(value->get_string()), false};
+  if (value && value->is_object()) {
+    for (const bool is_regex : {false, true}) {
+      const json::value* text = member(value->get_object(), is_regex ? "Regex" : "String");
+      if (text && text->is_string()) return Pattern{std::string(text->get_string()), is_regex};
+    }
+  }
+  return wrong("a pattern is neither String nor Regex");
+}
+
+Result<std::size_t> size_member(const json::object& object, std::string_view key, std::size_t absent) {
+  const json::value* value = member(object, key);
+  if (!value) return absent;
+  boost::system::error_code error;
+  const auto number = value->to_number<std::uint32_t>(error);
+  if (error) return wrong(concat("'", key, "' is not a small number"));
+  return static_cast<std::size_t>(number);
+}
+
+// A member that must be exactly one character.
+Result<std::string> char_member(const json::object& object, std::string_view key, std::string_view absent) {
+  PAGODA_ASSIGN_OR_RETURN(text, string_member(object, key, absent));
+  if (text.empty() || utf8_length(text[0]) != text.size())
+    return wrong(concat("'", key, "' is not one character"));
+  return text;
+}
+
+Result<SplitBehavior> behavior_member(const json::object& object, std::string_view absent) {
+  PAGODA_ASSIGN_OR_RETURN(name, string_member(object, "behavior", absent));
+  if (name == "Removed") return SplitBehavior::removed;
+  if (name == "Isolated") return SplitBehavior::isolated;
+  if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
+  if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
+  if (name == "Contiguous") return SplitBehavior::contiguous;
+  return wrong(concat("split behavior '", name, "' is unknown"));
+}
+
+Result<PrependScheme> prepend_scheme(const json::object& object) {
+  PAGODA_ASSIGN_OR_RETURN(prefix, bool_member(object, "add_prefix_space", true));
+  PAGODA_ASSIGN_OR_RETURN(name, string_member(object, "prepend_scheme", prefix ? "always" : "never"));
+  if (!prefix && name != "never") return wrong("add_prefix_space does not match prepend_scheme");
+  if (name == "first") return PrependScheme::first;
+  if (name == "never") return PrependScheme::never;
+  if (name == "always") return PrependScheme::always;
+  return wrong(concat("prepend_scheme '", name, "' is unknown"));
+}
+
+Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& out) {
+  if (depth > kMaxDepth) return wrong("its normalizers are nested too deep");
+  std::string type;
+  PAGODA_ASSIGN_OR_RETURN(found, component(value, "normalizer", type));
+  const json::object& object = *found;
+  if (type == "Sequence") {
+    std::vector<NormalizerPtr> steps;
+    PAGODA_RETURN_IF_ERROR(each(object, "normalizers", [&](const json::value& element) {
+      steps.emplace_back();
+      return read_normalizer_at(element, depth + 1, steps.back());
+    }));
+    out = make_sequence_normalizer(std::move(steps));
+  } else if (type == "NFC") {
+    out = make_unicode_normalizer(NormalForm::nfc);
+  } else if (type == "NFD") {
+    out = make_unicode_normalizer(NormalForm::nfd);
+  } else if (type == "NFKC") {
+    out = make_unicode_normalizer(NormalForm::nfkc);
+  } else if (type == "NFKD") {
+    out = make_unicode_normalizer(NormalForm::nfkd);
+  } else if (type == "Lowercase") {
+    out = make_lowercase_normalizer();
+  } else if (type == "StripAccents") {
+    out = make_strip_accents_normalizer();
+  } else if (type == "Nmt") {
+    out = make_nmt_normalizer();
+  } else if (type == "ByteLevel") {
+    out = make_byte_level_normalizer();
+  } else if (type == "Strip") {
+    PAGODA_ASSIGN_OR_RETURN(left, bool_member(object, "strip_left", true));
+    PAGODA_ASSIGN_OR_RETURN(right, bool_member(object, "strip_right", true));
+    out = make_strip_normalizer(left, right);
+  } else if (type == "Prepend") {
+    PAGODA_ASSIGN_OR_RETURN(prefix, string_member(object, "prepend", ""));
+    out = make_prepend_normalizer(std::move(prefix));
+  } else if (type == "Replace") {
+    PAGODA_ASSIGN_OR_RETURN(pattern, pattern_member(object));
+    PAGODA_ASSIGN_OR_RETURN(content, string_member(object, "content", ""));
+    if (!pattern.is_regex) {
+      out = make_replace_string_normalizer(std::move(pattern.text), std::move(content));
+    } else {
+      Result<Regex> regex = Regex::compile(pattern.text);
+      if (!regex) return regex.error();
+      out = make_replace_normalizer(*std::move(regex), std::move(content));
+    }
+  } else if (type == "Precompiled") {
+    PAGODA_ASSIGN_OR_RETURN(encoded, string_member(object, "precompiled_charsmap", ""));
+    const auto bytes = decode_base64(encoded);
+    if (!bytes) return wrong("precompiled_charsmap is not base64");
+    PAGODA_ASSIGN_OR_RETURN(normalizer, make_precompiled_normalizer(*bytes));
+    out = std::move(normalizer);
+  } else if (type == "BertNormalizer") {
+    BertNormalizerOptions options;
+    PAGODA_ASSIGN_OR_RETURN(clean, bool_member(object, "clean_text", true));
+    PAGODA_ASSIGN_OR_RETURN(chinese, bool_member(object, "handle_chinese_chars", true));
+    PAGODA_ASSIGN_OR_RETURN(lowercase, bool_member(object, "lowercase", true));
+    PAGODA_ASSIGN_OR_RETURN(accents, bool_member(object, "strip_accents", lowercase));
+    options = {.clean_text = clean,
+               .handle_chinese_chars = chinese,
+               .strip_accents = accents,
+               .lowercase = lowercase};
+    out = make_bert_normalizer(options);
+  } else {
+    return unimplemented(
+        concat("tokenizer.json: the normalizer '", type,
+               "' is not supported (supported: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, "
+               "StripAccents, Nmt, Prepend, Replace, Precompiled, ByteLevel, BertNormalizer)"));
+  }
+  return ok_status();
+}
+
+// `last`: nothing comes behind this component but the model.
+Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, bool& bytes_to_model,
+                             bool& needs_origins, PreTokenizerPtr& out) {
+  if (depth > kMaxDepth) return wrong("its pre-tokenizers are nested too deep");
+  std::string type;
+  PAGODA_ASSIGN_OR_RETURN(found, component(value, "pre-tokenizer", type));
+  const json::object& object = *found;
+  const bool wants_bytes = bytes_to_model;
+  bytes_to_model = false;
+  if (type == "Sequence") {
+    std::vector<PreTokenizerPtr> steps;
+    const json::value* list = member(object, "pretokenizers");
+    const std::size_t count = list && list->is_array() ? list->get_array().size() : 0;
+    PAGODA_RETURN_IF_ERROR(each(object, "pretokenizers", [&](const json::value& element) {
+      steps.emplace_back();
+      const bool is_last = last && steps.size() == count;
+      bool bytes = wants_bytes && is_last;
+      Status status = read_pre_tokenizer_at(element, depth + 1, is_last, bytes, needs_origins, steps.back());
+      if (is_last) bytes_to_model = bytes;
+      return status;
+    }));
+    out = make_sequence_pre_tokenizer(std::move(steps));
+  } else if (type == "ByteLevel") {
+    PAGODA_ASSIGN_OR_RETURN(prefix, bool_member(object, "add_prefix_space", true));
+    PAGODA_ASSIGN_OR_RETURN(use_regex, bool_member(object, "use_regex", true));
+    bytes_to_model = wants_bytes && last;
+    out = make_byte_level_pre_tokenizer(prefix, use_regex, !bytes_to_model);
+  } else if (type == "Split") {
+    PAGODA_ASSIGN_OR_RETURN(pattern, pattern_member(object));
+    PAGODA_ASSIGN_OR_RETURN(behavior, behavior_member(object, ""));
+    PAGODA_ASSIGN_OR_RETURN(invert, bool_member(object, "invert", false));
+    if (pattern.is_regex) {
+      out = make_known_split(pattern.text, behavior, invert);
+      if (out) return ok_status();
+    }
+    Result<Regex> regex = pattern.is_regex ? Regex::compile(pattern.text) : Regex::literal(pattern.text);
+    if (!regex) return regex.error();
+    out = make_split(*std::move(regex), behavior, invert);
+  } else if (type == "Metaspace") {
+    PAGODA_ASSIGN_OR_RETURN(replacement, char_member(object, "replacement", "\xE2\x96\x81"));
+    PAGODA_ASSIGN_OR_RETURN(scheme, prepend_scheme(object));
+    PAGODA_ASSIGN_OR_RETURN(split, bool_member(object, "split", true));
+    needs_origins |= scheme == PrependScheme::first;
+    out = make_metaspace(std::move(replacement), scheme, split);
+  } else if (type == "Digits") {
+    PAGODA_ASSIGN_OR_RETURN(individual, bool_member(object, "individual_digits", false));
+    out = make_digits(individual);
+  } else if (type == "Punctuation") {
+    PAGODA_ASSIGN_OR_RETURN(behavior, behavior_member(object, "Isolated"));
+    out = make_punctuation(behavior);
+  } else if (type == "Whitespace") {
+    out = make_whitespace();
+  } else if (type == "WhitespaceSplit") {
+    out = make_whitespace_split();
+  } else if (type == "BertPreTokenizer") {
+    out = make_bert_pre_tokenizer();
+  } else if (type == "CharDelimiterSplit" || type == "Delimiter") {
+    PAGODA_ASSIGN_OR_RETURN(delimiter, char_member(object, "delimiter", ""));
+    out = make_char_delimiter_split(std::move(delimiter));
+  } else if (type == "FixedLength") {
+    PAGODA_ASSIGN_OR_RETURN(length, size_member(object, "length", 5));
+    if (length == 0) return wrong("FixedLength has length 0");
+    out = make_fixed_length(length);
+  } else {
+    return unimplemented(
+        concat("tokenizer.json: the pre-tokenizer '", type,
+               "' is not supported (supported: Sequence, ByteLevel, Split, Metaspace, Digits, "
+               "Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit, "
+               "FixedLength)"));
+  }
+  return ok_status();
+}
+
+Result<TokenId> token_id(const json::value& value) {
+  boost::system::error_code error;
+  const auto id = value.to_number<std::int32_t>(error);
+  if (error || id < 0 || id > Vocabulary::kMaxId)
+    return wrong("a token id of the post-processor is out of bounds");
+  return id;
+}
+
+Status read_post_processor_at(const json::value& value, int depth, PostProcessor& out) {
+  if (depth > kMaxDepth) return wrong("its post-processors are nested too deep");
+  std::string type;
+  PAGODA_ASSIGN_OR_RETURN(found, component(value, "post-processor", type));
+  const json::object& object = *found;
+  if (type == "Sequence") {
+    return each(object, "processors",
+                [&](const json::value& element) { return read_post_processor_at(element, depth + 1, out); });
+  }
+  if (type == "ByteLevel") return ok_status();  // it only trims offsets
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    PostProcessor::Wrap wrap;
+    for (const bool is_cls : {true, false}) {
+      const json::value* pair = member(object, is_cls ? "cls" : "sep");
+      if (!pair || !pair->is_array() || pair->get_array().size() != 2)
+        return wrong("cls or sep is no [token, id]");
+      PAGODA_ASSIGN_OR_RETURN(id, token_id(pair->get_array()[1]));
+      (is_cls ? wrap.before : wrap.after).push_back(id);
+    }
+    out.add(std::move(wrap));
+    return ok_status();
+  }
+  if (type == "TemplateProcessing") {
+    const json::value* single = member(object, "single");
+    const json::value* tokens = member(object, "special_tokens");
+    if (!single || !single->is_array()) return wrong("TemplateProcessing has no 'single' list");
+    PostProcessor::Wrap wrap;
+    bool seen_text = false;
+    for (const json::value& piece : single->get_array()) {
+      const json::object* entry = piece.if_object();
+      if (entry && member(*entry, "Sequence")) {
+        if (seen_text)
+          return unimplemented("tokenizer.json: a template that repeats the text is not supported");
+        seen_text = true;
+        continue;
+      }
+      const json::value* special = entry ? member(*entry, "SpecialToken") : nullptr;
+      if (!special || !special->is_object())
+        return wrong("a template piece is neither Sequence nor SpecialToken");
+      PAGODA_ASSIGN_OR_RETURN(name, string_member(special->get_object(), "id", ""));
+      const json::value* token = tokens && tokens->is_object() ? member(tokens->get_object(), name) : nullptr;
+      const json::value* ids = token && token->is_object() ? member(token->get_object(), "ids") : nullptr;
+      if (!ids || !ids->is_array()) return wrong(concat("the template's token '", name, "' has no ids"));
+      for (const json::value& element : ids->get_array()) {
+        PAGODA_ASSIGN_OR_RETURN(id, token_id(element));
+        (seen_text ? wrap.after : wrap.before).push_back(id);
+      }
+    }
+    if (!seen_text) return unimplemented("tokenizer.json: a template without the text is not supported");
+    out.add(std::move(wrap));
+    return ok_status();
+  }
+  return unimplemented(concat("tokenizer.json: the post-processor '", type,
+                              "' is not supported (supported: Sequence, TemplateProcessing, BertProcessing, "
+                              "RobertaProcessing, ByteLevel)"));
+}
+
+Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeStepMakerPtr>& out,
+                       TokenizerParts::Bytes& bytes) {
+  if (depth > kMaxDepth) return wrong("its decoders are nested too deep");
+  std::string type;
+  PAGODA_ASSIGN_OR_RETURN(found, component(value, "decoder", type));
+  const json::object& object = *found;
+  if (type == "Sequence") {
+    return each(object, "decoders",
+                [&](const json::value& element) { return read_decoder_at(element, depth + 1, out, bytes); });
+  }
+  if (type == "ByteLevel") {
+    bytes = TokenizerParts::Bytes::byte_level;
+    out.push_back(make_byte_level_decoder());
+  } else if (type == "ByteFallback") {
+    bytes = TokenizerParts::Bytes::byte_fallback;
+    out.push_back(make_byte_fallback_decoder());
+  } else if (type == "Fuse") {
+    out.push_back(make_fuse_decoder());
+  } else if (type == "Strip") {
+    PAGODA_ASSIGN_OR_RETURN(content, char_member(object, "content", ""));
+    PAGODA_ASSIGN_OR_RETURN(start, size_member(object, "start", 0));
+    PAGODA_ASSIGN_OR_RETURN(stop, size_member(object, "stop", 0));
+    out.push_back(make_strip_decoder(std::move(content), start, stop));
+  } else if (type == "Metaspace") {
+    PAGODA_ASSIGN_OR_RETURN(replacement, char_member(object, "replacement", "\xE2\x96\x81"));
+    PAGODA_ASSIGN_OR_RETURN(scheme, prepend_scheme(object));
+    out.push_back(make_metaspace_decoder(std::move(replacement), scheme != PrependScheme::never));
+  } else if (type == "WordPiece") {
+    PAGODA_ASSIGN_OR_RETURN(prefix, string_member(object, "prefix", "##"));
+    PAGODA_ASSIGN_OR_RETURN(cleanup, bool_member(object, "cleanup", true));
+    out.push_back(make_word_piece_decoder(std::move(prefix), cleanup));
+  } else if (type == "BPEDecoder") {
+    PAGODA_ASSIGN_OR_RETURN(suffix, string_member(object, "suffix", "</w>"));
+    out.push_back(make_bpe_decoder(std::move(suffix)));
+  } else if (type == "CTC") {
+    PAGODA_ASSIGN_OR_RETURN(pad, string_member(object, "pad_token", "<pad>"));
+    PAGODA_ASSIGN_OR_RETURN(delimiter, string_member(object, "word_delimiter_token", "|"));
+    PAGODA_ASSIGN_OR_RETURN(cleanup, bool_member(object, "cleanup", true));
+    out.push_back(make_ctc_decoder(std::move(pad), std::move(delimiter), cleanup));
+  } else if (type == "Replace") {
+    PAGODA_ASSIGN_OR_RETURN(pattern, pattern_member(object));
+    PAGODA_ASSIGN_OR_RETURN(content, string_member(object, "content", ""));
+    if (!pattern.is_regex) {
+      out.push_back(make_replace_string_decoder(std::move(pattern.text), std::move(content)));
+    } else {
+      Result<Regex> regex = Regex::compile(pattern.text);
+      if (!regex) return regex.error();
+      out.push_back(make_replace_decoder(*std::move(regex), std::move(content)));
+    }
+  } else {
+    return unimplemented(
+        concat("tokenizer.json: the decoder '", type,
+               "' is not supported (supported: Sequence, ByteLevel, ByteFallback, Fuse, Strip, "
+               "Metaspace, WordPiece, BPEDecoder, CTC, Replace)"));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<bool> bool_member(const json::object& object, std::string_view key, bool absent) {
+  const json::value* value = member(object, key);
+  if (!value) return absent;
+  if (!value->is_bool()) return wrong(concat("'", key, "' is not true or false"));
+  return value->get_bool();
+}
+
+Result<std::string> string_member(const json::object& object, std::string_view key, std::string_view absent) {
+  const json::value* value = member(object, key);
+  if (!value) return std::string(absent);
+  if (!value->is_string()) return wrong(concat("'", key, "' is not a string"));
+  return std::string(value->get_string());
+}
+
+Status read_normalizer(const json::value& value, NormalizerPtr& out) {
+  return read_normalizer_at(value, 0, out);
+}
+
+Status read_pre_tokenizer(const json::value& value, bool& bytes_to_model, bool& needs_origins,
+                          PreTokenizerPtr& out) {
+  return read_pre_tokenizer_at(value, 0, true, bytes_to_model, needs_origins, out);
+}
+
+Status read_post_processor(const json::value& value, PostProcessor& out) {
+  return read_post_processor_at(value, 0, out);
+}
+
+Status read_decoder(const json::value& value, Decoder& out, TokenizerParts::Bytes& bytes) {
+  std::vector<DecodeStepMakerPtr> steps;
+  PAGODA_RETURN_IF_ERROR(read_decoder_at(value, 0, steps, bytes));
+  out = Decoder(std::move(steps));
+  return ok_status();
+}
+
+}  // namespace pagoda

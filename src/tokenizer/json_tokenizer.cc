@@ -1,0 +1,470 @@
+// Tokenizer::from_json and from_vocab_and_merges: Hugging Face's files. Vocabulary and merges are read
+// straight from the text (json_cursor.h); the small rest goes through Boost.JSON.
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+
+#include "base/strings.h"
+#include "tokenizer/decode_steps.h"
+#include "tokenizer/json_components.h"
+#include "tokenizer/json_cursor.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+Status wrong(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
+
+Result<json::value> parse_small(std::string_view text, std::string_view what) {
+  boost::system::error_code error;
+  json::value value = json::parse(json::string_view(text.data(), text.size()), error);
+  if (error) return wrong(concat(what, " is not JSON: ", error.message()));
+  return value;
+}
+
+// The members of the file and of its model, as text.
+using Members = std::map<std::string, std::string_view, std::less<>>;
+
+std::string_view find_member(const Members& members, std::string_view key) {
+  const auto it = members.find(key);
+  return it == members.end() || it->second == "null" ? std::string_view() : it->second;
+}
+
+Result<bool> model_bool(const Members& model, std::string_view key) {
+  const std::string_view text = find_member(model, key);
+  if (text.empty() || text == "false") return false;
+  if (text == "true") return true;
+  return wrong(concat("the model's '", key, "' is not true or false"));
+}
+
+Result<std::string> model_string(const Members& model, std::string_view key, std::string_view absent) {
+  const std::string_view text = find_member(model, key);
+  if (text.empty()) return std::string(absent);
+  std::string out;
+  JsonCursor cursor(text);
+  if (Status status = cursor.read_string(out); !status.ok()) return status.annotate("tokenizer.json");
+  return out;
+}
+
+Status read_vocabulary(std::string_view text, Vocabulary& vocabulary) {
+  vocabulary.reserve(text.size() / 16, text.size() / 2);
+  JsonCursor cursor(text);
+  return cursor.read_object([&](const std::string& token) {
+    std::int64_t id = 0;
+    PAGODA_RETURN_IF_ERROR(cursor.read_integer(id));
+    if (id < 0 || id > Vocabulary::kMaxId || !vocabulary.add(token, static_cast<TokenId>(id)))
+      return wrong(concat("id ", id, " is out of bounds"));
+    return ok_status();
+  });
+}
+
+Status read_scored_vocabulary(std::string_view text, Vocabulary& vocabulary, std::vector<double>& scores) {
+  vocabulary.reserve(text.size() / 24, text.size() / 2);
+  JsonCursor cursor(text);
+  std::string token;
+  return cursor.read_array([&]() {
+    double score = 0;
+    int position = 0;
+    PAGODA_RETURN_IF_ERROR(cursor.read_array([&]() {
+      if (position > 1) return wrong("an entry of the vocabulary is no [token, score]");
+      return position++ == 0 ? cursor.read_string(token) : cursor.read_number(score);
+    }));
+    if (position != 2) return wrong("an entry of the vocabulary is no [token, score]");
+    if (!vocabulary.add(token, static_cast<TokenId>(scores.size())))
+      return wrong("the vocabulary is too large");
+    scores.push_back(score);
+    return ok_status();
+  });
+}
+
+// Splits "left right"; false if there is not exactly one space.
+bool split_merge(std::string_view line, MergeList& merges) {
+  const std::size_t space = line.find(' ');
+  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;
+  merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+  return true;
+}
+
+// `arena` holds the strings; it never grows past its first capacity, so that views stay valid.
+Status read_merges(std::string_view text, std::string& arena, MergeList& merges) {
+  arena.reserve(text.size());
+  merges.reserve(text.size() / 12);
+  JsonCursor cursor(text);
+  std::string part;
+  const auto keep = [&]() {
+    arena += part;
+    return std::string_view(arena).substr(arena.size() - part.size());
+  };
+  return cursor.read_array([&]() {
+    if (cursor.peek() == '"') {  // "left right"
+      PAGODA_RETURN_IF_ERROR(cursor.read_string(part));
+      if (part.starts_with("#version")) return ok_status();
+      if (!split_merge(keep(), merges)) return wrong(concat("merge ", merges.size(), " is not two tokens"));
+      return ok_status();
+    }
+    std::string_view pair[2];
+    int position = 0;
+    PAGODA_RETURN_IF_ERROR(cursor.read_array([&]() {
+      if (position > 1) return wrong(concat("merge ", merges.size(), " is not two tokens"));
+      PAGODA_RETURN_IF_ERROR(cursor.read_string(part));
+      pair[position++] = keep();
+      return ok_status();
+    }));
+    if (position != 2) return wrong(concat("merge ", merges.size(), " is not two tokens"));
+    merges.emplace_back(pair[0], pair[1]);
+    return ok_status();
+  });
+}
+
+struct AddedEntry {
+  AddedToken token;
+  std::int64_t declared_id = -1;
+};
+
+Result<AddedEntry> read_added_token(const json::value& value) {
+  AddedEntry entry;
+  const json::object* object = value.if_object();
+  if (!object) return wrong("an added token is not an object");
+  const json::value* content = object->if_contains("content");
+  if (!content || !content->is_string()) return wrong("an added token has no content");
+  entry.token.content = std::string(content->get_string());
+  struct Flag {
+    std::string_view key;
+    bool AddedToken::* member;
+  };
+  for (const Flag& flag : {Flag{"single_word", &AddedToken::single_word}, Flag{"lstrip", &AddedToken::lstrip},
+                           Flag{"rstrip", &AddedToken::rstrip}, Flag{"normalized", &AddedToken::normalized},
+                           Flag{"special", &AddedToken::special}}) {
+    Result<bool> set = bool_member(*object, flag.key, false);
+    if (!set) return set.error();
+    entry.token.*flag.member = *set;
+  }
+  if (const json::value* id = object->if_contains("id"); id && id->is_int64())
+    entry.declared_id = id->get_int64();
+  return entry;
+}
+
+// Adds tokens the way the reference does: known spellings keep their id, others get the next free one,
+// whatever id the file declares.
+class AddedTokenBuilder {
+ public:
+  AddedTokenBuilder(TokenizerParts& parts, std::size_t model_size)
+      : parts_(parts), model_size_(static_cast<TokenId>(model_size)) {}
+
+  Status add_all(std::vector<AddedEntry> entries) {
+    TokenId next = model_size_;
+    for (const AddedToken& token : parts_.added.tokens()) next = std::max(next, token.id + 1);
+    for (AddedEntry& entry : entries) {
+      AddedToken& token = entry.token;
+      if (token.content.empty()) continue;
+      if (const AddedToken* known = parts_.added.find(token.content)) {
+        token.id = known->id;
+      } else if (const auto id = parts_.vocabulary->find(token.content)) {
+        token.id = *id;
+      } else {
+        token.id = next++;
+      }
+      if (token.id > Vocabulary::kMaxId) return wrong("it has too many added tokens");
+      token.normalized_content = token.content;
+      if (token.normalized && parts_.normalizer) {
+        NormalizedText text = NormalizedText::of(token.content, false);
+        PAGODA_RETURN_IF_ERROR(parts_.normalizer->apply(text));
+        token.normalized_content = text.text;
+      }
+      parts_.added.add(std::move(token));
+    }
+    return ok_status();
+  }
+
+ private:
+  TokenizerParts& parts_;
+  TokenId model_size_;
+};
+
+// The spelling of a token in tokenizer_config.json: a string, or an object with `content`.
+std::string config_token(const json::object& config, std::string_view key) {
+  const json::value* value = config.if_contains(key);
+  if (value && value->is_object()) value = value->get_object().if_contains("content");
+  return value && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+Status apply_config(std::string_view config_json, bool has_post_processor, std::size_t model_size,
+                    TokenizerParts& parts) {
+  boost::system::error_code error;
+  const json::value value = json::parse(json::string_view(config_json.data(), config_json.size()), error);
+  if (error || !value.is_object())
+    return corrupt_data(
+        concat("tokenizer_config.json is not a JSON object", error ? ": " + error.message() : ""));
+  const json::object& config = value.get_object();
+  if (const json::value* decoder = config.if_contains("added_tokens_decoder");
+      decoder && decoder->is_object()) {
+    std::vector<AddedEntry> missing;
+    for (const auto& [id, token] : decoder->get_object()) {
+      Result<AddedEntry> entry = read_added_token(token);
+      if (!entry) return entry.error();
+      if (!parts.added.find(entry->token.content)) missing.push_back(*std::move(entry));
+    }
+    PAGODA_RETURN_IF_ERROR(AddedTokenBuilder(parts, model_size).add_all(std::move(missing)));
+  }
+  const auto id_of = [&](std::string_view key) -> TokenId {
+    const std::string spelling = config_token(config, key);
+    if (spelling.empty()) return -1;
+    if (const AddedToken* token = parts.added.find(spelling)) return token->id;
+    return parts.vocabulary->find(spelling).value_or(-1);
+  };
+  parts.bos = id_of("bos_token");
+  parts.eos = id_of("eos_token");
+  // tokenizer.json's post-processor decides where there is one.
+  if (!has_post_processor) {
+    Result<bool> add_bos = bool_member(config, "add_bos_token", false);
+    if (!add_bos) return add_bos.error().annotate("tokenizer_config.json");
+    Result<bool> add_eos = bool_member(config, "add_eos_token", false);
+    if (!add_eos) return add_eos.error().annotate("tokenizer_config.json");
+    PostProcessor::Wrap wrap;
+    if (*add_bos && parts.bos >= 0) wrap.before.push_back(parts.bos);
+    if (*add_eos && parts.eos >= 0) wrap.after.push_back(parts.eos);
+    parts.post_processor.add(std::move(wrap));
+  }
+  return ok_status();
+}
+
+std::string model_type(const Members& model) {
+  if (const Result<std::string> type = model_string(model, "type", ""); type && !type->empty()) return *type;
+  // Old files have no type.
+  if (model.contains("merges")) return "BPE";
+  if (find_member(model, "vocab").starts_with('[')) return "Unigram";
+  return model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
+}
+
+class JsonTokenizerBuilder {
+ public:
+  Result<std::unique_ptr<Tokenizer>> build(std::string_view text, std::string_view config_json) {
+    if (Status status = read(text, config_json); !status.ok()) return status;
+    parts_.added.build();
+    return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts_)));
+  }
+
+ private:
+  Status read(std::string_view text, std::string_view config_json) {
+    parts_.vocabulary = std::make_unique<Vocabulary>();
+    Members file, model;
+    JsonCursor cursor(text);
+    Status status = cursor.read_object([&](const std::string& key) {
+      if (key != "model" || cursor.peek() != '{') return cursor.raw_value(file[key]);
+      model.clear();
+      return cursor.read_object([&](const std::string& member) { return cursor.raw_value(model[member]); });
+    });
+    if (status.ok()) status = cursor.expect_end();
+    if (!status.ok()) return status.annotate("tokenizer.json");
+    if (model.empty()) return wrong("it has no model");
+
+    std::vector<AddedEntry> added;
+    if (const std::string_view list = find_member(file, "added_tokens"); !list.empty()) {
+      Result<json::value> value = parse_small(list, "added_tokens");
+      if (!value) return value.error();
+      if (!value->is_array()) return wrong("added_tokens is not a list");
+      for (const json::value& element : value->get_array()) {
+        Result<AddedEntry> entry = read_added_token(element);
+        if (!entry) return entry.error();
+        added.push_back(*std::move(entry));
+      }
+    }
+    if (const std::string_view part = find_member(file, "normalizer"); !part.empty()) {
+      Result<json::value> value = parse_small(part, "normalizer");
+      if (!value) return value.error();
+      PAGODA_RETURN_IF_ERROR(read_normalizer(*value, parts_.normalizer));
+    }
+    const std::string type = model_type(model);
+    bool bytes_to_model = false;
+    if (const std::string_view part = find_member(file, "pre_tokenizer"); !part.empty()) {
+      Result<json::value> value = parse_small(part, "pre_tokenizer");
+      if (!value) return value.error();
+      Result<bool> fallback = model_bool(model, "byte_fallback");
+      if (!fallback) return fallback.error();
+      Result<std::string> prefix = model_string(model, "continuing_subword_prefix", "");
+      Result<std::string> suffix = model_string(model, "end_of_word_suffix", "");
+      if (!prefix) return prefix.error();
+      if (!suffix) return suffix.error();
+      bytes_to_model = type == "BPE" && !*fallback && prefix->empty() && suffix->empty();
+      PAGODA_RETURN_IF_ERROR(
+          read_pre_tokenizer(*value, bytes_to_model, parts_.needs_origins, parts_.pre_tokenizer));
+    }
+    PAGODA_RETURN_IF_ERROR(read_model(type, model, bytes_to_model, added));
+    const std::string_view post_processor = find_member(file, "post_processor");
+    if (!post_processor.empty()) {
+      Result<json::value> value = parse_small(post_processor, "post_processor");
+      if (!value) return value.error();
+      PAGODA_RETURN_IF_ERROR(read_post_processor(*value, parts_.post_processor));
+    }
+    if (const std::string_view part = find_member(file, "decoder"); !part.empty()) {
+      Result<json::value> value = parse_small(part, "decoder");
+      if (!value) return value.error();
+      PAGODA_RETURN_IF_ERROR(read_decoder(*value, parts_.decoder, parts_.bytes));
+    }
+    PAGODA_RETURN_IF_ERROR(AddedTokenBuilder(parts_, model_size_).add_all(std::move(added)));
+    if (!config_json.empty())
+      PAGODA_RETURN_IF_ERROR(apply_config(config_json, !post_processor.empty(), model_size_, parts_));
+    return ok_status();
+  }
+
+  Status read_model(std::string_view type, const Members& model, bool bytes_to_model,
+                    const std::vector<AddedEntry>& added) {
+    const std::string_view vocab = find_member(model, "vocab");
+    if (vocab.empty()) return wrong("the model has no vocab");
+    std::vector<double> scores;
+    Status status = type == "Unigram" ? read_scored_vocabulary(vocab, *parts_.vocabulary, scores)
+                                      : read_vocabulary(vocab, *parts_.vocabulary);
+    if (!status.ok()) return status.annotate("tokenizer.json");
+    model_size_ = type == "Unigram" ? scores.size() : parts_.vocabulary->num_tokens();
+    for (const AddedEntry& entry : added) {
+      if (!entry.token.special) continue;
+      if (const auto id = parts_.vocabulary->find(entry.token.content)) parts_.vocabulary->hide(*id);
+    }
+    if (type == "BPE") return read_bpe(model, bytes_to_model);
+    if (type == "Unigram") return read_unigram(model, std::move(scores));
+    if (type == "WordPiece") {
+      WordPieceOptions options;
+      Result<std::string> unknown = model_string(model, "unk_token", "[UNK]");
+      if (!unknown) return unknown.error();
+      Result<std::string> prefix = model_string(model, "continuing_subword_prefix", "##");
+      if (!prefix) return prefix.error();
+      options.unknown_token = *std::move(unknown);
+      options.continuing_subword_prefix = *std::move(prefix);
+      if (const std::string_view text = find_member(model, "max_input_chars_per_word"); !text.empty()) {
+        std::int64_t count = 0;
+        PAGODA_RETURN_IF_ERROR(JsonCursor(text).read_integer(count));
+        options.max_input_chars_per_word = count < 0 ? 0 : static_cast<std::size_t>(count);
+      }
+      parts_.model = make_word_piece(*parts_.vocabulary, std::move(options));
+      return ok_status();
+    }
+    if (type == "WordLevel") {
+      Result<std::string> unknown = model_string(model, "unk_token", "<unk>");
+      if (!unknown) return unknown.error();
+      parts_.model = make_word_level(*parts_.vocabulary, *std::move(unknown));
+      return ok_status();
+    }
+    return unimplemented(concat("tokenizer.json: the model '", type,
+                                "' is not supported (supported: BPE, Unigram, WordPiece, WordLevel)"));
+  }
+
+  Status read_bpe(const Members& model, bool bytes_to_model) {
+    BpeOptions options;
+    options.byte_level = bytes_to_model;
+    struct Flag {
+      std::string_view key;
+      bool BpeOptions::* member;
+    };
+    for (const Flag& flag :
+         {Flag{"byte_fallback", &BpeOptions::byte_fallback}, Flag{"fuse_unk", &BpeOptions::fuse_unknown},
+          Flag{"ignore_merges", &BpeOptions::ignore_merges}}) {
+      Result<bool> set = model_bool(model, flag.key);
+      if (!set) return set.error();
+      options.*flag.member = *set;
+    }
+    struct Text {
+      std::string_view key;
+      std::string BpeOptions::* member;
+    };
+    for (const Text& text : {Text{"unk_token", &BpeOptions::unknown_token},
+                             Text{"continuing_subword_prefix", &BpeOptions::continuing_subword_prefix},
+                             Text{"end_of_word_suffix", &BpeOptions::end_of_word_suffix}}) {
+      Result<std::string> value = model_string(model, text.key, "");
+      if (!value) return value.error();
+      options.*text.member = *std::move(value);
+    }
+    const std::string_view list = find_member(model, "merges");
+    if (list.empty()) return wrong("the BPE model has no merges");
+    std::string arena;
+    MergeList merges;
+    if (Status status = read_merges(list, arena, merges); !status.ok())
+      return status.annotate("tokenizer.json");
+    Result<TokenModelPtr> made = make_bpe(*parts_.vocabulary, merges, std::move(options));
+    if (!made) return made.error();
+    parts_.model = *std::move(made);
+    return ok_status();
+  }
+
+  Status read_unigram(const Members& model, std::vector<double> scores) {
+    UnigramOptions options;
+    options.scores = std::move(scores);
+    if (const std::string_view text = find_member(model, "unk_id"); !text.empty()) {
+      std::int64_t id = 0;
+      PAGODA_RETURN_IF_ERROR(JsonCursor(text).read_integer(id));
+      if (id < 0 || static_cast<std::size_t>(id) >= options.scores.size())
+        return wrong("unk_id is not in the vocabulary");
+      options.unknown = static_cast<TokenId>(id);
+    }
+    Result<bool> fallback = model_bool(model, "byte_fallback");
+    if (!fallback) return fallback.error();
+    options.byte_fallback = *fallback;
+    parts_.model = make_unigram(*parts_.vocabulary, std::move(options));
+    return ok_status();
+  }
+
+  TokenizerParts parts_;
+  std::size_t model_size_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view json, std::string_view config_json) {
+  return JsonTokenizerBuilder().build(json, config_json);
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab_and_merges(std::string_view vocab_json,
+                                                                    std::string_view merges_txt,
+                                                                    std::string_view config_json) {
+  TokenizerParts parts;
+  parts.vocabulary = std::make_unique<Vocabulary>();
+  if (Status status = read_vocabulary(vocab_json, *parts.vocabulary); !status.ok())
+    return status.annotate("vocab.json");
+  MergeList merges;
+  for (std::size_t at = 0; at < merges_txt.size();) {
+    const std::size_t end = std::min(merges_txt.find('\n', at), merges_txt.size());
+    std::string_view line = merges_txt.substr(at, end - at);
+    at = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with("#version")) continue;
+    if (!split_merge(line, merges))
+      return corrupt_data(concat("merges.txt: merge ", merges.size(), " is not two tokens"));
+  }
+  bool prefix_space = false;
+  std::vector<AddedEntry> added;
+  if (!config_json.empty()) {
+    boost::system::error_code error;
+    const json::value value = json::parse(json::string_view(config_json.data(), config_json.size()), error);
+    if (error || !value.is_object()) return corrupt_data("tokenizer_config.json is not a JSON object");
+    const json::object& config = value.get_object();
+    Result<bool> prefix = bool_member(config, "add_prefix_space", false);
+    if (!prefix) return prefix.error().annotate("tokenizer_config.json");
+    prefix_space = *prefix;
+    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+      const std::string spelling = config_token(config, key);
+      if (!spelling.empty() && parts.vocabulary->find(spelling))
+        added.push_back({AddedToken{.content = spelling, .special = true}, -1});
+    }
+  } else if (parts.vocabulary->find("<|endoftext|>")) {
+    added.push_back({AddedToken{.content = "<|endoftext|>", .special = true}, -1});
+  }
+  for (const AddedEntry& entry : added) parts.vocabulary->hide(*parts.vocabulary->find(entry.token.content));
+  const std::size_t model_size = parts.vocabulary->num_tokens();
+  Result<TokenModelPtr> model = make_bpe(*parts.vocabulary, merges, {.byte_level = true});
+  if (!model) return model.error();
+  parts.model = *std::move(model);
+  parts.pre_tokenizer = make_byte_level_pre_tokenizer(prefix_space, true, false);
+  std::vector<DecodeStepMakerPtr> steps;
+  steps.push_back(make_byte_level_decoder());
+  parts.decoder = Decoder(std::move(steps));
+  parts.bytes = TokenizerParts::Bytes::byte_level;
+  if (Status status = AddedTokenBuilder(parts, model_size).add_all(std::move(added)); !status.ok())
+    return status;
+  if (!config_json.empty()) {
+    if (Status status = apply_config(config_json, false, model_size, parts); !status.ok()) return status;
+  }
+  parts.added.build();
+  return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts)));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,89 @@
+#pragma once
+// Tokenizer: text <-> token ids, id for id what Hugging Face `tokenizers` gives. Byte-level BPE,
+// SentencePiece-style BPE (with byte fallback) and Unigram; normalizers, pre-tokenizers, added tokens,
+// decoders. Immutable once made.
+// Threads: any; all const.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_range.h"
+#include "base/status.h"
+#include "request/ids.h"
+
+namespace pagoda {
+
+struct EncodeOptions {
+  bool parse_special = true;        // added tokens in the text become their ids
+  bool add_special_tokens = false;  // the post-processor's BOS/EOS
+  // Ascending, disjoint parts of the text in which no special token is recognised: what a user typed. A
+  // match that reaches into one is none; ordinary text merges across the borders as
+  // usual. (Added tokens that are nothing but white space are ordinary text and count everywhere.)
+  std::span<const ByteRange> plain_ranges = {};
+};
+
+// The text of a growing row of ids, piece by piece; Tokenizer::text_stream makes one.
+class TokenTextStream {
+ public:
+  virtual ~TokenTextStream() = default;
+  // Each appends to `out` what has become certain.
+  virtual void push(TokenId id, std::string& out) = 0;
+  virtual void finish(std::string& out) = 0;
+  // What came so far was a prompt: passes on what waits only for the end, so that it is not part of what
+  // follows. The beginning of a character keeps waiting for its end.
+  virtual void settle(std::string& out) = 0;
+};
+
+// The tokenizer.ggml.* metadata of a GGUF file, as plain data. The strings are looked at during from_gguf
+// only.
+struct GgufVocabulary {
+  std::string model;  // "gpt2" (byte-level BPE), "llama" (SentencePiece), "bert" (WordPiece)
+  std::string pre;    // "default", "llama-bpe", "qwen2", "smollm", …
+  std::span<const std::string_view> tokens;
+  std::vector<float> scores;
+  std::vector<std::int32_t> types;  // 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
+  std::span<const std::string_view> merges;
+  TokenId bos = -1, eos = -1, unk = -1;
+  TokenId sep = -1, cls = -1;  // "bert": put around a text in place of bos and eos
+  std::optional<bool> add_bos, add_eos, add_space_prefix;
+};
+
+class Tokenizer {
+ public:
+  // tokenizer.json; `config_json` is tokenizer_config.json or empty. A component that is not supported
+  // is refused by name.
+  static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view json,
+                                                      std::string_view config_json = {});
+  // A SentencePiece tokenizer.model (protobuf).
+  static Result<std::unique_ptr<Tokenizer>> from_sentencepiece(std::string_view bytes);
+  // `unimplemented` naming the model or pre-tokenizer, and those that are known.
+  static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
+  // A folder of GPT-2's or OPT's form: vocab.json, merges.txt and tokenizer_config.json (or empty).
+  static Result<std::unique_ptr<Tokenizer>> from_vocab_and_merges(std::string_view vocab_json,
+                                                                  std::string_view merges_txt,
+                                                                  std::string_view config_json = {});
+  virtual ~Tokenizer() = default;
+
+  // invalid_argument: not UTF-8 (callers check first where they can name the field).
+  virtual Result<std::vector<TokenId>> encode(std::string_view text,
+                                              const EncodeOptions& options = {}) const = 0;
+  // Ids out of range are skipped. The result may hold U+FFFD for bytes that are no character.
+  virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;
+
+  // A stream whose pieces joined equal decode() of all its ids. It must not outlive the tokenizer.
+  virtual std::unique_ptr<TokenTextStream> text_stream(bool skip_special_tokens) const;
+
+  virtual std::int32_t vocab_size() const = 0;             // largest id + 1
+  virtual std::string token_string(TokenId id) const = 0;  // the vocabulary's own spelling
+  virtual std::string token_bytes(TokenId id) const = 0;   // the raw bytes it stands for, in mid-text
+  virtual std::optional<TokenId> find(std::string_view token) const = 0;
+  virtual bool is_special(TokenId id) const = 0;
+  virtual TokenId bos() const = 0;  // -1: none
+  virtual TokenId eos() const = 0;
+};
+
+}  // namespace pagoda

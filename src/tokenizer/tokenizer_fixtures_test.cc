@@ -1,0 +1,88 @@
+// Goal: tiny tokenizers of every kind (tests/fixtures/make_tokenizers.py) give Hugging Face's ids and texts,
+// and the detokenizer's pieces, joined, give decode()'s text without ever cutting a character.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/utf8.h"
+#include "text/detokenizer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace pagoda {
+namespace {
+
+const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/tokenizers/";
+
+const Tokenizer& tokenizer(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<Tokenizer>> loaded;
+  std::unique_ptr<Tokenizer>& slot = loaded[name];
+  if (!slot) {
+    const bool json = std::filesystem::exists(kFolder + name + ".json");
+    std::ifstream file(kFolder + name + (json ? ".json" : ".model"), std::ios::binary);
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    auto made = json ? Tokenizer::from_json(bytes.str()) : Tokenizer::from_sentencepiece(bytes.str());
+    if (!made) ADD_FAILURE() << name << ": " << made.error().message();
+    slot = *std::move(made);
+  }
+  return *slot;
+}
+
+template <class Check>
+std::size_t for_each_line(const std::string& file, const Check& check) {
+  std::ifstream lines(kFolder + file);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    SCOPED_TRACE(line);
+    check(boost::json::parse(line).as_object());
+  }
+  return count;
+}
+
+std::vector<TokenId> ids_of(const boost::json::value& list) {
+  return boost::json::value_to<std::vector<TokenId>>(list);
+}
+
+TEST(TokenizerFixtures, Encode) {
+  const std::size_t count = for_each_line("cases.jsonl", [](const boost::json::object& entry) {
+    const Tokenizer& subject = tokenizer(std::string(entry.at("tokenizer").as_string()));
+    const std::string text(entry.at("text").as_string());
+    const auto ids = subject.encode(text);
+    ASSERT_TRUE(ids) << ids.error().message();
+    EXPECT_EQ(*ids, ids_of(entry.at("ids")));
+    if (const auto* wrapped = entry.if_contains("wrapped")) {
+      const auto with_special = subject.encode(text, {.add_special_tokens = true});
+      ASSERT_TRUE(with_special);
+      EXPECT_EQ(*with_special, ids_of(*wrapped));
+    }
+  });
+  EXPECT_GT(count, 500u);
+}
+
+TEST(TokenizerFixtures, DecodeAtOnceAndPieceByPiece) {
+  const std::size_t count = for_each_line("decode.jsonl", [](const boost::json::object& entry) {
+    const Tokenizer& subject = tokenizer(std::string(entry.at("tokenizer").as_string()));
+    const std::vector<TokenId> ids = ids_of(entry.at("ids"));
+    for (const bool skip : {false, true}) {
+      const std::string wanted(entry.at(skip ? "skipped" : "decoded").as_string());
+      EXPECT_EQ(subject.decode(ids, skip), wanted);
+      IncrementalDetokenizer detokenizer(subject, skip);
+      std::string joined;
+      for (const TokenId id : ids) {
+        const std::string piece = detokenizer.push(id);
+        EXPECT_TRUE(is_valid_utf8(piece));
+        joined += piece;
+      }
+      joined += detokenizer.finish();
+      EXPECT_EQ(joined, wanted);
+    }
+  });
+  EXPECT_GT(count, 500u);
+}
+
+}  // namespace
+}  // namespace pagoda
