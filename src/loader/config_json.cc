@@ -218,39 +218,51 @@ void read_rope(Fields& fields, ModelConfig& config) {
   }
 }
 
-// Qwen's windows: either "from layer max_window_layers on", or the same written out per layer.
+// Which layers have windows, where they are written out one by one. False: they are not.
+bool read_layer_types(Fields& fields, ModelConfig& config) {
+  const json::value* types = fields.find("layer_types");
+  if (types == nullptr) return false;
+  config.window_layers.clear();
+  const json::array* list = types->if_array();
+  if (list == nullptr || static_cast<std::int64_t>(list->size()) != config.num_layers) {
+    fields.fail("layer_types", "a list with one entry for each layer");
+    return true;
+  }
+  for (const json::value& type : *list) {
+    const bool sliding = type == "sliding_attention";
+    if (!sliding && type != "full_attention") {
+      fields.refuse(concat("config.json: layer type ", show(type),
+                           " is not supported; supported: full_attention, sliding_attention"));
+    }
+    config.window_layers.push_back(sliding);
+  }
+  return true;
+}
+
+// No window at all where no layer has one.
+void finish_windows(Fields& fields, ModelConfig& config) {
+  const bool any =
+      std::find(config.window_layers.begin(), config.window_layers.end(), true) != config.window_layers.end();
+  if (any && config.sliding_window == 0) fields.fail("sliding_window", "given for sliding layers");
+  if (!any) config.sliding_window = 0;
+  if (config.sliding_window == 0) config.window_layers.clear();
+}
+
+// A nonsensical number of layers is refused later.
+std::int32_t listed_layers(const ModelConfig& config) { return std::clamp(config.num_layers, 0, 4096); }
+
+// Qwen's windows: either "from layer max_window_layers on", or written out per layer.
 void read_window_layers(Fields& fields, ModelConfig& config) {
   config.sliding_window = 0;
   if (fields.boolean("use_sliding_window", false)) {
     config.sliding_window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
   }
-  config.first_window_layer = fields.integer("max_window_layers", 28);
-  if (const json::value* types = fields.find("layer_types")) {
-    if (!types->is_array()) return fields.fail("layer_types", "a list of strings");
-    const json::array& list = types->get_array();
-    if (static_cast<std::int64_t>(list.size()) != config.num_layers) {
-      return fields.fail("layer_types", "a list with one entry for each layer");
-    }
-    std::int32_t first = 0;
-    bool sliding = false;
-    for (const json::value& type : list) {
-      if (type == "sliding_attention") {
-        sliding = true;
-      } else if (type == "full_attention" && !sliding) {
-        ++first;
-      } else {
-        return fields.refuse(
-            "config.json: 'layer_types' other than full_attention layers followed by sliding_attention "
-            "layers "
-            "is not supported");
-      }
-    }
-    if (sliding && config.sliding_window == 0)
-      return fields.fail("sliding_window", "given for sliding layers");
-    config.first_window_layer = first;
+  const std::int32_t first = fields.integer("max_window_layers", 28);
+  if (!read_layer_types(fields, config)) {
+    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+      config.window_layers.push_back(config.sliding_window > 0 && layer >= first);
   }
-  if (config.first_window_layer >= config.num_layers) config.sliding_window = 0;
-  if (config.sliding_window == 0) config.first_window_layer = 0;
+  finish_windows(fields, config);
 }
 
 // Llama, Mistral, Qwen2 and Qwen3 differ in defaults and in where the window comes from.

@@ -15,7 +15,7 @@ namespace json = boost::json;
 std::vector<std::int64_t> windows(const ModelConfig& config) {
   std::vector<std::int64_t> out;
   for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    out.push_back(layer >= config.first_window_layer ? config.sliding_window : 0);
+    out.push_back(config.has_window(layer) ? config.sliding_window : 0);
   }
   return out;
 }
@@ -117,7 +117,9 @@ TEST(ConfigJson, RefusesByName) {
   EXPECT_FALSE(parse_config_json(R"({"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true})"));
   EXPECT_FALSE(parse_config_json(R"({"model_type":"opt","layer_norm_elementwise_affine":false})"));
   EXPECT_FALSE(parse_config_json(
-      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["sliding_attention","full_attention"]})"));
+      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["chunked_attention","full_attention"]})"));
+  EXPECT_FALSE(parse_config_json(
+      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["full_attention"]})"));
   EXPECT_FALSE(parse_config_json(std::string(100'000, '[')));
 }
 

@@ -61,12 +61,14 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
   auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype, decoder->head_size);
+  const auto heads = kv_heads(*decoder);
+  if (!heads) return heads.error();
+  auto stored = kv_dtype(source, dtype, kv_cache_dtype, heads->head_size);
   if (!stored) return stored.error();
   return KvLayout{.dtype = *stored,
-                  .num_layers = decoder->num_layers,
-                  .num_kv_heads = decoder->num_kv_heads,
-                  .head_size = decoder->head_size,
+                  .num_layers = decoder->num_layers(),
+                  .num_kv_heads = heads->num_kv_heads,
+                  .head_size = heads->head_size,
                   .block_size = block_size};
 }
 
@@ -91,7 +93,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
                                     options.max_num_batched_tokens, options.parallel);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().kv_heads.count);
+  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
   if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *

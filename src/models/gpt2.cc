@@ -6,13 +6,16 @@ namespace pagoda {
 namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
-  DecoderConfig decoder = common_description(config);
-  auto activation = activation_named(config.activation);
-  if (!activation) return activation.error();
-  decoder.activation = *activation;
-  decoder.norm = NormKind::layer;
-  decoder.position = PositionKind::learned;
-  decoder.gated_mlp = false;
+  auto decoder = common_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) {
+    layer.norm.kind = NormKind::layer;
+    layer.attention()->rope = kNoRope;
+    layer.dense()->gated = false;
+  }
+  decoder->final_norm->kind = NormKind::layer;
+  decoder->ropes.clear();
+  decoder->learned_positions = true;
   return decoder;
 }
 

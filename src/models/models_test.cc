@@ -98,9 +98,9 @@ std::vector<float> logits_of(const FakeSource& source, const std::vector<std::in
   EXPECT_TRUE(decoder) << decoder.error().message();
   const DecoderConfig& config = (*decoder)->config();
   const KvLayout layout = {.dtype = DType::f32,
-                           .num_layers = config.num_layers,
-                           .num_kv_heads = config.num_kv_heads,
-                           .head_size = config.head_size,
+                           .num_layers = config.num_layers(),
+                           .num_kv_heads = kv_heads(config)->num_kv_heads,
+                           .head_size = kv_heads(config)->head_size,
                            .block_size = 16};
   auto cache = Memory::reserve(layout.block_bytes());
   EXPECT_TRUE(cache);
