@@ -16,6 +16,7 @@
 #include "cli/bench/bench_command.h"
 #include "cli/bench/bench_kv_managers.h"
 #include "cli/bench/bench_serve_command.h"
+#include "cli/commands/cache_command.h"
 #include "cli/commands/chat_command.h"
 #include "cli/commands/doctor_command.h"
 #include "cli/commands/generate_command.h"
@@ -280,6 +281,13 @@ void add_commands(CLI::App& app, Action& action) {
                                      run_perplexity, declare_perplexity);
   add_engine_command<DoctorArgs>(app, action, "doctor", "check this machine and the engine on it", run_doctor,
                                  nullptr);
+  add_engine_command<PackArgs>(app, action, "pack", "make the packed weights of a model beforehand", run_pack,
+                               nullptr);
+  CLI::App* cache = app.add_subcommand("cache", "the packed weights on disk");
+  cache->require_subcommand(0, 1);
+  const auto no_flags = [](CLI::App&, CacheArgs&) {};
+  add_plain_command<CacheArgs>(*cache, action, "list", "which models have some", run_cache_list, no_flags);
+  add_plain_command<CacheArgs>(*cache, action, "clear", "remove all of them", run_cache_clear, no_flags);
   add_plain_command<InspectArgs>(app, action, "inspect", "what a model file holds, and the memory it takes",
                                  run_inspect, declare_inspect);
   add_plain_command<TokenizeArgs>(app, action, "tokenize", "text to token ids, and back", run_tokenize,

@@ -54,6 +54,8 @@ class PackedLinear {
   // long as this one is in use.
   void precedes(const PackedLinear& next);
 
+  // Rises whenever the bytes of any panel, or the description, come to mean something else.
+  static constexpr std::uint32_t kLayoutVersion = 1;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;

@@ -14,8 +14,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Rises whenever the bytes of any panel, or this description, come to mean something else.
-constexpr std::uint32_t kLayoutVersion = 1;
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 31, kMaxColumns = std::int64_t{1} << 26;
 constexpr std::uint32_t kMaxParts = 64;
 
@@ -84,7 +82,7 @@ bool read_parts(Reader& in, PackedLinear::Storage& storage) {
 }
 
 bool read_description(Reader& in, PackedLinear::Storage& storage) {
-  if (in.take<std::uint32_t>() != kLayoutVersion) return false;
+  if (in.take<std::uint32_t>() != PackedLinear::kLayoutVersion) return false;
   const auto backend = in.take<std::uint8_t>(), type = in.take<std::uint8_t>(),
              form = in.take<std::uint8_t>();
   storage.n = in.take<std::int64_t>();
@@ -109,7 +107,7 @@ bool read_description(Reader& in, PackedLinear::Storage& storage) {
 std::string PackedLinear::description() const {
   const Storage& storage = *storage_;
   std::string out;
-  put(out, kLayoutVersion);
+  put(out, std::uint32_t{kLayoutVersion});
   put(out, static_cast<std::uint8_t>(storage.backend));
   put(out, static_cast<std::uint8_t>(storage.type));
   put(out, static_cast<std::uint8_t>(storage.form));

@@ -171,7 +171,8 @@ std::vector<CachedFile> WeightCache::list() const {
   std::vector<CachedFile> files;
   each_file(folder_, [&](const std::string& name) {
     if (!is_ours(name, ".packed")) return;
-    CachedFile file{.path = concat(folder_, "/", name)};
+    CachedFile file;
+    file.path = concat(folder_, "/", name);
     struct stat info;
     if (::lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
     file.bytes = info.st_size;

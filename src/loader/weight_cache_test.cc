@@ -99,7 +99,7 @@ TEST(WeightCache, AFolderThatOthersMayWriteIsNotUsed) {
 
 TEST(WeightCache, TheLongestUnusedGoFirst) {
   const ScratchFolder scratch;
-  const WeightCache cache(scratch.path() + "/weights", 100'000);
+  const WeightCache cache(scratch.path() + "/weights", 90'000);
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(make(cache, key, 20'000).ok());
   for (const CachedFile& file : cache.list())
     set_last_use(file.path, file.source == "/models/a" ? 1000 : file.source == "/models/b" ? 3000 : 2000);
@@ -109,7 +109,7 @@ TEST(WeightCache, TheLongestUnusedGoFirst) {
   EXPECT_TRUE(cache.open("b", nullptr));
   EXPECT_FALSE(cache.open("c", nullptr));
   EXPECT_TRUE(cache.open("d", nullptr));
-  EXPECT_EQ(make(cache, "e", 100'001).code(), StatusCode::resource_exhausted);
+  EXPECT_EQ(make(cache, "e", 90'001).code(), StatusCode::resource_exhausted);
   EXPECT_TRUE(cache.open("a", nullptr));
 }
 

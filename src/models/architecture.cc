@@ -48,7 +48,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
                            .original_positions = config.rope_original_positions};
   decoder.ropes.push_back(rope);
 
-  const NormConfig norm = {.kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
+  const NormConfig norm = {
+      .kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
   decoder.final_norm = norm;
   const AttentionConfig attention = {
       .num_heads = config.num_heads,
@@ -64,8 +65,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .feed_forward_norms = {}};
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
-    if (config.has_window(index))
-      decoder.layers.back().attention()->sliding_window = config.sliding_window;
+    if (config.has_window(index)) decoder.layers.back().attention()->sliding_window = config.sliding_window;
   }
   return decoder;
 }

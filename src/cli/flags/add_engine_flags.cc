@@ -182,6 +182,15 @@ void add_machine_flags(CLI::App& app, EngineFlags& flags) {
   flags::choice(app, "--cpu-level", flags.cpu_level, {"auto", "portable", "avx2", "avx512"},
                 "instructions used")
       ->group(group);
+  flags::on_off(app, "weight-cache", flags.weight_cache,
+                "keep packed weights on disk and map them from there; docs/weight-cache.md")
+      ->default_str("on")
+      ->group(group);
+  const auto store_cache = [&flags](std::int64_t bytes) { flags.weight_cache_bytes = bytes; };
+  flags::integer(app, "--weight-cache-bytes", 1, kMaxInt64, store_cache,
+                 "of all packed weights on disk; the longest unused go first")
+      ->default_str("100GiB")
+      ->group(group);
   app.add_flag("--disable-log-stats", flags.disable_log_stats, "no throughput line every 10 s")->group(group);
 }
 
