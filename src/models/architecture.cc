@@ -9,7 +9,7 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array<Architecture, 6> all = {kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3};
+  static const std::array<Architecture, 7> all = {kGemma3, kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3};
   return all;
 }
 
@@ -47,9 +47,10 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
                            .high_freq_factor = config.rope_high_freq_factor,
                            .original_positions = config.rope_original_positions};
   decoder.ropes.push_back(rope);
+  if (config.rope_local_theta > 0)
+    decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
 
-  const NormConfig norm = {
-      .kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
+  const NormConfig norm = {.kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
   decoder.final_norm = norm;
   const AttentionConfig attention = {
       .num_heads = config.num_heads,
@@ -65,7 +66,10 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .feed_forward_norms = {}};
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
-    if (config.has_window(index)) decoder.layers.back().attention()->sliding_window = config.sliding_window;
+    if (!config.has_window(index)) continue;
+    AttentionConfig& windowed = *decoder.layers.back().attention();
+    windowed.sliding_window = config.sliding_window;
+    if (config.rope_local_theta > 0) windowed.rope = 1;
   }
   return decoder;
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "loader/model_source.h"
@@ -14,7 +15,8 @@ namespace pagoda {
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
-  std::string optional_prefix = {};  // may be missing in front of all names: "transformer."
+  std::string prefix = {};                        // in front of all names but the head's: "model."
+  std::vector<std::string> other_prefixes = {};   // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
   std::string final_norm = {}, head = {};
   std::string rope_factors = {};  // whole name: divisors of the rotation frequencies
@@ -46,6 +48,6 @@ Result<DecoderConfig> common_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 WeightNames llama_names(ModelFormat format);
 
-extern const Architecture kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;
+extern const Architecture kGemma3, kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;
 
 }  // namespace pagoda

@@ -57,7 +57,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   const HeadShard& shard = place.shard->heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
-  if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
+  if (config.rope != kNoRope)
+    rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
   const WeightNames& names = loader.names();
   const std::string& prefix = place.prefix;
   if (config.query_key_norm) {

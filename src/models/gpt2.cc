@@ -28,7 +28,8 @@ WeightNames names(ModelFormat format) {
     names.fused_qkv = "attn_qkv";
     return names;
   }
-  names.optional_prefix = "transformer.";
+  names.prefix = "transformer.";
+  names.other_prefixes = {""};
   names.token_embedding = "transformer.wte";
   names.position_embedding = "transformer.wpe";
   names.final_norm = "transformer.ln_f";

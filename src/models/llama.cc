@@ -23,7 +23,8 @@ WeightNames llama_names(ModelFormat format) {
             .up = "ffn_up",
             .down = "ffn_down"};
   }
-  return {.optional_prefix = "model.",
+  return {.prefix = "model.",
+          .other_prefixes = {""},
           .token_embedding = "model.embed_tokens",
           .final_norm = "model.norm",
           .head = "lm_head",

@@ -25,7 +25,8 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
 
 WeightNames names(ModelFormat) {
   WeightNames names;
-  names.optional_prefix = "model.";
+  names.prefix = "model.";
+  names.other_prefixes = {""};
   names.token_embedding = "model.decoder.embed_tokens";
   names.position_embedding = "model.decoder.embed_positions";
   names.project_in = "model.decoder.project_in";

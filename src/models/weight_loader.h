@@ -48,7 +48,7 @@ class WeightLoader {
         rank_(rank),
         dtype_(dtype),
         store_(store),
-        reader_(source, names.optional_prefix) {}
+        reader_(source, names.prefix, names.other_prefixes) {}
 
   const WeightNames& names() const { return names_; }
   WeightReader& reader() { return reader_; }
