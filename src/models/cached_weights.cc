@@ -33,7 +33,6 @@ class CachedLoad {
   Result<DecoderWeights> load() {
     if (source_.identity().empty()) return load_with({});
     if (auto weights = load_mapped()) return weights;
-    if (!caching_.make) return load_with({});
     if (const Status made = make(); !made.ok()) {
       caching_.say(concat("weights are packed in memory: ", made.message()));
       return load_with({});

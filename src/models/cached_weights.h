@@ -18,7 +18,6 @@ namespace pagoda {
 
 struct WeightCaching {
   WeightCache cache;
-  bool make = true;  // where there is no file; else it is packed into memory
   // A line for people: what is being done, or why there is no file.
   std::function<void(std::string_view)> say = [](std::string_view) {};
   // While a file is made: bytes of the source packed so far, of so many.
