@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "cli/bench/bench_flags.h"
+#include "cli/commands/cache_command.h"
 #include "cli/commands/chat_command.h"
 #include "cli/commands/doctor_command.h"
 #include "cli/commands/generate_command.h"
@@ -195,6 +196,18 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
   };
 }
 
+std::vector<Flag> pack_flags(PackArgs&) { return {}; }
+std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
+
+Command cache() {
+  Command command{.name = "cache", .summary = "the packed weights on disk"};
+  command.subcommands = {
+      plain_command<CacheArgs>("list", "which models have some", run_cache_list, cache_flags),
+      plain_command<CacheArgs>("clear", "remove all of them", run_cache_clear, cache_flags),
+  };
+  return command;
+}
+
 Command bench_serve() {
   const auto args = std::make_shared<BenchServeArgs>();
   const auto warnings = std::make_shared<Warnings>();
@@ -247,6 +260,8 @@ Command command_table() {
                                      perplexity_flags),
       engine_command<DoctorArgs>("doctor", "check this machine and the engine on it", run_doctor,
                                  doctor_flags),
+      engine_command<PackArgs>("pack", "make the packed weights of a model beforehand", run_pack, pack_flags),
+      cache(),
       plain_command<InspectArgs>("inspect", "what a model file holds, and the memory it takes", run_inspect,
                                  inspect_flags),
       plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),
