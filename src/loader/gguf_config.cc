@@ -183,7 +183,8 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
 // Some files do not name the token that ends Gemma's turns.
 void read_end_of_turn(const GgufFile& file, ModelConfig& config) {
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
-  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024); ++id) {
+  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
+       ++id) {
     const auto token_id = static_cast<std::int32_t>(id);
     if (tokens->strings[id] == "<end_of_turn>" &&
         std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), token_id) ==

@@ -22,6 +22,7 @@ struct TestSequence {
   SamplingParams params;
   std::uint64_t seed = 0;
   std::int32_t prompt_logprobs = -1;
+  std::vector<MaskWord> mask;      // of every row that is drawn; empty: none
   std::vector<Candidate> sampled;  // one per step that caught up
   std::vector<std::vector<TokenLogprob>> top;
   std::vector<TokenLogprobs> prompt_scores;
@@ -70,6 +71,7 @@ class Driver {
       scheduled.sample = sequence->num_computed + count == known;
       scheduled.spec.params = &sequence->params;
       scheduled.spec.seed = sequence->seed;
+      scheduled.spec.masks = sequence->mask;
       scheduled.spec.num_output_tokens = known - sequence->num_prompt;
       scheduled.prompt_logprobs = sequence->prompt_logprobs;
       batch.num_tokens += count;

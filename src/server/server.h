@@ -28,7 +28,7 @@ struct ServerConfig {
   bool metrics_without_key = false;
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
-  std::string metrics_prefix = "pagoda:";
+  std::string metrics_prefix = "vllm:";
   bool access_log = true;
   bool handle_signals = true;
 
