@@ -15,8 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "api/openai/prefix_parser.h"
-#include "api/openai/request_parser.h"
+#include "api/protocol.h"
 #include "server/generation.h"
 #include "server/http_request.h"
 #include "server/http_response.h"
@@ -39,22 +38,6 @@ class StrandEvent {
   bool set_ = false;
 };
 
-struct TextJob {  // for a worker: /tokenize, /detokenize
-  std::string body;
-  std::optional<HttpResponse> response;  // absent: the worker had no memory
-};
-
-struct CallJob {  // for a worker: parsing a generation call
-  std::string body;
-  CallOrigin origin;
-  std::optional<Result<ParsedCall>> call;
-};
-
-struct PrefixJob {  // for a worker: parsing a prefix
-  std::string body;
-  std::optional<Result<PrefixSpec>> prefix;
-};
-
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
@@ -75,18 +58,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Awaitable<void> run();
   Awaitable<bool> read_head(HttpRequest& request, std::optional<HttpError>& error);
-  Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::string& body);
-  Awaitable<Next> answer(const HttpRequest& request, std::string_view rest);
-  Awaitable<Next> answer_text_call(const Route& route, std::string body);
-  Awaitable<Next> answer_debug_call(const Route& route, std::string rest);
-  Awaitable<Next> answer_prefix_call(const Route& route, const HttpRequest& request, std::string rest,
-                                     std::string body);
-  Awaitable<Next> add_prefix(std::string body);
-  Awaitable<Next> answer_generation(CallKind kind, std::string body);
-  Awaitable<Next> generate(ParsedCall parsed);
+  Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::size_t limit,
+                                                std::string& body);
+  Awaitable<Next> answer(const HttpRequest& request, const RouteTable::Match& match);
+  Awaitable<Next> answer_call(const Route& route, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_whole(const Route& route, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_when_ready(const Route& route, WaitHandler handler, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
+                                    std::shared_ptr<ApiCall> call);
+  Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
   std::function<void()> waker();
-  Awaitable<bool> on_worker(std::function<void()> work);
+  // Runs `work` where its cost belongs, and waits for it. Not ok: it was not run to its end.
+  Awaitable<Status> run_at(Cost cost, std::function<void()> work);
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
@@ -97,13 +81,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void watch();  // notices the client hanging up while a call runs
   Awaitable<void> stop_watching();
+  Awaitable<void> yield();
   bool hold_body(std::size_t bytes);
   void release_body();
   void begin_request(const HttpRequest& request);
   void add_common_headers(HttpResponse& response) const;
-  HttpResponse final_response(ResponseBuilder& builder) const;
-  std::string stream_head();
-  void frame(std::string& out, std::string_view events) const;
+  std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
   boost::asio::thread_pool& workers_;

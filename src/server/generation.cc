@@ -19,6 +19,8 @@ struct Generation::Mailbox {
 };
 
 namespace {
+constexpr std::size_t kMaxPumpTokens = 4096;  // a millisecond or so
+
 bool only_best_so_far(const RequestOutput& output) {
   return !output.finished && output.deltas.size() == 1 &&
          output.deltas.front().index == SequenceDelta::kBestSoFar;
@@ -50,16 +52,14 @@ class Generation::Sink final : public OutputSink {
   std::size_t prompt_index_;
 };
 
-Generation::Generation(ParsedCall call, EngineClient& engine, const ApiContext& context,
-                       std::function<void()> wake)
+Generation::Generation(ApiGeneration call, EngineClient& engine, std::function<void()> wake)
     : engine_(engine),
       mailbox_(std::make_shared<Mailbox>()),
       requests_(std::move(call.requests)),
-      builder_(std::move(call.response), context),
-      streaming_(false) {
+      answer_(std::move(call.answer)),
+      streaming_(answer_->streaming()) {
   mailbox_->wake = std::move(wake);
-  streaming_ = builder_.streaming();
-  mailbox_->wake_each = builder_.needs_every_output();
+  mailbox_->wake_each = answer_->needs_every_output();
 }
 
 Generation::~Generation() { cancel(); }
@@ -81,30 +81,32 @@ Status Generation::start(std::uint64_t first_id, TimeNs now) {
   return {};
 }
 
-std::string Generation::pump(std::size_t max_bytes) {
+bool Generation::pump(std::string& out, std::size_t max_bytes) {
   if (taken_.empty()) {
     std::lock_guard lock(mailbox_->mutex);
     mailbox_->woken = false;
     taken_.swap(mailbox_->arrivals);
     std::reverse(taken_.begin(), taken_.end());
   }
-  std::string events;
-  while (!taken_.empty() && events.size() < max_bytes) {
+  std::size_t num_tokens = 0;
+  bool more = false;
+  while (!taken_.empty() && !more && out.size() < max_bytes && num_tokens < kMaxPumpTokens) {
     Arrival arrival = std::move(taken_.back());
     taken_.pop_back();
+    for (const SequenceDelta& delta : arrival.output.deltas) num_tokens += 1 + delta.token_ids.size();
     if (arrival.output.finished) running_[arrival.prompt_index] = RequestId{0};
-    builder_.add(arrival.prompt_index, std::move(arrival.output));
-    for (const ResponseBuilder::Stop& stop : builder_.take_stops())
+    answer_->add(arrival.prompt_index, std::move(arrival.output));
+    for (const SequenceStop& stop : answer_->take_stops())
       engine_.abort_sequence(ids_[stop.prompt_index], stop.sequence);
-    if (streaming_) events.append(builder_.take_events());
+    if (streaming_) more = answer_->take(out, max_bytes);
   }
-  if (builder_.finished()) {
+  if (answer_->finished()) {
     // A failed call may leave other prompts running; a stop string leaves a request whose last output is
     // on its way, which abort_sequence has already ended.
-    if (!builder_.error().ok()) abort_running();
+    if (!answer_->error().ok()) abort_running();
     taken_.clear();
   }
-  return events;
+  return more || !taken_.empty();
 }
 
 void Generation::abort_running() {
@@ -122,7 +124,7 @@ void Generation::cancel() {
 }
 
 void Generation::fail(Status error) {
-  builder_.fail(std::move(error));
+  answer_->fail(std::move(error));
   cancel();
 }
 

@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/connection.h"
-#include "server/endpoints.h"
 #include "server/http_response.h"
 #include "server/server_context.h"
 
@@ -76,7 +75,7 @@ Status bind_to(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std
 
 // One connection too many is told so, as far as its socket takes it at once.
 void refuse(tcp::socket& socket) {
-  HttpResponse response = answer_error(unavailable("Too many connections."));
+  HttpResponse response = error_response(unavailable("Too many connections."));
   response.close = true;
   const std::string text = write_response(response, ResponseFraming{});
   ErrorCode ignored;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/api_context.h"
+#include "api/protocol.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "engine/client.h"
@@ -28,6 +29,7 @@ struct ServerConfig {
   bool metrics_without_key = false;
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
+  std::vector<const Protocol*> protocols;    // none: all that there are
   std::string metrics_prefix = "pagoda:";
   bool access_log = true;
   bool handle_signals = true;

@@ -12,9 +12,23 @@
 #include "server/access.h"
 #include "server/http_metrics.h"
 #include "server/live_calls.h"
+#include "server/protocols.h"
+#include "server/routes.h"
 #include "server/server.h"
+#include "server/snapshot_desk.h"
 
 namespace pagoda {
+
+// Counts one while it lives, whatever way its scope is left.
+class Counted {
+ public:
+  explicit Counted(std::atomic<std::int64_t>& count) : count_(count) { count_.fetch_add(1); }
+  ~Counted() { count_.fetch_sub(1); }
+  Counted(const Counted&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& count_;
+};
 
 struct ServerContext {
   ServerContext(ServerConfig server_config, bool loopback, EngineClient& client,
@@ -24,7 +38,9 @@ struct ServerContext {
         api(api_context),
         metrics(registry),
         keys(config.api_keys),
-        hosts(config.host, loopback, config.allowed_hosts) {}
+        hosts(config.host, loopback, config.allowed_hosts),
+        routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols)),
+        snapshots(client) {}
 
   const ServerConfig config;
   EngineClient& engine;
@@ -32,6 +48,8 @@ struct ServerContext {
   HttpMetrics metrics;
   const ApiKeys keys;
   const HostCheck hosts;
+  const RouteTable routes;
+  SnapshotDesk snapshots;
   SteadyClock clock;
 
   std::atomic<std::uint64_t> next_request_id{1};

@@ -5,6 +5,7 @@
 
 #include "api/errors.h"
 #include "api/openai/choice_writer.h"
+#include "api/openai/error_body.h"
 
 namespace pagoda {
 
@@ -16,11 +17,11 @@ struct ResponseBuilder::State {
   std::vector<PromptState> prompts;
   std::vector<bool> closed;                  // by choice: its last chunk has been written
   std::vector<std::int32_t> written_tokens;  // by choice: tokens accounted for in its last chunk
-  std::vector<Stop> stops;
+  std::vector<SequenceStop> stops;
   std::vector<SequenceDelta> best_so_far;  // by prompt: not yet written; without tokens: nothing new
   Status error;
   std::size_t num_unfinished = 0;
-  bool ended = false;  // [DONE] has been handed out
+  bool ended = false;  // [DONE], or the body, has been handed out
 
   State(ResponseOptions call, const ApiContext& api)
       : options(std::move(call)),
@@ -150,7 +151,6 @@ struct ResponseBuilder::State {
 ResponseBuilder::ResponseBuilder(ResponseOptions options, const ApiContext& context)
     : state_(std::make_unique<State>(std::move(options), context)) {}
 ResponseBuilder::~ResponseBuilder() = default;
-ResponseBuilder::ResponseBuilder(ResponseBuilder&&) noexcept = default;
 
 void ResponseBuilder::add(std::size_t prompt_index, RequestOutput output) {
   State& s = *state_;
@@ -185,7 +185,7 @@ void ResponseBuilder::fail(Status error) {
   if (!finished()) state_->error = std::move(error);
 }
 
-std::vector<ResponseBuilder::Stop> ResponseBuilder::take_stops() { return std::exchange(state_->stops, {}); }
+std::vector<SequenceStop> ResponseBuilder::take_stops() { return std::exchange(state_->stops, {}); }
 
 bool ResponseBuilder::streaming() const { return state_->options.stream; }
 bool ResponseBuilder::needs_every_output() const { return streaming() || !state_->options.stop.empty(); }
@@ -203,7 +203,7 @@ std::string ResponseBuilder::take_events() {
   if (!finished()) return out;
   s.ended = true;
   if (!s.error.ok()) {
-    out.append("data: ").append(error_body(s.error)).append("\n\n");
+    out.append("data: ").append(openai_error_body(api_error(s.error))).append("\n\n");
   } else if (s.options.include_usage) {
     out.append("data: ");
     JsonWriter json(out);
@@ -230,6 +230,15 @@ std::string ResponseBuilder::body() {
   s.write_prompt_fields(json);
   json.end_object();
   return out;
+}
+
+bool ResponseBuilder::take(std::string& out, std::size_t) {
+  if (streaming()) {
+    out.append(take_events());
+  } else if (finished() && error().ok() && !std::exchange(state_->ended, true)) {
+    out.append(body());
+  }
+  return false;
 }
 
 std::int64_t ResponseBuilder::num_prompt_tokens() const { return state_->usage().prompt_tokens; }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "api/answer_writer.h"
 #include "api/api_context.h"
 #include "api/parsed_call.h"
 #include "base/status.h"
@@ -23,29 +24,19 @@
 
 namespace pagoda {
 
-class ResponseBuilder {
+class ResponseBuilder final : public AnswerWriter {
  public:
   ResponseBuilder(ResponseOptions options, const ApiContext& context);  // borrows context
-  ~ResponseBuilder();
-  ResponseBuilder(ResponseBuilder&&) noexcept;
+  ~ResponseBuilder() override;
 
-  // One output of the request made from prompts[prompt_index].
-  void add(std::size_t prompt_index, RequestOutput output);
-  // Ends the call with an error: a submit failed, the server is shutting down.
-  void fail(Status error);
-
-  // Sequences whose text is over although the engine goes on: hand them to EngineClient::abort_sequence.
-  struct Stop {
-    std::size_t prompt_index;
-    std::int32_t sequence;
-  };
-  std::vector<Stop> take_stops();
-
-  bool streaming() const;
-  // False when it makes no difference to feed outputs only once a request has ended.
-  bool needs_every_output() const;
-  bool finished() const;
-  const Status& error() const;
+  void add(std::size_t prompt_index, RequestOutput output) override;
+  void fail(Status error) override;
+  std::vector<SequenceStop> take_stops() override;
+  bool streaming() const override;
+  bool needs_every_output() const override;
+  bool finished() const override;
+  const Status& error() const override;
+  bool take(std::string& out, std::size_t max_bytes) override;
 
   // Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE] once finished. A call
   // that failed ends with an error event.
