@@ -42,6 +42,8 @@ class AnswerWriter {
   // Appends what is ready to be sent, and stops soon after `max_bytes` of it. True: there is more. Frees what
   // it has written. A stream that failed ends with the protocol's own event for it.
   virtual bool take(std::string& out, std::size_t max_bytes) = 0;
+  // The share of the answer's memory that is still held, 1 to 0: what has been taken is no more.
+  virtual double held() const { return 1; }
 };
 
 }  // namespace pagoda

@@ -44,15 +44,23 @@ Result<ApiAnswer> version(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(version_body(context));
 }
 
-constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form) {
-  return {.method = "POST", .path = path, .cost = cost, .form = form, .body = BodyForm::json};
+constexpr std::size_t kTextBody = std::size_t{8} << 20;  // tokens or text of the longest context, escaped
+
+constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form,
+                          std::size_t max_body_bytes = kServerBodyLimit) {
+  return {.method = "POST",
+          .path = path,
+          .cost = cost,
+          .form = form,
+          .body = BodyForm::json,
+          .max_body_bytes = max_body_bytes};
 }
 
 constexpr ApiRoute kRoutes[] = {
     {post("/v1/completions", Cost::generation, AnswerForm::sse), completion},
     {post("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
-    {post("/tokenize", Cost::text, AnswerForm::json), tokenize},
-    {post("/detokenize", Cost::text, AnswerForm::json), detokenize},
+    {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
+    {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
     {{.method = "GET", .path = "/v1/models"}, models},
     {{.method = "GET", .path = "/v1/models/{model}"}, model},
     {{.method = "GET", .path = "/version"}, version},

@@ -18,7 +18,7 @@
 
 #include "api/answer_writer.h"
 #include "api/api_context.h"
-#include "api/parsed_call.h"
+#include "api/openai/parsed_call.h"
 #include "base/status.h"
 #include "request/request_output.h"
 
@@ -37,9 +37,10 @@ class ResponseBuilder final : public AnswerWriter {
   bool finished() const override;
   const Status& error() const override;
   bool take(std::string& out, std::size_t max_bytes) override;
+  double held() const override;
 
-  // Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE] once finished. A call
-  // that failed ends with an error event.
+  // take(), as far as it goes. Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE]
+  // once finished. A call that failed ends with an error event.
   std::string take_events();
   // Not streaming, finished, no error: the response body.
   std::string body();
