@@ -46,10 +46,9 @@ void StrandEvent::set() {
   timer_.cancel();
 }
 
-Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, asio::thread_pool& workers,
-                       WakeList<Connection>& wakes)
+Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes)
     : server_(server),
-      workers_(workers),
+      id_(server.next_connection.fetch_add(1)),
       wakes_(wakes),
       stream_(std::move(socket)),
       event_(stream_.get_executor()),

@@ -7,7 +7,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
 #include <functional>
@@ -41,8 +40,7 @@ class StrandEvent {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, boost::asio::thread_pool& workers,
-             WakeList<Connection>& wakes);
+  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes);
   ~Connection();
 
   void serve();
@@ -67,10 +65,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
                                     std::shared_ptr<ApiCall> call);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
+  Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
+  Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
   std::function<void()> waker();
-  // Runs `work` where its cost belongs, and waits for it. Not ok: it was not run to its end.
-  Awaitable<Status> run_at(Cost cost, std::function<void()> work);
+  // Runs `work` on the pool, or at once where it is a trifle, and waits for it; not for one that is still
+  // waiting when the client goes. Not ok: it was not run to its end.
+  Awaitable<Status> run_job(Cost cost, std::size_t bytes, std::function<void()> work);
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
@@ -89,7 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
-  boost::asio::thread_pool& workers_;
+  const std::uint64_t id_;
   WakeList<Connection>& wakes_;
   boost::beast::tcp_stream stream_;
   StrandEvent event_;

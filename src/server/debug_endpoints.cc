@@ -180,6 +180,7 @@ class SnapshotWait final : public EngineWait {
     snapshot_ = std::move(snapshot);
     ready_.store(true, std::memory_order_release);
   }
+  std::chrono::milliseconds limit() const override { return std::chrono::seconds(5); }
   bool ready() const override { return ready_.load(std::memory_order_acquire); }
   HttpResponse answer(const ServerContext& server) override {
     if (!snapshot_->has_value()) return error_response(snapshot_->error());

@@ -5,7 +5,7 @@
 //     engine thread --on_output--> mailbox --wake()--> owner's thread: pump() -> bytes
 //
 // Invariants: after cancel(), fail() or destruction nothing runs in the engine for this call, and wake() is
-// never called again. The mailbox is bounded by what was admitted: max_tokens + 1 outputs per sequence.
+// never called again. The mailbox is bounded by what was admitted: outputs that wait long are put together.
 // Source: the coalescing hand-over is llama.cpp's and vLLM's per-request output queue.
 // Threads: all members on one thread (or strand); only the mailbox is shared with the engine thread.
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 #include "api/protocol.h"
 #include "base/clock.h"
+#include "base/memory_budget.h"
 #include "engine/client.h"
 
 namespace pagoda {
@@ -24,7 +25,7 @@ class Generation {
  public:
   // Borrows engine. `wake` is called on the engine thread, at most once between two pumps: it must hand over
   // and return.
-  Generation(ApiGeneration call, EngineClient& engine, std::function<void()> wake);
+  Generation(ApiGeneration call, EngineClient& engine, MemoryReservation memory, std::function<void()> wake);
   ~Generation();
   Generation(const Generation&) = delete;
 
@@ -38,6 +39,9 @@ class Generation {
   bool finished() const { return answer_->finished(); }
   AnswerWriter& answer() { return *answer_; }
   bool streaming() const { return streaming_; }
+  // Gives back the memory of what has been sent.
+  void shrink();
+  std::int64_t held_bytes() const { return memory_.bytes(); }
 
   void cancel();            // the client is gone
   void fail(Status error);  // the call ends with an error
@@ -55,8 +59,11 @@ class Generation {
   std::vector<RequestId> running_;  // by prompt; RequestId{0} once its last output has arrived
   std::vector<RequestId> ids_;
   std::vector<Arrival> taken_;  // from the mailbox, not yet given to the writer, last first
+  MemoryReservation memory_;    // of the whole answer at first; outlives it
+  const std::int64_t all_bytes_;
   std::unique_ptr<AnswerWriter> answer_;
   const bool streaming_;
+  bool writing_ = false;  // take() has stopped in the middle
 };
 
 }  // namespace pagoda

@@ -4,6 +4,7 @@
 // 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalising, so that
 // nothing can disagree about them; what does not match needs a key too. Invariant: no two rows have the same
 // method and path. Threads: any; fixed once made.
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@ class EngineWait {
   virtual ~EngineWait() = default;
   virtual bool ready() const = 0;
   virtual HttpResponse answer(const ServerContext& server) = 0;
+  // How long it may take; zero: as long as it does.
+  virtual std::chrono::milliseconds limit() const { return std::chrono::milliseconds(0); }
 };
 
 using ServerHandler = HttpResponse (*)(const ApiCall& call, ServerContext& server);

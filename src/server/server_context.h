@@ -1,6 +1,7 @@
 #pragma once
 // ServerContext: what all connections of a server share. Not the acceptor and its loop (server.cc).
 // Threads: any; counters are atomic, the rest is fixed before serving starts.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <ctime>
@@ -8,9 +9,11 @@
 
 #include "api/api_context.h"
 #include "base/clock.h"
+#include "base/memory_budget.h"
 #include "engine/client.h"
 #include "server/access.h"
 #include "server/http_metrics.h"
+#include "server/job_pool.h"
 #include "server/live_calls.h"
 #include "server/protocols.h"
 #include "server/routes.h"
@@ -40,7 +43,14 @@ struct ServerContext {
         keys(config.api_keys),
         hosts(config.host, loopback, config.allowed_hosts),
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols)),
-        snapshots(client) {}
+        snapshots(client),
+        memory(static_cast<std::int64_t>(config.max_answer_memory)),
+        answers(*memory.add_account("answers", memory.limit(), memory.limit())),
+        jobs({.threads = config.worker_threads,
+              .max_jobs = config.max_pending_calls,
+              .max_bytes = std::max(config.max_bodies_bytes, config.max_body_bytes),
+              .max_wait = config.max_job_wait},
+             clock) {}
 
   const ServerConfig config;
   EngineClient& engine;
@@ -51,15 +61,18 @@ struct ServerContext {
   const RouteTable routes;
   SnapshotDesk snapshots;
   SteadyClock clock;
+  MemoryBudget memory;
+  const MemoryBudget::AccountId answers;
 
   std::atomic<std::uint64_t> next_request_id{1};
   LiveCalls live_calls;
-  std::atomic<std::int64_t> num_active{0};        // requests between head and end of response
-  std::atomic<std::int64_t> num_generating{0};    // calls in the engine, for /load
-  std::atomic<std::size_t> num_pending_calls{0};  // in the workers' queue
-  std::atomic<std::size_t> bodies_bytes{0};       // held for request bodies
+  std::atomic<std::int64_t> num_active{0};      // requests between head and end of response
+  std::atomic<std::int64_t> num_generating{0};  // calls in the engine, for /load
+  std::atomic<std::size_t> bodies_bytes{0};     // held for request bodies
   std::atomic<std::size_t> num_connections{0};
+  std::atomic<std::uint64_t> next_connection{1};
   std::atomic<bool> draining{false};
+  JobPool jobs;  // last: its threads use all of the above
 };
 
 }  // namespace pagoda
