@@ -10,4 +10,5 @@ die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 # What `file` was when it was last looked at: changes whenever its content may have.
 fingerprint() { stat -c '%n %s %Y' "$@" 2>/dev/null || true; }
 
-test_venv() { printf '%s/venv-%.12s\n' "$cache" "$(sha256sum < "$root/tests/requirements.txt")"; }
+# The Python environment for a requirements file: the core tests', or that of a tier.
+test_venv() { printf '%s/venv-%.12s\n' "$cache" "$(sha256sum < "${1:-$root/tests/requirements.txt}")"; }

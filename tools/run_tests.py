@@ -15,11 +15,14 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 
+from tiers import all_tiers
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = ("check", "cpp", "e2e", "fuzz")
 BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
 FUZZ_SECONDS = 5  # each target, in the ordinary run
 TIMEOUT_S = 900   # one test program; sanitizers make a test 5 to 15 times as slow
+CI_MINUTES = 30   # core and tiers together; a tier that might not end within it waits for the next run
 
 
 class Tally:
@@ -53,16 +56,16 @@ def junit(path, prefix=""):
     return passed, failed, skipped
 
 
-def run_program(command, report, env, prefix=""):
+def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S):
     """Runs one test program, shows its output if it fails, and returns what its report says."""
     started = time.monotonic()
     report.unlink(missing_ok=True)
     try:
         done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=TIMEOUT_S, text=True, errors="replace", cwd=ROOT)
+                              timeout=timeout_s, text=True, errors="replace", cwd=ROOT)
         output, code = done.stdout, done.returncode
     except subprocess.TimeoutExpired as expired:
-        output, code = (expired.stdout or b"").decode(errors="replace"), f"no end after {TIMEOUT_S} s"
+        output, code = (expired.stdout or b"").decode(errors="replace"), f"no end after {timeout_s} s"
     name = pathlib.Path(command[0]).name if not prefix else prefix.rstrip(":")
     try:
         passed, failed, skipped = junit(report, prefix)
@@ -108,6 +111,34 @@ def e2e_tests(tally, directory, env, names):
                             f"--junitxml={report}", *map(str, files)], report, env, prefix="e2e:"))
 
 
+def tier_tests(tally, directory, env, tier):
+    """Runs one tier in the Python environment made for its own requirements. True if it passed."""
+    say(f"tier {tier.name}: {tier.what}")
+    python = subprocess.run([ROOT / "script/setup", "--tier", tier.name], stdout=subprocess.PIPE, text=True)
+    if python.returncode:
+        tally.add(0, [f"{tier.name}: its Python packages"])
+        return False
+    report = directory / f"tier-{tier.name}.xml"
+    result = run_program([python.stdout.strip(), "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
+                          f"--junitxml={report}", str(tier.folder)], report, env, prefix=f"{tier.name}:",
+                         timeout_s=60 * tier.minutes)
+    tally.add(*result)
+    return not result[1]
+
+
+def tiers_for_ci(tiers, cache, seconds_gone):
+    """Those whose paths changed since they last passed here and that end in time; what waits is said."""
+    left = 60 * CI_MINUTES - seconds_gone
+    for tier in sorted(tiers.values(), key=lambda tier: tier.minutes):
+        if not tier.in_ci or tier.unchanged(cache):
+            continue
+        if 60 * tier.minutes > left:
+            print(f"    tier {tier.name} takes up to {tier.minutes} minutes and is left out: {left / 60:.0f} are left")
+            continue
+        left -= 60 * tier.minutes
+        yield tier
+
+
 def fuzz_tests(tally, env):
     script = ROOT / "tests/fuzz/run"
     if not script.exists():
@@ -143,9 +174,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sanitize", choices=[s for s in BUILD_DIRS if s], default="")
     parser.add_argument("--only", action="append", choices=PARTS, help="repeatable")
+    tiers = all_tiers()
+    parser.add_argument("--tier", action="append", choices=sorted(tiers), help="only this tier; repeatable")
+    parser.add_argument("--ci", action="store_true", help="the core, then the tiers whose paths changed")
     parser.add_argument("names", nargs="*", help="test programs (kv_cache_test) or files of tests/e2e")
     options = parser.parse_args()
-    parts = options.only or (["cpp", "e2e"] if options.sanitize else list(PARTS))
+    parts = [] if options.tier else options.only or (["cpp", "e2e"] if options.sanitize else list(PARTS))
+    cache = pathlib.Path(os.environ["PAGODA_CACHE"])
 
     directory = ROOT / BUILD_DIRS[options.sanitize]
     env = dict(os.environ, PAGODA_BINARY=str(directory / "pagoda"), PYTHONDONTWRITEBYTECODE="1",
@@ -157,11 +192,11 @@ def main():
     started = time.monotonic()
     if "check" in parts:
         checks(tally, env)
-    if "cpp" in parts or "e2e" in parts:
-        if not build(directory, options.names if options.only == ["cpp"] else [],
+    if "cpp" in parts or "e2e" in parts or options.tier:
+        if not build(directory, options.names if options.only == ["cpp"] else ["pagoda"] if options.tier else [],
                      f"-DPAGODA_SANITIZE={options.sanitize}"):
             tally.add(0, ["build"])
-    if "e2e" in parts or "cpp" in parts:
+    if "e2e" in parts or "cpp" in parts or options.tier:
         model = subprocess.run([ROOT / "script/model"], stdout=subprocess.PIPE, text=True)
         if model.returncode == 0:
             env["PAGODA_MODEL"] = model.stdout.strip()
@@ -173,6 +208,12 @@ def main():
         e2e_tests(tally, directory, env, options.names if options.only == ["e2e"] else [])
     if "fuzz" in parts:
         fuzz_tests(tally, env)
+    chosen = [tiers[name] for name in options.tier or []]
+    if options.ci and not tally.failed:
+        chosen = list(tiers_for_ci(tiers, cache, time.monotonic() - started))
+    for tier in chosen:
+        if tier_tests(tally, directory, env, tier) and not options.sanitize:
+            tier.passed(cache)
 
     for name, reason in tally.skipped:
         print(f"skipped: {name}: {reason}")

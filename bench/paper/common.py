@@ -1,8 +1,12 @@
-"""What the figures share: running the simulator, searching rates, CSV and SVG. Standard library only."""
+"""What the figures share: running the simulator, searching rates, CSV and SVG. Standard library only.
+
+A figure is a module with make(column) -> Figure. `column` names the cost models: "paper" (the main one) or
+"roofline"; cost(column, "opt-13b") is the simulator's name of it."""
 import csv
 import hashlib
 import html
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -12,35 +16,48 @@ OUT = ROOT / "docs/paper"
 CACHE = ROOT / "build/paper_cache"
 PAGODA = os.environ.get("PAGODA", str(ROOT / "build/pagoda"))
 
-VARIANT = os.environ.get("PAPER_VARIANT", "")  # "": the roofline; "paper steps"
-SUFFIX = "_paper_steps" if VARIANT else ""
+# Simulated seconds of arrivals: the authors' scripts (their artifact) run 600 s, FasterTransformer's an hour.
+SECONDS = float(os.environ.get("PAPER_SECONDS", "600"))
+# A system sustains a rate while its mean normalized latency is below a limit, in seconds a token: the top of the
+# paper's axis, and half of it. Ratios are at the first where no other is named.
+LIMITS = (0.5, 1.0)
 
-# The trace's length, as a share of the paper's hour (a quarter of an hour for OPT-175B).
-SCALE = float(os.environ.get("PAPER_SCALE", "0.25"))
-# A system sustains a rate while its mean normalized latency is below this: half of the paper's axis.
-LIMIT = 0.5
-
-# Memory alone limits the batch, in every system.
+# Memory alone limits the batch, in every system but FasterTransformer.
 MANY = ["--max-num-seqs", "1024"]
-WHOLE = [*MANY, "--no-enable-chunked-prefill"]
-ORCA = WHOLE + ["--scheduler", "orca", "--kv-manager", "reserved", "--reserve"]
+# No limit on the tokens of a step, as in the authors' Orca; vLLM has its default. Nobody is refused.
+QUEUE = ["--max-queue", "1000000"]
+WHOLE = ["--no-enable-chunked-prefill", *QUEUE]
+UNBOUNDED = ["--max-num-batched-tokens", "200000"]
+ORCA = MANY + WHOLE + UNBOUNDED + ["--scheduler", "orca", "--kv-manager", "reserved", "--reserve"]
 SYSTEMS = {  # name: (flags, colour)
-    "FasterTransformer": (WHOLE + ["--scheduler", "fastertransformer", "--kv-manager", "reserved",
-                                   "--reserve", "max"], "#7f7f7f"),
     "Orca (Max)": (ORCA + ["max"], "#d62728"),
     "Orca (Pow2)": (ORCA + ["pow2"], "#ff7f0e"),
     "Orca (Oracle)": (ORCA + ["oracle"], "#2ca02c"),
-    "vLLM": (WHOLE + ["--no-enable-prefix-caching"], "#1f77b4"),
-    "Pagoda": (MANY, "#9467bd"),
+    "vLLM": (MANY + WHOLE + ["--no-enable-prefix-caching"], "#1f77b4"),
+    "Pagoda": (MANY + QUEUE, "#9467bd"),
 }
-OPT_13B, OPT_66B, OPT_175B = "a100-40gb/opt-13b/tp1", "a100-40gb/opt-66b/tp4", "a100-80gb/opt-175b/tp8"
-LLAMA_13B = "a100-40gb/llama-13b/tp1"
+FT = "FasterTransformer"
+FT_COLOUR = "#7f7f7f"
+FOUR = ["vLLM", "Orca (Oracle)", "Orca (Pow2)", "Orca (Max)"]
+COLOURS = [(FT, FT_COLOUR)] + [(name, colour) for name, (_, colour) in SYSTEMS.items()]
+ROOFLINES = {"opt-13b": "a100-40gb/opt-13b/tp1", "opt-66b": "a100-40gb/opt-66b/tp4",
+             "opt-175b": "a100-80gb/opt-175b/tp8", "llama-13b": "a100-40gb/llama-13b/tp1"}
+
+
+def fastertransformer(batch):
+    """The flags of FasterTransformer with batches of so many requests: what fits its memory is the caller's to know."""
+    return WHOLE + UNBOUNDED + ["--max-num-seqs", str(batch), "--scheduler", "fastertransformer", "--kv-manager", "reserved",
+                                "--reserve", "oracle"]
+
+
+def cost(column, model):
+    return f"paper/{model}" if column == "paper" else ROOFLINES[model]
 
 
 def simulate(model, flags, workload):
-    """The simulator's JSON. Kept in build/paper_cache: the same command gives the same bytes."""
+    """The simulator's JSON. Kept in build/paper_cache: the same program and command give the same bytes."""
     command = [PAGODA, "simulate", "--cost-model", model, "--workload", workload, "--output-json", "-", *flags]
-    stamp = str(os.stat(PAGODA).st_mtime_ns) if os.environ.get("PAPER_FRESH") else ""
+    stamp = str(os.stat(PAGODA).st_mtime_ns)
     name = hashlib.sha256(json.dumps(command[1:] + [stamp]).encode()).hexdigest()[:24]
     path = CACHE / f"{name}.json"
     if not path.exists():
@@ -58,47 +75,8 @@ def print_cost_model(model):
     return json.loads(done.stdout)
 
 
-# Little's law on the paper's Fig. 13: requests in the batch = tokens a second * seconds of a step. So the paper's
-# vLLM steps take 45 ms with 30.42 requests (ShareGPT, 2 req/s) and 76 ms with 132.44 (Alpaca, 30 req/s).
-FIG13_VLLM = {"sharegpt": (30.42, 2 * 337.99), "alpaca": (132.44, 30 * 58.45)}
-
-
-def paper_steps(model):
-    """The cost model with steps as slow as the paper's: what its two steps take beyond the roofline, as an overhead
-    of a step and of each sequence in it. Two numbers from two bars of one figure; all else is prediction."""
-    base = print_cost_model(OPT_13B)
-    beyond = []
-    for workload, rate in (("sharegpt", 2), ("alpaca", 30)):
-        batch, tokens_per_s = FIG13_VLLM[workload]
-        step = batch / tokens_per_s
-        seen = simulate(OPT_13B, SYSTEMS["vLLM"][0], spec(workload, rate, 600))
-        slots = seen["config"]["num_blocks"] * seen["config"]["block_size"]
-        context = seen["kv"]["in_use"] * slots / seen["batched_sequences"]["by_step"]
-        rows = batch + step * seen["prompt_tokens"] / seen["duration_s"]
-        linear = max(base["parameters"] * base["bytes_per_parameter"] / base["memory_bytes_per_s"],
-                     2 * base["parameters"] * rows / base["flops_per_s"])
-        head = base["head_parameters"] * base["bytes_per_parameter"] / base["memory_bytes_per_s"]
-        attention = batch * context * base["kv_bytes_per_token"] / base["attention_bytes_per_s"]
-        beyond.append((batch, step - linear - head - attention))
-    (b1, t1), (b2, t2) = beyond
-    per_sequence = (t2 - t1) / (b2 - b1)
-    data = print_cost_model(model)
-    data["step_overhead_s"] = t1 - per_sequence * b1
-    data["sequence_overhead_s"] = per_sequence
-    data["name"] += ", the paper's steps"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    path = CACHE / f"{model.replace('/', '_')}_paper_steps.json"
-    path.write_text(json.dumps(data, indent=1))
-    return str(path)
-
-
-def chosen(model):
-    """The cost model of this run's variant."""
-    return paper_steps(model) if VARIANT == "paper steps" else model
-
-
 def spec(name, rate, seconds, extra=""):
-    return f"{name}:rate={rate:g},duration={seconds:g},seed=1{',' + extra if extra else ''}"
+    return f"{name}:rate={rate:g},duration={seconds:g},seed=1,quantum=0.01{',' + extra if extra else ''}"
 
 
 def latency(result):
@@ -106,10 +84,12 @@ def latency(result):
 
 
 class Curve:
-    """Normalized latency of one system against the request rate, as far as it has been asked for."""
+    """Normalized latency of one system against the request rate, as far as it has been asked for. With the roofline,
+    the second column, rates are found to 5 %, at the first limit only, and nothing is drawn."""
 
-    def __init__(self, model, flags, make_workload):
-        self.run = lambda rate: simulate(model, flags, make_workload(rate))
+    def __init__(self, column, model, flags, make_workload):
+        self.run = lambda rate: simulate(cost(column, model), flags, make_workload(rate))
+        self.rough = column != "paper"
         self.points = {}
 
     def at(self, rate):
@@ -118,16 +98,16 @@ class Curve:
             self.points[rate] = latency(self.run(rate))
         return self.points[rate]
 
-    def sustained(self, guess, limit=LIMIT):
-        """The rate at which the latency passes the limit, to 2 %."""
+    def sustained(self, guess, limit=LIMITS[0], factor=1.4):
+        """The rate at which the latency passes the limit, to 2 %; searched for in steps of the factor first."""
         low, high = None, None
         rate = guess
         while low is None or high is None:
             if self.at(rate) <= limit:
-                low, rate = rate, rate * 1.6
+                low, rate = rate, rate * factor
             else:
-                high, rate = rate, rate / 1.6
-        while high / low > 1.02:
+                high, rate = rate, rate / factor
+        while high / low > (1.05 if self.rough else 1.02):
             middle = (low * high) ** 0.5
             if self.at(middle) <= limit:
                 low = middle
@@ -135,10 +115,54 @@ class Curve:
                 high = middle
         return (low * high) ** 0.5
 
+    def at_limits(self, guess):
+        """The sustained rate at each of LIMITS."""
+        first = self.sustained(guess)
+        return [first] + [float("nan") if self.rough else self.sustained(first * 1.05, limit, 1.1) for limit in LIMITS[1:]]
+
+
+class Figure:
+    """What a figure gives: claims for docs/paper.md; the CSV's header and rows; panels and legend of its picture;
+    lines of the table of absolute rates."""
+
+    def __init__(self, claims, header=(), rows=(), panels=(), legend=(), columns=3, rates=()):
+        self.claims, self.header, self.rows, self.panels = claims, header, rows, panels
+        self.legend, self.columns, self.rates = legend, columns, rates
+
+
+class Claim:
+    """A row of docs/paper.md: entries are (label, paper, ours); `paper` is a number or a range (low, high), of which
+    the nearer end counts. `why` is printed where an entry is off by more than the tolerance. `real`: names of rows of
+    docs/paper/real.csv."""
+
+    def __init__(self, figure, what, entries, unit="", why="", tolerance=0.15, real=(), given=""):
+        self.figure, self.what, self.entries, self.unit, self.why = figure, what, entries, unit, why
+        self.tolerance, self.real, self.given = tolerance, real, given
+
+    @staticmethod
+    def ratio(paper, ours):
+        return ours / min(max(ours, paper[0]), paper[1]) if isinstance(paper, tuple) else ours / paper
+
+    def ratios(self):
+        return [self.ratio(paper, ours) for _, paper, ours in self.entries]
+
+    def holds(self):
+        return not any(map(math.isnan, self.ratios())) and all(abs(ratio - 1) <= self.tolerance for ratio in self.ratios())
+
+
+def rates_line(title, curves, ends):
+    """A line of the table of absolute rates. curves: {system: (rates at LIMITS)}; ends: {system: highest rate that
+    the authors' scripts drive it to}."""
+    cells = []
+    for name, rates in curves.items():
+        end = f" ({ends[name]:g})" if name in ends else ""
+        cells.append(f"{' / '.join(f'{rate:.3g}' for rate in rates)}{end}")
+    return [title, *cells]
+
 
 def write_csv(name, header, rows):
     OUT.mkdir(parents=True, exist_ok=True)
-    with open(OUT / f"{name}{SUFFIX}.csv", "w", newline="") as file:
+    with open(OUT / f"{name}.csv", "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         for row in rows:
@@ -203,7 +227,7 @@ def svg(name, panels, entries, columns=3):
     for i, panel in enumerate(panels):
         out += panel(i % columns * WIDTH, 24 + i // columns * HEIGHT)
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"{name}{SUFFIX}.svg").write_text("\n".join(out) + "\n</svg>\n")
+    (OUT / f"{name}.svg").write_text("\n".join(out) + "\n</svg>\n")
 
 
 def lines(title, xlabel, ylabel, series, top, right=None, log_x=False):
@@ -263,23 +287,3 @@ def bars(title, ylabel, groups, series, top, values=True):
                     out.append(text(x + width / 2, y - 2, f"{value:.3g}", size=8))
         return out
     return draw
-
-
-class Claim:
-    """A row of docs/paper.md. `paper` and `ours` are numbers; `paper` may be a range (low, high)."""
-
-    def __init__(self, figure, what, paper, ours, unit="", why=""):
-        self.figure, self.what, self.paper, self.ours, self.unit, self.why = figure, what, paper, ours, unit, why
-
-    def ratio(self):
-        if isinstance(self.paper, tuple):
-            low, high = self.paper
-            return self.ours / min(max(self.ours, low), high)
-        return self.ours / self.paper
-
-    def data(self):
-        low, high = self.paper if isinstance(self.paper, tuple) else (self.paper, None)
-        paper = f"{low:g}{self.unit}" if high is None else (
-            f"over {low:g}{self.unit}" if high >= 100 else f"{low:g} to {high:g}{self.unit}")
-        return {"figure": self.figure, "what": self.what, "paper": paper, "ours": f"{self.ours:.3g}{self.unit}",
-                "ratio": self.ratio(), "why": self.why, "low": low, "high": high}

@@ -208,6 +208,8 @@ void declare_plan(CLI::App& command, PlanArgs& args) {
   command
       .add_option_function<double>("--rate", store_rate, "requests a second: the replicas are searched for")
       ->type_name("X");
+  flags::int32(command, "--seeds", args.seeds, 1,
+               "draws of the workload; the answer is the middle one, with its interval", 100);
   flags::number(command, "--ttft-p99", args.ttft_ms, 0.001, 1e9, "limit of the time to first token, ms");
   flags::number(command, "--tpot-p99", args.tpot_ms, 0.001, 1e9, "limit of the time per output token, ms");
   flags::text(command, "--output-json", args.output_json, "FILE", "the answer as JSON; -: stdout, no text");

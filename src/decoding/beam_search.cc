@@ -15,6 +15,10 @@ TokenLogprobs logprobs_of(const Candidate& candidate, const SequenceResult& resu
   return {.chosen = {candidate.token, candidate.logprob, candidate.rank}, .top = result.top};
 }
 
+bool is_stop_token(const SamplingParams& sampling, const Candidate& candidate) {
+  return std::ranges::find(sampling.stop_token_ids, candidate.token) != sampling.stop_token_ids.end();
+}
+
 }  // namespace
 
 void BeamSearchStrategy::start(SequenceGroup& group) {
@@ -50,8 +54,11 @@ BeamSearchStrategy::Answer BeamSearchStrategy::make_answer(const SequenceGroup& 
   const auto& eos = sampling.eos_token_ids;
   // Even where it is ignored, a final end of sequence is not counted (vLLM).
   const bool ends_in_eos = std::ranges::find(eos, candidate.token) != eos.end();
-  const bool counted = !ends_in_eos && reason != FinishReason::stop;
-  if (reason == FinishReason::stop && !ends_in_eos) answer.delta.stop_token = candidate.token;
+  const bool at_stop_token =
+      reason == FinishReason::stop && !ends_in_eos && is_stop_token(sampling, candidate);
+  // What completes a constraint is a token like any other.
+  const bool counted = !ends_in_eos && !at_stop_token;
+  if (at_stop_token) answer.delta.stop_token = candidate.token;
   answer.score = score_of(sampling, extension.cumulative, parent.num_tokens() + (counted ? 1 : 0));
   return answer;
 }
@@ -141,6 +148,7 @@ void BeamSearchStrategy::fork_and_append(SequenceGroup& group, std::span<Extensi
     kept.push_back(entry.sequence);  // before the first fork several beams are one sequence
     Change change{.verb = Verb::free, .group = &group, .sequence = entry.sequence};
     change.discard = !chosen.empty();
+    if (chosen.empty() && answers_.empty()) change.reason = FinishReason::error;
     changes.push_back(std::move(change));
   }
 }
@@ -170,8 +178,7 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
           .beam_group = beams_[i].beam_group,
           .handicap = beams_[i].handicap};
       const bool stops =
-          is_eos(sampling, candidate.token) ||
-          std::ranges::find(sampling.stop_token_ids, candidate.token) != sampling.stop_token_ids.end();
+          candidate.ends || is_eos(sampling, candidate.token) || is_stop_token(sampling, candidate);
       if (stops) {
         answers_.push_back(
             make_answer(group, *parents[i].sequence, *parents[i].result, extension, FinishReason::stop));
@@ -195,7 +202,9 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
   // The end is the same three verbs: the last tokens are appended, then every beam is freed.
   fork_and_append(group, chosen, parents, ids, changes);
   if (!ends) return;
-  const FinishReason reason = *ranked(sampling).front().delta.finish_reason;
+  // Without any answer all beams have met a dead end of their constraint: fork_and_append() has let them go.
+  const FinishReason reason =
+      answers_.empty() ? FinishReason::error : *ranked(sampling).front().delta.finish_reason;
   std::vector<Sequence*> live;
   for (const Change& change : changes)
     if (change.group == &group && change.verb == Verb::append) live.push_back(change.sequence);

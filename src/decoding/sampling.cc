@@ -34,6 +34,8 @@ bool SamplingStrategy::append(SequenceGroup& group, Sequence& sequence, const Ca
     stop = check_stop(sampling, candidate.token, length + 1,
                       length + 1 - static_cast<std::int32_t>(group.request.prompt_token_ids.size()),
                       max_model_len_);
+    if (candidate.ends && (!stop || stop->reason == FinishReason::length))
+      stop = Stop{FinishReason::stop, std::nullopt};
   }
   if (!stop) return true;
   Change change{.verb = Verb::free, .group = &group, .sequence = &sequence};

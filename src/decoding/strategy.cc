@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "decoding/beam_search.h"
 #include "decoding/diverse_beam_search.h"
+#include "decoding/pooling.h"
 #include "decoding/sampling.h"
 
 namespace pagoda {
@@ -74,6 +75,7 @@ Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size) {
 
 std::unique_ptr<DecodingStrategy> make_strategy(const Request& request, std::int32_t max_model_len) {
   const SamplingParams& sampling = request.sampling;
+  if (request.work.pools()) return std::make_unique<PoolingStrategy>();
   if (sampling.use_beam_search && sampling.num_beam_groups > 1)
     return std::make_unique<DiverseBeamSearchStrategy>(max_model_len);
   if (sampling.use_beam_search) return std::make_unique<BeamSearchStrategy>(max_model_len);

@@ -83,9 +83,14 @@ TEST(EngineCore, WhatCanNeverBeReservedIsRefusedNamingTheLimit) {
   EXPECT_EQ(param(pair), "n");
   pair.sampling.best_of = 3;
   EXPECT_EQ(param(pair), "best_of");
-  pair.sampling.use_beam_search = true;
-  EXPECT_EQ(param(pair), "use_beam_search");
   EXPECT_TRUE(rig.core->idle());
+  options.mode = Mode::fastertransformer;
+  Rig batches(options);
+  pair.sampling = {};
+  pair.sampling.temperature = 0;
+  pair.sampling.use_beam_search = true;
+  pair.sampling.beam_width = 2;
+  EXPECT_EQ(batches.core->submit(std::move(pair), std::make_shared<Collector>()).param(), "use_beam_search");
 }
 
 }  // namespace

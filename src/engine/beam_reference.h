@@ -31,14 +31,16 @@ inline std::vector<Beam> beam_step(const Request& request, const std::vector<Bea
     std::vector<TokenId> all = request.prompt_token_ids;
     all.insert(all.end(), beam.tokens.begin(), beam.tokens.end());
     const auto count = static_cast<std::uint32_t>(2 * sampling.width());
-    for (const Candidate& candidate : most_likely(attended_after(all), count)) {
+    const Allowed allowed = allowed_after(request, beam.tokens, kVocabulary);
+    if (allowed.dead_end) continue;
+    for (const Candidate& candidate : most_likely(attended_after(all), count, allowed.mask)) {
       Beam next = beam;
       next.tokens.push_back(candidate.token);
       next.cumulative += static_cast<double>(candidate.logprob);
       const bool eos = is_in(sampling.eos_token_ids, candidate.token);
       const bool stops = (eos && !sampling.ignore_eos) || is_in(sampling.stop_token_ids, candidate.token);
       next.score = beam_score(sampling, next.cumulative, all.size() + (stops || eos ? 0 : 1));
-      if (stops) {
+      if (stops || allowed_after(request, next.tokens, kVocabulary).terminated) {
         next.reason = FinishReason::stop;
         done.push_back(next);
       } else {
@@ -96,7 +98,7 @@ inline std::vector<Beam> beam_reference(const Request& request, std::int32_t max
 inline void expect_as_beam_reference(const Request& request, const Collector& got,
                                      std::int32_t max_model_len) {
   const std::vector<Beam> wanted = beam_reference(request, max_model_len);
-  ASSERT_EQ(wanted.size(), static_cast<std::size_t>(request.sampling.n));
+  if (request.constraint == nullptr) ASSERT_EQ(wanted.size(), static_cast<std::size_t>(request.sampling.n));
   ASSERT_EQ(got.choices.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Collector::Choice& choice = got.choices.at(static_cast<std::int32_t>(i));

@@ -10,6 +10,27 @@
 #include "base/strings.h"
 
 namespace pagoda {
+namespace {
+
+const Status kDeadEnd =
+    invalid_argument("The constraint on the answer has come to a dead end: no token may follow.")
+        .with_reason("constraint_dead_end");
+
+SampledSequence sampled(const ScheduledSequence& scheduled, Sequence& sequence, SequenceResult& result,
+                        std::vector<float>* vector) {
+  CHECK(std::cmp_equal(result.after_drafts.size(), scheduled.num_draft_tokens));
+  // Behind a dead end there is nothing to take.
+  const auto live = std::ranges::find(result.after_drafts, true, &SequenceResult::dead_end);
+  result.after_drafts.erase(live, result.after_drafts.end());
+  return {.sequence = &sequence,
+          .result = &result,
+          .draft = scheduled.all_tokens.last(static_cast<std::size_t>(scheduled.num_draft_tokens))
+                       .first(result.after_drafts.size()),
+          .vector = vector};
+}
+
+}  // namespace
+
 EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Clock& clock,
                        MetricsRegistry& registry)
     : config_(config),
@@ -36,7 +57,18 @@ EngineCore::RequestState& EngineCore::state_of(const SequenceGroup& group) {
 }
 
 Status EngineCore::validate(const Request& request) const {
-  PAGODA_RETURN_IF_ERROR(check_decoding(request.sampling, config_.vocab_size));
+  if (request.work.pools() != parts_.runner->pools()) {
+    return invalid_argument(request.work.pools() ? "This model generates text: it makes no vectors."
+                                                 : "This model makes vectors: it generates no text.")
+        .with_param("model");
+  }
+  const SamplingParams& sampling = request.sampling;
+  if (request.work.pools() &&
+      (sampling.max_tokens != 0 || sampling.width() != 1 || sampling.use_beam_search || request.constraint))
+    return invalid_argument("A request for a vector cannot ask for tokens, too.").with_param("max_tokens");
+  PAGODA_RETURN_IF_ERROR(check_decoding(sampling, config_.vocab_size));
+  if (request.constraint != nullptr && config_.vocab_size <= 0)
+    return unimplemented("A constrained answer needs a vocabulary of known size.");
   if (config_.vocab_size > 0) {
     for (const TokenId token : request.prompt_token_ids) {
       if (token < 0 || token >= config_.vocab_size) {
@@ -76,12 +108,17 @@ std::unique_ptr<EngineCore::RequestState> EngineCore::make_state(Request request
   group.sequences.push_back(std::move(sequence));
   state->strategy = make_strategy(group.request, config_.max_model_len);
   state->strategy->start(group);
+  if (group.request.constraint != nullptr)
+    state->constraints =
+        std::make_unique<ConstraintSet>(*group.request.constraint, group.sequences.front()->id);
   return state;
 }
 
 void EngineCore::start(std::unique_ptr<RequestState> state) {
   SequenceGroup& group = state->group;
   parts_.scheduler->add(group);
+  num_constrained_ += state->constraints != nullptr ? 1 : 0;
+  if (group.request.deadline != 0) deadlines_.emplace(group.request.deadline, group.request.id);
   requests_.emplace(group.request.id, std::move(state));
 }
 
@@ -96,14 +133,21 @@ StepResult EngineCore::run_batch(const ScheduledBatch& batch) {
   }
 }
 
+void EngineCore::set_journal(Journal* journal) {
+  journal_ = journal;
+  parts_.kv->set_observer(journal);
+}
+
 void EngineCore::heartbeat() {
   if (status_.ok()) status_ = parts_.runner->heartbeat();
 }
 
 bool EngineCore::step() {
   if (!status_.ok()) return false;
+  if (!deadlines_.empty()) end_late();
   plan_step();
-  const ScheduledBatch& batch = parts_.scheduler->schedule();
+  if (journal_ != nullptr) journal_->begin_step(num_steps_ + 1);
+  ScheduledBatch& batch = parts_.scheduler->schedule();
   const std::span<const ScheduledRef> refs = parts_.scheduler->scheduled();
   const TimeNs started = clock_.now();
   if (!batch.empty()) {
@@ -121,8 +165,12 @@ bool EngineCore::step() {
     update_gauges(0);
     return false;
   }
+  if (journal_ != nullptr) journal_->on_batch(batch, parts_.scheduler->preempted());
+  constrained_.clear();
+  if (num_constrained_ > 0) fill_masks(batch, refs);
   StepResult result = run_batch(batch);
   const TimeNs now = clock_.now();
+  if (result.status.ok() && !constrained_.empty()) judge_constrained(batch, result);
   if (observer_ != nullptr) {
     observer_->on_step({.batch = batch,
                         .preempted = parts_.scheduler->preempted(),
@@ -135,7 +183,8 @@ bool EngineCore::step() {
     status_ = result.status;
     return false;
   }
-  CHECK(result.sequences.size() == refs.size());
+  CHECK(result.sequences.size() == refs.size() &&
+        (result.vectors.empty() || result.vectors.size() == refs.size()));
   metrics_.on_mapping(result.mapping);
   costs_.on_step(batch, result, to_seconds(now - started));
   if (config_.target_itl_ms > 0) budget_.on_step(batch, to_seconds(now - started) - result.swap_seconds);
@@ -149,17 +198,15 @@ bool EngineCore::step() {
     for (; i < refs.size() && refs[i].group == &group; ++i) {
       if (!group.prompt_logprobs_complete())
         collect_prompt_logprobs(group, *refs[i].sequence, result.sequences[i]);
-      const ScheduledSequence& scheduled = batch.sequences[i];
-      if (scheduled.sample)
-        sampled_.push_back(
-            {.sequence = refs[i].sequence,
-             .result = &result.sequences[i],
-             .draft = scheduled.all_tokens.last(static_cast<std::size_t>(scheduled.num_draft_tokens))});
+      if (batch.sequences[i].sample)
+        sampled_.push_back(sampled(batch.sequences[i], *refs[i].sequence, result.sequences[i],
+                                   result.vectors.empty() ? nullptr : &result.vectors[i]));
     }
     if (sampled_.empty()) continue;
     if (!state.prefix_name.empty()) state.prefix_status = pin(group, state.prefix_name);
     const std::size_t begin = changes_.size();
-    state.strategy->advance(group, sampled_, ids_, changes_);
+    if (!end_at_dead_end(group)) state.strategy->advance(group, sampled_, ids_, changes_);
+    if (state.constraints != nullptr) state.constraints->follow(std::span(changes_).subspan(begin));
     for (std::size_t at = first; at < i; ++at)
       if (batch.sequences[at].num_draft_tokens > 0)
         note_drafts(batch.sequences[at], *refs[at].sequence, begin);
@@ -167,6 +214,7 @@ bool EngineCore::step() {
   }
   const std::int32_t num_batched_tokens = batch.num_tokens;
   count_step(batch);
+  if (journal_ != nullptr) journal_->on_forks(changes_);
   parts_.scheduler->update(changes_);
   for (const Part& part : touched_) {
     publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin), now);
@@ -251,14 +299,19 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (is_prefix && output.error.ok()) output.error = std::move(state.prefix_status);
   std::int64_t longest = 0;
   FinishReason reason = FinishReason::abort;
+  bool at_dead_end = false;
   for (const auto& sequence : group.sequences) {
     longest = std::max<std::int64_t>(longest, sequence->num_output_tokens());
     if (sequence->finish_reason && *sequence->finish_reason != FinishReason::abort)
       reason = *sequence->finish_reason;
+    at_dead_end |= sequence->finish_reason == FinishReason::error;
   }
+  if (at_dead_end && output.error.ok()) output.error = kDeadEnd;
   if (!output.error.ok()) reason = FinishReason::error;
   if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
   ++num_finished_;
+  num_constrained_ -= state.constraints != nullptr ? 1 : 0;
+  if (group.request.deadline != 0) deadlines_.erase({group.request.deadline, output.id});
   if (!is_prefix)
     metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
   std::shared_ptr<OutputSink> sink = std::move(state.sink);
@@ -276,63 +329,6 @@ void EngineCore::deliver(std::shared_ptr<OutputSink> sink, RequestOutput output)
 
 void EngineCore::flush_held() {
   for (Held& held : std::exchange(held_, {})) held.sink->on_output(std::move(held.output));
-}
-
-void EngineCore::abort(RequestId id) {
-  const auto it = requests_.find(id);
-  if (it == requests_.end()) return;
-  if (observer_ != nullptr && it->second->prefix_name.empty()) observer_->on_abort(id);
-  RequestState& state = *it->second;
-  RequestOutput output;
-  for (const auto& sequence : state.group.sequences) {
-    if (sequence->finished() || sequence->index >= state.group.sampling().n) continue;
-    SequenceDelta delta;
-    delta.index = sequence->index;
-    delta.cumulative_logprob = sequence->cumulative_logprob;
-    delta.finish_reason = FinishReason::abort;
-    output.deltas.push_back(std::move(delta));
-  }
-  parts_.scheduler->abort(state.group);
-  send_last(state, std::move(output), clock_.now());
-  update_gauges(0);
-}
-
-void EngineCore::abort_sequence(RequestId id, std::int32_t index) {
-  const auto it = requests_.find(id);
-  if (it == requests_.end()) return;
-  RequestState& state = *it->second;
-  SequenceGroup& group = state.group;
-  const auto sequence = std::ranges::find_if(
-      group.sequences, [&](const auto& s) { return s->index == index && !s->finished(); });
-  if (sequence == group.sequences.end() || group.lockstep) return;
-  if (observer_ != nullptr) observer_->on_abort_sequence(id, index);
-  parts_.scheduler->abort_sequence(group, **sequence);
-  changes_.clear();
-  Change change{.verb = Verb::free, .group = &group, .sequence = sequence->get()};
-  change.reason = FinishReason::abort;
-  changes_.push_back(std::move(change));
-  publish(state, std::span(changes_), clock_.now());
-  update_gauges(0);
-}
-
-void EngineCore::fail_all(const Status& error) {
-  const TimeNs now = clock_.now();
-  while (!requests_.empty()) {
-    RequestState& state = *requests_.begin()->second;
-    RequestOutput output;
-    for (const auto& sequence : state.group.sequences) {
-      if (sequence->finished()) continue;
-      SequenceDelta delta;
-      delta.index = sequence->index;
-      delta.cumulative_logprob = sequence->cumulative_logprob;
-      delta.finish_reason = FinishReason::error;
-      output.deltas.push_back(std::move(delta));
-    }
-    output.error = error;
-    parts_.scheduler->abort(state.group);
-    send_last(state, std::move(output), now);
-  }
-  update_gauges(0);
 }
 
 void EngineCore::update_gauges(std::int32_t num_batched_tokens) {

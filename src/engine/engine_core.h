@@ -2,7 +2,8 @@
 // EngineCore: the engine's loop body, without a thread, a clock of its own, or any waiting, so that tests
 // and the simulator drive the same code as the server:
 //
-//     propose drafts -> schedule -> run -> computed -> decoding.advance -> scheduler.update -> publish
+//     propose drafts -> schedule -> fill masks -> run -> computed -> decoding.advance -> scheduler.update ->
+//     publish
 //
 // It owns the requests and what serves them. It is not the queue in front of it (engine_thread.h).
 // Invariants: engine.conservation: every submitted request gets exactly one finished output.
@@ -10,17 +11,20 @@
 // Threads: none; whoever owns it calls everything but what is marked, and validate().
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
+#include "decoding/constraint_set.h"
 #include "decoding/draft_proposer.h"
 #include "decoding/strategy.h"
 #include "engine/client.h"
 #include "engine/cost_meter.h"
 #include "engine/engine_config.h"
 #include "engine/engine_metrics.h"
+#include "engine/journal.h"
 #include "engine/step_budget.h"
 #include "engine/step_observer.h"
 #include "model_runner/model_runner.h"
@@ -79,6 +83,8 @@ class EngineCore {
   void set_proposer(std::unique_ptr<DraftProposer> proposer) { proposer_ = std::move(proposer); }
   // Null: nobody watches. Borrowed.
   void set_observer(StepObserver* observer) { observer_ = observer; }
+  // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.
+  void set_journal(Journal* journal);
 
   const KvManager& kv() const { return *parts_.kv; }
   KvManager& kv() { return *parts_.kv; }
@@ -91,6 +97,7 @@ class EngineCore {
   struct RequestState {
     SequenceGroup group;
     std::unique_ptr<DecodingStrategy> strategy;
+    std::unique_ptr<ConstraintSet> constraints;  // null: everything may be said
     std::shared_ptr<OutputSink> sink;
     RequestTimes times;
     bool told_prompt_logprobs = false;
@@ -111,6 +118,13 @@ class EngineCore {
   void propose_drafts(std::int32_t num_decodes);
   void note_drafts(const ScheduledSequence& scheduled, Sequence& sequence, std::size_t first_change);
   StepResult run_batch(const ScheduledBatch& batch);
+  // In engine_constraints.cc.
+  void fill_masks(ScheduledBatch& batch, std::span<const ScheduledRef> refs);
+  void judge_constrained(const ScheduledBatch& batch, StepResult& result);
+  // In engine_ends.cc.
+  void abort(RequestState& state, Status error);
+  void end_late();                             // what the clock has passed the deadline of
+  bool end_at_dead_end(SequenceGroup& group);  // of sampled_; into changes_
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
   void publish(RequestState& state, std::span<Change> changes, TimeNs now);
@@ -129,6 +143,7 @@ class EngineCore {
   CostMeter costs_;
   StepBudget budget_;
   StepObserver* observer_ = nullptr;
+  Journal* journal_ = nullptr;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   EngineLimits limits_;
   Status status_;
@@ -139,6 +154,8 @@ class EngineCore {
   SequenceIds ids_;
   std::uint64_t num_drawn_seeds_ = 0;
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
+  std::int64_t num_constrained_ = 0;                  // requests
+  std::set<std::pair<TimeNs, RequestId>> deadlines_;  // of those that have one
   EngineTotals totals_;
 
   // Kept between steps for their capacity.
@@ -149,6 +166,12 @@ class EngineCore {
     std::size_t begin, end;
   };
   std::vector<Part> touched_;
+  struct Constrained {  // a sequence of the batch that is drawn from under masks
+    std::size_t position;
+    ConstraintSet* set;
+  };
+  std::vector<Constrained> constrained_;
+  std::vector<MaskWord> masks_;
 
   // Under a scheduler that gives answers out together: what waits for the batch's end, in order.
   struct Held {

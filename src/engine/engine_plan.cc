@@ -37,6 +37,8 @@ void EngineCore::propose_drafts(std::int32_t num_decodes) {
       // One token comes anyway.
       const std::int32_t limit = longest - sequence->num_tokens() - 1;
       if (limit > 0) proposer_->propose(group, *sequence, limit, num_decodes);
+      if (state->constraints != nullptr && state->constraints->cut_drafts(*sequence) && observer_ != nullptr)
+        observer_->on_drafts_cut(sequence->id, sequence->draft);
     }
   }
 }
@@ -47,7 +49,8 @@ void EngineCore::note_drafts(const ScheduledSequence& scheduled, Sequence& seque
   const auto appended =
       std::count_if(changes_.begin() + static_cast<std::ptrdiff_t>(first_change), changes_.end(),
                     [&](const Change& c) { return c.sequence == &sequence && c.verb == Verb::append; });
-  const auto accepted = static_cast<std::int32_t>(appended) - 1;
+  const auto accepted =
+      std::max(0, static_cast<std::int32_t>(appended) - 1);  // at a dead end nothing is appended
   proposer_->verified(sequence, scheduled.num_draft_tokens, accepted);
   metrics_.on_drafts(scheduled.num_draft_tokens, accepted);
 }

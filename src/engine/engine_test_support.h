@@ -35,6 +35,7 @@ class Collector final : public OutputSink {
       Choice& choice = choices[delta.index];
       EXPECT_FALSE(choice.reason.has_value()) << "tokens after the end of choice " << delta.index;
       choice.tokens.insert(choice.tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
+      if (!delta.vector.empty()) vector = delta.vector;
       for (const TokenLogprobs& entry : delta.logprobs) choice.logprobs.push_back(entry.chosen.logprob);
       choice.cumulative_logprob = delta.cumulative_logprob;
       choice.reason = delta.finish_reason;
@@ -50,6 +51,7 @@ class Collector final : public OutputSink {
   }
   std::map<std::int32_t, Choice> choices;
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+  std::vector<float> vector;
   std::int32_t num_cached_tokens = 0;
   std::int64_t num_outputs = 0;
   bool finished = false;

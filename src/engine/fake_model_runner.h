@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "engine/fake_constraint.h"
 #include "model_runner/model_runner.h"
 #include "request/request.h"
 
@@ -32,19 +33,24 @@ inline float logprob_of(std::uint64_t attended, TokenId token) {
   return -0.01f - 5.0f * static_cast<float>(random_uniform(attended, 7, static_cast<std::uint64_t>(token)));
 }
 
+// Under a mask, the next token that it allows; whatever, where it allows none.
 inline Candidate sample(std::uint64_t attended, std::uint64_t seed, std::uint32_t stream,
-                        std::int32_t position, float temperature) {
+                        std::int32_t position, float temperature, std::span<const MaskWord> mask = {}) {
   const std::uint64_t bits =
       temperature == 0 ? mix64(attended)
                        : mix64(attended ^ random_bits(seed, stream, static_cast<std::uint64_t>(position)));
-  const auto token = static_cast<TokenId>(bits % kVocabulary);
+  auto token = static_cast<TokenId>(bits % kVocabulary);
+  for (TokenId i = 0; i < kVocabulary && !mask.empty() && !allows(mask, token); ++i)
+    token = (token + 1) % kVocabulary;
   return {.token = token, .logprob = logprob_of(attended, token), .rank = 1};
 }
 
 // The `count` most likely tokens, best first.
-inline std::vector<Candidate> most_likely(std::uint64_t attended, std::uint32_t count) {
+inline std::vector<Candidate> most_likely(std::uint64_t attended, std::uint32_t count,
+                                          std::span<const MaskWord> mask = {}) {
   std::vector<Candidate> all;
   for (TokenId token = 0; token < kVocabulary; ++token) {
+    if (!mask.empty() && !allows(mask, token)) continue;
     all.push_back({.token = token, .logprob = logprob_of(attended, token), .rank = 0});
   }
   std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
@@ -65,6 +71,15 @@ inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
   return sum;
 }
 
+// The vector of a prompt that pools.
+inline std::vector<float> pooled(std::uint64_t attended, const PoolingSpec& spec) {
+  const std::uint64_t shape = static_cast<std::uint64_t>(spec.type) * 2 + (spec.normalize ? 1 : 0);
+  std::vector<float> out;
+  for (std::int32_t i = 0; i < (spec.dimensions > 0 ? spec.dimensions : 4); ++i)
+    out.push_back(logprob_of(attended + shape, i));
+  return out;
+}
+
 struct Reference {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
@@ -81,16 +96,22 @@ inline Reference reference(const Request& request, std::int32_t index, std::int3
     return std::ranges::find(list, token) != list.end();
   };
   while (static_cast<std::int32_t>(out.tokens.size()) < sampling.max_tokens) {
+    const Allowed allowed = allowed_after(request, out.tokens, kVocabulary);
+    if (allowed.dead_end) {
+      out.reason = FinishReason::error;
+      break;
+    }
     const Candidate drawn =
         sample(attended_after(tokens), sampling.seed.value_or(0), static_cast<std::uint32_t>(index),
-               static_cast<std::int32_t>(out.tokens.size()), sampling.temperature);
+               static_cast<std::int32_t>(out.tokens.size()), sampling.temperature, allowed.mask);
     tokens.push_back(drawn.token);
     out.tokens.push_back(drawn.token);
     out.logprobs.push_back(drawn.logprob);
     out.cumulative_logprob += static_cast<double>(drawn.logprob);
     const bool may_stop = static_cast<std::int32_t>(out.tokens.size()) >= sampling.min_tokens;
     const bool eos = !sampling.ignore_eos && is_in(sampling.eos_token_ids, drawn.token);
-    if (may_stop && (eos || is_in(sampling.stop_token_ids, drawn.token))) {
+    const bool complete = allowed_after(request, out.tokens, kVocabulary).terminated;
+    if (complete || (may_stop && (eos || is_in(sampling.stop_token_ids, drawn.token)))) {
       out.reason = FinishReason::stop;
       return out;
     }
@@ -109,6 +130,7 @@ class FakeModelRunner final : public ModelRunner {
         pool_(static_cast<std::size_t>(num_blocks) * size_, 0xBAD),
         swap_(static_cast<std::size_t>(num_swap_blocks) * size_, 0xBAD) {}
 
+  bool pools() const override { return makes_vectors; }
   bool prepare_ahead() override { return preparations_left.fetch_sub(1) > 1; }
 
   StepResult run(const ScheduledBatch& batch) override {
@@ -130,6 +152,10 @@ class FakeModelRunner final : public ModelRunner {
     for (const ScheduledSequence& sequence : batch.sequences) {
       num_tokens += static_cast<std::int32_t>(sequence.tokens.size());
       out.sequences.push_back(run(sequence, written));
+      if (!makes_vectors) continue;
+      std::vector<float>& vector = out.vectors.emplace_back();
+      CHECK(sequence.work != WorkKind::generate);
+      if (sequence.sample) vector = pooled(attended_, sequence.pooling);
     }
     if (num_steps - 1 == nan_at_step) {  // a broken model
       for (SequenceResult& result : out.sequences)
@@ -141,12 +167,20 @@ class FakeModelRunner final : public ModelRunner {
     return out;
   }
 
+  bool makes_vectors = false;
   std::atomic<int> preparations_left{0};
   std::int64_t num_steps = 0, fail_at_step = -1, nan_at_step = -1, num_computed_tokens = 0, num_copies = 0,
                num_mappings = 0, num_draft_tokens = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;
+  static std::span<const MaskWord> mask_of(const ScheduledSequence& sequence, std::size_t row) {
+    const std::size_t words = mask_words(kVocabulary);
+    CHECK(sequence.spec.masks.empty() ||
+          sequence.spec.masks.size() == words * static_cast<std::size_t>(1 + sequence.num_draft_tokens));
+    return sequence.spec.masks.empty() ? sequence.spec.masks
+                                       : sequence.spec.masks.subspan(row * words, words);
+  }
   static std::int32_t swap_index(const SwapCopy& copy) { return static_cast<std::int32_t>(copy.swap_block); }
   void move(const Slots& from, std::int32_t from_block, Slots& to, std::int32_t to_block) const {
     for (std::size_t i = 0; i < size_; ++i) {
@@ -194,7 +228,7 @@ class FakeModelRunner final : public ModelRunner {
         SequenceResult& row = before == 0 ? out : out.after_drafts.emplace_back();
         row.candidates.push_back(sample(sum, sequence.spec.seed, sequence.spec.first_stream,
                                         sequence.spec.num_output_tokens + static_cast<std::int32_t>(before),
-                                        sequence.spec.params->temperature));
+                                        sequence.spec.params->temperature, mask_of(sequence, before)));
       }
       if (sequence.prompt_logprobs >= 0 &&
           position + 1 < static_cast<std::size_t>(sequence.num_prompt_tokens)) {
@@ -208,19 +242,21 @@ class FakeModelRunner final : public ModelRunner {
       return out;
     }
     const SampleSpec& spec = sequence.spec;
-    if (drafts > 0) return out;
+    attended_ = sum;
+    if (drafts > 0 || makes_vectors) return out;
     if (spec.beam) {
-      out.candidates = most_likely(sum, spec.num_candidates);
+      out.candidates = most_likely(sum, spec.num_candidates, spec.masks);
       return out;
     }
     for (std::uint32_t i = 0; i < spec.num_candidates; ++i) {
-      out.candidates.push_back(
-          sample(sum, spec.seed, spec.first_stream + i, spec.num_output_tokens, spec.params->temperature));
+      out.candidates.push_back(sample(sum, spec.seed, spec.first_stream + i, spec.num_output_tokens,
+                                      spec.params->temperature, spec.masks));
     }
     return out;
   }
 
   const std::size_t size_;
+  std::uint64_t attended_ = 0;  // by the sequence that has just been run
   std::vector<BlockId> shown_;
   std::vector<PageMapping> late_;
   Slots pool_, swap_;

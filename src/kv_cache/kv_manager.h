@@ -15,6 +15,7 @@
 #include "request/ids.h"
 #include "request/kv_usage.h"
 #include "request/page_ops.h"
+#include "request/pool_event.h"
 
 namespace pagoda {
 
@@ -105,6 +106,18 @@ class KvManager {
   virtual PrefixCacheStats prefix_cache_stats() const = 0;
   virtual void clear_prefix_cache() = 0;      // what no sequence uses becomes free
   virtual void check_invariants() const = 0;  // tests and the simulator call it every step
+
+  // Who hears of blocks that are allocated, freed, evicted and hit; null: nobody. Borrowed.
+  void set_observer(PoolObserver* observer) { observer_ = observer; }
+
+ protected:
+  void tell(PoolEventKind kind, SequenceId sequence, std::int32_t block, std::int32_t count = 1) const {
+    if (observer_ != nullptr)
+      observer_->on_pool_event({.kind = kind, .sequence = sequence, .block = block, .count = count});
+  }
+
+ private:
+  PoolObserver* observer_ = nullptr;
 };
 
 }  // namespace pagoda

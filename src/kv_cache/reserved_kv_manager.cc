@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "base/check.h"
 
@@ -57,7 +58,7 @@ std::int32_t ReservedKvManager::add_sequence(SequenceId id, std::span<const Toke
 }
 
 bool ReservedKvManager::reserve(SequenceId id, std::int32_t num_prompt, std::int32_t num_tokens,
-                                std::int32_t num_forks) {
+                                std::int32_t num_forks, Forks forks) {
   Region& region = at(id);
   CHECK(region.blocks.empty());
   const std::int32_t count = blocks_to_reserve(num_prompt, num_tokens);
@@ -74,7 +75,13 @@ bool ReservedKvManager::reserve(SequenceId id, std::int32_t num_prompt, std::int
   }
   region.num_expected = num_tokens;
   region.blocks = consecutive(firsts.front(), static_cast<std::size_t>(count));
-  region.for_forks.assign(firsts.rbegin(), firsts.rend() - 1);  // taken from the back, lowest first
+  region.family = id;
+  Family& family = families_[id];
+  family = {.num_blocks = region.blocks.size(),
+            .num_expected = num_tokens,
+            .num_members = 1,
+            .forks = forks,
+            .spare = {firsts.rbegin(), firsts.rend() - 1}};  // taken from the back, lowest first
   return true;
 }
 
@@ -96,14 +103,20 @@ void ReservedKvManager::computed(SequenceId id, std::span<const TokenId>, std::i
 void ReservedKvManager::fork(SequenceId parent, SequenceId child) {
   CHECK(regions_.try_emplace(child).second);
   Region& copy = at(child);
-  Region& from = at(parent);
-  CHECK(!from.for_forks.empty());
-  copy.blocks = consecutive(from.for_forks.back(), from.blocks.size());
-  from.for_forks.pop_back();
+  const Region& from = at(parent);
+  Family& family = families_.at(from.family);
+  CHECK(!family.spare.empty());
+  copy.blocks = consecutive(family.spare.back(), family.num_blocks);
+  family.spare.pop_back();
+  ++family.num_members;
   copy.num_tokens = from.num_tokens;
   copy.num_computed = from.num_computed;
   copy.num_expected = from.num_expected;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(blocks_for(from.num_computed)); ++i)
+  copy.family = from.family;
+  const std::size_t count = family.forks == Forks::often
+                                ? family.num_blocks
+                                : static_cast<std::size_t>(blocks_for(from.num_computed));
+  for (std::size_t i = 0; i < count; ++i)
     fork_copies_.push_back({.from = from.blocks[i], .to = copy.blocks[i]});
 }
 
@@ -112,18 +125,34 @@ std::int32_t ReservedKvManager::fork_prefix(SequenceId, SequenceId, std::int32_t
   return 0;
 }
 
+void ReservedKvManager::free_spare(Family& family) {
+  for (const std::int32_t first : family.spare) buddies_.free(first);
+  family.spare.clear();
+}
+
 void ReservedKvManager::retire(SequenceId id) {
   Region& region = at(id);
   region.retired = true;
-  for (const std::int32_t first : region.for_forks) buddies_.free(first);
-  region.for_forks.clear();
+  free_spare(families_.at(region.family));
 }
 
 void ReservedKvManager::free(SequenceId id) {
-  Region& region = at(id);
-  if (!region.blocks.empty()) buddies_.free(index(region.blocks.front()));
-  for (const std::int32_t first : region.for_forks) buddies_.free(first);
-  regions_.erase(id);
+  const auto it = regions_.find(id);
+  CHECK(it != regions_.end());
+  const Region& region = it->second;
+  if (!region.blocks.empty()) {
+    const auto family = families_.find(region.family);
+    CHECK(family != families_.end());
+    const std::int32_t first = index(region.blocks.front());
+    const bool last = --family->second.num_members == 0;
+    if (family->second.forks == Forks::often && !last)
+      family->second.spare.push_back(first);
+    else
+      buddies_.free(first);
+    if (family->second.forks == Forks::once || last) free_spare(family->second);
+    if (last) families_.erase(family);
+  }
+  regions_.erase(it);
 }
 
 std::span<const BlockId> ReservedKvManager::block_table(SequenceId id) const {
@@ -133,11 +162,16 @@ std::span<const BlockId> ReservedKvManager::block_table(SequenceId id) const {
 
 std::int64_t ReservedKvManager::blocks_owned_by(std::span<const SequenceId> ids) const {
   std::int64_t out = 0;
+  std::optional<SequenceId> family;
   for (const SequenceId id : ids) {
     const Region& region = at(id);
     if (region.blocks.empty()) continue;
-    const auto regions = static_cast<std::int64_t>(1 + region.for_forks.size());
-    out += regions * BuddyAllocator::region_size(static_cast<std::int32_t>(region.blocks.size()));
+    std::int64_t count = 1;
+    if (!family || *family != region.family) {
+      family = region.family;  // a request's sequences are one family
+      count += std::ssize(families_.at(region.family).spare);
+    }
+    out += count * BuddyAllocator::region_size(static_cast<std::int32_t>(region.blocks.size()));
   }
   return out;
 }
@@ -154,23 +188,31 @@ KvUsage ReservedKvManager::usage() const {
   KvUsage out;
   out.total_slots = num_blocks() * size;
   out.blocks_in_use = out.blocks_without_sharing = num_blocks() - num_free_blocks();
+  // The paper counts what the allocator's rounding wastes with the external fragmentation.
+  const auto rounding = [&](std::int64_t blocks) {
+    return (BuddyAllocator::region_size(static_cast<std::int32_t>(blocks)) - blocks) * size;
+  };
   for (const auto& [id, region] : regions_) {
     if (region.blocks.empty()) continue;
     const auto blocks = static_cast<std::int64_t>(region.blocks.size());
     const std::int64_t slots = blocks * size;
-    const std::int64_t rounding =
-        BuddyAllocator::region_size(static_cast<std::int32_t>(blocks)) * size - slots;
-    const auto forks = static_cast<std::int64_t>(region.for_forks.size());
     const std::int64_t expected = std::clamp<std::int64_t>(region.num_expected, region.num_computed, slots);
-    // The paper counts what the allocator's rounding wastes with the external fragmentation.
-    out.external_slots += (1 + forks) * rounding;
+    out.external_slots += rounding(blocks);
     if (region.retired) {
       out.internal_slots += slots;
       continue;
     }
     out.token_slots += region.num_computed;
-    out.reserved_slots += expected - region.num_computed + forks * expected;
-    out.internal_slots += (1 + forks) * (slots - expected);
+    out.reserved_slots += expected - region.num_computed;
+    out.internal_slots += slots - expected;
+  }
+  for (const auto& [id, family] : families_) {
+    const auto blocks = static_cast<std::int64_t>(family.num_blocks);
+    const std::int64_t expected = std::min<std::int64_t>(family.num_expected, blocks * size);
+    const std::int64_t spare = std::ssize(family.spare);
+    out.external_slots += spare * rounding(blocks);
+    out.reserved_slots += spare * expected;
+    out.internal_slots += spare * (blocks * size - expected);
   }
   if (refused_) out.external_slots += num_free_blocks() * size;
   return out;
@@ -180,6 +222,7 @@ void ReservedKvManager::check_invariants() const {
   buddies_.check_invariants();
   std::vector<bool> taken(static_cast<std::size_t>(config_.num_blocks));
   std::int64_t in_use = 0;
+  std::unordered_map<SequenceId, std::int32_t> members;
   const auto take = [&](std::int32_t first, std::size_t count) {
     const std::int32_t whole = BuddyAllocator::region_size(static_cast<std::int32_t>(count));
     for (std::int32_t block = first; block < first + whole; ++block) {
@@ -195,7 +238,13 @@ void ReservedKvManager::check_invariants() const {
     CHECK(index(region.blocks.back()) - index(region.blocks.front()) + 1 ==
           static_cast<std::int32_t>(region.blocks.size()));
     take(index(region.blocks.front()), region.blocks.size());
-    for (const std::int32_t first : region.for_forks) take(first, region.blocks.size());
+    const auto family = families_.find(region.family);
+    CHECK(family != families_.end() && family->second.num_blocks == region.blocks.size());
+    ++members[region.family];
+  }
+  for (const auto& [id, family] : families_) {
+    CHECK(members[id] == family.num_members && family.num_members > 0);
+    for (const std::int32_t first : family.spare) take(first, family.num_blocks);
   }
   CHECK(in_use + num_free_blocks() == num_blocks());
 }

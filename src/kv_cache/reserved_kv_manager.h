@@ -4,9 +4,10 @@
 // copies. To the model runner a region is a block table of consecutive ids.
 // Not the paged manager: a sequence must be reserve()d before it grows, which only schedulers that admit
 // whole reservations (scheduler/orca_scheduler.h) do; there is no prefix cache and no swapping.
-// Invariants: regions do not overlap; a sequence never outgrows its region.
-// Source: PagedAttention (SOSP'23) §3.1, Fig. 2, and §6.1's Orca (Oracle, Pow2, Max).
-// Threads: none; owned by the engine thread.
+// A sequence and its forks are a family: fork() takes a region of the family's spare ones. Where beams come
+// and go the family keeps what its members give back, until the last one has gone. Invariants: regions do not
+// overlap; a sequence never outgrows its region. Source: PagedAttention (SOSP'23) §3.1, Fig. 2, and §6.1's
+// Orca (Oracle, Pow2, Max). Threads: none; owned by the engine thread.
 #include <unordered_map>
 
 #include "kv_cache/buddy_allocator.h"
@@ -31,10 +32,15 @@ class ReservedKvManager final : public KvManager {
  public:
   explicit ReservedKvManager(const ReservedKvConfig& config);
 
+  enum class Forks : std::uint8_t {
+    once,   // each is forked once at most; its region is freed when it ends
+    often,  // the family keeps its regions, and a fork copies the whole region, as the paper's Orca did for
+            // beams
+  };
   // Reserves a region for `id` and `num_forks` more that fork() will take; false, with nothing changed,
   // when there is no room. The sequence's prompt has `num_prompt` tokens, and it will reach `num_tokens`.
   [[nodiscard]] bool reserve(SequenceId id, std::int32_t num_prompt, std::int32_t num_tokens,
-                             std::int32_t num_forks);
+                             std::int32_t num_forks, Forks forks = Forks::once);
   // Whether that could work with nothing else there. Safe from any thread.
   bool can_ever_reserve(std::int32_t num_prompt, std::int32_t num_tokens, std::int32_t num_forks) const;
   // The sequence has ended, and keeps its region.
@@ -66,8 +72,16 @@ class ReservedKvManager final : public KvManager {
     std::int32_t num_computed = 0;
     std::int32_t num_expected = 0;  // tokens that it will reach
     bool retired = false;
-    std::vector<std::int32_t> for_forks;  // first blocks of regions of the same size
+    SequenceId family{};  // the first one's id
   };
+  struct Family {
+    std::size_t num_blocks = 0;     // of each region
+    std::int32_t num_expected = 0;  // tokens in each
+    std::int32_t num_members = 0;   // sequences
+    Forks forks = Forks::once;
+    std::vector<std::int32_t> spare;  // first blocks of regions for forks to come
+  };
+  void free_spare(Family& family);
   Region& at(SequenceId id);
   const Region& at(SequenceId id) const;
   std::int32_t blocks_for(std::int32_t num_tokens) const;
@@ -77,6 +91,7 @@ class ReservedKvManager final : public KvManager {
   const ReservedKvConfig config_;
   BuddyAllocator buddies_;
   std::unordered_map<SequenceId, Region> regions_;
+  std::unordered_map<SequenceId, Family> families_;  // of those that have reserved
   // Of forks since the last step; run before anything in the next step is written.
   std::vector<BlockCopy> fork_copies_;
   bool refused_ = false;  // the latest reservation: what is free is of no use

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -50,6 +51,44 @@ TEST(PagodaKv, TheExamplesRun) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << program;
   }
   EXPECT_EQ(count, 2);
+}
+
+// What a command prints; it must succeed.
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  std::string out;
+  for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) out += static_cast<char>(c);
+  EXPECT_EQ(pipe == nullptr ? -1 : pclose(pipe), 0) << command;
+  return out;
+}
+
+// Another engine's C++ runtime must not bind to the one inside.
+TEST(PagodaKv, TheSharedLibraryShowsItsOwnSymbolsOnly) {
+  std::istringstream symbols(output_of("'" PAGODA_NM "' -D --defined-only '" PAGODA_KV_SHARED "'"));
+  int own = 0;
+  for (std::string line; std::getline(symbols, line);) {
+    const std::string name = line.substr(line.rfind(' ') + 1);
+    if (name.starts_with("PAGODA_KV_1")) continue;  // the version itself
+    EXPECT_TRUE(name.starts_with("pagoda_kv_")) << line;
+    ++own;
+  }
+  EXPECT_GE(own, 10);
+}
+
+// A stranger's way: install, ask pkg-config, compile, run.
+TEST(PagodaKv, TheInstalledLibraryIsFoundAndRuns) {
+  if (std::system("pkg-config --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no pkg-config";
+  const std::string folder = testing::TempDir() + "pagoda_kv_installed_" + std::to_string(getpid());
+  const std::string at = "'" + folder + "'";
+  output_of("'" PAGODA_CMAKE "' --install '" PAGODA_BUILD "' --component pagoda_kv --prefix " + at);
+  const std::string library =
+      output_of("dirname \"$(find " + at + " -name libpagoda_kv.so.1)\" | tr -d '\\n'");
+  const std::string flags = output_of("PKG_CONFIG_PATH='" + library +
+                                      "/pkgconfig' pkg-config --cflags --libs pagoda_kv | tr -d '\\n'");
+  output_of("'" PAGODA_CC "' '" PAGODA_EXAMPLE "' -o " + at + "/decode " + flags + " -lm");
+  EXPECT_NE(output_of("LD_LIBRARY_PATH='" + library + "' " + at + "/decode"), "");
+  output_of("rm -r " + at);
 }
 
 TEST(PagodaKv, LimitsAreRefusedByName) {

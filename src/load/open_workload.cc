@@ -33,8 +33,11 @@ Status check_spec(const WorkloadSpec& spec) {
   if (spec.prefix_tokens < 0 || spec.num_prefixes < 1 || spec.prefix_tokens > kMaxTraceTokens)
     return invalid_argument("prefix: must not be negative, and prefixes at least 1");
   if (spec.rounds < 1 || spec.history_tokens < 1) return invalid_argument("rounds and history: at least 1");
-  if (!(spec.think_s >= 0) || std::isinf(spec.think_s))
-    return invalid_argument("think: must not be negative");
+  if (spec.new_share && !(*spec.new_share > 0 && *spec.new_share <= 1))
+    return invalid_argument("new: must be a probability above 0");
+  if (spec.new_share && spec.rounds == 1) return invalid_argument("new: needs rounds");
+  if (!(spec.quantum_s >= 0) || spec.quantum_s > 3600)
+    return invalid_argument("quantum: must be seconds, not negative");
   if (spec.rounds > 1 && spec.prefix_tokens > 0) return invalid_argument("prefix: does not go with rounds");
   if (spec.ramp) {
     const auto above_zero = [](double rate) { return rate > 0 && !std::isinf(rate); };
@@ -45,8 +48,6 @@ Status check_spec(const WorkloadSpec& spec) {
   }
   const bool trace = spec.source == WorkloadSpec::Source::trace;
   const bool all_at_once = !spec.rate || std::isinf(*spec.rate);
-  if (!trace && spec.rounds > 1 && all_at_once)
-    return invalid_argument("rounds: needs a rate: a conversation's rounds follow each other");
   if (!trace && spec.duration_s && !spec.num_requests && all_at_once)
     return invalid_argument("duration: needs a rate");
   if (spec.exact_duration && (!spec.rate || !spec.num_requests))
@@ -83,6 +84,26 @@ RequestLengths draw_lengths(const WorkloadSpec& spec, std::uint64_t index) {
   }
 }
 
+ConversationOptions conversation_options(const WorkloadSpec& spec) {
+  // The artifact leaves 8 tokens of the model's window free.
+  constexpr std::int64_t kFree = 8;
+  const std::int64_t window =
+      std::max<std::int64_t>(spec.max_model_len > 0 ? spec.max_model_len : kDefaultMaxModelLen,
+                             std::int64_t{2} * spec.history_tokens);
+  ConversationOptions out;
+  out.mean_rounds = spec.rounds;
+  out.new_share = spec.new_share.value_or(1.0 / spec.rounds);
+  out.history_tokens = spec.history_tokens;
+  out.max_answer_tokens =
+      static_cast<std::int32_t>(std::max<std::int64_t>(1, window - spec.history_tokens - kFree));
+  out.seed = spec.seed;
+  return out;
+}
+
+double in_quanta(const WorkloadSpec& spec, double arrival_s) {
+  return spec.quantum_s > 0 ? std::floor(arrival_s / spec.quantum_s) * spec.quantum_s : arrival_s;
+}
+
 std::optional<std::int64_t> exact_count(const WorkloadSpec& spec) {
   return spec.exact_duration ? spec.num_requests : std::nullopt;
 }
@@ -106,11 +127,8 @@ class GeneratedWorkload final : public Workload {
       : spec_(spec), arrivals_(make_arrivals(spec, generator_rate(spec))) {
     if (!spec_.num_requests && !spec_.duration_s) spec_.num_requests = kDefaultRequests;
     if (spec_.rounds > 1) {
-      conversations_.emplace(
-          ConversationOptions{spec_.rounds, spec_.history_tokens, spec_.think_s, spec_.seed},
-          // So many conversations a second that their rounds make up the rate.
-          ArrivalProcess(generator_rate(spec_) / spec_.rounds, spec_.burstiness, spec_.seed),
-          [this](std::uint64_t index) { return draw_lengths(spec_, index); });
+      conversations_.emplace(conversation_options(spec_),
+                             [this](std::uint64_t index) { return draw_lengths(spec_, index); });
     }
   }
 
@@ -118,11 +136,12 @@ class GeneratedWorkload final : public Workload {
     if (spec_.num_requests && index_ >= *spec_.num_requests) return std::optional<WorkloadRequest>();
     WorkloadRequest request;
     const auto index = static_cast<std::uint64_t>(index_);
+    const double arrival_s = in_quanta(spec_, arrivals_.next());
     if (conversations_) {
-      request = conversations_->next();
+      request = conversations_->next(arrival_s);
     } else {
       const RequestLengths lengths = draw_lengths(spec_, index);
-      request.arrival_s = arrivals_.next();
+      request.arrival_s = arrival_s;
       request.prompt_tokens = lengths.prompt_tokens;
       request.output_tokens = lengths.output_tokens;
     }
@@ -161,13 +180,13 @@ class TraceWorkload final : public Workload {
           std::int64_t{given.prompt_tokens} + given.output_tokens + spec_.prefix_tokens > spec_.max_model_len)
         continue;
       if (arrivals_)
-        given.arrival_s = arrivals_->next();
+        given.arrival_s = in_quanta(spec_, arrivals_->next());
       else if (std::isnan(given.arrival_s))
         return invalid_argument(concat(spec_.trace_file, ": arrival_s: the trace has no times; give a rate ",
                                        "(rate=2, rate=inf)"))
             .with_reason(kNoArrivalTimes);
       else
-        given.arrival_s *= spec_.time_scale;
+        given.arrival_s = in_quanta(spec_, given.arrival_s * spec_.time_scale);
       if (spec_.duration_s && given.arrival_s > *spec_.duration_s) return std::optional<WorkloadRequest>();
       apply_variant(spec_, static_cast<std::uint64_t>(index_++), given);
       return request;

@@ -90,7 +90,8 @@ const std::map<std::string_view, Store>& keys() {
       {"prefixes", count(&W::num_prefixes, 1)},
       {"rounds", count(&W::rounds, 1)},
       {"history", count(&W::history_tokens, 1)},
-      {"think", real(&W::think_s)},
+      {"new", real(&W::new_share)},
+      {"quantum", real(&W::quantum_s)},
       {"input", range(&W::input)},
       {"output", range(&W::output)},
       {"scale", real(&W::time_scale)},
@@ -104,7 +105,7 @@ bool belongs(std::string_view key, WorkloadSpec::Source source) {
   if (key == "input" || key == "output") return source == WorkloadSpec::Source::uniform;
   if (key == "scale" || key == "form") return source == WorkloadSpec::Source::trace;
   if (key == "max_len") return source != WorkloadSpec::Source::uniform;
-  if (key == "think") return source != WorkloadSpec::Source::trace;
+  if (key == "new") return source != WorkloadSpec::Source::trace;
   return true;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // What a workload is made of, from one line of text, and the workload itself.
 //
-//   sharegpt[:KEY=VALUE,...]      lengths like ShareGPT's (load/lengths.h)
-//   alpaca[:...]                  like Alpaca's
+//   sharegpt[:KEY=VALUE,...]      the lengths of ShareGPT's requests (load/lengths.h)
+//   alpaca[:...]                  of Alpaca's
 //   uniform:input=A-B,output=C-D  drawn from ranges; a single number is a fixed length ("fixed:" is the same)
 //   trace:FILE[,KEY=VALUE,...]    a file (load/trace_reader.h); FILE has no comma
 //
@@ -14,9 +14,12 @@
 //   max_len=N      sharegpt, alpaca: prompt + answer at most (2048)
 //   n=N, best_of=N, beam=N         parallel sampling or beam search of width N
 //   prefix=N[,prefixes=K]          N more tokens before each prompt, the same for all that share one of K
-//   rounds=R[,history=N,think=S]   conversations of R rounds: each prompt is the last N (1024) tokens of what
-//                                  was said, then the new question; S seconds (10) apart on average. A trace
-//                                  of ShareGPT's form: up to R rounds of each conversation
+//   quantum=S      arrivals rounded down to multiples of S seconds (the paper's artifact: 0.01)
+//   rounds=R[,history=N,new=P]     conversations of R rounds on average: each prompt is the last N (1024)
+//   tokens
+//                                  of what was said, then the new question. An arrival opens a new one with
+//                                  probability P (1/R), else it continues any begun (load/conversations.h).
+//                                  A trace of ShareGPT's form: up to R rounds of each conversation
 //   scale=X        traces: gaps times X
 //   form=NAME      traces: instead of detection
 //   max_len=N      traces: leaves out requests with more tokens than that
@@ -62,7 +65,8 @@ struct WorkloadSpec {
   std::int32_t n = 1, best_of = 0, beam_width = 0;  // best_of 0: n
   std::int32_t prefix_tokens = 0, num_prefixes = 1;
   std::int32_t rounds = 1, history_tokens = 1024;
-  double think_s = 10;
+  std::optional<double> new_share;  // absent: 1 / rounds
+  double quantum_s = 0;
 };
 
 // invalid_argument: names the key and what it must be.

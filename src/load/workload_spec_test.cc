@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "load/length_tables.h"
 #include "load/test_data.h"
 
 namespace pagoda {
@@ -55,8 +56,21 @@ TEST(Lengths, HaveThePapersMeans) {
   EXPECT_NEAR(sharegpt.prompt, 161.31, 161.31 * 0.015);
   EXPECT_NEAR(sharegpt.output, 337.99, 337.99 * 0.015);
   const Means alpaca = means(draw("alpaca:requests=200000,seed=2"));
-  EXPECT_NEAR(alpaca.prompt, 19.31, 19.31 * 0.015);
-  EXPECT_NEAR(alpaca.output, 58.45, 58.45 * 0.015);
+  // The sample's own means, 1.9 and 0.9 % below those of all of Alpaca, which the paper prints.
+  EXPECT_NEAR(alpaca.prompt, 18.95, 18.95 * 0.015);
+  EXPECT_NEAR(alpaca.output, 57.95, 57.95 * 0.015);
+}
+
+TEST(Lengths, TablesHaveTheMeansOfTheDataExactly) {
+  const auto mean = [](std::span<const LengthPair> table, std::uint16_t LengthPair::* member) {
+    double sum = 0;
+    for (const LengthPair& pair : table) sum += pair.*member;
+    return sum / double(table.size());
+  };
+  EXPECT_NEAR(mean(sharegpt_lengths(), &LengthPair::prompt_tokens), 161.31, 0.005);
+  EXPECT_NEAR(mean(sharegpt_lengths(), &LengthPair::output_tokens), 337.99, 0.005);
+  EXPECT_NEAR(mean(alpaca_lengths(), &LengthPair::prompt_tokens), 18.95, 0.005);
+  EXPECT_NEAR(mean(alpaca_lengths(), &LengthPair::output_tokens), 57.95, 0.005);
 }
 
 // The largest distance between two distribution functions; `data` is scaled to the mean of `drawn`.
@@ -78,7 +92,7 @@ double kolmogorov_smirnov(std::vector<double> data, std::vector<double> drawn) {
   return largest;
 }
 
-TEST(Lengths, HaveTheShapeOfPublishedOnes) {
+TEST(Lengths, HaveTheShapeOfTheData) {
   const std::string folder = test_data_folder();
   if (folder.empty()) GTEST_SKIP() << "no shared data (PAGODA_SHARED_DATA): shapes are not compared";
   const auto lengths = [](const std::vector<WorkloadRequest>& requests,
@@ -88,24 +102,26 @@ TEST(Lengths, HaveTheShapeOfPublishedOnes) {
     return values;
   };
   const auto published = [&](const char* name) {
-    return draw(concat("trace:", folder, "/workloads/", name, ".jsonl,rate=inf"));
+    return draw(concat("trace:", folder, "/workloads/", name, ",rate=inf"));
   };
   const auto sharegpt = draw("sharegpt:requests=20000"), alpaca = draw("alpaca:requests=20000");
   constexpr auto kPrompt = &WorkloadRequest::prompt_tokens, kOutput = &WorkloadRequest::output_tokens;
-  EXPECT_LT(
-      kolmogorov_smirnov(lengths(published("sharegpt_prompts_500"), kPrompt), lengths(sharegpt, kPrompt)),
-      0.15);
-  EXPECT_LT(
-      kolmogorov_smirnov(lengths(published("sharegpt_lengths_llama2"), kOutput), lengths(sharegpt, kOutput)),
-      0.10);
-  const auto real_alpaca = published("alpaca");
-  EXPECT_LT(kolmogorov_smirnov(lengths(real_alpaca, kPrompt), lengths(alpaca, kPrompt)), 0.12);
-  EXPECT_LT(kolmogorov_smirnov(lengths(real_alpaca, kOutput), lengths(alpaca, kOutput)), 0.08);
+  // Other samples of ShareGPT than the table's.
+  EXPECT_LT(kolmogorov_smirnov(lengths(published("sharegpt_prompts_500.jsonl"), kPrompt),
+                               lengths(sharegpt, kPrompt)),
+            0.17);
+  EXPECT_LT(kolmogorov_smirnov(lengths(published("sharegpt_lengths_llama2.jsonl"), kOutput),
+                               lengths(sharegpt, kOutput)),
+            0.10);
+  // The table's own: a sample of 20,000 differs by 0.01; cells are means, which lumps the shortest prompts.
+  const auto real_alpaca = published("alpaca.jsonl");
+  EXPECT_LT(kolmogorov_smirnov(lengths(real_alpaca, kPrompt), lengths(alpaca, kPrompt)), 0.08);
+  EXPECT_LT(kolmogorov_smirnov(lengths(real_alpaca, kOutput), lengths(alpaca, kOutput)), 0.04);
 }
 
 TEST(Lengths, StayInTheModelsWindow) {
   for (const WorkloadRequest& r : draw("sharegpt:requests=20000,max_len=512")) {
-    ASSERT_GE(r.prompt_tokens, 4);
+    ASSERT_GE(r.prompt_tokens, 1);
     ASSERT_LE(r.prompt_tokens + r.output_tokens, 512);
   }
   for (const WorkloadRequest& r : draw("sharegpt:requests=10,max_len=2"))  // impossible for the shape
@@ -228,7 +244,7 @@ TEST(Variants, DecodingAndSharedPrefix) {
 }
 
 TEST(Variants, ConversationsGrowAndInterleave) {
-  const auto requests = draw("sharegpt:rate=4,rounds=5,requests=5000,think=3");
+  const auto requests = draw("sharegpt:rate=4,rounds=5,requests=5000,new=0.25");
   double last = 0, cut = 0;
   std::map<std::uint64_t, std::int32_t> longest;
   int grown = 0;
@@ -236,7 +252,7 @@ TEST(Variants, ConversationsGrowAndInterleave) {
     ASSERT_GE(r.arrival_s, last);
     last = r.arrival_s;
     ASSERT_LE(r.prompt_tokens, 1024);
-    ASSERT_LE(r.output_tokens, 1024);
+    ASSERT_LE(r.output_tokens, 1016);
     ASSERT_EQ(r.shared_prefix_tokens, r.prompt_tokens);
     cut += r.prompt_tokens == 1024;
     const auto [entry, first] = longest.try_emplace(r.shared_prefix_id, r.prompt_tokens);
@@ -249,6 +265,31 @@ TEST(Variants, ConversationsGrowAndInterleave) {
   EXPECT_GT(grown, 1000);
   EXPECT_GT(cut, 1000);
   EXPECT_NEAR(5000 / last, 4, 0.4);  // the rate is of requests, not conversations
+}
+
+// The longer a prompt, the later its round: p decides how many are first rounds, until conversations run out.
+TEST(Variants, TheShareOfNewConversations) {
+  const auto long_prompts = [](const char* share) {
+    double cut = 0;
+    for (const WorkloadRequest& r : draw(concat("sharegpt:rate=4,rounds=5,requests=20000,new=", share)))
+      cut += r.prompt_tokens == 1024;
+    return cut / 20000;
+  };
+  const double often = long_prompts("0.5"), seldom = long_prompts("0.2"), exhausted = long_prompts("0.05");
+  EXPECT_LT(long_prompts("1"), 0.06);
+  EXPECT_LT(often + 0.1, seldom);
+  EXPECT_NEAR(exhausted, seldom, 0.1) << "five rounds a conversation: a fifth of all are first ones";
+}
+
+TEST(Arrivals, ComeInQuanta) {
+  const auto exact = draw("alpaca:rate=30,requests=1000"),
+             steps = draw("alpaca:rate=30,requests=1000,quantum=0.01");
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const double quanta = steps[i].arrival_s / 0.01;
+    ASSERT_NEAR(quanta, std::round(quanta), 1e-6);
+    ASSERT_LE(steps[i].arrival_s, exact[i].arrival_s + 1e-9);
+    ASSERT_GT(steps[i].arrival_s, exact[i].arrival_s - 0.0101);
+  }
 }
 
 TEST(Spec, RefusesByKey) {
@@ -264,7 +305,9 @@ TEST(Spec, RefusesByKey) {
   EXPECT_TRUE(error_of("alpaca:requests=1e3").find("requests: '1e3' is not a whole number") !=
               std::string::npos);
   EXPECT_TRUE(error_of("alpaca:n=2,beam=4").starts_with("beam: does not go with"));
-  EXPECT_TRUE(error_of("alpaca:rounds=3").starts_with("rounds: needs a rate"));
+  EXPECT_TRUE(error_of("alpaca:rounds=3,new=0").starts_with("new: must be a probability"));
+  EXPECT_TRUE(error_of("alpaca:new=0.5").starts_with("new: needs rounds"));
+  EXPECT_TRUE(error_of("alpaca:quantum=-1").starts_with("quantum: must be seconds"));
   EXPECT_TRUE(error_of("alpaca:duration=3").starts_with("duration: needs a rate"));
   EXPECT_TRUE(error_of("trace:").find("a file must follow") != std::string::npos);
   EXPECT_TRUE(error_of("trace:/nonexistent/x").find("cannot be opened") != std::string::npos);

@@ -15,7 +15,7 @@ namespace json = boost::json;
 std::vector<std::int64_t> windows(const ModelConfig& config) {
   std::vector<std::int64_t> out;
   for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    out.push_back(layer >= config.first_window_layer ? config.sliding_window : 0);
+    out.push_back(config.has_window(layer) ? config.sliding_window : 0);
   }
   return out;
 }
@@ -117,7 +117,9 @@ TEST(ConfigJson, RefusesByName) {
   EXPECT_FALSE(parse_config_json(R"({"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true})"));
   EXPECT_FALSE(parse_config_json(R"({"model_type":"opt","layer_norm_elementwise_affine":false})"));
   EXPECT_FALSE(parse_config_json(
-      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["sliding_attention","full_attention"]})"));
+      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["chunked_attention","full_attention"]})"));
+  EXPECT_FALSE(parse_config_json(
+      R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["full_attention"]})"));
   EXPECT_FALSE(parse_config_json(std::string(100'000, '[')));
 }
 
@@ -125,12 +127,12 @@ TEST(ConfigJson, ReadsTheSharedModels) {
   const std::string models = testing::shared_data("models");
   if (models.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
   for (const char* name : {"stories260K", "tiny_gpt2", "tiny_gpt2_random", "tiny_llama", "tiny_mistral",
-                           "tiny_opt", "tiny_qwen2", "tiny_qwen3"}) {
+                           "tiny_opt", "tiny_qwen2", "tiny_qwen3", "tiny_gemma3"}) {
     const Result<ModelConfig> config =
         parse_config_json(testing::read_binary(models + "/" + name + "/config.json"));
     EXPECT_TRUE(config) << name << ": " << config.error().message();
   }
-  for (const char* name : {"tiny_gemma3", "tiny_mixtral"}) {
+  for (const char* name : {"tiny_mixtral"}) {
     const Result<ModelConfig> config =
         parse_config_json(testing::read_binary(models + "/" + name + "/config.json"));
     ASSERT_FALSE(config) << name;

@@ -64,6 +64,12 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
   return "";
 }
 
+std::int32_t num_window_layers(const ModelConfig& config) {
+  std::int32_t count = 0;
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) count += config.has_window(layer) ? 1 : 0;
+  return count;
+}
+
 json::object config_json(const ModelConfig& config) {
   json::object out = {
       {"architecture", config.architecture},
@@ -87,7 +93,7 @@ json::object config_json(const ModelConfig& config) {
       {"sliding_window",
        config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
   };
-  if (config.sliding_window > 0) out["first_window_layer"] = config.first_window_layer;
+  if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
   if (config.rotary_size > 0) {
     out["rope_theta"] = config.rope_theta;
     out["rotary_size"] = config.rotary_size;
@@ -165,7 +171,9 @@ void config_rows(const Description& description, Table& table) {
   table.row(
       {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ", config.num_kv_heads,
                            " for keys and values",
-                           config.sliding_window > 0 ? concat(", window ", config.sliding_window) : "")});
+                           config.sliding_window > 0 ? concat(", window ", config.sliding_window, " in ",
+                                                              num_window_layers(config), " layers")
+                                                     : "")});
   table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
   table.row({"context", concat(config.max_positions, " tokens")});
   const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),

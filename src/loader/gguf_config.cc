@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::string_view kSupported = "llama, qwen2, qwen3, gpt2";
+constexpr std::string_view kSupported = "llama, qwen2, qwen3, gpt2, gemma3";
 
 // What follows "ARCHITECTURE." in keys that are read below, or that change nothing.
 constexpr std::array kKnownKeys = {
@@ -27,6 +27,8 @@ constexpr std::array kKnownKeys = {
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "rope.freq_base_swa",
     "attention.causal",
     "rope.dimension_count",
     "rope.freq_base",
@@ -144,6 +146,21 @@ void read_rope(Keys& keys, ModelConfig& config) {
   }
 }
 
+// Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
+void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config) {
+  const GgufArray* pattern = file.array(concat(config.architecture, ".attention.sliding_window_pattern"));
+  if (pattern != nullptr && !pattern->booleans.empty()) {
+    config.window_layers = pattern->booleans;
+  } else {
+    period = keys.integer("attention.sliding_window_pattern", period);
+    if (period < 1)
+      return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not positive"));
+    for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+      config.window_layers.push_back((layer + 1) % period != 0);
+  }
+  if (config.sliding_window == 0) config.window_layers.clear();
+}
+
 void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   const auto token = [&](std::string_view name) -> std::int32_t {
     const std::optional<std::int64_t> id = file.integer(concat("tokenizer.ggml.", name, "_token_id"));
@@ -161,6 +178,17 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
       config.eos_token_ids.push_back(id);
     }
   }
+  if (config.architecture != "gemma3") return;
+  // Gemma's turns end with a token that some files do not name.
+  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
+  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
+       ++id) {
+    const auto token_id = static_cast<std::int32_t>(id);
+    if (tokens->strings[id] == "<end_of_turn>" &&
+        std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), token_id) ==
+            config.eos_token_ids.end())
+      config.eos_token_ids.push_back(token_id);
+  }
 }
 
 }  // namespace
@@ -169,7 +197,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   const std::string* architecture = file.string("general.architecture");
   if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
   const bool gpt2 = *architecture == "gpt2";
-  if (*architecture != "llama" && *architecture != "qwen2" && *architecture != "qwen3" && !gpt2) {
+  const bool gemma3 = *architecture == "gemma3";
+  if (*architecture != "llama" && *architecture != "qwen2" && *architecture != "qwen3" && !gpt2 && !gemma3) {
     return unsupported_architecture(*architecture, kSupported);
   }
   if (file.integer("split.count").value_or(0) > 1) {
@@ -223,10 +252,18 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
     config.attention_bias = true;
   } else {
     config.norm_eps = keys.number("attention.layer_norm_rms_epsilon");
-    config.activation = "silu";
+    config.activation = gemma3 ? "gelu_new" : "silu";
     config.attention_bias = *architecture == "qwen2";
     config.rope_interleaved_rows = *architecture == "llama";
     read_rope(keys, config);
+  }
+  if (gemma3) {
+    config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
+    read_window_pattern(file, keys, 6, config);
+    // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
+    if (config.num_layers == 62 && config.num_heads > 0)
+      config.attention_scale =
+          1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
   }
   if (!keys.status().ok()) return keys.status();
 

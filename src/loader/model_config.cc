@@ -72,9 +72,15 @@ Status finish_config(ModelConfig& config) {
     return corrupt_data(
         "llama3 rope scaling needs original_max_position_embeddings and high_freq_factor > low_freq_factor");
   }
-  if (config.sliding_window < 0 || config.first_window_layer < 0) {
-    return corrupt_data("the sliding window is negative");
+  if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
+  if (!config.window_layers.empty() &&
+      config.window_layers.size() != static_cast<std::size_t>(config.num_layers)) {
+    return corrupt_data("windows are not given for every layer");
   }
+  if (!std::isfinite(config.rope_local_theta) || config.rope_local_theta < 0)
+    return corrupt_data(concat("the model's local rope theta is ", config.rope_local_theta));
+  if (!std::isfinite(config.attention_scale) || config.attention_scale < 0)
+    return corrupt_data(concat("the model's attention scale is ", config.attention_scale));
 
   const auto outside = [&](std::int32_t id) { return id < 0 || id >= config.vocab_size; };
   if (outside(config.bos_token_id)) config.bos_token_id = -1;

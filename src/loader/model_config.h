@@ -14,7 +14,7 @@ namespace pagoda {
 enum class RopeScaling { none, linear, llama3 };
 
 struct ModelConfig {
-  std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3"
+  std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3"
   std::string name;          // for people: general.name, or the folder's
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
@@ -28,7 +28,7 @@ struct ModelConfig {
   bool norm_before = true;              // OPT: do_layer_norm_before
   bool final_norm = true;               // OPT: not _remove_final_layer_norm
   std::int32_t sliding_window = 0;      // 0: none; itself included
-  std::int32_t first_window_layer = 0;  // Qwen2 max_window_layers: layers before it attend to all
+  std::vector<bool> window_layers;      // which attend to the window alone; empty: all do
 
   float rope_theta = 10000.0f;
   std::int32_t rotary_size = 0;        // dimensions rotated; head_size unless partial
@@ -36,11 +36,19 @@ struct ModelConfig {
   RopeScaling rope_scaling = RopeScaling::none;
   float rope_factor = 1, rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   std::int32_t rope_original_positions = 0;
+  float rope_local_theta = 0;  // of layers with a window, unscaled; 0: as all others
+
+  float norm_weight_offset = 0;  // what norms' weights are more than the file has
+  float attention_scale = 0;     // of the products of queries and keys; 0: 1 / sqrt(head_size)
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
+
+  bool has_window(std::int32_t layer) const {
+    return sliding_window > 0 && (window_layers.empty() || window_layers[static_cast<std::size_t>(layer)]);
+  }
 };
 
 // Bounds that every real model keeps and that later arithmetic relies on: positive sizes below 2^24,

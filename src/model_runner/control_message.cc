@@ -1,5 +1,6 @@
 #include "model_runner/control_message.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -13,8 +14,9 @@ constexpr std::int32_t kMagic = 0x50474443;  // also tells a rank of another byt
 
 // A field added to a batch has to be carried over, or left out on purpose: then change the size here.
 // Left out: what a padded batch would have cost, which is the simulator's.
-static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 6 * 24 + 16);
+static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 7 * 24 + 16);
 static_assert(sizeof(SwapCopy) == 8 && sizeof(BlockCopy) == 8 && sizeof(PageMapping) == 12);
+static_assert(sizeof(StateCopy) == 24 && sizeof(PoolingSpec) == 12);
 
 class Writer {
  public:
@@ -96,12 +98,85 @@ class Reader {
 std::size_t needed_blocks(const ScheduledSequence& sequence, std::int32_t block_size) {
   const std::size_t end = static_cast<std::size_t>(sequence.num_computed_tokens) + sequence.tokens.size();
   const auto size = static_cast<std::size_t>(block_size);
-  return std::min(sequence.block_table.size(), (end + size - 1) / size);
+  const std::size_t rows = (end + size - 1) / size, given_back = static_cast<std::size_t>(sequence.first_row);
+  return std::min(sequence.block_table.size(), rows - std::min(rows, given_back));
 }
 
-// One sequence in words: computed tokens, prompt tokens, sample, guesses, prompt_logprobs, tokens, blocks;
-// then these.
-constexpr std::size_t kSequenceWords = 7;
+// One sequence in words: computed tokens, prompt tokens, flags, guesses, prompt_logprobs, first row, and the
+// numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its first
+// row and its number of blocks before it.
+constexpr std::size_t kSequenceWords = 9, kTableWords = 2;
+constexpr std::int32_t kSample = 1, kWholePrompt = 2, kEmbed = 4, kScore = 8;
+
+std::int32_t flags_of(const ScheduledSequence& sequence) {
+  return (sequence.sample ? kSample : 0) | (sequence.whole_prompt ? kWholePrompt : 0) |
+         (sequence.work == WorkKind::embed ? kEmbed : 0) | (sequence.work == WorkKind::score ? kScore : 0);
+}
+
+void read_pooling(Reader& in, PoolingSpec& pooling) {
+  const std::int32_t type = in.word(), dimensions = in.word(), normalize = in.word();
+  if (type < 0 || type > static_cast<std::int32_t>(PoolingType::first) || dimensions < 0 || normalize < 0 ||
+      normalize > 1)
+    return in.fail();
+  pooling = {.type = static_cast<PoolingType>(type), .dimensions = dimensions, .normalize = normalize == 1};
+}
+
+// How much of message.tokens, .blocks and .tables is one sequence's; spans are made once these stay in place.
+struct Lengths {
+  std::size_t tokens = 0, blocks = 0, tables = 0;
+};
+
+Lengths read_sequence(Reader& in, ControlMessage& message, std::vector<std::size_t>& table_blocks) {
+  ScheduledSequence& sequence = message.batch.sequences.emplace_back();
+  sequence.num_computed_tokens = in.word();
+  sequence.num_prompt_tokens = in.word();
+  const std::int32_t flags = in.word();
+  sequence.sample = (flags & kSample) != 0;
+  sequence.whole_prompt = (flags & kWholePrompt) != 0;
+  if ((flags & kEmbed) != 0) sequence.work = WorkKind::embed;
+  if ((flags & kScore) != 0) sequence.work = WorkKind::score;
+  sequence.num_draft_tokens = in.word();
+  sequence.prompt_logprobs = in.word();
+  sequence.first_row = in.word();
+  Lengths out;
+  out.tokens = in.count(sizeof(TokenId));
+  out.blocks = in.count(sizeof(BlockId));
+  out.tables = in.count(kTableWords * sizeof(std::int32_t));
+  const bool pools = sequence.work != WorkKind::generate;
+  if (pools) read_pooling(in, sequence.pooling);
+  in.items(out.tokens, message.tokens);
+  in.items(out.blocks, message.blocks);
+  for (std::size_t i = 0; i < out.tables && in.ok(); ++i) {
+    const std::int32_t first_row = in.word();
+    if (first_row < 0) in.fail();
+    message.tables.push_back({.blocks = {}, .first_row = first_row});
+    table_blocks.push_back(in.count(sizeof(BlockId)));
+    in.items(table_blocks.back(), message.blocks);
+  }
+  if (flags < 0 || flags >= (kEmbed | kScore) ||  // both, or unknown ones
+      sequence.num_computed_tokens < 0 || sequence.num_prompt_tokens < 0 || sequence.num_draft_tokens < 0 ||
+      sequence.first_row < 0 ||
+      (sequence.num_draft_tokens > 0 &&
+       (pools || std::cmp_greater_equal(sequence.num_draft_tokens, out.tokens))) ||
+      (sequence.whole_prompt && sequence.num_computed_tokens > 0))
+    in.fail();
+  return out;
+}
+
+// That each is a state of a sequence and a group of this batch, at a place which the step passes.
+bool are_state_copies(const ScheduledBatch& batch) {
+  return std::ranges::all_of(batch.state_copies, [&](const StateCopy& copy) {
+    if (copy.sequence < 0 || std::cmp_greater_equal(copy.sequence, batch.sequences.size())) return false;
+    const ScheduledSequence& sequence = batch.sequences[static_cast<std::size_t>(copy.sequence)];
+    const std::int64_t known = sequence.num_computed_tokens +
+                               static_cast<std::int64_t>(sequence.tokens.size()) - sequence.num_draft_tokens;
+    return copy.position > sequence.num_computed_tokens && copy.position <= known && copy.group >= 0 &&
+           std::cmp_less_equal(copy.group, sequence.more_tables.size()) && copy.first_page >= 0 &&
+           index(copy.page) >= 0 && copy.count > 0 &&
+           copy.count <=
+               std::numeric_limits<std::int32_t>::max() - std::max(copy.first_page, index(copy.page));
+  });
+}
 
 void read_step(Reader& in, ControlMessage& message) {
   ScheduledBatch& batch = message.batch;
@@ -110,41 +185,37 @@ void read_step(Reader& in, ControlMessage& message) {
   in.list(batch.block_copies);
   in.list(batch.page_maps);
   in.list(batch.page_maps_ahead);
+  in.list(batch.state_copies);
   batch.sequences.clear();
   batch.num_tokens = 0;
   message.tokens.clear();
   message.blocks.clear();
-  struct Lengths {
-    std::size_t tokens, blocks;
-  };
+  message.tables.clear();
   std::vector<Lengths> lengths;
+  std::vector<std::size_t> table_blocks;
   const std::size_t num_sequences = in.count(kSequenceWords * sizeof(std::int32_t));
-  for (std::size_t i = 0; i < num_sequences && in.ok(); ++i) {
-    ScheduledSequence sequence;
-    sequence.num_computed_tokens = in.word();
-    sequence.num_prompt_tokens = in.word();
-    sequence.sample = in.word() != 0;
-    sequence.num_draft_tokens = in.word();
-    sequence.prompt_logprobs = in.word();
-    const std::size_t num_tokens = in.count(sizeof(TokenId)), num_blocks = in.count(sizeof(BlockId));
-    in.items(num_tokens, message.tokens);
-    in.items(num_blocks, message.blocks);
-    if (sequence.num_computed_tokens < 0 || sequence.num_prompt_tokens < 0 || sequence.num_draft_tokens < 0 ||
-        (sequence.num_draft_tokens > 0 && std::cmp_greater_equal(sequence.num_draft_tokens, num_tokens)))
-      in.fail();
-    lengths.push_back({num_tokens, num_blocks});
-    batch.sequences.push_back(sequence);
-  }
+  for (std::size_t i = 0; i < num_sequences && in.ok(); ++i)
+    lengths.push_back(read_sequence(in, message, table_blocks));
   if (!in.ok() || message.tokens.size() > std::numeric_limits<std::int32_t>::max()) return in.fail();
   batch.num_tokens = static_cast<std::int32_t>(message.tokens.size());
   std::span<const TokenId> tokens(message.tokens);
   std::span<const BlockId> blocks(message.blocks);
+  const auto next_blocks = [&blocks](std::size_t count) {
+    const std::span<const BlockId> out = blocks.first(count);
+    blocks = blocks.subspan(count);
+    return out;
+  };
+  std::size_t table = 0;
   for (std::size_t i = 0; i < num_sequences; ++i) {
-    batch.sequences[i].tokens = tokens.first(lengths[i].tokens);
-    batch.sequences[i].block_table = blocks.first(lengths[i].blocks);
+    ScheduledSequence& sequence = batch.sequences[i];
+    sequence.tokens = tokens.first(lengths[i].tokens);
     tokens = tokens.subspan(lengths[i].tokens);
-    blocks = blocks.subspan(lengths[i].blocks);
+    sequence.block_table = next_blocks(lengths[i].blocks);
+    sequence.more_tables = std::span(message.tables).subspan(table, lengths[i].tables);
+    for (const std::size_t end = table + lengths[i].tables; table < end; ++table)
+      message.tables[table].blocks = next_blocks(table_blocks[table]);
   }
+  if (!are_state_copies(batch)) in.fail();
 }
 
 }  // namespace
@@ -156,18 +227,31 @@ void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vect
   out.list(batch.block_copies);
   out.list(batch.page_maps);
   out.list(batch.page_maps_ahead);
+  out.list(batch.state_copies);
   out.count(batch.sequences.size());
   for (const ScheduledSequence& sequence : batch.sequences) {
     const std::size_t num_blocks = needed_blocks(sequence, block_size);
     out.word(sequence.num_computed_tokens);
     out.word(sequence.num_prompt_tokens);
-    out.word(sequence.sample ? 1 : 0);
+    out.word(flags_of(sequence));
     out.word(sequence.num_draft_tokens);
     out.word(sequence.prompt_logprobs);
+    out.word(sequence.first_row);
     out.count(sequence.tokens.size());
     out.count(num_blocks);
+    out.count(sequence.more_tables.size());
+    if (sequence.work != WorkKind::generate) {
+      out.word(static_cast<std::int32_t>(sequence.pooling.type));
+      out.word(sequence.pooling.dimensions);
+      out.word(sequence.pooling.normalize ? 1 : 0);
+    }
     out.items(sequence.tokens);
     out.items(sequence.block_table.first(num_blocks));
+    for (const KvTable& table : sequence.more_tables) {
+      out.word(table.first_row);
+      out.count(table.blocks.size());
+      out.items(table.blocks);
+    }
   }
 }
 

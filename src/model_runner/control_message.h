@@ -1,7 +1,8 @@
 #pragma once
 // ControlMessage: what rank 0 tells the other ranks, once per step (paper §4.6), and its bytes. A step
-// carries token ids, positions, block tables, copies, swaps and page mappings, and which rows give logits:
-// what a rank needs to compute its part and nothing for sampling, which rank 0 does.
+// carries token ids, positions, the tables of each KV group, copies, swaps, page mappings and copies of
+// states, and which rows give logits or a vector: what a rank needs to compute its part and nothing for
+// sampling, which rank 0 does (no parameters, no masks).
 //
 // The bytes are 32-bit words of the machine's own order: magic, kind, then the kind's fields. Reading trusts
 // no byte: every count is checked against what is left, and nothing may be left over. Whether ids are in
@@ -34,7 +35,8 @@ struct ControlMessage {
   std::int64_t first_page = 0, num_pages = 0;        // create_pages
   ScheduledBatch batch;                              // step; its views point into what follows
   std::vector<TokenId> tokens;
-  std::vector<BlockId> blocks;
+  std::vector<BlockId> blocks;  // sequence by sequence: block_table, then its more_tables
+  std::vector<KvTable> tables;  // more_tables of all sequences
 };
 
 inline constexpr std::size_t kMaxControlBytes = std::size_t{256} << 20;

@@ -11,9 +11,12 @@ namespace pagoda {
 namespace {
 
 struct Example {
-  std::vector<TokenId> first_tokens = {5, 6, 7}, second_tokens = {9, 11, 12},
+  std::vector<TokenId> first_tokens = {5, 6, 7}, second_tokens = {9, 11, 12}, third_tokens = {13, 14},
                        history = std::vector<TokenId>(1000, 3);
   std::vector<BlockId> first_blocks = {BlockId{4}, BlockId{2}, BlockId{8}}, second_blocks = {BlockId{1}};
+  std::vector<BlockId> window_rows = {BlockId{20}, BlockId{21}}, state_row = {BlockId{30}};
+  std::vector<KvTable> more_tables = {{.blocks = window_rows, .first_row = 3}, {.blocks = state_row}};
+  std::vector<MaskWord> masks = {7, 7, 7};
   SamplingParams params;
   ScheduledBatch batch;
 
@@ -37,8 +40,21 @@ struct Example {
     second.sample = true;
     second.num_draft_tokens = 2;
     second.spec.params = &params;
-    batch.sequences = {first, second};
-    batch.num_tokens = 6;
+    second.spec.masks = masks;
+    ScheduledSequence third;
+    third.tokens = third_tokens;
+    third.num_prompt_tokens = 2;
+    third.block_table = second_blocks;
+    third.first_row = 1;
+    third.more_tables = more_tables;
+    third.sample = true;
+    third.work = WorkKind::embed;
+    third.pooling = {.type = PoolingType::mean, .dimensions = 64, .normalize = false};
+    third.whole_prompt = true;
+    batch.sequences = {first, second, third};
+    batch.state_copies = {
+        {.sequence = 2, .position = 2, .group = 2, .first_page = 1, .page = BlockId{40}, .count = 3}};
+    batch.num_tokens = 8;
   }
 };
 
@@ -46,7 +62,7 @@ TEST(ControlMessage, AStepArrivesAsItWasSent) {
   Example example;
   std::vector<std::byte> bytes;
   encode_step(example.batch, 4, bytes);
-  EXPECT_LT(bytes.size(), 250u);  // no history, no parameters
+  EXPECT_LT(bytes.size(), 350u);  // no history, no parameters, no masks
   ControlMessage message;
   ASSERT_TRUE(decode_control(bytes, message).ok());
   ASSERT_EQ(message.kind, ControlKind::step);
@@ -57,8 +73,8 @@ TEST(ControlMessage, AStepArrivesAsItWasSent) {
   EXPECT_EQ(got.block_copies[0].to, BlockId{8});
   EXPECT_EQ(got.page_maps[0].count, 11);
   EXPECT_EQ(got.page_maps_ahead[0].page, kNoPage);
-  EXPECT_EQ(got.num_tokens, 6);
-  ASSERT_EQ(got.sequences.size(), 2u);
+  EXPECT_EQ(got.num_tokens, 8);
+  ASSERT_EQ(got.sequences.size(), 3u);
   EXPECT_EQ(got.sequences[0].num_computed_tokens, 4);
   EXPECT_EQ(got.sequences[0].num_prompt_tokens, 9);
   EXPECT_EQ(got.sequences[0].prompt_logprobs, 2);
@@ -71,6 +87,63 @@ TEST(ControlMessage, AStepArrivesAsItWasSent) {
   EXPECT_EQ(got.sequences[1].num_draft_tokens, 2);
   EXPECT_TRUE(std::ranges::equal(got.sequences[1].tokens, example.second_tokens));
   EXPECT_TRUE(std::ranges::equal(got.sequences[1].block_table, example.second_blocks));
+  EXPECT_EQ(got.sequences[1].work, WorkKind::generate);
+  EXPECT_FALSE(got.sequences[1].whole_prompt);
+  EXPECT_TRUE(got.sequences[1].more_tables.empty());
+}
+
+TEST(ControlMessage, TablesOfEveryGroupStatesAndPoolingArriveAsTheyWereSent) {
+  Example example;
+  std::vector<std::byte> bytes;
+  encode_step(example.batch, 4, bytes);
+  ControlMessage message;
+  ASSERT_TRUE(decode_control(bytes, message).ok());
+  const ScheduledSequence& got = message.batch.sequences[2];
+  // Two tokens in blocks of 4 end in the first row, which has been given back: none is needed.
+  EXPECT_EQ(got.first_row, 1);
+  EXPECT_TRUE(got.block_table.empty());
+  ASSERT_EQ(got.more_tables.size(), 2u);
+  EXPECT_EQ(got.more_tables[0].first_row, 3);
+  EXPECT_TRUE(std::ranges::equal(got.more_tables[0].blocks, example.window_rows));
+  EXPECT_EQ(got.more_tables[1].first_row, 0);
+  EXPECT_TRUE(std::ranges::equal(got.more_tables[1].blocks, example.state_row));
+  EXPECT_EQ(got.work, WorkKind::embed);
+  EXPECT_EQ(got.pooling, example.batch.sequences[2].pooling);
+  EXPECT_TRUE(got.whole_prompt);
+  ASSERT_EQ(message.batch.state_copies.size(), 1u);
+  const StateCopy& copy = message.batch.state_copies[0];
+  EXPECT_EQ(copy.sequence, 2);
+  EXPECT_EQ(copy.position, 2);
+  EXPECT_EQ(copy.group, 2);
+  EXPECT_EQ(copy.first_page, 1);
+  EXPECT_EQ(copy.page, BlockId{40});
+  EXPECT_EQ(copy.count, 3);
+}
+
+TEST(ControlMessage, WhatNoStepCanAskForIsRefused) {
+  const auto decodes = [](void (*change)(Example&)) {
+    Example example;
+    change(example);
+    std::vector<std::byte> bytes;
+    encode_step(example.batch, 4, bytes);
+    ControlMessage message;
+    return decode_control(bytes, message).ok();
+  };
+  EXPECT_TRUE(decodes([](Example&) {}));
+  using E = Example;
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].sequence = 3; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].sequence = -1; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].position = 0; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].position = 3; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].group = 3; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].page = kNoPage; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].count = 0; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.state_copies[0].count = INT32_MAX; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].num_computed_tokens = 1; }));  // a whole prompt
+  EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].num_draft_tokens = 1; }));  // where nothing is drawn
+  EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].pooling.dimensions = -1; }));
+  EXPECT_FALSE(decodes([](E& e) { e.batch.sequences[2].pooling.type = static_cast<PoolingType>(3); }));
+  EXPECT_FALSE(decodes([](E& e) { e.more_tables[0].first_row = -1; }));
 }
 
 TEST(ControlMessage, SizesAndSignalsArrive) {
@@ -91,15 +164,22 @@ TEST(ControlMessage, SizesAndSignalsArrive) {
 // Everything that a decoded message points to lies inside of it.
 void expect_inside(const ControlMessage& message) {
   if (message.kind != ControlKind::step) return;
-  std::size_t tokens = 0, blocks = 0;
+  std::size_t tokens = 0, blocks = 0, tables = 0;
   for (const ScheduledSequence& sequence : message.batch.sequences) {
     ASSERT_EQ(sequence.tokens.data(), message.tokens.data() + tokens);
     ASSERT_EQ(sequence.block_table.data(), message.blocks.data() + blocks);
     tokens += sequence.tokens.size();
     blocks += sequence.block_table.size();
+    for (const KvTable& table : sequence.more_tables) {
+      ASSERT_EQ(&table, message.tables.data() + tables);
+      ASSERT_EQ(table.blocks.data(), message.blocks.data() + blocks);
+      blocks += table.blocks.size();
+      ++tables;
+    }
   }
   ASSERT_EQ(tokens, message.tokens.size());
   ASSERT_EQ(blocks, message.blocks.size());
+  ASSERT_EQ(tables, message.tables.size());
 }
 
 TEST(ControlMessage, BrokenBytesAreRefusedOrHarmless) {

@@ -66,7 +66,7 @@ RankReport make_report(const Status& status, const LocalModelRunner* runner) {
   std::memcpy(report.error, status.message().data(),
               std::min(status.message().size(), sizeof(report.error) - 1));
   if (runner == nullptr) return report;
-  report.num_layers = runner->config().num_layers;
+  report.num_layers = runner->config().num_layers();
   report.hidden_size = runner->config().hidden_size;
   report.vocab_size = runner->config().vocab_size;
   const MemoryPlan plan = runner->memory_plan();

@@ -63,7 +63,7 @@ TEST_P(SplitFixture, GivesTheGoldensTokens) {
 }
 constexpr Case kFixtures[] = {
     {"opt", 4},     {"opt_post_norm", 4}, {"gpt2", 4},  {"gpt2_no_prefix", 4}, {"llama", 4},
-    {"mistral", 4}, {"qwen2", 4},         {"qwen3", 4}, {"llama_gguf_f16", 2}, {"llama_gguf_quantized", 2}};
+    {"mistral", 4}, {"qwen2", 4},         {"qwen3", 4}, {"gemma3", 4}, {"llama_gguf_f16", 2}, {"llama_gguf_quantized", 2}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kFixtures), case_name);
 
 class SplitShared : public ::testing::TestWithParam<Case> {};
@@ -74,7 +74,7 @@ TEST_P(SplitShared, GivesTheGoldensTokens) {
   expect_split_goldens(*folder, *folder + (stories ? "/golden_greedy_sample.jsonl" : "/golden.jsonl"), 4);
 }
 constexpr Case kShared[] = {{"tiny_opt", 4},   {"tiny_gpt2", 4},  {"tiny_llama", 4}, {"tiny_mistral", 4},
-                            {"tiny_qwen2", 4}, {"tiny_qwen3", 4}, {"stories260K", 4}};
+                            {"tiny_qwen2", 4}, {"tiny_qwen3", 4}, {"tiny_gemma3", 4}, {"stories260K", 4}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitShared, ::testing::ValuesIn(kShared), case_name);
 
 // Log-probabilities of prompts and greedy continuations, chunked and together, as bits.
@@ -162,8 +162,8 @@ TEST(Split, EachRankHasItsPartOfTheWeightsOnly) {
     // Strips of 16 outputs are padded, so that small parts take a little more than their share.
     EXPECT_LT(local.memory_plan().weight_bytes, plan.weight_bytes * (size == 2 ? 0.75 : 0.6));
     EXPECT_EQ(local.embedding_bytes() * size, (*whole)->embedding_bytes());
-    const std::int64_t kv_heads = std::max(1, (*whole)->config().num_kv_heads / size);
-    EXPECT_EQ(local.kv_layout().num_kv_heads, kv_heads);
+    const std::int64_t expected = std::max(1, kv_heads((*whole)->config())->num_kv_heads / size);
+    EXPECT_EQ(local.kv_layout().num_kv_heads, expected);
     EXPECT_EQ(ranks.runner->totals().kv_block_bytes,
               size * static_cast<std::int64_t>(local.kv_layout().block_bytes()));
   }
@@ -256,13 +256,13 @@ TEST(Split, ARankReadsNoRowOfAnother) {
     ASSERT_TRUE(shard.has_value());
     const auto rows_of = [&](const std::string& name, const TensorView& view) -> Range {
       const auto is = [&](const std::string& part) { return name.ends_with(part + ".weight"); };
-      const auto heads = [&](Range range) {
-        return Range{range.first * config->head_size, range.count * config->head_size};
-      };
+      const LayerShard& layer = shard->layers.front();  // all are alike
+      const std::int64_t head_size = config->layers.front().attention()->head_size;
+      const auto heads = [&](Range range) { return Range{range.first * head_size, range.count * head_size}; };
       if (name == names.token_embedding + ".weight") return shard->own_vocab();
-      if (is(names.query)) return heads(shard->query_heads);
-      if (is(names.key) || is(names.value)) return heads(shard->kv_heads);
-      if (is(names.gate) || is(names.up)) return shard->intermediate;
+      if (is(names.query)) return heads(layer.heads.query);
+      if (is(names.key) || is(names.value)) return heads(layer.heads.kv);
+      if (is(names.gate) || is(names.up)) return layer.inner.own;
       // Norms are everywhere; the other two are cut by columns, which lie side by side in a page.
       return {0, static_cast<std::int64_t>(view.elements() / view.columns())};
     };

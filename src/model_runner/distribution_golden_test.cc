@@ -39,9 +39,9 @@ TEST(GoldenDistributions, AreExact) {
   ASSERT_TRUE(decoder) << decoder.error().message();
   const DecoderConfig& config = (*decoder)->config();
   const KvLayout layout = {.dtype = DType::f32,
-                           .num_layers = config.num_layers,
-                           .num_kv_heads = config.num_kv_heads,
-                           .head_size = config.head_size,
+                           .num_layers = config.num_layers(),
+                           .num_kv_heads = kv_heads(config)->num_kv_heads,
+                           .head_size = kv_heads(config)->head_size,
                            .block_size = 16};
   auto cache = Memory::reserve(32 * layout.block_bytes());
   ASSERT_TRUE(cache);

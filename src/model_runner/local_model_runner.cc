@@ -43,9 +43,9 @@ Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::s
                                  "' is not supported; use auto, float32, bfloat16, float16 or int8"));
 }
 
-// Per worker: a copy of the logits, weights, marks and values of one row (sampler/).
+// Per worker: two copies of the logits (masked, processed), weights, marks and values of one row (sampler/).
 std::int64_t sampler_bytes(std::int32_t vocab_size, std::int32_t threads) {
-  return std::int64_t{threads} * vocab_size * 4 * static_cast<std::int64_t>(sizeof(float));
+  return std::int64_t{threads} * vocab_size * 5 * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options) {
@@ -61,12 +61,14 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
   auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype, decoder->head_size);
+  const auto heads = kv_heads(*decoder);
+  if (!heads) return heads.error();
+  auto stored = kv_dtype(source, dtype, kv_cache_dtype, heads->head_size);
   if (!stored) return stored.error();
   return KvLayout{.dtype = *stored,
-                  .num_layers = decoder->num_layers,
-                  .num_kv_heads = decoder->num_kv_heads,
-                  .head_size = decoder->head_size,
+                  .num_layers = decoder->num_layers(),
+                  .num_kv_heads = heads->num_kv_heads,
+                  .head_size = heads->head_size,
                   .block_size = block_size};
 }
 
@@ -91,7 +93,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
                                     options.max_num_batched_tokens, options.parallel);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().kv_heads.count);
+  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
   if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
@@ -162,13 +164,21 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
       if (index(block) < 0 || index(block) >= kv_.num_table_ids())
         return internal_error("a block id is out of range");
     }
+    // Declared for those to come: this runner has one KV group, keeps all of its rows, and only generates.
+    if (!sequence.more_tables.empty() || sequence.first_row != 0 || sequence.work != WorkKind::generate ||
+        sequence.whole_prompt)
+      return internal_error("this runner cannot do what the batch asks for");
     if (sequence.sample && sequence.spec.params == nullptr && samples())
       return internal_error("sampling without parameters");
     const std::int32_t drafts = sequence.num_draft_tokens;
     if (drafts < 0 || static_cast<std::size_t>(drafts) >= sequence.tokens.size() ||
         (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
       return internal_error("guessed tokens where there cannot be any");
+    const std::size_t words = mask_words(config().vocab_size) * static_cast<std::size_t>(1 + drafts);
+    if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
+      return internal_error("masks that do not match the rows to be drawn");
   }
+  if (!batch.state_copies.empty()) return internal_error("there is no state to copy");
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
   }
@@ -287,6 +297,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
   const auto known = sequence.all_tokens.first(
       sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
   const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
+  const std::size_t words = spec.masks.size() / static_cast<std::size_t>(1 + sequence.num_draft_tokens);
   return {.params = spec.params,
           .seed = spec.seed,
           .first_stream = spec.first_stream,
@@ -295,6 +306,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
           .position = spec.num_output_tokens + output.draft,
           .prompt = known.first(num_prompt),
           .output = known.subspan(num_prompt),
+          .mask = spec.masks.subspan(static_cast<std::size_t>(output.draft) * words, words),
           .result =
               output.draft == 0 ? &target : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]};
 }

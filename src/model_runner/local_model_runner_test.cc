@@ -148,6 +148,34 @@ TEST_P(BitIdentity, TheMostLikelyTokensWithLogitsAndWithout) {
   }
 }
 
+// A constrained neighbour makes the step write its logits down; whose most likely token is found without them
+// when it is alone gets the same one, and what the neighbour gets is the most likely of what it may say.
+TEST_P(BitIdentity, AConstrainedNeighbourChangesNothing) {
+  const auto run = runner(2);
+  if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+  const std::int32_t vocab = run->config().vocab_size;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    TestSequence alone = greedy(random_prompt(9 + i, 30 + i, vocab));
+    alone.params.logprobs.reset();  // by linear_max
+    TestSequence together = alone, constrained = greedy(random_prompt(14, 50 + i, vocab));
+    constrained.params.logprobs.reset();
+    TestSequence scored = constrained;
+    scored.params.logprobs = vocab;  // everything, best first
+    constrained.mask.resize(mask_words(vocab));
+    for (TokenId token = static_cast<TokenId>(i); token < vocab; token += 7) allow(constrained.mask, token);
+    Driver first(*run), second(*run), third(*run);
+    ASSERT_TRUE(first.generate({&alone}, kSteps).ok());
+    ASSERT_TRUE(second.generate({&together, &constrained}, kSteps).ok());
+    EXPECT_EQ(alone.tokens, together.tokens);
+    ASSERT_TRUE(third.step({&scored}, 1 << 20).ok());
+    const auto best = std::ranges::find_if(
+        scored.top[0], [&](const TokenLogprob& entry) { return allows(constrained.mask, entry.token); });
+    EXPECT_EQ(constrained.sampled[0].token, best->token);
+    for (const Candidate& candidate : constrained.sampled)
+      EXPECT_EQ(candidate.token % 7, static_cast<TokenId>(i));
+  }
+}
+
 TEST_P(BitIdentity, RecomputedAfterPreemption) {
   const auto run = runner(1);
   if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
@@ -220,7 +248,7 @@ TEST_P(BitIdentity, PromptScoresInAnyChunks) {
 
 INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                          ::testing::Values(Case{"llama", "float32"}, Case{"llama", "auto"},
-                                           Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"},
+                                           Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"}, Case{"gemma3", "auto"},
                                            Case{"mistral", "bfloat16"}, Case{"llama_gguf_quantized", "auto"},
                                            Case{"default", "auto"}, Case{"llama", "float32", "int8"},
                                            Case{"opt", "bfloat16", "int8"},

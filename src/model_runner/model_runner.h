@@ -12,6 +12,9 @@ namespace pagoda {
 class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
+  // Whether it makes vectors (request/work.h); then it draws no tokens. Constant; any thread.
+  virtual bool pools() const { return false; }
+
   virtual StepResult run(const ScheduledBatch& batch) = 0;
 
   // For idle time: does a few milliseconds of what later batches would wait for. False when nothing is left.

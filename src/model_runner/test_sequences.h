@@ -22,6 +22,7 @@ struct TestSequence {
   SamplingParams params;
   std::uint64_t seed = 0;
   std::int32_t prompt_logprobs = -1;
+  std::vector<MaskWord> mask;      // of every row that is drawn; empty: none
   std::vector<Candidate> sampled;  // one per step that caught up
   std::vector<std::vector<TokenLogprob>> top;
   std::vector<TokenLogprobs> prompt_scores;
@@ -70,6 +71,7 @@ class Driver {
       scheduled.sample = sequence->num_computed + count == known;
       scheduled.spec.params = &sequence->params;
       scheduled.spec.seed = sequence->seed;
+      scheduled.spec.masks = sequence->mask;
       scheduled.spec.num_output_tokens = known - sequence->num_prompt;
       scheduled.prompt_logprobs = sequence->prompt_logprobs;
       batch.num_tokens += count;
@@ -135,17 +137,24 @@ inline std::optional<std::string> shared_data(const std::string& name) {
   return std::nullopt;
 }
 
-// The default model's file; nullopt when it has not been fetched.
-inline std::optional<std::string> default_model_file() {
-  std::vector<std::string> places;
-  if (const char* model = std::getenv("PAGODA_MODEL")) places.emplace_back(model);
-  if (const char* home = std::getenv("HOME")) {
-    places.push_back(std::string(home) + "/.cache/pagoda/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-  }
-  for (const std::string& place : places) {
-    if (std::filesystem::exists(place)) return place;
+// What script/model put into its cache; nullopt when it has not been fetched.
+inline std::optional<std::string> fetched_model(const std::string& file) {
+  std::vector<std::string> caches;
+  if (const char* cache = std::getenv("PAGODA_CACHE")) caches.emplace_back(cache);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME")) caches.push_back(std::string(cache) + "/pagoda");
+  if (const char* home = std::getenv("HOME")) caches.push_back(std::string(home) + "/.cache/pagoda");
+  for (const std::string& cache : caches) {
+    const std::string path = cache + "/models/" + file;
+    if (std::filesystem::exists(path)) return path;
   }
   return std::nullopt;
+}
+
+// The default model's file.
+inline std::optional<std::string> default_model_file() {
+  if (const char* model = std::getenv("PAGODA_MODEL"); model != nullptr && std::filesystem::exists(model))
+    return model;
+  return fetched_model("SmolLM2-135M-Instruct.Q4_1.gguf");
 }
 
 inline std::vector<boost::json::object> read_json_lines(const std::string& path) {

@@ -1,13 +1,15 @@
 #include "models/architecture.h"
 
 #include <array>
+#include <cmath>
+#include <string>
 
 #include "base/strings.h"
 
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array<Architecture, 6> all = {kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3};
+  static const std::array<Architecture, 7> all = {kGemma3, kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3};
   return all;
 }
 
@@ -21,29 +23,53 @@ Result<const Architecture*> find_architecture(std::string_view name) {
   return unimplemented(concat("model architecture '", name, "' is not supported; supported are ", supported));
 }
 
-DecoderConfig common_description(const ModelConfig& config) {
+std::string WeightNames::layer_prefix(std::int32_t index) const {
+  std::string prefix = layer;
+  prefix.replace(prefix.find("{}"), 2, std::to_string(index));
+  return prefix;
+}
+
+Result<DecoderConfig> common_description(const ModelConfig& config) {
+  const auto activation = activation_named(config.activation);
+  if (!activation) return activation.error();
   DecoderConfig decoder;
   decoder.vocab_size = config.vocab_size;
   decoder.hidden_size = config.hidden_size;
   decoder.embedding_size = config.embedding_size > 0 ? config.embedding_size : config.hidden_size;
-  decoder.intermediate_size = config.intermediate_size;
-  decoder.num_layers = config.num_layers;
-  decoder.num_heads = config.num_heads;
-  decoder.num_kv_heads = config.num_kv_heads > 0 ? config.num_kv_heads : config.num_heads;
-  decoder.head_size = config.head_size;
-  decoder.norm_eps = config.norm_eps;
   decoder.max_positions = config.max_positions;
   decoder.interleaved_rows = config.rope_interleaved_rows;
   decoder.tied_head = config.tie_embeddings;
-  decoder.rope = {.theta = config.rope_theta,
-                  .rotary_size = config.rotary_size > 0 ? config.rotary_size : config.head_size,
-                  .scaling = config.rope_scaling,
-                  .factor = config.rope_factor,
-                  .low_freq_factor = config.rope_low_freq_factor,
-                  .high_freq_factor = config.rope_high_freq_factor,
-                  .original_positions = config.rope_original_positions};
-  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    decoder.sliding_window.push_back(layer >= config.first_window_layer ? config.sliding_window : 0);
+  const RopeConfig rope = {.theta = config.rope_theta,
+                           .rotary_size = config.rotary_size > 0 ? config.rotary_size : config.head_size,
+                           .scaling = config.rope_scaling,
+                           .factor = config.rope_factor,
+                           .low_freq_factor = config.rope_low_freq_factor,
+                           .high_freq_factor = config.rope_high_freq_factor,
+                           .original_positions = config.rope_original_positions};
+  decoder.ropes.push_back(rope);
+  if (config.rope_local_theta > 0)
+    decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
+
+  const NormConfig norm = {.kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
+  decoder.final_norm = norm;
+  const AttentionConfig attention = {
+      .num_heads = config.num_heads,
+      .num_kv_heads = config.num_kv_heads > 0 ? config.num_kv_heads : config.num_heads,
+      .head_size = config.head_size,
+      .scale = config.attention_scale > 0 ? config.attention_scale
+                                          : 1.0f / std::sqrt(static_cast<float>(config.head_size))};
+  const LayerConfig layer = {
+      .mixer = attention,
+      .feed_forward = DenseFeedForwardConfig{config.intermediate_size, *activation, true},
+      .norm = norm,
+      .mixer_norms = {},
+      .feed_forward_norms = {}};
+  for (std::int32_t index = 0; index < config.num_layers; ++index) {
+    decoder.layers.push_back(layer);
+    if (!config.has_window(index)) continue;
+    AttentionConfig& windowed = *decoder.layers.back().attention();
+    windowed.sliding_window = config.sliding_window;
+    if (config.rope_local_theta > 0) windowed.rope = 1;
   }
   return decoder;
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "loader/model_source.h"
@@ -14,14 +15,20 @@ namespace pagoda {
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
-  std::string optional_prefix;  // may be missing in front of all names: "transformer."
-  std::string token_embedding, position_embedding, project_in, project_out, final_norm, head;
-  std::string rope_factors;  // whole name: divisors of the rotation frequencies
-  std::string layer;
-  std::string attention_norm, query, key, value, attention_output, query_norm, key_norm;
-  std::string fused_qkv;  // instead of query, key, value
-  std::string mlp_norm, gate, up, down;
+  std::string prefix = {};                        // in front of all names but the head's: "model."
+  std::vector<std::string> other_prefixes = {};   // instead of which a file may have these: ""
+  std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
+  std::string final_norm = {}, head = {};
+  std::string rope_factors = {};  // whole name: divisors of the rotation frequencies
+  std::string layer = {};
+  // Of a half's input or, behind it, of the sum; and of the branch alone.
+  std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
+  std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
+  std::string fused_qkv = {};  // instead of query, key, value
+  std::string gate = {}, up = {}, down = {};
   bool transposed = false;  // linear weights are stored [in, out]
+
+  std::string layer_prefix(std::int32_t index) const;
 };
 
 struct Architecture {
@@ -35,11 +42,12 @@ std::span<const Architecture> architectures();
 // unimplemented: names the architecture and all that are supported.
 Result<const Architecture*> find_architecture(std::string_view name);
 
-// What the families' files share: sizes, rotation and windows as ModelConfig has them.
-DecoderConfig common_description(const ModelConfig& config);
+// What the families' files share: layers of attention and a gated feed-forward with norms before them, in the
+// sizes, rotations, windows and scales that ModelConfig has.
+Result<DecoderConfig> common_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 WeightNames llama_names(ModelFormat format);
 
-extern const Architecture kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;
+extern const Architecture kGemma3, kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;
 
 }  // namespace pagoda

@@ -22,52 +22,59 @@ std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
 
 constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
 
-// Float counts of the buffers, each rounded up to whole cache lines. `local` has this rank's heads and
-// intermediate features; the chunks are the whole model's, the same on every rank.
-struct BufferSizes {
-  std::int64_t residual, qkv, attended, normed, inner;
-  std::int64_t partial = 0, own_logits = 0, gathered = 0;
+std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }  // floats: whole cache lines
 
-  BufferSizes(const DecoderConfig& local, std::int64_t chunk, std::int32_t tokens, const TensorShard& shard) {
-    residual = padded(std::int64_t{tokens} * local.hidden_size);
-    qkv = padded(std::int64_t{tokens} * local.qkv_size());
-    attended = padded(std::int64_t{tokens} * local.query_size());
-    normed = padded(chunk * std::max(local.hidden_size, local.embedding_size));
-    inner = padded(chunk * local.intermediate_size);
-    if (!shard.split()) return;
-    const auto pieces =
-        static_cast<std::int64_t>(std::max(shard.attention_pieces.size(), shard.mlp_pieces.size()));
-    partial = padded(pieces * chunk * local.hidden_size);
-    if (shard.size == 1) return;
-    const std::int64_t rows = std::min(chunk, kLogitChunk);
-    own_logits = padded(rows * shard.own_vocab().count);
-    if (shard.rank == 0) gathered = padded(rows * local.vocab_size);
-  }
-  std::int64_t total() const {
-    return residual + qkv + attended + normed + inner + partial + own_logits + gathered;
-  }
+Status wrong(std::string_view what) { return corrupt_data(concat("model config: ", what)); }
 
- private:
-  static std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }
-};
+Status check_size(std::int64_t size) {
+  if (size <= 0) return wrong("a size is missing or not positive");
+  if (size > 1 << 28) return wrong("a size is absurdly large");
+  return ok_status();
+}
 
-Status check_sizes(const DecoderConfig& c) {
-  const auto wrong = [](std::string_view what) { return corrupt_data(concat("model config: ", what)); };
-  for (const std::int32_t size : {c.vocab_size, c.hidden_size, c.embedding_size, c.intermediate_size,
-                                  c.num_layers, c.num_heads, c.num_kv_heads, c.head_size, c.max_positions}) {
-    if (size <= 0) return wrong("a size is missing or not positive");
-    if (size > 1 << 28) return wrong("a size is absurdly large");
-  }
+Status check_part(const DecoderConfig& decoder, const AttentionConfig& c) {
+  for (const std::int32_t size : {c.num_heads, c.num_kv_heads, c.head_size})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
   if (c.num_heads % c.num_kv_heads != 0) {
     return wrong(
         concat(c.num_heads, " query heads are not a multiple of ", c.num_kv_heads, " key-value heads"));
   }
-  if (std::int64_t{c.num_heads} * c.head_size > 1 << 28) return wrong("a size is absurdly large");
-  if (c.position == PositionKind::rope &&
-      (c.rope.rotary_size <= 0 || c.rope.rotary_size % 2 != 0 || c.rope.rotary_size > c.head_size)) {
-    return wrong(concat(c.rope.rotary_size, " rotated dimensions of a head of ", c.head_size));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads} * c.head_size));
+  if (c.rope == kNoRope) return ok_status();
+  const std::int32_t rotary = decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size;
+  if (rotary <= 0 || rotary % 2 != 0 || rotary > c.head_size)
+    return wrong(concat(rotary, " rotated dimensions of a head of ", c.head_size));
+  return ok_status();
+}
+
+Status check_part(const DecoderConfig&, const DenseFeedForwardConfig& c) {
+  return check_size(c.intermediate_size);
+}
+
+Status check_sizes(const DecoderConfig& c) {
+  for (const std::int32_t size :
+       {c.vocab_size, c.hidden_size, c.embedding_size, c.num_layers(), c.max_positions})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
+  for (const LayerConfig& layer : c.layers) {
+    const auto check = [&](const auto& part) { return check_part(c, part); };
+    PAGODA_RETURN_IF_ERROR(std::visit(check, layer.mixer));
+    PAGODA_RETURN_IF_ERROR(std::visit(check, layer.feed_forward));
   }
   return ok_status();
+}
+
+// Whether what a half makes of x is added as it comes, without a pass of its own.
+bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
+  return !places.branch && layer.residual_scale == 1;
+}
+
+// A number rounded to the type in which a model's embedding is stored, as PyTorch keeps it.
+float rounded_to(DType dtype, float value) {
+  if (dtype != DType::bf16 && dtype != DType::f16) return value;
+  int exponent = 0;
+  const float digits = dtype == DType::bf16 ? 256.0f : 2048.0f;  // of the significand
+  const float significand = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(significand * digits) / digits, exponent);
 }
 
 }  // namespace
@@ -113,94 +120,96 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->context_ = context;
   decoder->parallel_ = parallel;
   decoder->config_ = *config;
-  decoder->local_ = *config;
-  decoder->local_.num_heads = static_cast<std::int32_t>(shard->query_heads.count);
-  decoder->local_.num_kv_heads = static_cast<std::int32_t>(shard->kv_heads.count);
-  decoder->local_.intermediate_size = static_cast<std::int32_t>(shard->intermediate.count);
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  decoder->chunk_rows_ = chunk_rows(max_batched_tokens);
   auto weights = load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
-  if (config->position == PositionKind::rope) {
-    auto rope = RopeTable::create(config->rope, decoder->weights_.rope_factors, config->max_positions);
+  decoder->embedding_scale_ =
+      config->scale_as_embedding
+          ? rounded_to(decoder->weights_.token_embedding.dtype, config->embedding_scale)
+          : config->embedding_scale;
+  for (std::size_t i = 0; i < config->ropes.size(); ++i) {
+    const std::span<const float> factors = decoder->weights_.rope_factors;
+    auto rope = RopeTable::create(config->ropes[i], i == 0 ? factors : std::span<const float>(),
+                                  config->max_positions);
     if (!rope) return rope.error();
-    decoder->rope_ = *std::move(rope);
+    decoder->ropes_.push_back(*std::move(rope));
   }
-
-  const BufferSizes sizes(decoder->local_, decoder->chunk_rows_, max_batched_tokens, decoder->shard_);
-  auto memory = Memory::reserve(static_cast<std::size_t>(sizes.total()) * sizeof(float));
-  if (!memory) return memory.error();
-  decoder->memory_ = *std::move(memory);
-  auto* next = decoder->memory_.as<float>();
-  const auto take = [&](std::int64_t count) { return std::exchange(next, next + count); };
-  decoder->residual_ = take(sizes.residual);
-  decoder->qkv_ = take(sizes.qkv);
-  decoder->attended_ = take(sizes.attended);
-  decoder->normed_ = take(sizes.normed);
-  decoder->inner_ = take(sizes.inner);
-  decoder->partial_ = take(sizes.partial);
-  decoder->own_logits_ = take(sizes.own_logits);
-  decoder->gathered_ = take(sizes.gathered);
+  decoder->room_ = {.context = &decoder->context_,
+                    .sum = &decoder->sum_,
+                    .ropes = decoder->ropes_,
+                    .chunk_rows = chunk_rows(max_batched_tokens)};
+  PAGODA_RETURN_IF_ERROR(decoder->reserve_buffers());
   return decoder;
 }
 
-// x, normalised on its way into a matrix.
-LinearInput DecoderModel::normalized(const NormWeights& norm, const float* x) const {
-  return {.x = x,
-          .stride = config_.hidden_size,
-          .op = config_.norm == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm,
-          .weight = norm.weight.data(),
-          .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
-          .eps = config_.norm_eps};
+Status DecoderModel::reserve_buffers() {
+  std::int64_t entered = 0, mixed = 0, inner = 0;
+  bool branches = false;
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const DecoderLayer& layer = weights_.layers[i];
+    const LayerConfig& config = config_.layers[i];
+    entered = std::max(entered, layer.mixer->entered_width());
+    mixed = std::max(mixed, layer.mixer->mixed_width());
+    inner = std::max(inner, layer.feed_forward->inner_width());
+    branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
+  }
+  const std::int64_t tokens = max_batched_tokens_, chunk = room_.chunk_rows;
+  const std::int64_t rows = std::min(chunk, kLogitChunk), hidden = config_.hidden_size;
+  float* partial = nullptr;
+  struct Buffer {
+    float** pointer;
+    std::int64_t count;
+  };
+  const Buffer buffers[] = {
+      {&residual_, tokens * hidden},
+      {&room_.entered, tokens * entered},
+      {&room_.mixed, tokens * mixed},
+      {&normed_, chunk * std::max<std::int64_t>(hidden, config_.embedding_size)},
+      {&branch_, branches ? chunk * hidden : 0},
+      {&room_.inner, chunk * inner},
+      {&partial,
+       shard_.split() ? static_cast<std::int64_t>(shard_.most_pieces) * chunk * hidden : std::int64_t{0}},
+      {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0},
+      {&gathered_, shard_.size > 1 && shard_.rank == 0 ? rows * config_.vocab_size : 0},
+  };
+  std::int64_t total = 0;
+  for (const Buffer& buffer : buffers) total += padded(buffer.count);
+  auto memory = Memory::reserve(static_cast<std::size_t>(total) * sizeof(float));
+  if (!memory) return memory.error();
+  memory_ = *std::move(memory);
+  auto* next = memory_.as<float>();
+  for (const Buffer& buffer : buffers) *buffer.pointer = std::exchange(next, next + padded(buffer.count));
+  sum_ = RankSum(parallel_, shard_.split(), partial);
+  return ok_status();
 }
 
-// The input of a layer's matrices: normalised, unless norms stand behind them.
-LinearInput DecoderModel::layer_input(const NormWeights& norm, const float* x) const {
-  if (config_.norm_place == NormPlace::before) return normalized(norm, x);
+// x, normalised on its way into a matrix.
+LinearInput DecoderModel::normalized(const NormConfig& config, const NormWeights& norm, const float* x) const {
+  return {.x = x,
+          .stride = config_.hidden_size,
+          .op = config.kind == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm,
+          .weight = norm.weight.data(),
+          .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
+          .eps = config.eps};
+}
+
+LinearInput DecoderModel::input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
+                                   const float* x) const {
+  if (places.input) return normalized(layer.norm, norms.input, x);
   return LinearInput::rows(x, config_.hidden_size);
 }
 
-void DecoderModel::normalize_in_place(const NormWeights& norm, float* x, std::int64_t count) {
-  if (config_.norm == NormKind::rms) {
-    rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config_.norm_eps, normed_);
+void DecoderModel::normalize(const NormConfig& config, const NormWeights& norm, const float* x,
+                             std::int64_t count, float* out) const {
+  if (config.kind == NormKind::rms) {
+    rms_norm(context_, x, count, config_.hidden_size, norm.weight.data(), config.eps, out);
   } else {
     layer_norm(context_, x, count, config_.hidden_size, norm.weight.data(),
-               norm.bias.empty() ? nullptr : norm.bias.data(), config_.norm_eps, normed_);
+               norm.bias.empty() ? nullptr : norm.bias.data(), config.eps, out);
   }
-  std::memcpy(x, normed_, static_cast<std::size_t>(count * config_.hidden_size) * sizeof(float));
-}
-
-Status DecoderModel::sum_over_ranks(std::span<float> data, std::int64_t length,
-                                    std::span<const std::int32_t> parts) {
-  if (parallel_.communicator != nullptr) {
-    const auto order = parallel_.deterministic ? Communicator::Order::in_order : Communicator::Order::any;
-    return parallel_.communicator->all_reduce_sum(data, length, parts, order, parallel_.timeout);
-  }
-  for (std::int32_t part = 1; part < parts[0]; ++part)
-    add_vector(data.data() + part * length, length, data.data());
-  return ok_status();
-}
-
-// y += the sum of input W^T over all pieces and ranks; the input has this rank's columns.
-Status DecoderModel::add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
-                                      LinearInput input, std::int64_t count, float* y) {
-  if (!shard_.split()) {
-    linear(context_, weight.front(), input, count, y, {.accumulate = true});
-    return ok_status();
-  }
-  const std::int64_t length = count * config_.hidden_size;
-  float* out = partial_;
-  for (const PackedLinear& piece : weight) {
-    linear(context_, piece, input, count, out);
-    input.x += piece.k();
-    out += length;
-  }
-  PAGODA_RETURN_IF_ERROR(sum_over_ranks(std::span(partial_, out), length, parts));
-  add_vector(partial_, length, y);
-  return ok_status();
 }
 
 // Rows of the token embedding. Each rank has some tokens' rows and brings zeros for the others'.
@@ -221,24 +230,18 @@ Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out)
     if (!is_own(ids[row])) std::fill(values, values + width, 0.0f);
   }
   const std::int64_t length = static_cast<std::int64_t>(ids.size()) * width;
-  return sum_over_ranks(std::span(out, static_cast<std::size_t>(length)), length, one_each_);
-}
-
-// Of nearly equal height, since a low one costs more a row.
-DecoderModel::Rows DecoderModel::chunk(std::int64_t rows, std::int64_t index) const {
-  const std::int64_t count = num_chunks(rows), first = rows * index / count;
-  return {first, rows * (index + 1) / count - first};
+  return sum_.sum(std::span(out, static_cast<std::size_t>(length)), length, one_each_);
 }
 
 Status DecoderModel::embed(const DecoderBatch& batch) {
   const std::int64_t hidden = config_.hidden_size;
-  const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
-  if (config_.position == PositionKind::learned) {
+  if (config_.learned_positions) {
     shifted_positions_.assign(batch.positions.begin(), batch.positions.end());
     for (std::int32_t& position : shifted_positions_) position += config_.position_offset;
   }
-  for (std::int64_t i = 0; i < num_chunks(tokens); ++i) {
-    const Rows rows = chunk(tokens, i);
+  const Chunks all = chunks(batch.token_ids.size());
+  for (std::int64_t i = 0; i < all.count(); ++i) {
+    const Rows rows = all[i];
     const auto start = static_cast<std::size_t>(rows.first), count = static_cast<std::size_t>(rows.count);
     float* x = residual_ + rows.first * hidden;
     if (weights_.project_in) {
@@ -248,7 +251,9 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
     } else {
       PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), x));
     }
-    if (config_.position == PositionKind::learned) {
+    if (embedding_scale_ != 1)
+      for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] *= embedding_scale_;
+    if (config_.learned_positions) {
       embedding(context_, weights_.position_embedding, std::span(shifted_positions_).subspan(start, count),
                 normed_);
       for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
@@ -257,58 +262,8 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
   return ok_status();
 }
 
-// RMS norm of each query and key head in the fused rows, in place.
-void DecoderModel::normalize_heads(const LayerWeights& layer, float* qkv, std::int64_t count) {
-  const std::int32_t size = config_.head_size;
-  const auto body = [&](std::int64_t row, int) {
-    float* heads = qkv + row * local_.qkv_size();
-    for (std::int32_t head = 0; head < local_.num_heads + local_.num_kv_heads; ++head, heads += size) {
-      const float* weight = head < local_.num_heads ? layer.query_norm.data() : layer.key_norm.data();
-      double sum = 0;
-      for (std::int32_t i = 0; i < size; ++i) sum += static_cast<double>(heads[i]) * heads[i];
-      const auto scale = static_cast<float>(1.0 / std::sqrt(sum / size + config_.norm_eps));
-      for (std::int32_t i = 0; i < size; ++i) heads[i] = heads[i] * scale * weight[i];
-    }
-  };
-  for_tiles(context_, count, body);
-}
-
-// residual -> query, key, value
-void DecoderModel::query_key_value(const DecoderBatch& batch, const LayerWeights& layer, Rows rows) {
-  const std::int64_t width = local_.qkv_size();
-  float* const qkv = qkv_ + rows.first * width;
-  linear(context_, layer.qkv, layer_input(layer.attention_norm, residual_ + rows.first * config_.hidden_size),
-         rows.count, qkv);
-  if (config_.query_key_norm) normalize_heads(layer, qkv, rows.count);
-  if (!rope_) return;
-  const auto positions =
-      batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
-  const std::int32_t last = *std::max_element(positions.begin(), positions.end());
-  rope(context_, qkv, rows.count, width, local_.num_heads + local_.num_kv_heads, config_.head_size,
-       config_.rope.rotary_size, positions, rope_->rows(context_, last + 1));
-}
-
-// Of query, key, value to attended, for all rows of the batch.
-PagedAttentionArgs DecoderModel::attention_of(const DecoderBatch& batch, std::int32_t index) const {
-  const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
-  const float* const key = qkv_ + local_.query_size();
-  return {.layout = batch.layout,
-          .cache = batch.cache,
-          .layer = index,
-          .sequences = batch.sequences,
-          .rows_at_once = chunk(tokens, 0).count,
-          .query = qkv_,
-          .key = key,
-          .value = key + local_.kv_size(),
-          .row_stride = local_.qkv_size(),
-          .num_query_heads = local_.num_heads,
-          .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_size)),
-          .sliding_window = config_.sliding_window[static_cast<std::size_t>(index)],
-          .output = attended_};
-}
-
-// After the last layer's attention only the rows that give logits matter: they move to the front.
-void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows) {
+// After the last layer's mixer only the rows that give logits matter: they move to the front.
+void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width) {
   const auto move_row = [](float* rows_of, std::int64_t width, std::int64_t from, std::int64_t to) {
     if (from != to) {
       std::memmove(rows_of + to * width, rows_of + from * width,
@@ -317,51 +272,45 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows) {
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     move_row(residual_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
-    move_row(attended_, local_.query_size(), rows[i], static_cast<std::int64_t>(i));
+    move_row(room_.mixed, mixed_width, rows[i], static_cast<std::int64_t>(i));
   }
 }
 
-Status DecoderModel::attention_output(const LayerWeights& layer, Rows rows) {
-  float* x = residual_ + rows.first * config_.hidden_size;
-  const std::int64_t width = local_.query_size();
-  PAGODA_RETURN_IF_ERROR(add_row_parallel(layer.attention_output, shard_.attention_parts,
-                                          LinearInput::rows(attended_ + rows.first * width, width),
-                                          rows.count, x));
-  if (config_.norm_place == NormPlace::after) normalize_in_place(layer.attention_norm, x, rows.count);
-  return ok_status();
-}
-
-Status DecoderModel::mlp(const LayerWeights& layer, Rows rows) {
-  float* x = residual_ + rows.first * config_.hidden_size;
-  const LinearInput input = layer_input(layer.mlp_norm, x);
-  if (shard_.split()) {
-    const std::int64_t width = local_.intermediate_size;
-    linear(context_, layer.mlp_in, input, rows.count, inner_, {.activation = config_.activation});
-    PAGODA_RETURN_IF_ERROR(
-        add_row_parallel(layer.mlp_out, shard_.mlp_parts, LinearInput::rows(inner_, width), rows.count, x));
+// x = sum(x + scale * branch(half)), `half` adding to what it is given.
+template <class Half>
+Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
+                              Rows rows, const Half& half) {
+  const std::int64_t hidden = config_.hidden_size;
+  float* x = residual_ + rows.first * hidden;
+  if (adds_plainly(layer, places)) {
+    PAGODA_RETURN_IF_ERROR(half(x));
   } else {
-    linear_pair(context_, layer.mlp_in, config_.activation, layer.mlp_out.front(), input, rows.count, inner_,
-                x);
+    std::fill_n(branch_, rows.count * hidden, 0.0f);
+    PAGODA_RETURN_IF_ERROR(half(branch_));
+    if (places.branch) normalize(layer.norm, norms.branch, branch_, rows.count, normed_);
+    const float* branch = places.branch ? normed_ : branch_;
+    for_tiles(context_, rows.count, [&](std::int64_t row, int) {
+      const float* from = branch + row * hidden;
+      float* to = x + row * hidden;
+      for (std::int64_t i = 0; i < hidden; ++i) to[i] += layer.residual_scale * from[i];
+    });
   }
-  if (config_.norm_place == NormPlace::after) normalize_in_place(layer.mlp_norm, x, rows.count);
+  if (places.sum) {
+    normalize(layer.norm, norms.sum, x, rows.count, normed_);
+    std::memcpy(x, normed_, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
+  }
   return ok_status();
 }
 
-// While matrices are multiplied until the next layer's attention, or the last two of them, its K and V come
-// into the cache.
-void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next) {
+// While matrices are multiplied until the next layer mixes, or the last two of them, what it will read of the
+// sequences' states comes into the cache.
+void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::size_t next) {
   const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   const BringsAhead when = brings_ahead(context_, rows);
   if (when == BringsAhead::nothing) return;
-  const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(next)];
-  list_context(context_, attention_of(batch, next), read_ahead_);
-  const auto of = [](const RowParallelLinear& weight) {
-    std::int64_t sum = 0;
-    for (const PackedLinear& piece : weight) sum += piece.multiplications();
-    return sum;
-  };
-  const std::int64_t first = (of(layer.attention_output) + layer.mlp_in.multiplications()) * rows,
-                     last = (of(layer.mlp_out) + layer.qkv.multiplications()) * rows;
+  const DecoderLayer &layer = weights_.layers[next - 1], &after = weights_.layers[next];
+  after.mixer->list_ahead(room_, batch, read_ahead_);
+  const std::int64_t first = (layer.leaving + layer.first) * rows, last = (layer.last + after.entering) * rows;
   if (when == BringsAhead::late)
     read_ahead_.start(first, last);
   else
@@ -370,25 +319,41 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::int32_t
 }
 
 Status DecoderModel::forward(const DecoderBatch& batch) {
-  const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
-  CHECK(tokens > 0 && tokens <= max_batched_tokens_ && batch.positions.size() == batch.token_ids.size());
-  std::int64_t rows = tokens;
+  const std::size_t tokens = batch.token_ids.size();
+  CHECK(tokens > 0 && tokens <= static_cast<std::size_t>(max_batched_tokens_) &&
+        batch.positions.size() == tokens);
+  const std::int64_t hidden = config_.hidden_size;
+  const Chunks all = chunks(tokens);
+  Chunks left = all;
   PAGODA_RETURN_IF_ERROR(embed(batch));
-  for (std::int32_t index = 0; index < config_.num_layers; ++index) {
-    const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
-    for (std::int64_t i = 0; i < num_chunks(tokens); ++i) query_key_value(batch, layer, chunk(tokens, i));
+  for (std::size_t index = 0; index < weights_.layers.size(); ++index) {
+    const LayerConfig& config = config_.layers[index];
+    const DecoderLayer& layer = weights_.layers[index];
+    for (std::int64_t i = 0; i < all.count(); ++i) {
+      const Rows rows = all[i];
+      layer.mixer->enter(
+          room_, batch, rows,
+          input_of(config, config.mixer_norms, layer.mixer_norms, residual_ + rows.first * hidden));
+    }
     context_.read_ahead = nullptr;
-    paged_attention(context_, attention_of(batch, index));
-    if (index + 1 == config_.num_layers) {
-      gather_output_rows(batch.output_rows);
-      rows = static_cast<std::int64_t>(batch.output_rows.size());
+    layer.mixer->mix(room_, batch);
+    if (index + 1 == weights_.layers.size()) {
+      gather_output_rows(batch.output_rows, layer.mixer->mixed_width());
+      left = chunks(batch.output_rows.size());
     } else {
       read_next_layer_ahead(batch, index + 1);
     }
-    for (std::int64_t i = 0; i < num_chunks(rows); ++i) {
-      const Rows some = chunk(rows, i);
-      PAGODA_RETURN_IF_ERROR(attention_output(layer, some));
-      PAGODA_RETURN_IF_ERROR(mlp(layer, some));
+    for (std::int64_t i = 0; i < left.count(); ++i) {
+      const Rows rows = left[i];
+      PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows, [&](float* y) {
+        return layer.mixer->leave(room_, rows, y);
+      }));
+      const LinearInput input =
+          input_of(config, config.feed_forward_norms, layer.feed_forward_norms, residual_ + rows.first * hidden);
+      PAGODA_RETURN_IF_ERROR(
+          add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows, [&](float* y) {
+            return layer.feed_forward->forward(room_, input, rows.count, y);
+          }));
     }
   }
   return ok_status();
@@ -419,7 +384,7 @@ Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count,
 LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
   const float* x = residual_ + first * config_.hidden_size;
   const LinearInput input =
-      config_.final_norm ? normalized(weights_.final_norm, x) : LinearInput::rows(x, config_.hidden_size);
+      config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x) : LinearInput::rows(x, config_.hidden_size);
   if (!weights_.project_out) return input;
   linear(context_, *weights_.project_out, input, count, normed_);
   return LinearInput::rows(normed_, config_.embedding_size);
@@ -427,16 +392,16 @@ LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
 
 void DecoderModel::largest_logits(std::span<LogitMax> largest) {
   CHECK(shard_.size == 1);
-  const auto count = static_cast<std::int64_t>(largest.size());
-  for (std::int64_t i = 0; i < num_chunks(count); ++i) {
-    const Rows rows = chunk(count, i);
+  const Chunks all = chunks(largest.size());
+  for (std::int64_t i = 0; i < all.count(); ++i) {
+    const Rows rows = all[i];
     linear_max(context_, weights_.head, head_input(rows.first, rows.count),
                largest.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count)));
   }
 }
 
 Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) {
-  const std::int64_t chunk = shard_.size == 1 ? chunk_rows_ : std::min(chunk_rows_, kLogitChunk);
+  const std::int64_t chunk = shard_.size == 1 ? room_.chunk_rows : std::min(room_.chunk_rows, kLogitChunk);
   for (; count > 0; first += chunk, count -= chunk) {
     const std::int64_t rows = std::min(chunk, count);
     const LinearInput input = head_input(first, rows);

@@ -15,24 +15,15 @@
 
 #include "base/status.h"
 #include "distributed/parallel_context.h"
-#include "kernels/paged_attention.h"
 #include "loader/model_source.h"
 #include "models/decoder_config.h"
 #include "models/decoder_weights.h"
+#include "models/layer_part.h"
+#include "models/rank_sum.h"
 #include "models/rope_table.h"
 #include "tensor/memory.h"
 
 namespace pagoda {
-
-// Flat inputs: row r of the batch has token token_ids[r] at positions[r]; sequences say which rows are whose.
-struct DecoderBatch {
-  std::span<const std::int32_t> token_ids;
-  std::span<const std::int32_t> positions;
-  std::span<const AttentionSequence> sequences;
-  std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
-  KvLayout layout;
-  std::byte* cache = nullptr;
-};
 
 class DecoderModel {
  public:
@@ -65,51 +56,44 @@ class DecoderModel {
 
  private:
   DecoderModel() = default;
-  struct Rows {
-    std::int64_t first = 0, count = 0;
-  };
-  std::int64_t num_chunks(std::int64_t rows) const { return (rows + chunk_rows_ - 1) / chunk_rows_; }
-  Rows chunk(std::int64_t rows, std::int64_t index) const;
+  Chunks chunks(std::size_t rows) const { return {static_cast<std::int64_t>(rows), room_.chunk_rows}; }
+  Status reserve_buffers();
   Status embed(const DecoderBatch& batch);
   Status embed_tokens(std::span<const std::int32_t> ids, float* out);
-  void query_key_value(const DecoderBatch& batch, const LayerWeights& layer, Rows rows);
-  PagedAttentionArgs attention_of(const DecoderBatch& batch, std::int32_t layer) const;
-  void read_next_layer_ahead(const DecoderBatch& batch, std::int32_t next);
-  void gather_output_rows(std::span<const std::int32_t> rows);
-  Status mlp(const LayerWeights& layer, Rows rows);
-  Status attention_output(const LayerWeights& layer, Rows rows);
-  Status add_row_parallel(const RowParallelLinear& weight, std::span<const std::int32_t> parts,
-                          LinearInput input, std::int64_t count, float* y);
-  Status sum_over_ranks(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts);
+  void read_next_layer_ahead(const DecoderBatch& batch, std::size_t next);
+  void gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width);
+  template <class Half>
+  Status add_half(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms, Rows rows,
+                  const Half& half);
   LinearInput head_input(std::int64_t first, std::int64_t count);
   Status gather_logits(const LinearInput& input, std::int64_t count, float* out);
-  LinearInput normalized(const NormWeights& norm, const float* x) const;
-  LinearInput layer_input(const NormWeights& norm, const float* x) const;
-  void normalize_in_place(const NormWeights& norm, float* x, std::int64_t count);
-  void normalize_heads(const LayerWeights& layer, float* qkv, std::int64_t count);
+  LinearInput normalized(const NormConfig& config, const NormWeights& norm, const float* x) const;
+  LinearInput input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
+                       const float* x) const;
+  void normalize(const NormConfig& config, const NormWeights& norm, const float* x, std::int64_t count,
+                 float* out) const;
 
   KernelContext context_;
   ParallelContext parallel_;
-  DecoderConfig config_, local_;  // local_: with this rank's numbers of heads and of intermediate features
+  DecoderConfig config_;
   TensorShard shard_;
   std::vector<std::int32_t> one_each_;  // parts of sums to which each rank brings one vector
   DecoderWeights weights_;
-  std::optional<RopeTable> rope_;
+  float embedding_scale_ = 1;
+  std::vector<RopeTable> ropes_;
+  RankSum sum_;
+  LayerRoom room_;
   std::int32_t max_batched_tokens_ = 0;
-  std::int64_t chunk_rows_ = 0;  // rows in the buffers of a chunk below
 
-  Memory memory_;              // all of the buffers below
+  Memory memory_;              // the room's buffers and those below
   float* residual_ = nullptr;  // [tokens, hidden]
-  float* qkv_ = nullptr;       // [tokens, qkv]
-  float* attended_ = nullptr;  // [tokens, query]
   float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
-  float* inner_ = nullptr;     // [chunk, intermediate]
+  float* branch_ = nullptr;    // [chunk, hidden]; where a branch is not added as it is
   // Only where the model is split:
-  float* partial_ = nullptr;     // [pieces, chunk, hidden]: what row-parallel layers bring to the sum
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
   std::vector<std::int32_t> shifted_positions_, own_ids_;
-  ReadAhead read_ahead_;  // K and V of the next layer
+  ReadAhead read_ahead_;  // of what the next layer's mixer reads
 };
 
 // The DecoderConfig of a model, checked for sense: what can be known before any weight is read.

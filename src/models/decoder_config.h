@@ -1,23 +1,43 @@
 #pragma once
-// DecoderConfig: the one decoder-only transformer that every supported architecture is a variant of. An
-// architecture's file fills it from a ModelConfig; decoder.cc carries it out. Holds no weights.
+// DecoderConfig: the one decoder-only transformer that every supported architecture is a variant of, layer by
+// layer. An architecture's file fills it from a ModelConfig; decoder.cc carries it out. Holds no weights.
 //
-//   x = embedding[token] (-> project_in) (+ position[p])
-//   each layer:   pre-norm    x += attention(norm(x));        x += mlp(norm(x))
-//                 post-norm   x = norm(x + attention(x));     x = norm(x + mlp(x))      (OPT-350m)
-//   logits = head (project_out ->) (final_norm(x))
+//   x = embedding[token] * embedding_scale (-> project_in) (+ position[p])
+//   each layer:   x += mixer(x);  x += feed_forward(x)        with norms where NormPlaces says
+//   logits = logit_scale * head (project_out ->) (final_norm(x))
+//
+// A new kind of mixer or feed-forward is a struct here, an alternative of its variant, and a file with its
+// class (layer_part.h). What a layer keeps of a sequence is LayerState: the KV cache's side of it.
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/status.h"
 #include "kernels/activation.h"
 #include "loader/model_config.h"
 
 namespace pagoda {
 
 enum class NormKind { rms, layer };
-enum class NormPlace { before, after };  // of the sublayer
-enum class PositionKind { rope, learned };
+
+struct NormConfig {
+  NormKind kind = NormKind::rms;
+  float eps = 1e-5f;
+  float weight_offset = 0;  // the weight is this much more than what the file has
+
+  bool operator==(const NormConfig&) const = default;
+};
+
+// Where norms stand around one half of a layer: x = sum(x + residual_scale * branch(half(input(x)))).
+struct NormPlaces {
+  bool input = true;    // Llama
+  bool branch = false;  // alone: OLMo 2; with `input`: Gemma's sandwich
+  bool sum = false;     // OPT-350m
+
+  bool operator==(const NormPlaces&) const = default;
+};
 
 struct RopeConfig {
   float theta = 10000.0f;
@@ -27,30 +47,76 @@ struct RopeConfig {
   std::int32_t original_positions = 0;
 };
 
-struct DecoderConfig {
-  std::int32_t vocab_size = 0, hidden_size = 0, embedding_size = 0, intermediate_size = 0;
-  std::int32_t num_layers = 0, num_heads = 0, num_kv_heads = 0, head_size = 0;
+constexpr std::int32_t kNoRope = -1;
 
-  NormKind norm = NormKind::rms;
-  NormPlace norm_place = NormPlace::before;
-  float norm_eps = 1e-5f;
-  bool final_norm = true;
-
-  PositionKind position = PositionKind::rope;
-  std::int32_t max_positions = 0;
-  std::int32_t position_offset = 0;  // learned: row of position 0 in its table
-  RopeConfig rope;
-  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation; reordered at load
-
-  bool query_key_norm = false;  // RMS norm of every query and key head before rotation
-  Activation activation = Activation::silu;
-  bool gated_mlp = true;
-  bool tied_head = false;
-  std::vector<std::int32_t> sliding_window;  // per layer; 0: attends to all
+struct AttentionConfig {
+  std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
+  std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
+  std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
+  float scale = 1;                  // of the products of queries and keys
+  bool query_key_norm = false;      // an RMS norm of every query and key head before rotation
 
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
   std::int32_t qkv_size() const { return query_size() + 2 * kv_size(); }
 };
+
+struct DenseFeedForwardConfig {
+  std::int32_t intermediate_size = 0;
+  Activation activation = Activation::silu;
+  bool gated = true;
+};
+
+using MixerConfig = std::variant<AttentionConfig>;
+using FeedForwardConfig = std::variant<DenseFeedForwardConfig>;
+
+struct LayerConfig {
+  MixerConfig mixer;
+  FeedForwardConfig feed_forward;
+  NormConfig norm;
+  NormPlaces mixer_norms, feed_forward_norms;
+  float residual_scale = 1;  // of both branches
+
+  AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
+  const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
+  DenseFeedForwardConfig* dense() { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
+  const DenseFeedForwardConfig* dense() const { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
+};
+
+struct DecoderConfig {
+  std::int32_t vocab_size = 0, hidden_size = 0, embedding_size = 0, max_positions = 0;
+  std::vector<LayerConfig> layers;
+
+  float embedding_scale = 1;
+  bool scale_as_embedding = false;  // embedding_scale is rounded to the type in which the embedding is stored
+  bool learned_positions = false;
+  std::int32_t position_offset = 0;  // learned: row of position 0 in its table
+  // What layers rotate by. A file that brings divisors of frequencies means those of the first.
+  std::vector<RopeConfig> ropes;
+  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation; reordered at load
+
+  std::optional<NormConfig> final_norm;
+  float logit_scale = 1;
+  bool tied_head = false;
+
+  std::int32_t num_layers() const { return static_cast<std::int32_t>(layers.size()); }
+};
+
+// What a layer keeps of each sequence from step to step.
+struct LayerState {
+  enum class Kind { full, window };  // keys and values of all its tokens, or of the last `window`
+  Kind kind = Kind::full;
+  std::int32_t window = 0;  // tokens that a position sees, itself included
+  std::int32_t num_kv_heads = 0, head_size = 0;
+
+  bool operator==(const LayerState&) const = default;
+};
+std::vector<LayerState> layer_states(const DecoderConfig& config);
+
+// The heads that every layer of the cache has. unimplemented: they differ between layers.
+struct KvHeads {
+  std::int32_t num_kv_heads = 0, head_size = 0;
+};
+Result<KvHeads> kv_heads(const DecoderConfig& config);
 
 }  // namespace pagoda

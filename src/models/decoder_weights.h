@@ -1,8 +1,9 @@
 #pragma once
 // DecoderWeights: the weights of a generic decoder, packed for the kernels: all of them, or one rank's part
-// (tensor_shard.h). The token embedding stays where the file has it: the ModelSource must outlive the
-// weights.
+// (tensor_shard.h). The parts of the layers hold their own. The token embedding stays where the file has it:
+// the ModelSource must outlive the weights.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,31 +14,29 @@
 #include "loader/model_source.h"
 #include "models/architecture.h"
 #include "models/decoder_config.h"
+#include "models/layer_part.h"
 #include "models/tensor_shard.h"
 
 namespace pagoda {
 
-struct NormWeights {
-  std::vector<float> weight, bias;  // bias is empty for RMS norms
+// One half of a layer with the norms around it; those that do not stand there are empty.
+struct NormsAround {
+  NormWeights input, branch, sum;
 };
 
-// A matrix cut by columns: y = sum over pieces and ranks. The bias is in the first piece of rank 0.
-using RowParallelLinear = std::vector<PackedLinear>;
-
-struct LayerWeights {
-  NormWeights attention_norm, mlp_norm;
-  std::vector<float> query_norm, key_norm;
-  PackedLinear qkv;
-  RowParallelLinear attention_output;
-  PackedLinear mlp_in;  // gate and up, or up alone
-  RowParallelLinear mlp_out;
+struct DecoderLayer {
+  std::unique_ptr<Mixer> mixer;
+  std::unique_ptr<FeedForward> feed_forward;
+  NormsAround mixer_norms, feed_forward_norms;
+  // Multiplications a row: of the mixer's products before and after it mixes, and of the feed-forward's.
+  std::int64_t entering = 0, leaving = 0, first = 0, last = 0;
 };
 
 struct DecoderWeights {
   TensorView token_embedding;     // the rows of the rank's part of the vocabulary
   TensorView position_embedding;  // learned positions only
   std::optional<PackedLinear> project_in, project_out;
-  std::vector<LayerWeights> layers;
+  std::vector<DecoderLayer> layers;
   NormWeights final_norm;
   PackedLinear head;
   std::vector<float> rope_factors;  // divisors of the rotation frequencies; empty: none

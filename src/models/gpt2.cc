@@ -6,13 +6,16 @@ namespace pagoda {
 namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
-  DecoderConfig decoder = common_description(config);
-  auto activation = activation_named(config.activation);
-  if (!activation) return activation.error();
-  decoder.activation = *activation;
-  decoder.norm = NormKind::layer;
-  decoder.position = PositionKind::learned;
-  decoder.gated_mlp = false;
+  auto decoder = common_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) {
+    layer.norm.kind = NormKind::layer;
+    layer.attention()->rope = kNoRope;
+    layer.dense()->gated = false;
+  }
+  decoder->final_norm->kind = NormKind::layer;
+  decoder->ropes.clear();
+  decoder->learned_positions = true;
   return decoder;
 }
 
@@ -25,7 +28,8 @@ WeightNames names(ModelFormat format) {
     names.fused_qkv = "attn_qkv";
     return names;
   }
-  names.optional_prefix = "transformer.";
+  names.prefix = "transformer.";
+  names.other_prefixes = {""};
   names.token_embedding = "transformer.wte";
   names.position_embedding = "transformer.wpe";
   names.final_norm = "transformer.ln_f";

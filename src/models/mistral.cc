@@ -3,6 +3,6 @@
 
 namespace pagoda {
 
-const Architecture kMistral = {"mistral", kLlama.describe, llama_names};
+const Architecture kMistral = {"mistral", common_description, llama_names};
 
 }  // namespace pagoda

@@ -98,9 +98,9 @@ std::vector<float> logits_of(const FakeSource& source, const std::vector<std::in
   EXPECT_TRUE(decoder) << decoder.error().message();
   const DecoderConfig& config = (*decoder)->config();
   const KvLayout layout = {.dtype = DType::f32,
-                           .num_layers = config.num_layers,
-                           .num_kv_heads = config.num_kv_heads,
-                           .head_size = config.head_size,
+                           .num_layers = config.num_layers(),
+                           .num_kv_heads = kv_heads(config)->num_kv_heads,
+                           .head_size = kv_heads(config)->head_size,
                            .block_size = 16};
   auto cache = Memory::reserve(layout.block_bytes());
   EXPECT_TRUE(cache);
@@ -131,7 +131,7 @@ TEST(Architectures, UnknownOnesAreRefusedWithTheList) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), StatusCode::unimplemented);
   EXPECT_NE(found.error().message().find("'mamba'"), std::string::npos);
-  for (const char* name : {"gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"}) {
+  for (const char* name : {"gemma3", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"}) {
     EXPECT_NE(found.error().message().find(name), std::string::npos) << name;
     ASSERT_TRUE(find_architecture(name));
     EXPECT_EQ((*find_architecture(name))->name, name);

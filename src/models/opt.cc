@@ -6,22 +6,27 @@ namespace pagoda {
 namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
-  DecoderConfig decoder = common_description(config);
-  auto activation = activation_named(config.activation);
-  if (!activation) return activation.error();
-  decoder.activation = *activation;
-  decoder.norm = NormKind::layer;
-  decoder.norm_place = config.norm_before ? NormPlace::before : NormPlace::after;
-  decoder.final_norm = config.norm_before && config.final_norm;
-  decoder.position = PositionKind::learned;
-  decoder.position_offset = 2;
-  decoder.gated_mlp = false;
+  auto decoder = common_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) {
+    layer.norm.kind = NormKind::layer;
+    layer.mixer_norms = {.input = config.norm_before, .branch = false, .sum = !config.norm_before};
+    layer.feed_forward_norms = layer.mixer_norms;
+    layer.attention()->rope = kNoRope;
+    layer.dense()->gated = false;
+  }
+  decoder->final_norm->kind = NormKind::layer;
+  if (!config.norm_before || !config.final_norm) decoder->final_norm.reset();
+  decoder->ropes.clear();
+  decoder->learned_positions = true;
+  decoder->position_offset = 2;
   return decoder;
 }
 
 WeightNames names(ModelFormat) {
   WeightNames names;
-  names.optional_prefix = "model.";
+  names.prefix = "model.";
+  names.other_prefixes = {""};
   names.token_embedding = "model.decoder.embed_tokens";
   names.position_embedding = "model.decoder.embed_positions";
   names.project_in = "model.decoder.project_in";

@@ -3,6 +3,6 @@
 
 namespace pagoda {
 
-const Architecture kQwen2 = {"qwen2", kLlama.describe, llama_names};
+const Architecture kQwen2 = {"qwen2", common_description, llama_names};
 
 }  // namespace pagoda

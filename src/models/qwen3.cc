@@ -5,8 +5,9 @@ namespace pagoda {
 namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = kLlama.describe(config);
-  if (decoder) decoder->query_key_norm = true;
+  auto decoder = common_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = true;
   return decoder;
 }
 

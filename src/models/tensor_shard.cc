@@ -21,7 +21,7 @@ struct Heads {
   Range query, kv;
 };
 
-Result<std::vector<Heads>> split_heads(const DecoderConfig& config, std::int64_t block, std::int32_t size) {
+Result<std::vector<Heads>> split_heads(const AttentionConfig& config, std::int64_t block, std::int32_t size) {
   const std::int64_t group = config.num_heads / config.num_kv_heads;  // query heads of one key-value head
   // Key-value heads that cannot be parted without cutting a block of the output matrix's columns.
   const std::int64_t unit = block / std::gcd(block, group * config.head_size);
@@ -54,9 +54,7 @@ Result<std::vector<Heads>> split_heads(const DecoderConfig& config, std::int64_t
                                  " for keys and values", blocks));
 }
 
-Result<std::vector<Range>> split_intermediate(const DecoderConfig& config, std::int64_t block,
-                                              std::int32_t size) {
-  const std::int64_t total = config.intermediate_size;
+Result<std::vector<Range>> split_intermediate(std::int64_t total, std::int64_t block, std::int32_t size) {
   // Not a function of `size`: the parts of 2 ranks have to be unions of the parts of 4.
   std::int64_t unit = block;
   if (block == 1 && total % 32 == 0 && total / 32 >= 4) unit = 32;  // whole groups of 8-bit activations
@@ -85,15 +83,60 @@ void add_cuts(const Range& range, std::set<std::int64_t>& cuts) {
   cuts.insert(range.end());
 }
 
+// How a layer's matrices are cut: for so many ranks, and also where they would be cut for the others that a
+// fixed order of sums stands for, as far as the model can be cut so.
+struct Cut {
+  std::int32_t rank, size;
+  SumOrder order;
+
+  template <class Split, class RangeOf>
+  std::set<std::int64_t> places(const Split& split, const RangeOf& range_of) const {
+    std::set<std::int64_t> cuts;
+    const auto add = [&](std::int32_t parts) {
+      const auto ranges = split(parts);
+      if (!ranges) return;
+      for (const auto& part : *ranges) add_cuts(range_of(part), cuts);
+    };
+    add(size);
+    if (order == SumOrder::fixed) add(2), add(4);
+    return cuts;
+  }
+};
+
+Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
+  const auto split = [&](std::int32_t size) { return split_heads(config, block, size); };
+  const auto heads = split(cut.size);
+  if (!heads) return heads.error();
+  const auto cuts = cut.places(split, [](const Heads& part) { return part.query; });
+  const Heads& own = (*heads)[static_cast<std::size_t>(cut.rank)];
+  HeadShard shard = {.query = own.query, .kv = own.kv, .pieces = pieces_of(own.query, cuts), .parts = {}};
+  for (const Heads& part : *heads)
+    shard.parts.push_back(static_cast<std::int32_t>(pieces_of(part.query, cuts).size()));
+  return shard;
+}
+
+Result<FeatureShard> shard_of(const DenseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
+  const auto split = [&](std::int32_t size) {
+    return split_intermediate(config.intermediate_size, block, size);
+  };
+  const auto parts = split(cut.size);
+  if (!parts) return parts.error();
+  const auto cuts = cut.places(split, [](const Range& part) { return part; });
+  const Range own = (*parts)[static_cast<std::size_t>(cut.rank)];
+  FeatureShard shard = {.own = own, .pieces = pieces_of(own, cuts), .parts = {}};
+  for (const Range& part : *parts)
+    shard.parts.push_back(static_cast<std::int32_t>(pieces_of(part, cuts).size()));
+  return shard;
+}
+
 }  // namespace
 
 ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,
                            std::string_view dtype) {
   ColumnBlocks blocks;
   if (dtype != "auto" && dtype != "int8") return blocks;  // dequantised at load: any column will do
-  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    std::string prefix = names.layer;
-    prefix.replace(prefix.find("{}"), 2, std::to_string(layer));
+  for (std::int32_t layer = 0; layer < config.num_layers(); ++layer) {
+    const std::string prefix = names.layer_prefix(layer);
     const auto take = [&](const std::string& name, std::int64_t& block) {
       const TensorView* tensor = source.find(concat(prefix, name, ".weight"));
       if (tensor != nullptr) block = std::lcm(block, std::int64_t{dtype_info(tensor->dtype).block_elements});
@@ -109,43 +152,26 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   CHECK(size >= 1 && rank >= 0 && rank < size);
   if (order == SumOrder::fixed && size != 1 && size != 2 && size != 4)
     return invalid_argument(concat("deterministic sums are for 1, 2 or 4 ranks, not ", size));
-  auto heads = split_heads(config, blocks.attention_output, size);
-  if (!heads) return heads.error();
-  auto intermediate = split_intermediate(config, blocks.down, size);
-  if (!intermediate) return intermediate.error();
-  if (config.vocab_size < size)
-    return invalid_argument(
-        concat("cannot split the model over ", size, " ranks: a vocabulary of ", config.vocab_size));
-
-  std::set<std::int64_t> head_cuts, mlp_cuts;
-  for (const Heads& part : *heads) add_cuts(part.query, head_cuts);
-  for (const Range& part : *intermediate) add_cuts(part, mlp_cuts);
-  if (order == SumOrder::fixed) {
-    for (const std::int32_t other : {2, 4}) {  // as far as the model can be cut so
-      if (const auto parts = split_heads(config, blocks.attention_output, other))
-        for (const Heads& part : *parts) add_cuts(part.query, head_cuts);
-      if (const auto parts = split_intermediate(config, blocks.down, other))
-        for (const Range& part : *parts) add_cuts(part, mlp_cuts);
-    }
-  }
-
   TensorShard shard;
   shard.rank = rank;
   shard.size = size;
-  const auto own = static_cast<std::size_t>(rank);
-  shard.query_heads = (*heads)[own].query;
-  shard.kv_heads = (*heads)[own].kv;
-  shard.intermediate = (*intermediate)[own];
-  shard.attention_pieces = pieces_of(shard.query_heads, head_cuts);
-  shard.mlp_pieces = pieces_of(shard.intermediate, mlp_cuts);
-  const std::int64_t vocab_unit = config.vocab_size % 16 == 0 && config.vocab_size / 16 >= size ? 16 : 1;
-  for (std::int32_t part = 0; part < size; ++part) {
-    const auto index = static_cast<std::size_t>(part);
-    shard.attention_parts.push_back(
-        static_cast<std::int32_t>(pieces_of((*heads)[index].query, head_cuts).size()));
-    shard.mlp_parts.push_back(static_cast<std::int32_t>(pieces_of((*intermediate)[index], mlp_cuts).size()));
-    shard.vocab.push_back(scaled(part_of(config.vocab_size / vocab_unit, size, part), vocab_unit));
+  const Cut cut = {rank, size, order};
+  for (const LayerConfig& layer : config.layers) {
+    auto heads = std::visit(
+        [&](const auto& mixer) { return shard_of(mixer, blocks.attention_output, cut); }, layer.mixer);
+    if (!heads) return heads.error();
+    auto inner = std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); },
+                            layer.feed_forward);
+    if (!inner) return inner.error();
+    shard.most_pieces = std::max({shard.most_pieces, heads->pieces.size(), inner->pieces.size()});
+    shard.layers.push_back({*std::move(heads), *std::move(inner)});
   }
+  if (config.vocab_size < size)
+    return invalid_argument(
+        concat("cannot split the model over ", size, " ranks: a vocabulary of ", config.vocab_size));
+  const std::int64_t vocab_unit = config.vocab_size % 16 == 0 && config.vocab_size / 16 >= size ? 16 : 1;
+  for (std::int32_t part = 0; part < size; ++part)
+    shard.vocab.push_back(scaled(part_of(config.vocab_size / vocab_unit, size, part), vocab_unit));
   return shard;
 }
 

@@ -29,16 +29,34 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// What a rank has of the heads of one layer. The output matrix's columns are summed as pieces, each by itself;
+// one piece unless deterministic.
+struct HeadShard {
+  Range query, kv;
+  std::vector<Range> pieces;        // of this rank, inside `query`
+  std::vector<std::int32_t> parts;  // number of pieces of each rank
+};
+
+// The same of the features between a feed-forward's matrices.
+struct FeatureShard {
+  Range own;
+  std::vector<Range> pieces;
+  std::vector<std::int32_t> parts;
+};
+
+struct LayerShard {
+  HeadShard heads;
+  FeatureShard inner;
+};
+
 struct TensorShard {
   std::int32_t rank = 0, size = 1;
-  Range query_heads, kv_heads, intermediate;
+  std::vector<LayerShard> layers;
   std::vector<Range> vocab;  // of each rank
-  // The row-parallel matrices' columns as pieces, each summed by itself; one piece unless deterministic.
-  std::vector<Range> attention_pieces, mlp_pieces;       // of this rank, inside query_heads and intermediate
-  std::vector<std::int32_t> attention_parts, mlp_parts;  // number of pieces of each rank
+  std::size_t most_pieces = 1;  // of one matrix
 
   const Range& own_vocab() const { return vocab[static_cast<std::size_t>(rank)]; }
-  bool split() const { return size > 1 || attention_pieces.size() > 1 || mlp_pieces.size() > 1; }
+  bool split() const { return size > 1 || most_pieces > 1; }
 };
 
 // Columns that have to stay together in the row-parallel matrices: a block of the file's quantisation where

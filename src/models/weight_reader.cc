@@ -17,8 +17,9 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-WeightReader::WeightReader(const ModelSource& source, std::string optional_prefix)
-    : source_(source), optional_prefix_(std::move(optional_prefix)) {}
+WeightReader::WeightReader(const ModelSource& source, std::string prefix,
+                           std::vector<std::string> other_prefixes)
+    : source_(source), prefix_(std::move(prefix)), other_prefixes_(std::move(other_prefixes)) {}
 
 void WeightReader::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
@@ -26,8 +27,10 @@ void WeightReader::fail(Status status) {
 
 const TensorView* WeightReader::find(const std::string& name) const {
   if (const TensorView* tensor = source_.find(name)) return tensor;
-  if (optional_prefix_.empty() || !name.starts_with(optional_prefix_)) return nullptr;
-  return source_.find(std::string_view(name).substr(optional_prefix_.size()));
+  if (!name.starts_with(prefix_)) return nullptr;
+  for (const std::string& other : other_prefixes_)
+    if (const TensorView* tensor = source_.find(other + name.substr(prefix_.size()))) return tensor;
+  return nullptr;
 }
 
 const TensorView* WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape) {
@@ -81,7 +84,12 @@ std::vector<std::string> WeightReader::unused() const {
   for (const std::string& name : source_.tensor_names()) {
     const bool buffer = std::any_of(kBuffers.begin(), kBuffers.end(),
                                     [&](std::string_view suffix) { return name.ends_with(suffix); });
-    if (!buffer && !taken_.contains(name) && !taken_.contains(optional_prefix_ + name)) names.push_back(name);
+    const auto is_taken = [&](const std::string& prefix) {
+      return name.starts_with(prefix) && taken_.contains(prefix_ + name.substr(prefix.size()));
+    };
+    if (!buffer && !taken_.contains(name) &&
+        std::none_of(other_prefixes_.begin(), other_prefixes_.end(), is_taken))
+      names.push_back(name);
   }
   return names;
 }

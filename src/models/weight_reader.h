@@ -17,8 +17,8 @@ namespace pagoda {
 
 class WeightReader {
  public:
-  // Names that begin with `optional_prefix` are also looked for without it.
-  WeightReader(const ModelSource& source, std::string optional_prefix);
+  // Names that begin with `prefix` are also looked for with each of the others in its place.
+  WeightReader(const ModelSource& source, std::string prefix, std::vector<std::string> other_prefixes);
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
@@ -37,7 +37,8 @@ class WeightReader {
   const TensorView* take(const std::string& name, const std::vector<std::int64_t>& shape);
 
   const ModelSource& source_;
-  std::string optional_prefix_;
+  std::string prefix_;
+  std::vector<std::string> other_prefixes_;
   std::set<std::string, std::less<>> taken_;
   Status status_;
 };

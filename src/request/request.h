@@ -1,12 +1,15 @@
 #pragma once
 // Request: what is handed to the engine. Tokens only: text stays with whoever submitted it.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "request/ids.h"
 #include "request/sampling_params.h"
+#include "request/token_constraint.h"
+#include "request/work.h"
 
 namespace pagoda {
 
@@ -14,9 +17,14 @@ struct Request {
   RequestId id{};
   std::vector<TokenId> prompt_token_ids;  // at least one
   SamplingParams sampling;
+  Work work;
+  std::shared_ptr<const TokenConstraintFactory> constraint;  // null: everything may be said
   std::int32_t priority = 0;  // lower runs first under --scheduling-policy priority
   std::string cache_salt;     // prefix-cache hits only among equal salts
+  std::string tenant;         // whose share of the machine it takes under a fair order; empty: nobody's
+  std::int32_t weight = 1;    // the tenant's share beside the others', at least 1
   TimeNs arrival_time = 0;
+  TimeNs deadline = 0;  // of the engine's clock: what has not ended by then is aborted; 0: none
 };
 
 }  // namespace pagoda

@@ -48,6 +48,7 @@ struct SequenceDelta {
   std::vector<TokenLogprobs> logprobs;  // one per new token when logprobs were asked for
   double cumulative_logprob = 0;        // over all output tokens so far
   std::optional<FinishReason> finish_reason;
+  std::vector<float> vector;          // the whole answer, and no tokens, where the request pools (work.h)
   std::optional<TokenId> stop_token;  // the stop_token_ids entry that ended it; absent for EOS
 };
 

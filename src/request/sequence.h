@@ -66,6 +66,7 @@ struct SequenceGroup {
   bool keep_logprobs = false;  // outputs are held back: sequences remember their output_logprobs
 
   // Kept by scheduler/.
+  std::int64_t rank = 0;    // in the admission order; among equals `order` decides
   std::uint64_t order = 0;  // of arrival
   std::int32_t num_preemptions = 0;
   std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted
@@ -79,6 +80,11 @@ struct SequenceGroup {
   bool wants_prompt_logprobs() const { return sampling().prompt_logprobs.has_value(); }
   bool prompt_logprobs_complete() const {
     return !wants_prompt_logprobs() || prompt_logprobs.size() == request.prompt_token_ids.size();
+  }
+  // Whether its prompt may begin with K/V that is there already, so that those rows are not computed for it.
+  bool takes_cached_prefix() const {
+    return prompt_logprobs_complete() && !request.work.whole_prompt &&
+           (!request.work.pools() || request.work.pooling.type == PoolingType::last);
   }
   std::int32_t num_live() const {
     return static_cast<std::int32_t>(

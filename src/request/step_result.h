@@ -13,11 +13,15 @@ struct Candidate {
   TokenId token = -1;
   float logprob = 0;      // raw log-probability
   std::int32_t rank = 0;  // 0 when logprobs were not asked for
+  bool ends =
+      false;  // a constraint is satisfied with it: the sequence ends. Set by the engine, not the runner
 };
 
 struct SequenceResult {
-  std::vector<Candidate> candidates;         // spec.num_candidates of them; empty when nothing was sampled
-  std::vector<TokenLogprob> top;             // the most likely tokens, when logprobs were asked for
+  // spec.num_candidates of them, or of a masked beam as many as there are; empty when nothing was sampled
+  std::vector<Candidate> candidates;
+  bool dead_end = false;          // a constraint let nothing be drawn. Set by the engine, not the runner
+  std::vector<TokenLogprob> top;  // the most likely tokens, when logprobs were asked for
   std::vector<SequenceResult> after_drafts;  // [i]: what is drawn if guesses 0..i are right
   std::vector<TokenLogprobs>
       prompt_logprobs;  // for computed positions p: of token p + 1, while it is a prompt token
@@ -34,9 +38,11 @@ struct MapStats {
 
 struct StepResult {
   std::vector<SequenceResult> sequences;  // one per ScheduledSequence, in order
-  double swap_seconds = 0;                // that the batch's swap lists took
-  MapStats mapping;                       // since the runner's last result
-  Status status;                          // not ok: the device is lost, the engine ends
+  // Empty, or one per ScheduledSequence: the vector of a sequence that pools and has caught up, else none.
+  std::vector<std::vector<float>> vectors;
+  double swap_seconds = 0;  // that the batch's swap lists took
+  MapStats mapping;         // since the runner's last result
+  Status status;            // not ok: the device is lost, the engine ends
 };
 
 }  // namespace pagoda

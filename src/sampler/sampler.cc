@@ -34,6 +34,14 @@ bool needs_logprob(const SampleRow& row) {
   return row.beam || row.params->logprobs.has_value() || row.params->best_of > row.params->n;
 }
 
+std::span<const float> apply_mask(const SampleRow& row, std::vector<float>& masked) {
+  masked.resize(row.logits.size());
+  for (std::size_t i = 0; i < masked.size(); ++i)
+    masked[i] =
+        (row.mask[i / 32] >> (i % 32) & 1u) != 0 ? row.logits[i] : -std::numeric_limits<float>::infinity();
+  return masked;
+}
+
 }  // namespace
 
 Sampler::Sampler(const KernelContext& context)
@@ -49,7 +57,7 @@ void Sampler::sample(std::span<const SampleRow> rows) {
 }
 
 bool Sampler::takes_largest(const SampleRow& row) {
-  return is_greedy(*row.params) && !needs_logprob(row) &&
+  return row.mask.empty() && is_greedy(*row.params) && !needs_logprob(row) &&
          !needs_processing(*row.params, static_cast<std::int32_t>(row.output.size()));
 }
 
@@ -64,36 +72,38 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   if (takes_largest(row)) return take(row, max_logit(row_context_, row.logits).index);
   result.candidates.clear();
 
+  // What a masked row is about is the distribution over the tokens that are left.
+  const std::span<const float> raw = row.mask.empty() ? row.logits : apply_mask(row, scratch.masked);
   const bool with_logprob = needs_logprob(row);
-  const float normalizer = with_logprob ? log_sum_exp(row_context_, row.logits) : 0;
-  if (params.logprobs) result.top = top_logprobs(row_context_, row.logits, *params.logprobs, normalizer);
+  const float normalizer = with_logprob ? log_sum_exp(row_context_, raw) : 0;
+  const auto most_likely = [&](std::int32_t count) {
+    std::vector<TokenLogprob> top = top_logprobs(row_context_, raw, count, normalizer);
+    if (!row.mask.empty())
+      std::erase_if(top, [&](const TokenLogprob& t) { return !allows(row.mask, t.token); });
+    return top;
+  };
+  if (params.logprobs) result.top = most_likely(*params.logprobs);
 
   if (row.beam) {
-    const auto width =
-        static_cast<std::int32_t>(std::min<std::uint32_t>(row.num_candidates, row.logits.size()));
-    for (const TokenLogprob& entry : top_logprobs(row_context_, row.logits, width, normalizer)) {
+    const auto width = static_cast<std::int32_t>(std::min<std::uint32_t>(row.num_candidates, raw.size()));
+    for (const TokenLogprob& entry : most_likely(width))
       result.candidates.push_back({entry.token, entry.logprob, entry.rank});
-    }
     return;
   }
 
-  std::span<const float> logits = row.logits;
+  std::span<const float> logits = raw;
   if (needs_processing(params, static_cast<std::int32_t>(row.output.size()))) {
-    scratch.logits.assign(row.logits.begin(), row.logits.end());
+    scratch.logits.assign(raw.begin(), raw.end());
     scratch.processor.process(params, row.prompt, row.output, scratch.logits);
     logits = scratch.logits;
   }
+  const bool greedy = is_greedy(params), may_lack_all = logits.data() != row.logits.data();
   LogitMax best = {};
-  const bool greedy = is_greedy(params);
+  if (greedy || may_lack_all) best = max_logit(row_context_, logits);
   // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
-  const bool all_masked =
-      logits.data() != row.logits.data() &&
-      (best = max_logit(row_context_, logits)).value == -std::numeric_limits<float>::infinity();
-  if (greedy || all_masked) {
-    if (all_masked || logits.data() == row.logits.data()) best = max_logit(row_context_, row.logits);
-  } else {
-    scratch.distribution.assign(context_.level, logits, params);
-  }
+  const bool all_masked = may_lack_all && best.value == -std::numeric_limits<float>::infinity();
+  if (all_masked) best = max_logit(row_context_, raw);
+  if (!greedy && !all_masked) scratch.distribution.assign(context_.level, logits, params);
   for (std::uint32_t i = 0; i < row.num_candidates; ++i) {
     Candidate candidate;
     candidate.token = best.index;
@@ -103,9 +113,9 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
     }
     if (candidate.token < 0 || candidate.token >= vocab) candidate.token = 0;  // only from NaN logits
     if (with_logprob) {
-      const float logit = row.logits[static_cast<std::size_t>(candidate.token)];
+      const float logit = raw[static_cast<std::size_t>(candidate.token)];
       candidate.logprob = logit - normalizer;
-      if (params.logprobs) candidate.rank = logit_rank(row_context_, row.logits, logit);
+      if (params.logprobs) candidate.rank = logit_rank(row_context_, raw, logit);
     }
     result.candidates.push_back(candidate);
   }

@@ -1,9 +1,9 @@
 #pragma once
 // Sampler: rows of logits -> candidates with log-probabilities. Log-probabilities are of the raw logits,
-// before any parameter touches them (vLLM's raw_logprobs). Not the strategy: what a candidate becomes is
-// decoding/'s.
-// Invariant: a row's candidates depend on its logits, parameters and (seed, stream, position) alone.
-// Threads: one caller; rows are spread over the context's pool, one row a tile.
+// before any parameter touches them (vLLM's raw_logprobs); of a masked row, over the tokens that its mask
+// allows. Not the strategy: what a candidate becomes is decoding/'s. Invariant: a row's candidates depend on
+// its logits, parameters and (seed, stream, position) alone. Threads: one caller; rows are spread over the
+// context's pool, one row a tile.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "request/sampling_params.h"
 #include "request/step_result.h"
+#include "request/token_constraint.h"
 #include "sampler/distribution.h"
 #include "sampler/logits_processor.h"
 
@@ -26,7 +27,8 @@ struct SampleRow {
   std::int32_t position = 0;             // in the random stream: output tokens before this one
   std::span<const TokenId> prompt = {};  // both for penalties and bad_words
   std::span<const TokenId> output = {};
-  SequenceResult* result = nullptr;  // candidates and top are filled in
+  std::span<const MaskWord> mask = {};  // empty: every token may be drawn
+  SequenceResult* result = nullptr;     // candidates and top are filled in
 };
 
 // One row of prompt logits: the log-probability of the token that follows.
@@ -41,10 +43,13 @@ class Sampler {
  public:
   explicit Sampler(const KernelContext& context);
 
+  // The parameters never lead out of a row's mask: if they leave no token that it allows, the likeliest
+  // allowed one is taken. A mask that allows nothing gives a token that means nothing; of beams, no
+  // candidate.
   void sample(std::span<const SampleRow> rows);
 
   // Whether a row's candidates are its most likely token and nothing else of its logits is asked for; and
-  // those candidates.
+  // those candidates. Of a masked row, all logits are asked for.
   static bool takes_largest(const SampleRow& row);
   static void take(const SampleRow& row, TokenId token);
 
@@ -54,7 +59,7 @@ class Sampler {
   struct Scratch {  // one per worker
     LogitsProcessor processor;
     Distribution distribution;
-    std::vector<float> logits;
+    std::vector<float> logits, masked;
   };
   void sample_row(const SampleRow& row, Scratch& scratch) const;
 

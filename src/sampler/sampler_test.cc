@@ -386,6 +386,84 @@ TEST(Sampler, CandidateStreamsAreThoseOfSingleDraws) {
   }
 }
 
+// A masked row is the row of a model that gives the forbidden tokens no chance at all.
+TEST(Sampler, AMaskLeavesTheDistributionOfWhatItAllows) {
+  std::mt19937_64 rng(21);
+  constexpr std::size_t kVocab = 901;
+  Sampler sampler(KernelContext{});
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    const std::vector<float> logits = random_logits(kVocab, rng);
+    std::vector<float> masked(kVocab, -kInfinity);
+    std::vector<MaskWord> mask(mask_words(kVocab), 0);
+    const std::uint64_t one_in = 1 + rng() % 300;
+    std::size_t allowed = 0;
+    for (TokenId token = 0; token < static_cast<TokenId>(kVocab); ++token) {
+      if (rng() % one_in != 0 && token != 17) continue;
+      allow(mask, token);
+      masked[static_cast<std::size_t>(token)] = logits[static_cast<std::size_t>(token)];
+      ++allowed;
+    }
+    mask.back() |= 1u << 31;  // behind the vocabulary
+    SamplingParams params;
+    params.temperature = round % 3 == 0 ? 0.0f : 0.8f;
+    params.top_p = round % 2 == 0 ? 1.0f : 0.9f;
+    params.top_k = round % 5 == 0 ? 7 : 0;
+    if (round % 4 < 2) params.logprobs = 5;
+    if (round % 7 == 0) params.repetition_penalty = 1.3f;
+    const std::vector<TokenId> prompt = {3, 17};
+    SequenceResult got, want;
+    SampleRow row{.logits = logits,
+                  .params = &params,
+                  .seed = 5,
+                  .num_candidates = 4,
+                  .beam = round % 6 == 5,
+                  .position = round,
+                  .prompt = prompt,
+                  .mask = mask,
+                  .result = &got};
+    EXPECT_FALSE(Sampler::takes_largest(row));
+    sampler.sample(std::span(&row, 1));
+    row.logits = masked;
+    row.mask = {};
+    row.result = &want;
+    sampler.sample(std::span(&row, 1));
+    if (row.beam) want.candidates.resize(std::min<std::size_t>(4, allowed));
+    want.top.resize(std::min(want.top.size(), allowed));
+    ASSERT_EQ(got.candidates.size(), want.candidates.size());
+    for (std::size_t i = 0; i < want.candidates.size(); ++i) {
+      EXPECT_TRUE(allows(mask, got.candidates[i].token));
+      EXPECT_EQ(got.candidates[i].token, want.candidates[i].token);
+      EXPECT_EQ(got.candidates[i].logprob, want.candidates[i].logprob);
+      EXPECT_EQ(got.candidates[i].rank, want.candidates[i].rank);
+    }
+    ASSERT_EQ(got.top.size(), want.top.size());
+    for (std::size_t i = 0; i < want.top.size(); ++i) {
+      EXPECT_EQ(got.top[i].token, want.top[i].token);
+      EXPECT_EQ(got.top[i].logprob, want.top[i].logprob);
+    }
+  }
+}
+
+TEST(Sampler, NoParameterLeadsOutOfAMask) {
+  std::vector<float> logits(64, 1.0f);
+  logits[40] = 9;
+  logits[33] = 2;
+  std::vector<MaskWord> mask(2, 0);
+  allow(mask, 33);
+  allow(mask, 34);
+  SamplingParams params;
+  params.temperature = 0;
+  params.min_tokens = 5;
+  params.stop_token_ids = {33, 34};  // forbidden so early, and nothing else is allowed
+  SequenceResult result;
+  const SampleRow row{.logits = logits, .params = &params, .mask = mask, .result = &result};
+  Sampler sampler(KernelContext{});
+  sampler.sample(std::span(&row, 1));
+  ASSERT_EQ(result.candidates.size(), 1u);
+  EXPECT_EQ(result.candidates[0].token, 33);
+}
+
 // Whatever a request or a broken model makes of a row, there is a token, and the best where there is one.
 TEST(Sampler, ARowWithNothingToRankStillGivesAToken) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

@@ -104,6 +104,11 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
               .num_candidates = sequence.num_candidates,
               .beam = sequence.beam,
               .num_output_tokens = sequence.num_output_tokens()};
+  const Work& work = group.request.work;
+  out.work = work.kind;
+  out.pooling = work.pooling;
+  out.whole_prompt = work.whole_prompt;
+  CHECK(!out.whole_prompt || (out.sample && sequence.num_computed_tokens == 0));
   if (!group.prompt_logprobs_complete() && sequence.num_computed_tokens < sequence.num_prompt_tokens - 1) {
     out.prompt_logprobs = *group.sampling().prompt_logprobs;
   }

@@ -21,11 +21,17 @@ std::int32_t OrcaScheduler::num_tokens_of(const Request& request) const {
 
 Status OrcaScheduler::validate(const Request& request) const {
   const SamplingParams& sampling = request.sampling;
-  if (sampling.use_beam_search) {
-    return invalid_argument("Beam search needs --scheduler vllm.").with_param("use_beam_search");
+  if (sampling.use_beam_search && !serves_beams()) {
+    return invalid_argument("Beam search needs --scheduler vllm or orca.").with_param("use_beam_search");
   }
-  const std::int32_t width = std::max(sampling.n, sampling.best_of);
+  const std::int32_t width =
+      sampling.use_beam_search ? sampling.width() : std::max(sampling.n, sampling.best_of);
   PAGODA_RETURN_IF_ERROR(check_lengths(request, width, config_));
+  if (sampling.use_beam_search && width > config_.max_num_batched_tokens) {
+    return invalid_argument(concat("A beam search of width ", width, " never takes its step together: ",
+                                   "max_num_batched_tokens is ", config_.max_num_batched_tokens, "."))
+        .with_param("beam_width");
+  }
   const auto prompt = static_cast<std::int32_t>(request.prompt_token_ids.size());
   const std::int32_t total = num_tokens_of(request);
   if (kv_.can_ever_reserve(prompt, total, width - 1)) return ok_status();
@@ -44,12 +50,13 @@ void OrcaScheduler::add(SequenceGroup& group) {
   waiting_.push_back(&group);
 }
 
-const ScheduledBatch& OrcaScheduler::schedule() {
+ScheduledBatch& OrcaScheduler::schedule() {
   CHECK(!in_flight_);
   in_flight_ = true;
   batch_.block_copies.clear();
   batch_.sequences.clear();
   batch_.num_tokens = 0;
+  batch_.num_padded_tokens = 0;
   refs_.clear();
   if (may_admit()) admit();
   std::int32_t num_decodes = 0;
@@ -61,6 +68,7 @@ const ScheduledBatch& OrcaScheduler::schedule() {
   tokens_left_ = config_.max_num_batched_tokens;
   prefill_left_ = std::max(0, tokens_left_ - num_decodes);
   for (SequenceGroup* group : running_) schedule_group(*group);
+  num_padded_ += batch_.num_padded_tokens;
   on_scheduled();
   CHECK(!batch_.empty() || (waiting_.empty() && running_.empty()));
   return batch_;
@@ -72,11 +80,12 @@ void OrcaScheduler::admit() {
   for (const SequenceGroup* group : running_) num_seqs += group->num_reserved();
   while (!waiting_.empty()) {
     SequenceGroup& group = *waiting_.front();
-    if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
+    if (num_seqs + group.num_reserved() > config_.max_num_seqs || !may_join(group)) return;
     Sequence& sequence = *group.sequences.front();
     kv_.add_sequence(sequence.id, sequence.tokens, "", false);
     if (!kv_.reserve(sequence.id, sequence.num_prompt_tokens, num_tokens_of(group.request),
-                     group.max_live_sequences - 1)) {
+                     group.max_live_sequences - 1,
+                     group.lockstep ? ReservedKvManager::Forks::often : ReservedKvManager::Forks::once)) {
       kv_.free(sequence.id);
       return;
     }
@@ -90,6 +99,8 @@ void OrcaScheduler::admit() {
 }
 
 void OrcaScheduler::schedule_group(SequenceGroup& group) {
+  // Beams take their step together or not at all; validate() sees to it that all of them fit alone.
+  if (group.lockstep && group.forked && group.num_live() > tokens_left_) return;
   for (const auto& sequence : group.sequences) {
     if (sequence->state != SequenceState::resident) continue;
     std::int32_t count = sequence->num_missing();
@@ -101,6 +112,7 @@ void OrcaScheduler::schedule_group(SequenceGroup& group) {
     CHECK(kv_.grow(sequence->id, sequence->num_tokens(), batch_.block_copies));
     batch_.sequences.push_back(describe(group, *sequence, count, kv_.block_table(sequence->id)));
     batch_.num_tokens += count;
+    if (!group.forked) batch_.num_padded_tokens += (group.max_live_sequences - 1) * count;
     tokens_left_ -= count;
     if (!decode) prefill_left_ -= count;
     refs_.push_back({&group, sequence.get()});
@@ -126,6 +138,10 @@ void OrcaScheduler::end(Sequence& sequence, FinishReason reason) {
 void OrcaScheduler::update(std::span<Change> changes) {
   CHECK(in_flight_);
   in_flight_ = false;
+  for (Change& change : changes) {  // beams that nobody goes on from: their regions are for the forks
+    if (change.verb == Verb::free && change.discard && change.sequence->state == SequenceState::resident)
+      release(*change.sequence);
+  }
   for (Change& change : changes) {
     if (change.verb == Verb::free && change.sequence->state == SequenceState::resident)
       release(*change.sequence);

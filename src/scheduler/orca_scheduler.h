@@ -2,7 +2,8 @@
 // OrcaScheduler: the paper's main baseline. Iteration-level scheduling as today's, but memory as it was:
 // a request is admitted when the regions for its whole answers can be reserved, strictly in order of
 // arrival, and then runs to its end; nobody is ever preempted.
-// Not for beam search: beams come and go, and regions are reserved once.
+// A beam search has its regions from the start, and a beam that goes on from another copies its whole region.
+// A prompt of n sequences, which Orca computes n times, is computed once and counted n - 1 times as padding.
 // Invariants: waiting_ and running_ are in order of arrival; every running sequence has its region.
 // Source: Orca (OSDI'22); its memory as in PagedAttention (SOSP'23) §6.1.
 // Threads: none; owned by the engine thread. validate() alone is safe from any thread.
@@ -19,7 +20,7 @@ class OrcaScheduler : public Scheduler {
 
   Status validate(const Request& request) const override;
   void add(SequenceGroup& group) override;
-  const ScheduledBatch& schedule() override;
+  ScheduledBatch& schedule() override;
   std::span<const ScheduledRef> scheduled() const override { return refs_; }
   std::span<SequenceGroup* const> preempted() const override { return {}; }
   void computed() override;
@@ -32,10 +33,14 @@ class OrcaScheduler : public Scheduler {
 
  protected:
   // FasterTransformer differs in these.
+  virtual bool serves_beams() const { return true; }
   virtual bool may_admit() const { return true; }
-  virtual void release(Sequence& sequence);  // it has ended
+  virtual bool may_join(const SequenceGroup&) const { return true; }  // beside those that run
+  virtual void release(Sequence& sequence);                           // it has ended
   virtual void on_scheduled() {}
   virtual void on_settled() {}  // some group may have ended
+
+  std::int32_t num_tokens_of(const Request& request) const;  // prompt and answer, at most
 
   const SchedulerConfig config_;
   ReservedKvManager& kv_;
@@ -48,7 +53,6 @@ class OrcaScheduler : public Scheduler {
   void schedule_group(SequenceGroup& group);
   void end(Sequence& sequence, FinishReason reason);
   void settle(SequenceGroup& group);
-  std::int32_t num_tokens_of(const Request& request) const;
 
   std::uint64_t next_order_ = 0;
   std::deque<SequenceGroup*> waiting_;

@@ -1,6 +1,7 @@
 #pragma once
 // ScheduledBatch: one step's work as a plain record, the paper's control message (§4.6). It holds all
 // that a model runner, another rank, or the simulator needs, and no pointer to anything that runs.
+// What only sampling needs is in SampleSpec, and no other rank is told it.
 // The views stay valid until the scheduler's update() of this batch.
 #include <cstdint>
 #include <span>
@@ -10,6 +11,8 @@
 #include "request/ids.h"
 #include "request/page_ops.h"
 #include "request/sampling_params.h"
+#include "request/token_constraint.h"
+#include "request/work.h"
 
 namespace pagoda {
 
@@ -21,6 +24,27 @@ struct SampleSpec {
   std::uint32_t num_candidates = 1;  // independent samples (n > 1 leaving a prompt), or the top 2k of a beam
   bool beam = false;                 // candidates are the most likely tokens, not samples
   std::int32_t num_output_tokens = 0;  // position in the random stream; min_tokens; penalties
+  // A mask of mask_words() words for each drawn row, 1 + num_draft_tokens of them; all candidates of a row
+  // share its mask. Empty: every token may be drawn. Filled in by the engine after schedule().
+  std::span<const MaskWord> masks = {};
+};
+
+// Where a sequence's part of one KV group lies. Rows before `first_row` have been given back: `blocks` has no
+// entry for them, its first one belongs to `first_row`.
+struct KvTable {
+  std::span<const BlockId> blocks = {};
+  std::int32_t first_row = 0;
+};
+
+// A recurrent state as it is after `position` tokens of a sequence of the batch, written to pages of its own
+// while the step passes by. A state that takes several runs of pages has one of these for each.
+struct StateCopy {
+  std::int32_t sequence = 0;  // its index in the batch
+  std::int32_t position = 0;  // num_computed_tokens < position <= num_computed_tokens + tokens, guesses apart
+  std::int32_t group = 0;     // KV group of the state
+  std::int32_t first_page = 0;  // of the state: the one that goes to `page`
+  BlockId page{};               // and the next ones to page + 1, …
+  std::int32_t count = 1;
 };
 
 struct ScheduledSequence {
@@ -33,8 +57,13 @@ struct ScheduledSequence {
   std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
   std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
-  bool sample = false;                   // the sequence has caught up: draw as `spec` says
+  std::int32_t first_row = 0;            // of block_table, which is KV group 0's; see KvTable
+  std::span<const KvTable> more_tables;  // of the KV groups 1, 2, …
+  bool sample = false;  // the sequence has caught up: draw as `spec` says, or give its vector
   SampleSpec spec;
+  WorkKind work = WorkKind::generate;  // in every step of it; not generate: nothing is drawn, but pooled
+  PoolingSpec pooling;
+  bool whole_prompt = false;          // `tokens` is the whole prompt, and each attends to all of them
   std::int32_t prompt_logprobs = -1;  // top-k for the prompt rows computed in this step; -1: none
 };
 
@@ -44,6 +73,7 @@ struct ScheduledBatch {
   std::vector<BlockCopy> block_copies;       // then: copy-on-write
   std::vector<PageMapping> page_maps;        // before the forward pass, in this order
   std::vector<PageMapping> page_maps_ahead;  // for a later step: any time before the next batch's page_maps
+  std::vector<StateCopy> state_copies;       // during the forward pass; ordered by sequence and position
   std::vector<ScheduledSequence> sequences;  // running first, then admitted; FCFS inside each
   std::int32_t num_tokens = 0;               // sum of tokens.size() <= the token budget
   // What an implementation that pads a batch to its longest member computes beside that, for nothing: tokens,

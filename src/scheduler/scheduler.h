@@ -22,12 +22,11 @@
 #include "base/status.h"
 #include "request/changes.h"
 #include "request/sequence.h"
+#include "scheduler/admission_order.h"
 #include "scheduler/preemption.h"
 #include "scheduler/scheduled_batch.h"
 
 namespace pagoda {
-
-enum class SchedulingPolicy { fcfs, priority };
 
 struct SchedulerConfig {
   std::int32_t max_num_seqs = 256;             // sequences in one step
@@ -76,7 +75,8 @@ class Scheduler {
   virtual void add(SequenceGroup& group) = 0;
 
   // Never fails. An empty batch means that nothing is waiting or running. Valid until update().
-  virtual const ScheduledBatch& schedule() = 0;
+  // The engine adds the masks of SampleSpec, and nothing else.
+  virtual ScheduledBatch& schedule() = 0;
   virtual std::span<const ScheduledRef> scheduled() const = 0;    // in batch order
   virtual std::span<SequenceGroup* const> preempted() const = 0;  // by the latest schedule()
 

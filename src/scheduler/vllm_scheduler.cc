@@ -9,18 +9,13 @@
 
 namespace pagoda {
 
-bool VllmScheduler::Before::operator()(const SequenceGroup* a, const SequenceGroup* b) const {
-  if (by_priority && a->request.priority != b->request.priority)
-    return a->request.priority < b->request.priority;
-  return a->order < b->order;
-}
-
-VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv)
+VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
+                             std::unique_ptr<AdmissionOrder> order)
     : config_(config),
       kv_(kv),
+      order_(order ? std::move(order) : make_admission_order(config.policy)),
+      order_moves_(order_->moves()),
       watermark_blocks_(kv.num_blocks() / 100),
-      waiting_(Before{.by_priority = config.policy == SchedulingPolicy::priority}),
-      swapped_(waiting_.key_comp()),
       token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
   // A prompt that must run whole needs a budget that holds any prompt.
@@ -62,6 +57,14 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_param(prompt > usable * size ? "prompt" : "max_tokens")
         .with_reason("context_length_exceeded");
   }
+  if (request.work.whole_prompt && prompt > config_.max_num_batched_tokens) {
+    return invalid_argument(concat("The prompt has ", prompt,
+                                   " tokens and has to be computed in one step: "
+                                   "max_num_batched_tokens is ",
+                                   config_.max_num_batched_tokens, "."))
+        .with_param("prompt")
+        .with_reason("context_length_exceeded");
+  }
   // Samples can run one after the other.
   if (!sampling.use_beam_search) return kv_.check_alone(1, total, (total + size - 1) / size);
   if (width > config_.max_num_batched_tokens) {
@@ -84,11 +87,14 @@ Status VllmScheduler::validate(const Request& request) const {
 void VllmScheduler::add(SequenceGroup& group) {
   CHECK(!in_flight_ && group.sequences.size() == 1);
   group.order = ++next_order_;
+  const OrderRecord record = order_record(group.request);
+  if (order_moves_) order_->arrived(record);
+  group.rank = order_->rank(record);
   group.state = GroupState::waiting;
   waiting_.insert(&group);
 }
 
-const ScheduledBatch& VllmScheduler::schedule() {
+ScheduledBatch& VllmScheduler::schedule() {
   CHECK(!in_flight_);
   in_flight_ = true;
   batch_.swap_out.clear();
@@ -96,6 +102,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
   batch_.block_copies.clear();
   batch_.page_maps.clear();
   batch_.page_maps_ahead.clear();
+  batch_.state_copies.clear();
   batch_.sequences.clear();
   batch_.num_tokens = 0;
   refs_.clear();
@@ -114,7 +121,7 @@ const ScheduledBatch& VllmScheduler::schedule() {
 // Tokens for prompts: decodes of this group and of later ones go first. But the oldest always gets on, for
 // the later ones may yet have to give way.
 std::int32_t VllmScheduler::prefill_left(std::size_t position) const {
-  if (position == 0 && !config_.enable_chunked_prefill) return tokens_left_;
+  if (position == 0 && runs_whole(*running_[position])) return tokens_left_;
   return std::max(tokens_left_ - decodes_from(position), position == 0 ? std::min(1, tokens_left_) : 0);
 }
 
@@ -183,7 +190,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     } else {
       if (!ready) --count;
       const std::int32_t left = siblings == Siblings::wait ? tokens_left_ : prefill_left(position);
-      if (!config_.enable_chunked_prefill && count > left) continue;
+      if (runs_whole(group) && count > left) continue;
       count = std::min(count, left);
     }
     if (count == 0) continue;
@@ -323,6 +330,7 @@ void VllmScheduler::admit_in_order() {
   }
   if (!resume_swapped(num_seqs)) return;
   while (!waiting_.empty() && tokens_left_ > 0) {
+    if (order_moves_) rank_waiting();
     SequenceGroup& group = **waiting_.begin();
     if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
     if (!try_admit(group)) return;
@@ -331,6 +339,15 @@ void VllmScheduler::admit_in_order() {
     run_now(group);
     if (has_parked(group)) return;
   }
+}
+
+void VllmScheduler::rank_waiting() {
+  std::set<SequenceGroup*, Before> ranked;
+  for (SequenceGroup* group : waiting_) {
+    group->rank = order_->rank(order_record(group->request));
+    ranked.insert(group);
+  }
+  waiting_ = std::move(ranked);
 }
 
 void VllmScheduler::run_now(SequenceGroup& group) {
@@ -357,12 +374,14 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   CHECK(leader_at != group.sequences.end());
   Sequence& leader = **leader_at;
   const std::int32_t cached =
-      kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.prompt_logprobs_complete());
+      kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
   const std::int64_t needed = kv_.blocks_to_grow(leader.id, leader.num_tokens());
   const bool fits = needed + margin <= kv_.num_free_blocks();
-  const bool in_budget = config_.enable_chunked_prefill || leader.num_missing() <= tokens_left_;
+  if (alone && batch_.empty() && runs_whole(group))
+    tokens_left_ = std::max(tokens_left_, leader.num_missing());
+  const bool in_budget = !runs_whole(group) || leader.num_missing() <= tokens_left_;
   if (prefix_under_way(group, leader, cached)) {
     release_kv(leader, kv_);
     return false;
@@ -389,7 +408,7 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
 // the common tokens are computed no later than `leader` would compute them.
 bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
                                      std::int32_t cached) const {
-  if (!kv_.caches_prefixes() || !group.prompt_logprobs_complete()) return false;
+  if (!kv_.caches_prefixes() || !group.takes_cached_prefix()) return false;
   const std::int32_t size = kv_.block_size();
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
@@ -418,132 +437,6 @@ void VllmScheduler::preempt(SequenceGroup& group) {
     waiting_.insert(&group);
   }
   preempted_.push_back(&group);
-}
-
-void VllmScheduler::computed() {
-  CHECK(in_flight_);
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    Sequence& sequence = *refs_[i].sequence;
-    sequence.num_computed_tokens +=
-        static_cast<std::int32_t>(batch_.sequences[i].tokens.size()) - batch_.sequences[i].num_draft_tokens;
-    kv_.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
-  }
-}
-
-void VllmScheduler::update(std::span<Change> changes) {
-  CHECK(in_flight_);
-  in_flight_ = false;
-  keep_accepted(changes);
-  bool any_freed = false;
-  for (Change& change : changes) {
-    apply_change(change, kv_);
-    any_freed |= change.verb == Verb::free;
-  }
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    if (batch_.sequences[i].num_draft_tokens == 0) continue;
-    Sequence& sequence = *refs_[i].sequence;
-    sequence.draft.clear();
-    if (sequence.state == SequenceState::resident) kv_.shrink(sequence.id, sequence.num_tokens());
-  }
-  if (any_freed) {
-    for (const Change& change : changes) {
-      if (change.verb == Verb::free && !change.group->finished()) settle(*change.group);
-    }
-  }
-}
-
-// The K/V of guesses that became tokens is right. Of a sequence that ends, too: others may find it in the
-// prefix cache.
-void VllmScheduler::keep_accepted(std::span<const Change> changes) {
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    if (batch_.sequences[i].num_draft_tokens == 0) continue;
-    Sequence& sequence = *refs_[i].sequence;
-    const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
-      return change.sequence == &sequence && change.verb == Verb::append;
-    });
-    if (appended < 2) continue;  // the first stands for no guess
-    sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
-    kv_.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);
-  }
-}
-
-void VllmScheduler::settle(SequenceGroup& group) {
-  if (group.num_live() == 0) {
-    if (group.state == GroupState::waiting) waiting_.erase(&group);
-    if (group.state == GroupState::swapped) swapped_.erase(&group);
-    if (group.state == GroupState::running) std::erase(running_, &group);
-    group.state = GroupState::finished;
-    return;
-  }
-  // Those that had K/V may be gone while parked siblings remain: they start over from the queue.
-  const auto none = [&group](SequenceState state) {
-    return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
-  };
-  if (group.state == GroupState::running && none(SequenceState::resident)) preempt(group);
-  if (group.state == GroupState::swapped && none(SequenceState::swapped)) give_up_swapped(group);
-}
-
-void VllmScheduler::abort(SequenceGroup& group) {
-  CHECK(!in_flight_ && !group.finished());
-  for (const auto& sequence : group.sequences) {
-    if (!sequence->finished()) finish_sequence(*sequence, FinishReason::abort, kv_);
-  }
-  settle(group);
-}
-
-void VllmScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
-  CHECK(!in_flight_);
-  if (sequence.finished()) return;
-  finish_sequence(sequence, FinishReason::abort, kv_);
-  settle(group);
-}
-
-SchedulerCounts VllmScheduler::counts() const {
-  SchedulerCounts out;
-  out.waiting_groups = static_cast<std::int64_t>(waiting_.size());
-  out.running_groups = static_cast<std::int64_t>(running_.size());
-  for (const SequenceGroup* group : running_) out.running_sequences += group->num_live();
-  out.swapped_groups = static_cast<std::int64_t>(swapped_.size());
-  out.preemptions = num_preemptions_;
-  out.preemptions_by_swap = num_swap_preemptions_;
-  out.blocks_swapped_out = num_swapped_out_;
-  out.blocks_swapped_in = num_swapped_in_;
-  return out;
-}
-
-void VllmScheduler::check_invariants() const {
-  kv_.check_invariants();
-  CHECK(std::ranges::is_sorted(running_, waiting_.key_comp()));
-  for (const SequenceGroup* group : waiting_) {
-    CHECK(group->state == GroupState::waiting && group->num_live() > 0);
-    for (const auto& sequence : group->sequences) {
-      CHECK(sequence->state == SequenceState::parked || sequence->finished());
-    }
-  }
-  for (const SequenceGroup* group : swapped_) {
-    CHECK(group->state == GroupState::swapped && group->num_live() > 0);
-    bool swapped = false;
-    for (const auto& sequence : group->sequences) {
-      CHECK(sequence->state != SequenceState::resident);
-      swapped |= sequence->state == SequenceState::swapped;
-    }
-    CHECK(swapped);
-  }
-  CHECK(batch_.swap_out.empty() || batch_.swap_in.empty());
-  std::int32_t num_seqs = 0;
-  for (const SequenceGroup* group : running_) {
-    CHECK(group->state == GroupState::running);
-    num_seqs += group->num_reserved();
-    bool resident = false;
-    for (const auto& sequence : group->sequences) {
-      resident |= sequence->state == SequenceState::resident;
-      CHECK(sequence->state != SequenceState::swapped);
-      CHECK(sequence->num_computed_tokens <= sequence->num_tokens());
-    }
-    CHECK(resident);
-  }
-  CHECK(num_seqs <= config_.max_num_seqs);
-  CHECK(batch_.num_tokens <= config_.max_num_batched_tokens);
 }
 
 }  // namespace pagoda

@@ -1,7 +1,7 @@
 #pragma once
 // VllmScheduler: the paper's scheduler with today's chunked prefill. Each step gives every running sequence
 // the tokens it still misses, decodes first, under one token budget; then admits waiting groups in order
-// (arrival, or priority and arrival) while blocks, sequences and tokens last, never skipping one. When
+// (admission_order.h) while blocks, sequences and tokens last, never skipping one. When
 // blocks run out, the latest group loses all of its K/V (§4.5): either it is swapped out, and while any
 // group is, nobody new is admitted; or it waits again at its old place and is recomputed when it returns. A
 // gang comes back leader first: its siblings share the leader's blocks again as soon as those are computed,
@@ -10,7 +10,7 @@
 // each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
 // so that requests that come together compute their common prefix once. Guessed tokens ride along where
 // neither tokens nor blocks are short; those that were right count as computed, the room of the others is
-// given back at the step's end. Invariants: running_ is sorted by (priority, order), waiting_ and swapped_
+// given back at the step's end. Invariants: running_ is sorted by (rank, order), waiting_ and swapped_
 // too; a running group has at least one resident sequence; a waiting group has none; a swapped group has
 // none, and one swapped or more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5;
 // Sarathi-Serve (OSDI'24) for chunked prefill, decodes first. Threads: none; owned by the engine thread.
@@ -23,11 +23,13 @@ namespace pagoda {
 
 class VllmScheduler final : public Scheduler {
  public:
-  VllmScheduler(const SchedulerConfig& config, KvManager& kv);
+  // In the order of config.policy, unless another one is given.
+  VllmScheduler(const SchedulerConfig& config, KvManager& kv,
+                std::unique_ptr<AdmissionOrder> order = nullptr);
 
   Status validate(const Request& request) const override;
   void add(SequenceGroup& group) override;
-  const ScheduledBatch& schedule() override;
+  ScheduledBatch& schedule() override;
   std::span<const ScheduledRef> scheduled() const override { return refs_; }
   std::span<SequenceGroup* const> preempted() const override { return preempted_; }
   void computed() override;
@@ -42,8 +44,9 @@ class VllmScheduler final : public Scheduler {
 
  private:
   struct Before {
-    bool by_priority = false;
-    bool operator()(const SequenceGroup* a, const SequenceGroup* b) const;
+    bool operator()(const SequenceGroup* a, const SequenceGroup* b) const {
+      return a->rank != b->rank ? a->rank < b->rank : a->order < b->order;
+    }
   };
   enum class Siblings { wait, resume };
   enum class Room { ok, group_preempted, sequence_parked };
@@ -61,6 +64,7 @@ class VllmScheduler final : public Scheduler {
   bool resume_sibling(std::size_t position, Sequence& sequence);
   void admit();
   void admit_in_order();
+  void rank_waiting();  // anew, under an order that moves
   // Swaps groups in while they fit; false when nobody else may follow. In vllm_swap.cc.
   bool resume_swapped(std::int32_t& num_seqs);
   void give_up_swapped(SequenceGroup& group);  // it waits, to be recomputed
@@ -72,10 +76,16 @@ class VllmScheduler final : public Scheduler {
   void preempt(SequenceGroup& group);
   void settle(SequenceGroup& group);  // after sequences of it have finished
   bool lockstep_ready(const SequenceGroup& group) const;
+  // Whether its prompt is computed in one step or not at all.
+  bool runs_whole(const SequenceGroup& group) const {
+    return !config_.enable_chunked_prefill || group.request.work.whole_prompt;
+  }
   bool has_parked(const SequenceGroup& group) const;
 
   const SchedulerConfig config_;
   KvManager& kv_;
+  const std::unique_ptr<AdmissionOrder> order_;
+  const bool order_moves_;
   const std::int64_t watermark_blocks_;  // kept free at admission, so that running groups can grow
   std::uint64_t next_order_ = 0;
   std::set<SequenceGroup*, Before> waiting_, swapped_;

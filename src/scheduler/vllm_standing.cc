@@ -1,4 +1,5 @@
-// Why a request waits under VllmScheduler: the same conditions as admit(), told in words.
+// What VllmScheduler tells of itself: counts, its invariants, and why a request waits: the same conditions as
+// admit(), told in words.
 #include <algorithm>
 
 #include "base/check.h"
@@ -71,6 +72,54 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
                         " tokens.");
   }
   return out;
+}
+
+SchedulerCounts VllmScheduler::counts() const {
+  SchedulerCounts out;
+  out.waiting_groups = static_cast<std::int64_t>(waiting_.size());
+  out.running_groups = static_cast<std::int64_t>(running_.size());
+  for (const SequenceGroup* group : running_) out.running_sequences += group->num_live();
+  out.swapped_groups = static_cast<std::int64_t>(swapped_.size());
+  out.preemptions = num_preemptions_;
+  out.preemptions_by_swap = num_swap_preemptions_;
+  out.blocks_swapped_out = num_swapped_out_;
+  out.blocks_swapped_in = num_swapped_in_;
+  return out;
+}
+
+void VllmScheduler::check_invariants() const {
+  kv_.check_invariants();
+  CHECK(std::ranges::is_sorted(running_, waiting_.key_comp()));
+  for (const SequenceGroup* group : waiting_) {
+    CHECK(group->state == GroupState::waiting && group->num_live() > 0);
+    for (const auto& sequence : group->sequences) {
+      CHECK(sequence->state == SequenceState::parked || sequence->finished());
+    }
+  }
+  for (const SequenceGroup* group : swapped_) {
+    CHECK(group->state == GroupState::swapped && group->num_live() > 0);
+    bool swapped = false;
+    for (const auto& sequence : group->sequences) {
+      CHECK(sequence->state != SequenceState::resident);
+      swapped |= sequence->state == SequenceState::swapped;
+    }
+    CHECK(swapped);
+  }
+  CHECK(batch_.swap_out.empty() || batch_.swap_in.empty());
+  std::int32_t num_seqs = 0;
+  for (const SequenceGroup* group : running_) {
+    CHECK(group->state == GroupState::running);
+    num_seqs += group->num_reserved();
+    bool resident = false;
+    for (const auto& sequence : group->sequences) {
+      resident |= sequence->state == SequenceState::resident;
+      CHECK(sequence->state != SequenceState::swapped);
+      CHECK(sequence->num_computed_tokens <= sequence->num_tokens());
+    }
+    CHECK(resident);
+  }
+  CHECK(num_seqs <= config_.max_num_seqs);
+  CHECK(batch_.num_tokens <= config_.max_num_batched_tokens);
 }
 
 }  // namespace pagoda

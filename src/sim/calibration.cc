@@ -185,6 +185,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
     errors.push_back(std::abs(predict(rows[i], x) - 1));
   }
   std::ranges::sort(errors);
+  model.fit_error = errors[errors.size() / 2];
   return CalibrationReport{.median_error = errors[errors.size() / 2], .largest_error = errors.back()};
 }
 

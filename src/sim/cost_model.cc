@@ -38,11 +38,31 @@ double head_seconds(const CostModel& model, double rows) {
   return std::max(reading, computing);
 }
 
-double attention_seconds(const CostModel& model, const ScheduledSequence& sequence) {
+double paged_share(const CostModel& model, std::int32_t block_size) {
+  if (model.paged_read_efficiency.empty()) return 1;
+  double share = model.paged_read_efficiency.front().share;
+  for (const CostModel::Efficiency& entry : model.paged_read_efficiency)
+    if (entry.block_size <= block_size) share = entry.share;
+  return share;
+}
+
+// A request's sequences stand together and share its parameters.
+double num_requests(const ScheduledBatch& batch) {
+  double out = 0;
+  const SamplingParams* last = nullptr;
+  for (const ScheduledSequence& sequence : batch.sequences) {
+    out += sequence.spec.params == nullptr || sequence.spec.params != last ? 1 : 0;
+    last = sequence.spec.params;
+  }
+  return out;
+}
+
+double attention_seconds(const CostModel& model, const ScheduledSequence& sequence, double share) {
   const auto tokens = static_cast<double>(sequence.tokens.size());
   const double before = sequence.num_computed_tokens;
   const double ranks = model.tensor_parallel_size;
-  const double reading = (before + tokens) * model.kv_bytes_per_token / ranks / model.attention_bytes_per_s;
+  const double reading =
+      (before + tokens) * model.kv_bytes_per_token / ranks / (share * model.attention_bytes_per_s);
   const double attended = tokens * before + tokens * (tokens + 1) / 2;  // pairs of query and key
   const double flops = 4 * model.attention_width * model.num_layers * attended / ranks;
   return std::max(reading, flops / model.attention_flops_per_s);
@@ -58,7 +78,7 @@ double all_reduce_seconds(const CostModel& model, double tokens) {
 
 }  // namespace
 
-StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size) {
+StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size, bool paged) {
   StepCost out;
   const double ranks = model.tensor_parallel_size;
   const auto swapped = static_cast<double>(batch.swap_out.size() + batch.swap_in.size());
@@ -68,8 +88,9 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int
   const double copying =
       static_cast<double>(batch.block_copies.size()) * 2 * block_bytes / model.memory_bytes_per_s;
   double attention = 0, rows = 0;
+  const double share = paged ? paged_share(model, block_size) : 1;
   for (const ScheduledSequence& sequence : batch.sequences) {
-    attention += attention_seconds(model, sequence);
+    attention += attention_seconds(model, sequence, share);
     rows += sequence.sample ? 1 : 0;
   }
   const double padded = model.computes_padding ? batch.num_padded_sequences : 0;
@@ -77,6 +98,7 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int
   rows += padded;
   out.seconds = model.step_overhead_s + out.swap_seconds + copying + linear_seconds(model, tokens) +
                 head_seconds(model, rows) + attention + all_reduce_seconds(model, tokens) +
+                model.request_overhead_s * (num_requests(batch) + padded) +
                 model.sequence_overhead_s * (static_cast<double>(batch.sequences.size()) + padded) +
                 model.token_overhead_s * tokens;
   return out;
@@ -115,6 +137,8 @@ Status validate(const CostModel& model) {
   PAGODA_RETURN_IF_ERROR(positive("swap_bytes_per_s", model.swap_bytes_per_s));
   PAGODA_RETURN_IF_ERROR(not_negative("swap_block_s", model.swap_block_s));
   PAGODA_RETURN_IF_ERROR(not_negative("step_overhead_s", model.step_overhead_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("request_overhead_s", model.request_overhead_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("fit_error", model.fit_error));
   PAGODA_RETURN_IF_ERROR(not_negative("sequence_overhead_s", model.sequence_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("token_overhead_s", model.token_overhead_s));
   double last = 0;
@@ -127,6 +151,14 @@ Status validate(const CostModel& model) {
     if (i > 0 && point.seconds < model.linear_points[i - 1].seconds)
       return bad(field, "must not be faster than a point with fewer tokens");
     last = point.tokens;
+  }
+  std::int32_t smaller = 0;
+  for (std::size_t i = 0; i < model.paged_read_efficiency.size(); ++i) {
+    const auto& [block_size, share] = model.paged_read_efficiency[i];
+    const std::string field = concat("paged_read_efficiency.", i);
+    if (block_size <= smaller) return bad(field, "must have a larger block size than the one before");
+    if (!(share > 0 && share <= 1)) return bad(field, "must be above 0 and at most 1");
+    smaller = block_size;
   }
   for (const auto& [field, quantiles] : {std::pair("decode_scatter", &model.decode_scatter),
                                          std::pair("prompt_scatter", &model.prompt_scatter)}) {
@@ -142,6 +174,20 @@ Status validate(const CostModel& model) {
   if (!(model.scatter_correlation >= 0 && model.scatter_correlation < 1))
     return bad("scatter_correlation", "must be at least 0 and below 1");
   return ok_status();
+}
+
+std::string cost_model_warning(const CostModel& model) {
+  constexpr double kPoorFit = 0.10;
+  if (model.fit_error > kPoorFit) {
+    return concat("the cost model is off by ", fixed(100 * model.fit_error, 0),
+                  " % (median) from the steps it was fitted to: calibrate again on a quieter machine");
+  }
+  if (model.linear_points.empty() && model.sequence_overhead_s == 0) {
+    return concat(
+        "the cost model is a roofline of data sheets, and the answer a bound: what a program spends ",
+        "beside computing and reading is not in it, and real machines hold less");
+  }
+  return {};
 }
 
 }  // namespace pagoda

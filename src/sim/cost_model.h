@@ -5,19 +5,20 @@
 //                     was measured, a curve over the tokens of the step
 //     output head     the same, for the rows that are sampled from
 //     attention       for each sequence the larger of reading its K/V and 4 flops a token, attended token and
-//                     element of the queries
+//                     element of the queries; reading through a block table may be slower, by block size
 //     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
 //     swapping        each block over the bus, plus what starting its transfers takes
-//     overhead        of a step, of each sequence and of each token in it
+//     overhead        of a step, of each request, of each sequence and of each token in it
 //     padding         where it is computed (FasterTransformer's): tokens in the linear layers, and sequences
-//                     that have ended in the head and in the overhead of each sequence; attention skips
-//                     both
+//                     that have ended in the head and in the overhead of each sequence and request;
+//                     attention skips both
 //
 // Recomputation needs no term: it is tokens. All ranks work alike, so every rate is one rank's.
 // Not the decision who runs: that is the real scheduler's.
 // Source: Williams et al., "Roofline" (CACM'09); PagedAttention (SOSP'23) §4.5, §4.6, §7.3.
 // Threads: none; immutable in use.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,7 @@ struct CostModel {
   double swap_bytes_per_s = 0;
   double swap_block_s = 0;  // starting the transfers of one block
   double step_overhead_s = 0;
+  double request_overhead_s = 0;  // of each request, beside that of each of its sequences
   double sequence_overhead_s = 0;
   double token_overhead_s = 0;
 
@@ -63,6 +65,14 @@ struct CostModel {
   };
   std::vector<Point> linear_points;
 
+  // Of attention_bytes_per_s, what a kernel reaches that reads K/V through a block table: by block size,
+  // ascending; a size in between has that of the next smaller entry. Empty: all of it.
+  struct Efficiency {
+    std::int32_t block_size = 1;
+    double share = 1;  // above 0, at most 1
+  };
+  std::vector<Efficiency> paged_read_efficiency;
+
   // Whether the rows that pad a batch (FasterTransformer's) are computed like others: what that program does,
   // and ours does not.
   bool computes_padding = false;
@@ -70,6 +80,8 @@ struct CostModel {
   // How measured steps scatter about these costs: quantiles of measured by predicted, the i-th of n at
   // (i + 1/2) / n, of steps that only decode and of those with prompts. Empty: not at all.
   std::vector<double> decode_scatter, prompt_scatter;
+  // How far the steps it was fitted to are from it, relative, median; 0: it was not fitted.
+  double fit_error = 0;
   double scatter_correlation = 0;  // of a step's quantile with the next step's (as normal scores), below 1
 };
 
@@ -78,19 +90,27 @@ struct StepCost {
   double swap_seconds = 0;  // of these
 };
 
-StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size);
+// `paged`: K/V are read through a block table, not from contiguous memory.
+StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size,
+                   bool paged = true);
 
 // invalid_argument, naming the field: what no machine or model can be.
 Status validate(const CostModel& model);
 
-// "GPU/MODEL/tpN". not_found: lists what there is.
+// "GPU/MODEL/tpN", or "paper/MODEL" of paper_cost_models.cc. not_found: lists what there is.
 Result<CostModel> named_cost_model(std::string_view name);
+// Absent: no name of one of the paper's servers.
+std::optional<CostModel> paper_cost_model(std::string_view name);
+std::vector<std::string> paper_cost_models();
 std::vector<std::string> cost_model_gpus();
 std::vector<std::string> cost_model_models();
 
 // The JSON form: one object with the fields above. Errors name the field.
 Result<CostModel> parse_cost_model(std::string_view json);
 std::string cost_model_json(const CostModel& model);
+
+// What whoever relies on the model should know: that it is a bound only, or fits badly. Empty: nothing.
+std::string cost_model_warning(const CostModel& model);
 
 // A named one, or else a file of that name.
 Result<CostModel> load_cost_model(const std::string& name_or_path);

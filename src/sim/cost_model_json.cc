@@ -51,6 +51,12 @@ constexpr std::array kNumberFields = {
     NumberField{"sequence_overhead_s", &CostModel::sequence_overhead_s},
     NumberField{"token_overhead_s", &CostModel::token_overhead_s},
 };
+// May be missing: 0.
+constexpr std::array kOptionalFields = {
+    NumberField{"request_overhead_s", &CostModel::request_overhead_s},
+    NumberField{"fit_error", &CostModel::fit_error},
+    NumberField{"scatter_correlation", &CostModel::scatter_correlation},
+};
 
 Status bad(std::string_view field, std::string_view what) {
   return invalid_argument(concat("cost model: ", field, ' ', what)).with_param(std::string(field));
@@ -75,6 +81,22 @@ Status read_points(const boost::json::value& value, std::vector<CostModel::Point
   return ok_status();
 }
 
+Status read_efficiency(const boost::json::value& value, std::vector<CostModel::Efficiency>& out) {
+  constexpr std::string_view kKey = "paged_read_efficiency";
+  if (!value.is_array() || value.get_array().size() > kMaxPoints)
+    return bad(kKey, "must be a list of [block size, share]");
+  for (const boost::json::value& entry : value.get_array()) {
+    const auto* pair = entry.if_array();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_number() || !(*pair)[1].is_number())
+      return bad(concat(kKey, '.', out.size()), "must be [block size, share]");
+    const double size = *number_of((*pair)[0]);
+    if (size != std::floor(size) || size < 1 || size > std::numeric_limits<std::int32_t>::max())
+      return bad(concat(kKey, '.', out.size()), "must have a whole block size");
+    out.push_back({static_cast<std::int32_t>(size), *number_of((*pair)[1])});
+  }
+  return ok_status();
+}
+
 Status read_quantiles(std::string_view key, const boost::json::value& value, std::vector<double>& out) {
   if (!value.is_array() || value.get_array().size() > kMaxPoints)
     return bad(key, concat("must be a list of at most ", kMaxPoints, " numbers"));
@@ -95,21 +117,19 @@ Status read_field(std::string_view key, const boost::json::value& value, CostMod
     out.*field.member = static_cast<std::int32_t>(*number);
     return ok_status();
   }
-  for (const NumberField& field : kNumberFields) {
-    if (field.name != key) continue;
+  const auto read_number = [&](const NumberField& field) {
     const auto number = number_of(value);
     if (!number) return bad(key, "must be a number");
     out.*field.member = *number;
     return ok_status();
-  }
+  };
+  for (const NumberField& field : kNumberFields)
+    if (field.name == key) return read_number(field);
+  for (const NumberField& field : kOptionalFields)
+    if (field.name == key) return read_number(field);
+  if (key == "paged_read_efficiency") return read_efficiency(value, out.paged_read_efficiency);
   if (key == "decode_scatter") return read_quantiles(key, value, out.decode_scatter);
   if (key == "prompt_scatter") return read_quantiles(key, value, out.prompt_scatter);
-  if (key == "scatter_correlation") {
-    const auto number = number_of(value);
-    if (!number) return bad(key, "must be a number");
-    out.scatter_correlation = *number;
-    return ok_status();
-  }
   if (key == "linear_points") return read_points(value, out.linear_points);
   if (key == "name") {
     if (!value.is_string()) return bad(key, "must be a string");
@@ -154,6 +174,16 @@ std::string cost_model_json(const CostModel& model) {
     out += concat(",\n  \"", field.name, "\": ", model.*field.member);
   for (const NumberField& field : kNumberFields)
     out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
+  for (const NumberField& field : kOptionalFields)
+    if (model.*field.member > 0) out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
+  if (!model.paged_read_efficiency.empty()) {
+    out += ",\n  \"paged_read_efficiency\": [";
+    for (std::size_t i = 0; i < model.paged_read_efficiency.size(); ++i) {
+      const auto& [block_size, share] = model.paged_read_efficiency[i];
+      out += concat(i > 0 ? ", [" : "[", block_size, ", ", number(share), "]");
+    }
+    out += "]";
+  }
   if (model.computes_padding) out += ",\n  \"computes_padding\": true";
   if (!model.linear_points.empty()) {
     out += ",\n  \"linear_points\": [";
@@ -171,8 +201,6 @@ std::string cost_model_json(const CostModel& model) {
   };
   add_quantiles("decode_scatter", model.decode_scatter);
   add_quantiles("prompt_scatter", model.prompt_scatter);
-  if (model.scatter_correlation > 0)
-    out += concat(",\n  \"scatter_correlation\": ", number(model.scatter_correlation));
   return out + "\n}\n";
 }
 

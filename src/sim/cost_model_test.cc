@@ -109,9 +109,71 @@ TEST(CostModel, NamedOnesHaveThePapersMemory) {
   }
 }
 
+TEST(CostModel, RequestsAndTheirSequencesCostApart) {
+  CostModel model = plain_cost_model();
+  model.request_overhead_s = 0.5;
+  model.sequence_overhead_s = 0.125;
+  Batch batch;
+  const SamplingParams first, second;
+  for (const SamplingParams* params : {&first, &first, &first, &second}) {
+    batch.add(9, 1);
+    batch.batch.sequences.back().spec.params = params;
+  }
+  CostModel free = model;
+  free.request_overhead_s = free.sequence_overhead_s = 0;
+  EXPECT_NEAR(step_cost(model, batch.batch, 16).seconds - step_cost(free, batch.batch, 16).seconds,
+              2 * 0.5 + 4 * 0.125, 1e-12);
+}
+
+TEST(CostModel, PagedReadsAreSlowerByBlockSize) {
+  CostModel model = plain_cost_model();
+  model.attention_bytes_per_s = 1024 * 1000;  // a context token takes 1 ms
+  model.paged_read_efficiency = {{2, 0.25}, {16, 0.5}};
+  Batch batch;
+  batch.add(99, 1);
+  const auto attention = [&](std::int32_t block_size, bool paged) {
+    return step_cost(model, batch.batch, block_size, paged).seconds - 0.010;
+  };
+  EXPECT_NEAR(attention(16, false), 0.100, 1e-9);
+  for (const std::int32_t size : {1, 2, 8, 15}) EXPECT_NEAR(attention(size, true), 0.400, 1e-9) << size;
+  for (const std::int32_t size : {16, 17, 256}) EXPECT_NEAR(attention(size, true), 0.200, 1e-9) << size;
+}
+
+// The two bars of Fig. 13 that the paper's steps are taken from come out again.
+TEST(CostModel, ThePapersStepsTakeWhatFigure13Says) {
+  const auto model = named_cost_model("paper/opt-13b");
+  ASSERT_TRUE(model) << model.error().message();
+  const auto seconds = [&](int requests, std::int32_t context, int prompt_rows) {
+    std::vector<SamplingParams> params(static_cast<std::size_t>(requests));
+    Batch batch;
+    for (const SamplingParams& own : params) {
+      batch.add(context - 1, 1);
+      batch.batch.sequences.back().spec.params = &own;
+    }
+    batch.batch.num_tokens += prompt_rows;
+    return step_cost(*model, batch.batch, 16).seconds;
+  };
+  EXPECT_NEAR(seconds(30, 459, 14) * 30.42 / 30, 30.42 / (2 * 337.99), 0.0012);
+  EXPECT_NEAR(seconds(132, 76, 43), 132.44 / (30 * 58.45), 0.0012);
+  EXPECT_NEAR(named_cost_model("paper/opt-66b")->step_overhead_s / model->step_overhead_s, 64.0 / 40, 1e-9);
+}
+
+TEST(CostModel, BoundsAndPoorFitsAreSaid) {
+  EXPECT_NE(cost_model_warning(*named_cost_model("a100-40gb/opt-13b/tp1")).find("a bound"),
+            std::string::npos);
+  EXPECT_EQ(cost_model_warning(*named_cost_model("paper/opt-13b")), "");
+  CostModel fitted = plain_cost_model();
+  fitted.linear_points = {{1, 0.1}};
+  fitted.fit_error = 0.05;
+  EXPECT_EQ(cost_model_warning(fitted), "");
+  fitted.fit_error = 0.25;
+  EXPECT_NE(cost_model_warning(fitted).find("off by 25 %"), std::string::npos);
+}
+
 TEST(CostModel, UnknownNamesListTheKnown) {
-  for (const char* name : {"", "a100", "a100-40gb/opt-13b", "a100-40gb/opt-13b/tp", "a100-40gb/opt-13b/tp0",
-                           "a100-40gb/opt-13b/tp1x", "b200/opt-13b/tp1", "a100-40gb/bloom/tp1"}) {
+  for (const char* name :
+       {"", "a100", "a100-40gb/opt-13b", "a100-40gb/opt-13b/tp", "a100-40gb/opt-13b/tp0",
+        "a100-40gb/opt-13b/tp1x", "b200/opt-13b/tp1", "a100-40gb/bloom/tp1", "paper/opt-30b"}) {
     const auto model = load_cost_model(name);
     ASSERT_FALSE(model) << name;
     EXPECT_NE(model.error().message().find("opt-13b"), std::string::npos);
@@ -126,6 +188,9 @@ TEST(CostModel, JsonComesBackTheSame) {
   model.decode_scatter = {0.9, 1, 1.25};
   model.prompt_scatter = {1, 2};
   model.scatter_correlation = 0.5;
+  model.request_overhead_s = 0.001;
+  model.fit_error = 0.04;
+  model.paged_read_efficiency = {{1, 0.25}, {16, 1}};
   const std::string text = cost_model_json(model);
   const auto parsed = parse_cost_model(text);
   ASSERT_TRUE(parsed) << parsed.error().message();
@@ -160,6 +225,12 @@ TEST(CostModel, BadFilesAreRefusedByField) {
   refused("linear_points", boost::json::parse("[[1]]"));
   refused("linear_points", boost::json::parse("[[1, 1], [1, 2]]"));
   refused("linear_points", boost::json::parse("[[1, 1], [2, 0.5]]"));
+  refused("request_overhead_s", -1);
+  refused("request_overhead_s", "1");
+  refused("paged_read_efficiency", boost::json::parse("[[16, 1.5]]"));
+  refused("paged_read_efficiency", boost::json::parse("[[16, 1], [8, 1]]"));
+  refused("paged_read_efficiency", boost::json::parse("[[1.5, 1]]"));
+  refused("paged_read_efficiency", boost::json::parse("[16]"));
   refused("decode_scatter", 1);
   refused("decode_scatter", boost::json::parse("[1]"));
   refused("prompt_scatter", boost::json::parse("[1, 0.9]"));

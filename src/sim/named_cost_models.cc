@@ -110,8 +110,10 @@ std::vector<std::string> cost_model_models() { return names_of(kModels); }
 Result<CostModel> named_cost_model(std::string_view name) {
   const auto unknown = [&] {
     return not_found(concat("there is no cost model \"", name, "\": a name is GPU/MODEL/tpN with GPU one of ",
-                            joined(cost_model_gpus()), " and MODEL one of ", joined(cost_model_models())));
+                            joined(cost_model_gpus()), " and MODEL one of ", joined(cost_model_models()),
+                            "; or one of ", joined(paper_cost_models())));
   };
+  if (auto paper = paper_cost_model(name)) return *std::move(paper);
   const std::size_t first = name.find('/'), second = name.rfind('/');
   if (first == std::string_view::npos || second == first) return unknown();
   const auto gpu = find_named(kGpus, name.substr(0, first));

@@ -24,6 +24,12 @@ struct EngineModes {
   std::function<bool(std::int64_t)> may_create = {};
 };
 
+// Whether K/V lie in blocks that a table names: the paged manager's, and Orca's as the paper's authors built
+// it (with vLLM's kernels). FasterTransformer's and vAttention's are contiguous.
+inline bool reads_through_block_tables(const EngineModes& modes) {
+  return modes.scheduler != "fastertransformer" && modes.kv_manager != "virtual";
+}
+
 // Manager and scheduler; the runner is still missing. Fails with what cannot go together.
 using PartsFactory =
     std::function<Result<EngineParts>(const EngineModes& modes, const EngineConfig& config,

@@ -65,8 +65,8 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   config.log_stats = false;
   auto parts = options.make_parts(options.modes, config, options.num_blocks, options.num_swap_blocks);
   if (!parts) return parts.error();
-  auto runner =
-      std::make_unique<SimulatedModelRunner>(options.cost, config.block_size, out->clock_, config.seed);
+  auto runner = std::make_unique<SimulatedModelRunner>(
+      options.cost, config.block_size, out->clock_, config.seed, reads_through_block_tables(options.modes));
   out->runner_ = runner.get();
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);

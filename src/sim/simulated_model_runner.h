@@ -14,10 +14,10 @@ namespace pagoda {
 
 class SimulatedModelRunner final : public ModelRunner {
  public:
-  // Borrows clock.
+  // Borrows clock. paged: see step_cost().
   SimulatedModelRunner(const CostModel& model, std::int32_t block_size, VirtualClock& clock,
-                       std::uint64_t seed = 0)
-      : model_(model), block_size_(block_size), clock_(clock), scatter_(model_, seed) {}
+                       std::uint64_t seed = 0, bool paged = true)
+      : model_(model), block_size_(block_size), paged_(paged), clock_(clock), scatter_(model_, seed) {}
 
   StepResult run(const ScheduledBatch& batch) override;
 
@@ -29,6 +29,7 @@ class SimulatedModelRunner final : public ModelRunner {
  private:
   const CostModel model_;
   const std::int32_t block_size_;
+  const bool paged_;
   VirtualClock& clock_;
   StepScatter scatter_;
   double busy_seconds_ = 0;

@@ -25,12 +25,18 @@ struct Trial {
 
 class Planner {
  public:
-  Planner(const PlanArgs& args, SimulationOptions options) : args_(args), options_(std::move(options)) {}
+  // `draw`: which of the seeds, from 0.
+  Planner(const PlanArgs& args, SimulationOptions options, std::int32_t draw)
+      : args_(args), options_(std::move(options)), draw_(static_cast<std::uint64_t>(draw)) {
+    options_.seed += draw_;
+    options_.engine.seed += draw_;
+  }
 
   Result<Trial> attempt(double rate, std::int32_t replicas) {
     auto spec = parse_workload_spec(args_.workload);
     if (!spec) return spec.error();
     spec->rate = rate;
+    spec->seed += draw_;
     auto workload = open_workload(*spec);
     if (!workload) return workload.error();
     options_.replicas = replicas;
@@ -109,7 +115,23 @@ class Planner {
  private:
   const PlanArgs& args_;
   SimulationOptions options_;
+  const std::uint64_t draw_;
 };
+
+// The answers of all seeds, from least to most demanding; the middle one is the answer.
+Result<std::vector<Trial>> plans_of(const PlanArgs& args, const SimulationOptions& options) {
+  std::vector<Trial> out;
+  for (std::int32_t draw = 0; draw < args.seeds; ++draw) {
+    Planner planner(args, options, draw);
+    const auto plan = args.rate ? planner.fewest_replicas() : planner.highest_rate();
+    if (!plan) return plan.error();
+    out.push_back(*plan);
+  }
+  std::ranges::sort(out, [](const Trial& a, const Trial& b) {
+    return a.replicas != b.replicas ? a.replicas < b.replicas : a.rate > b.rate;
+  });
+  return out;
+}
 
 }  // namespace
 
@@ -123,14 +145,21 @@ Status run_plan(const PlanArgs& args) {
   options->router = args.router == "round-robin"    ? RouterKind::round_robin
                     : args.router == "prefix-aware" ? RouterKind::prefix_aware
                                                     : RouterKind::least_loaded;
-  Planner planner(args, *std::move(options));
-  const auto plan = args.rate ? planner.fewest_replicas() : planner.highest_rate();
-  if (!plan) return plan.error();
+  const auto plans = plans_of(args, *options);
+  if (!plans) return plans.error();
+  const Trial &best = plans->front(), &worst = plans->back();
+  const Trial* const plan = &(*plans)[plans->size() / 2];
+  const std::string warning = cost_model_warning(*cost);
+  if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (!args.output_json.empty()) {
     const boost::json::object out = {{"cost_model", cost->name},
                                      {"workload", args.workload},
                                      {"replicas", plan->replicas},
                                      {"rate", plan->rate},
+                                     {"seeds", args.seeds},
+                                     {"replicas_interval", {best.replicas, worst.replicas}},
+                                     {"rate_interval", {worst.rate, best.rate}},
+                                     {"warning", warning},
                                      {"ttft_p99_s", plan->ttft_p99_s},
                                      {"tpot_p99_s", plan->tpot_p99_s},
                                      {"batched_requests", plan->mean_batch},
@@ -147,6 +176,10 @@ Status run_plan(const PlanArgs& args) {
   }
   std::printf("%d x %s: %s %.3f req/s of %s\n", plan->replicas, cost->name.c_str(),
               args.rate ? "the fewest that hold" : "at most", plan->rate, args.workload.c_str());
+  if (args.seeds > 1 && args.rate)
+    std::printf("over %d draws of the workload: %d to %d\n", args.seeds, best.replicas, worst.replicas);
+  else if (args.seeds > 1)
+    std::printf("over %d draws of the workload: %.3f to %.3f req/s\n", args.seeds, worst.rate, best.rate);
   std::printf(
       "p99 TTFT %.1f ms (limit %.0f), p99 TPOT %.2f ms (limit %.0f); %.1f requests in a step, %.0f %% busy\n",
       plan->ttft_p99_s * 1e3, args.ttft_ms, plan->tpot_p99_s * 1e3, args.tpot_ms, plan->mean_batch,

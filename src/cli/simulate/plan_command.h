@@ -17,6 +17,7 @@ struct PlanArgs {
   std::string router = "least-loaded";
   std::optional<double> rate;            // then the replicas are searched for
   std::int32_t replicas = 1;             // else the rate of so many
+  std::int32_t seeds = 5;                // draws of the workload, each with an answer of its own
   double ttft_ms = 1000, tpot_ms = 100;  // limits of the 99th percentiles
   std::string output_json;
 };

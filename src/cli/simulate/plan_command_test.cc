@@ -41,6 +41,24 @@ TEST(Plan, TheRateOfTwoIsAboutTwiceThatOfOneAndNeedsTwo) {
   EXPECT_EQ(answer(args)["replicas"].to_number<int>(), 2);
 }
 
+TEST(Plan, SeveralDrawsGiveAnIntervalAroundTheAnswer) {
+  PlanArgs args = plan_args();
+  args.workload = "sharegpt:requests=150,seed=2";
+  const boost::json::object many = answer(args);
+  const double rate = many.at("rate").to_number<double>();
+  const double low = many.at("rate_interval").at(0).to_number<double>(),
+               high = many.at("rate_interval").at(1).to_number<double>();
+  EXPECT_LE(low, rate);
+  EXPECT_LE(rate, high);
+  EXPECT_LT(low, high);
+  EXPECT_NE(many.at("warning").as_string().find("a bound"), std::string_view::npos);
+  args.seeds = 1;
+  const boost::json::object one = answer(args);
+  EXPECT_EQ(one.at("rate_interval").at(0), one.at("rate_interval").at(1));
+  EXPECT_LE(low, one.at("rate").to_number<double>()) << "the first draw is among them";
+  EXPECT_GE(high, one.at("rate").to_number<double>());
+}
+
 TEST(Plan, TighterLimitsAllowLess) {
   PlanArgs args = plan_args();
   const double loose = answer(args)["rate"].to_number<double>();

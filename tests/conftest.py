@@ -19,7 +19,7 @@ import pytest
 from openapi import Validator
 from small_model import write_small_model
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 START_TIMEOUT_S = 120  # sanitizer builds are slow
 
 

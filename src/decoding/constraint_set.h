@@ -1,0 +1,44 @@
+#pragma once
+// ConstraintSet: the token constraints of one request, one for each of its sequences. It walks them along
+// with what is decided: masks before a step, the judgement of what was drawn after it, then the three verbs.
+// Not for requests without a constraint, which have no set and cost nothing. Invariant: between steps a
+// sequence's constraint has taken exactly its output tokens. Threads: none; owned by the engine thread.
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "request/changes.h"
+#include "request/step_result.h"
+#include "request/token_constraint.h"
+
+namespace pagoda {
+
+class ConstraintSet {
+ public:
+  ConstraintSet(const TokenConstraintFactory& factory, SequenceId first);
+
+  // Cuts the sequence's guesses before the first that may not come, and before one that would end it: that
+  // one is drawn anyway. True: some were cut.
+  bool cut_drafts(Sequence& sequence);
+
+  // One mask of `words` words after another: of what may come after the known tokens, and after each of
+  // `drafts`, which cut_drafts() has left. Where nothing may come, and in rows behind that, the mask is all
+  // zero.
+  void fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words,
+                  std::span<MaskWord> masks);
+
+  // Says of what was drawn under these masks which candidates end the sequence (Candidate::ends), and in
+  // which rows nothing could be drawn (SequenceResult::dead_end), whatever stands there. A beam's row keeps
+  // the candidates that may come, if any. Rows behind a wrong guess are not looked at.
+  void judge(SequenceId id, std::span<const TokenId> drafts, bool beam, SequenceResult& result);
+
+  // The verbs, before they are carried out.
+  void follow(std::span<const Change> changes);
+
+ private:
+  TokenConstraint& of(SequenceId id);
+
+  std::unordered_map<SequenceId, std::unique_ptr<TokenConstraint>> constraints_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,30 @@
+#pragma once
+// PoolingStrategy: the end of a request that wants a vector and no tokens: once its prompt is computed it is
+// told what the runner made of it, and ends. Source: request/work.h.
+#include "base/check.h"
+#include "decoding/strategy.h"
+
+namespace pagoda {
+
+class PoolingStrategy final : public DecodingStrategy {
+ public:
+  void start(SequenceGroup& group) override { group.forked = true; }
+  void advance(SequenceGroup& group, std::span<SampledSequence> sampled, SequenceIds&,
+               std::vector<Change>& changes) override {
+    CHECK(sampled.size() == 1 && sampled[0].vector != nullptr);
+    vector_ = std::move(*sampled[0].vector);
+    changes.push_back({.verb = Verb::free, .group = &group, .sequence = sampled[0].sequence});
+  }
+  void report(const SequenceGroup& group, std::span<Change> changes,
+              std::vector<SequenceDelta>& out) override {
+    if (!group.finished() || changes.empty()) return;
+    SequenceDelta& delta = out.emplace_back();
+    delta.vector = std::move(vector_);
+    delta.finish_reason = changes.back().reason;
+  }
+
+ private:
+  std::vector<float> vector_;
+};
+
+}  // namespace pagoda

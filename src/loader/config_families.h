@@ -1,0 +1,40 @@
+#pragma once
+// How each family writes its config.json. A family is one reader and one line in config_families.cc; readers
+// share those for rotation and windows. Options that no reader asked for are refused in config_json.cc. Of
+// loader/ alone.
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "loader/config_fields.h"
+#include "loader/model_config.h"
+
+namespace pagoda {
+
+struct ConfigFamily {
+  std::string_view hf_name;     // of the model with its language head
+  std::string_view base_name;   // of the same weights saved without one
+  std::string_view model_type;  // transformers'
+  std::string_view name;        // ours
+  void (*read)(Fields& fields, ModelConfig& config);
+  bool wrapped = false;  // the language model's fields lie in `text_config`
+};
+std::span<const ConfigFamily> config_families();
+
+void read_llama_like(Fields& fields, ModelConfig& config);
+void read_gemma3(Fields& fields, ModelConfig& config);
+void read_opt(Fields& fields, ModelConfig& config);
+void read_gpt2(Fields& fields, ModelConfig& config);
+
+// head_size is known. Rotation of all layers, or of those that attend to all.
+void read_rope(Fields& fields, ModelConfig& config, float default_theta = 10000.0f);
+// One such object, which `fields` has under the name `where`.
+void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config);
+// num_layers is known. Which layers have windows, where they are written out one by one; false: they are not.
+bool read_layer_types(Fields& fields, ModelConfig& config);
+// No window at all where no layer has one.
+void finish_windows(Fields& fields, ModelConfig& config);
+// A nonsensical number of layers is refused later.
+std::int32_t listed_layers(const ModelConfig& config);
+
+}  // namespace pagoda

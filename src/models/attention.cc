@@ -1,0 +1,151 @@
+// Attention: query, key and value of each token in one product, rotated; attention over the paged cache; the
+// output matrix. Several query heads may share a key-value head (arXiv 2305.13245).
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/elementwise.h"
+#include "kernels/tiles.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+class Attention final : public Mixer {
+ public:
+  Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
+            WeightLoader& loader);
+
+  std::int64_t entered_width() const override { return own_.qkv_size(); }
+  std::int64_t mixed_width() const override { return own_.query_size(); }
+  Products entering() override { return {&qkv_}; }
+  Products leaving() override {
+    Products products;
+    for (PackedLinear& piece : output_) products.push_back(&piece);
+    return products;
+  }
+  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
+  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+    paged_attention(*room.context, arguments(room, batch));
+  }
+  void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
+    list_context(*room.context, arguments(room, batch), out);
+  }
+  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+    const std::int64_t width = mixed_width();
+    return room.sum->add_product(*room.context, output_, parts_,
+                                 LinearInput::rows(room.mixed + rows.first * width, width), rows.count, y);
+  }
+
+ private:
+  PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
+  void normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const;
+
+  AttentionConfig own_;  // with this rank's numbers of heads
+  std::int32_t layer_;
+  std::int32_t rotary_size_ = 0;
+  float norm_eps_;
+  std::vector<std::int32_t> parts_;
+  PackedLinear qkv_;
+  RowParallelLinear output_;
+  std::vector<float> query_norm_, key_norm_;
+};
+
+Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
+                     WeightLoader& loader)
+    : own_(config), layer_(place.index), norm_eps_(place.norm->eps), parts_(place.shard->heads.parts) {
+  const HeadShard& shard = place.shard->heads;
+  own_.num_heads = static_cast<std::int32_t>(shard.query.count);
+  own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
+  if (config.rope != kNoRope)
+    rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
+  const WeightNames& names = loader.names();
+  const std::string& prefix = place.prefix;
+  if (config.query_key_norm) {
+    query_norm_ = loader.norm_vector(prefix + names.query_norm, config.head_size, *place.norm);
+    key_norm_ = loader.norm_vector(prefix + names.key_norm, config.head_size, *place.norm);
+  }
+
+  const auto features = [&](Range heads) {
+    return Range{heads.first * config.head_size, heads.count * config.head_size};
+  };
+  const Range query = features(shard.query), kv = features(shard.kv);
+  Matrices qkv;
+  if (!names.fused_qkv.empty()) {
+    const Range key = {config.query_size() + kv.first, kv.count};
+    const Range value = {config.query_size() + config.kv_size() + kv.first, kv.count};
+    loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
+               std::array{query, key, value});
+  } else {
+    loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
+    loader.add(qkv, prefix + names.key, config.kv_size(), place.hidden_size, std::array{kv});
+    loader.add(qkv, prefix + names.value, config.kv_size(), place.hidden_size, std::array{kv});
+    if (decoder.interleaved_rows && rotary_size_ > 0) {
+      loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
+      loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
+    }
+  }
+  qkv_ = loader.pack(std::move(qkv), prefix + (names.fused_qkv.empty() ? names.query : names.fused_qkv));
+  std::vector<Range> pieces;
+  for (const Range& piece : shard.pieces) pieces.push_back(features(piece));
+  output_ =
+      loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
+}
+
+// RMS norm of each query and key head in the fused rows, in place.
+void Attention::normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const {
+  const std::int32_t size = own_.head_size;
+  const auto body = [&](std::int64_t row, int) {
+    float* heads = qkv + row * own_.qkv_size();
+    for (std::int32_t head = 0; head < own_.num_heads + own_.num_kv_heads; ++head, heads += size) {
+      const float* weight = head < own_.num_heads ? query_norm_.data() : key_norm_.data();
+      double sum = 0;
+      for (std::int32_t i = 0; i < size; ++i) sum += static_cast<double>(heads[i]) * heads[i];
+      const auto scale = static_cast<float>(1.0 / std::sqrt(sum / size + norm_eps_));
+      for (std::int32_t i = 0; i < size; ++i) heads[i] = heads[i] * scale * weight[i];
+    }
+  };
+  for_tiles(context, count, body);
+}
+
+void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
+  const std::int64_t width = entered_width();
+  float* const qkv = room.entered + rows.first * width;
+  linear(*room.context, qkv_, input, rows.count, qkv);
+  if (own_.query_key_norm) normalize_heads(*room.context, qkv, rows.count);
+  if (rotary_size_ == 0) return;
+  const auto positions =
+      batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+  const std::int32_t last = *std::max_element(positions.begin(), positions.end());
+  RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
+  rope(*room.context, qkv, rows.count, width, own_.num_heads + own_.num_kv_heads, own_.head_size,
+       rotary_size_, positions, table.rows(*room.context, last + 1));
+}
+
+// Of query, key, value to what is attended, for all rows of the batch.
+PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
+  const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
+  const float* const key = room.entered + own_.query_size();
+  return {.layout = batch.layout,
+          .cache = batch.cache,
+          .layer = layer_,
+          .sequences = batch.sequences,
+          .rows_at_once = chunks[0].count,
+          .query = room.entered,
+          .key = key,
+          .value = key + own_.kv_size(),
+          .row_stride = own_.qkv_size(),
+          .num_query_heads = own_.num_heads,
+          .scale = own_.scale,
+          .sliding_window = own_.sliding_window,
+          .output = room.mixed};
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader) {
+  return std::make_unique<Attention>(config, place, decoder, loader);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,57 @@
+// DenseFeedForward: two matrices with a function between them, of which the first may have two halves, gate
+// and up: down(f(gate x) * (up x)) (arXiv 2002.05202).
+#include <array>
+
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+class DenseFeedForward final : public FeedForward {
+ public:
+  DenseFeedForward(const DenseFeedForwardConfig& config, const LayerPlace& place, WeightLoader& loader)
+      : activation_(config.activation), width_(place.shard->inner.own.count), parts_(place.shard->inner.parts) {
+    const WeightNames& names = loader.names();
+    const std::array own_rows = {place.shard->inner.own};
+    const std::int64_t inner = config.intermediate_size;
+    Matrices in;
+    if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
+    loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
+    in_ = loader.pack(std::move(in), place.prefix + names.up,
+                      config.gated ? LinearForm::gated : LinearForm::stacked);
+    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
+  }
+
+  std::int64_t inner_width() const override { return width_; }
+  Products entering() override { return {&in_}; }
+  Products leaving() override {
+    Products products;
+    for (PackedLinear& piece : out_) products.push_back(&piece);
+    return products;
+  }
+
+  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+    if (!room.sum->split()) {
+      linear_pair(*room.context, in_, activation_, out_.front(), input, count, room.inner, y);
+      return ok_status();
+    }
+    linear(*room.context, in_, input, count, room.inner, {.activation = activation_});
+    return room.sum->add_product(*room.context, out_, parts_, LinearInput::rows(room.inner, width_), count, y);
+  }
+
+ private:
+  Activation activation_;
+  std::int64_t width_;  // this rank's features between the matrices
+  std::vector<std::int32_t> parts_;
+  PackedLinear in_;  // gate and up, or up alone
+  RowParallelLinear out_;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
+                                       const DecoderConfig&, WeightLoader& loader) {
+  return std::make_unique<DenseFeedForward>(config, place, loader);
+}
+
+}  // namespace pagoda

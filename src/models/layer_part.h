@@ -1,0 +1,111 @@
+#pragma once
+// The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
+// (attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc). The decoder
+// (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
+//   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
+//   * says what it keeps of a sequence in decoder_config.h (LayerState), and
+//   * runs forward over rows: entering and leaving chunk by chunk, mixing over the whole batch.
+// Every row's result depends on its own sequence alone, never on the batch or its chunks. Calls are virtual
+// once a layer and chunk, never inside a loop over rows. Threads: the decoder's one caller; the work runs on
+// the context's pool. On several ranks all make the same calls.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/linear.h"
+#include "kernels/paged_attention.h"
+#include "kernels/read_ahead.h"
+#include "models/decoder_config.h"
+#include "models/rank_sum.h"
+#include "models/rope_table.h"
+#include "models/tensor_shard.h"
+#include "models/weight_loader.h"
+
+namespace pagoda {
+
+// Flat inputs: row r of the batch has token token_ids[r] at positions[r]; sequences say which rows are whose.
+struct DecoderBatch {
+  std::span<const std::int32_t> token_ids;
+  std::span<const std::int32_t> positions;
+  std::span<const AttentionSequence> sequences;
+  std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
+  KvLayout layout;
+  std::byte* cache = nullptr;
+};
+
+struct Rows {
+  std::int64_t first = 0, count = 0;
+};
+
+// Rows cut into chunks of nearly equal height, since a low one costs more a row.
+struct Chunks {
+  std::int64_t rows = 0, most = 1;  // most: of one chunk
+  std::int64_t count() const { return (rows + most - 1) / most; }
+  Rows operator[](std::int64_t index) const {
+    const std::int64_t first = rows * index / count();
+    return {first, rows * (index + 1) / count() - first};
+  }
+};
+
+// What the layers of a decoder share, one after the other. `entered` and `mixed` are as wide as the widest
+// layer needs; each packs its own rows.
+struct LayerRoom {
+  const KernelContext* context = nullptr;
+  RankSum* sum = nullptr;
+  std::span<RopeTable> ropes;
+  std::int64_t chunk_rows = 0;
+  float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes
+  float* mixed = nullptr;    // [tokens, mixed_width]
+  float* inner = nullptr;    // [chunk, inner_width]
+};
+
+using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied
+
+class Mixer {
+ public:
+  virtual ~Mixer() = default;
+  virtual std::int64_t entered_width() const = 0;
+  virtual std::int64_t mixed_width() const = 0;
+  virtual Products entering() = 0;
+  virtual Products leaving() = 0;
+
+  // These rows of `input`, whose first is the batch's row rows.first, into room.entered.
+  virtual void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
+                     const LinearInput& input) = 0;
+  // All of room.entered into room.mixed; writes what it keeps of the sequences.
+  virtual void mix(const LayerRoom& room, const DecoderBatch& batch) = 0;
+  // What mix() will read of sequences' states; a hint.
+  virtual void list_ahead(const LayerRoom&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
+  // y += these rows of room.mixed, which need not be the batch's any more. Not ok: another rank is lost.
+  virtual Status leave(const LayerRoom& room, Rows rows, float* y) = 0;
+};
+
+class FeedForward {
+ public:
+  virtual ~FeedForward() = default;
+  virtual std::int64_t inner_width() const = 0;
+  virtual Products entering() = 0;
+  virtual Products leaving() = 0;
+  // y += f(input), `count` rows of a chunk. Not ok: another rank is lost.
+  virtual Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) = 0;
+};
+
+// The part that a config describes, with this rank's weights of layer `index`. What goes wrong is the
+// loader's to tell: look at its status before the part is used.
+struct LayerPlace {
+  std::int32_t index = 0;
+  std::string prefix;  // of its tensors' names
+  std::int64_t hidden_size = 0;
+  const NormConfig* norm = nullptr;
+  const LayerShard* shard = nullptr;
+};
+std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
+                                       const DecoderConfig& decoder, WeightLoader& loader);
+
+}  // namespace pagoda

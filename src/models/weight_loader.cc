@@ -1,0 +1,195 @@
+#include "models/weight_loader.h"
+
+#include <array>
+#include <cstring>
+
+#include "base/strings.h"
+#include "kernels/dequantize.h"
+
+namespace pagoda {
+namespace {
+
+// Rows `range` of [out, in], out of the stored [in, out].
+TensorView transposed(const TensorView& stored, Range range, std::vector<std::byte>& copy) {
+  const std::int64_t in = stored.rows(), out = stored.columns();
+  const auto element = static_cast<std::size_t>(dtype_info(stored.dtype).block_bytes);
+  copy.resize(static_cast<std::size_t>(in * range.count) * element);
+  for (std::int64_t i = 0; i < in; ++i) {
+    for (std::int64_t o = 0; o < range.count; ++o) {
+      std::memcpy(copy.data() + static_cast<std::size_t>(o * in + i) * element,
+                  stored.data + static_cast<std::size_t>(i * out + range.first + o) * element, element);
+    }
+  }
+  return {stored.dtype, {range.count, in}, copy.data()};
+}
+
+// Ranges without those that are empty, neighbours joined.
+std::vector<Range> joined(std::span<const Range> ranges) {
+  std::vector<Range> result;
+  for (const Range& range : ranges) {
+    if (!result.empty() && result.back().end() == range.first)
+      result.back().count += range.count;
+    else if (range.count > 0)
+      result.push_back(range);
+  }
+  return result;
+}
+
+}  // namespace
+
+TensorView with_rows(const TensorView& matrix, Range range) {
+  return {matrix.dtype,
+          {range.count, matrix.columns()},
+          matrix.data + dtype_bytes(matrix.dtype, range.first * matrix.columns())};
+}
+
+std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64_t size,
+                                             const NormConfig& config) {
+  std::vector<float> weight = reader_.vector(name + ".weight", size);
+  if (config.weight_offset != 0)
+    for (float& value : weight) value += config.weight_offset;
+  return weight;
+}
+
+NormWeights WeightLoader::norm(const std::string& name, std::int64_t size, const NormConfig& config) {
+  NormWeights weights;
+  weights.weight = norm_vector(name, size, config);
+  if (config.kind == NormKind::layer) weights.bias = reader_.optional_vector(name + ".bias", size);
+  return weights;
+}
+
+// The tensor of a linear layer as it lies in the file: [rows, columns], or transposed.
+TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, std::int64_t columns) {
+  if (!names_.transposed) return reader_.matrix(weight, rows, columns);
+  TensorView view = reader_.matrix(weight, columns, rows);
+  if (reader_.status().ok() && is_quantized(view.dtype))
+    reader_.fail(unimplemented(concat("tensor '", weight, "' is quantised and stored [in, out]")));
+  return view;
+}
+
+void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
+                       std::span<const Range> ranges) {
+  const TensorView whole = stored(name + ".weight", rows, columns);
+  const std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
+  if (!reader_.status().ok()) return;
+  for (const Range& range : joined(ranges)) {
+    std::int64_t before = 0;
+    for (const TensorView& view : matrices.views) before += view.rows();
+    matrices.views.push_back(names_.transposed ? transposed(whole, range, matrices.copies.emplace_back())
+                                               : with_rows(whole, range));
+    if (bias.empty() && matrices.bias.empty()) continue;
+    matrices.bias.resize(static_cast<std::size_t>(before), 0.0f);  // those above that have none
+    if (!bias.empty())
+      matrices.bias.insert(matrices.bias.end(), bias.begin() + range.first, bias.begin() + range.end());
+    matrices.bias.resize(static_cast<std::size_t>(before + range.count), 0.0f);
+  }
+}
+
+TensorView WeightLoader::with_columns(const TensorView& matrix, const std::string& weight, Range range,
+                                      std::vector<std::byte>& copy) {
+  const DTypeInfo& info = dtype_info(matrix.dtype);
+  const std::int64_t rows = matrix.rows(), columns = matrix.columns();
+  if (range.first % info.block_elements == 0 && range.count % info.block_elements == 0) {
+    const auto bytes = static_cast<std::size_t>(dtype_bytes(matrix.dtype, range.count));
+    copy.resize(static_cast<std::size_t>(rows) * bytes);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes,
+                  matrix.data + dtype_bytes(matrix.dtype, row * columns + range.first), bytes);
+    }
+    return {matrix.dtype, {rows, range.count}, copy.data()};
+  }
+  const auto type = choose_linear_type(dtype_, matrix.dtype, context_.level);
+  if (!type || (*type == LinearType::int8 && is_quantized(matrix.dtype))) {
+    reader_.fail(unimplemented(concat("tensor '", weight, "' cannot be cut at column ", range.first,
+                                      ", inside a block of ", info.name)));
+    return {};
+  }
+  // Cut inside of blocks: as what they mean.
+  std::vector<float> row_values(static_cast<std::size_t>(columns));
+  const auto bytes = static_cast<std::size_t>(range.count) * sizeof(float);
+  copy.resize(static_cast<std::size_t>(rows) * bytes);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    dequantize_row(matrix, row, row_values.data());
+    std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes, row_values.data() + range.first, bytes);
+  }
+  return {DType::f32, {rows, range.count}, copy.data()};
+}
+
+RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                             std::span<const Range> pieces) {
+  const std::string weight = name + ".weight";
+  const TensorView whole = stored(weight, rows, columns);
+  std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
+  if (rank_ != 0) bias.clear();
+  RowParallelLinear result;
+  for (const Range& piece : pieces) {
+    if (!reader_.status().ok()) return {};
+    Matrices matrices;
+    if (names_.transposed) {
+      // The columns of [out, in] are rows of what is stored.
+      matrices.views.push_back(
+          transposed(with_rows(whole, piece), {0, rows}, matrices.copies.emplace_back()));
+    } else if (piece.count == columns) {
+      matrices.views.push_back(whole);
+    } else {
+      matrices.views.push_back(with_columns(whole, weight, piece, matrices.copies.emplace_back()));
+    }
+    if (result.empty()) matrices.bias = std::move(bias);
+    result.push_back(pack(std::move(matrices), name));
+  }
+  return result;
+}
+
+void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads,
+                                std::int64_t head_size, std::int64_t rotary_size, std::int64_t first_bias) {
+  if (!reader_.status().ok()) return;
+  TensorView& tensor = matrices.views[view];
+  const auto row_bytes = static_cast<std::size_t>(dtype_bytes(tensor.dtype, tensor.columns()));
+  const std::int64_t half = rotary_size / 2;
+  std::vector<std::byte>& copy = matrices.copies.emplace_back(tensor.data, tensor.data + tensor.bytes());
+  std::vector<float> bias = matrices.bias;
+  for (std::int64_t head = 0; head < num_heads; ++head) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      for (std::int64_t part = 0; part < 2; ++part) {
+        const std::int64_t to = head * head_size + part * half + i;
+        const std::int64_t from = head * head_size + 2 * i + part;
+        std::memcpy(copy.data() + static_cast<std::size_t>(to) * row_bytes,
+                    tensor.data + static_cast<std::size_t>(from) * row_bytes, row_bytes);
+        if (!bias.empty()) {
+          bias[static_cast<std::size_t>(first_bias + to)] =
+              matrices.bias[static_cast<std::size_t>(first_bias + from)];
+        }
+      }
+    }
+  }
+  tensor.data = copy.data();
+  matrices.bias = std::move(bias);
+}
+
+PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form) {
+  if (!reader_.status().ok()) return {};
+  DType stored = matrices.views.front().dtype;
+  for (const TensorView& view : matrices.views) {
+    if (is_quantized(view.dtype)) stored = view.dtype;
+  }
+  const auto type = choose_linear_type(dtype_, stored, context_.level);
+  if (!type) {
+    reader_.fail(type.error());
+    return {};
+  }
+  auto packed = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
+  if (!packed) {
+    reader_.fail(packed.error().annotate(concat("tensor '", name, "'")));
+    return {};
+  }
+  packed_bytes_ += packed->packed_bytes();
+  return *std::move(packed);
+}
+
+PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  Matrices matrices;
+  add(matrices, name, rows, columns, std::array{Range{0, rows}});
+  return pack(std::move(matrices), name);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,77 @@
+#pragma once
+// WeightLoader: the tensors of one model on their way into packed matrices: names, shapes, the rank's rows and
+// columns, the orders in which families store them. Parts of layers take their weights here. The first failure
+// is kept, as in WeightReader: later calls give empty results, and status() is asked where it matters.
+// Threads: one caller. Owner: whoever loads a model.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/linear.h"
+#include "loader/model_source.h"
+#include "models/architecture.h"
+#include "models/decoder_config.h"
+#include "models/rank_sum.h"
+#include "models/tensor_shard.h"
+#include "models/weight_reader.h"
+
+namespace pagoda {
+
+struct NormWeights {
+  std::vector<float> weight, bias;  // bias is empty for RMS norms
+};
+
+// Matrices on their way into a PackedLinear, with the copies that some need.
+struct Matrices {
+  std::vector<TensorView> views;
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<float> bias;
+};
+
+class WeightLoader {
+ public:
+  // `dtype` as choose_linear_type reads it. All that is passed in must outlive the loader.
+  WeightLoader(const KernelContext& context, const ModelSource& source, const WeightNames& names,
+               std::int32_t rank, std::string_view dtype)
+      : context_(context), names_(names), rank_(rank), dtype_(dtype), reader_(source, names.prefix, names.other_prefixes) {}
+
+  const WeightNames& names() const { return names_; }
+  WeightReader& reader() { return reader_; }
+  const Status& status() const { return reader_.status(); }
+  std::int64_t packed_bytes() const { return packed_bytes_; }
+
+  NormWeights norm(const std::string& name, std::int64_t size, const NormConfig& config);
+  std::vector<float> norm_vector(const std::string& name, std::int64_t size, const NormConfig& config);
+
+  // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds.
+  void add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
+           std::span<const Range> ranges);
+  // Rows 2i and 2i + 1 of a head rotate together in the file; the kernels rotate rows i and i + rotary / 2.
+  void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
+                    std::int64_t rotary_size, std::int64_t first_bias);
+  PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
+  PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
+  // [rows, columns] cut into `pieces` of its columns.
+  RowParallelLinear row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                 std::span<const Range> pieces);
+
+ private:
+  TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
+  TensorView with_columns(const TensorView& matrix, const std::string& weight, Range range,
+                          std::vector<std::byte>& copy);
+
+  const KernelContext& context_;
+  const WeightNames& names_;
+  std::int32_t rank_;
+  std::string_view dtype_;
+  WeightReader reader_;
+  std::int64_t packed_bytes_ = 0;
+};
+
+// The rows of a matrix, which lie together.
+TensorView with_rows(const TensorView& matrix, Range range);
+
+}  // namespace pagoda

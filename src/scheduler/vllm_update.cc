@@ -1,0 +1,91 @@
+// VllmScheduler between two steps: what has been computed, the verbs of decoding/, and groups that end.
+#include <algorithm>
+
+#include "base/check.h"
+#include "scheduler/group_ops.h"
+#include "scheduler/vllm_scheduler.h"
+
+namespace pagoda {
+
+void VllmScheduler::computed() {
+  CHECK(in_flight_);
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    Sequence& sequence = *refs_[i].sequence;
+    sequence.num_computed_tokens +=
+        static_cast<std::int32_t>(batch_.sequences[i].tokens.size()) - batch_.sequences[i].num_draft_tokens;
+    kv_.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
+    if (order_moves_)
+      order_->served(order_record(refs_[i].group->request), std::ssize(batch_.sequences[i].tokens));
+  }
+}
+
+void VllmScheduler::update(std::span<Change> changes) {
+  CHECK(in_flight_);
+  in_flight_ = false;
+  keep_accepted(changes);
+  bool any_freed = false;
+  for (Change& change : changes) {
+    apply_change(change, kv_);
+    any_freed |= change.verb == Verb::free;
+  }
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    if (batch_.sequences[i].num_draft_tokens == 0) continue;
+    Sequence& sequence = *refs_[i].sequence;
+    sequence.draft.clear();
+    if (sequence.state == SequenceState::resident) kv_.shrink(sequence.id, sequence.num_tokens());
+  }
+  if (any_freed) {
+    for (const Change& change : changes) {
+      if (change.verb == Verb::free && !change.group->finished()) settle(*change.group);
+    }
+  }
+}
+
+// The K/V of guesses that became tokens is right. Of a sequence that ends, too: others may find it in the
+// prefix cache.
+void VllmScheduler::keep_accepted(std::span<const Change> changes) {
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    if (batch_.sequences[i].num_draft_tokens == 0) continue;
+    Sequence& sequence = *refs_[i].sequence;
+    const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
+      return change.sequence == &sequence && change.verb == Verb::append;
+    });
+    if (appended < 2) continue;  // the first stands for no guess
+    sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
+    kv_.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);
+  }
+}
+
+void VllmScheduler::settle(SequenceGroup& group) {
+  if (group.num_live() == 0) {
+    if (group.state == GroupState::waiting) waiting_.erase(&group);
+    if (group.state == GroupState::swapped) swapped_.erase(&group);
+    if (group.state == GroupState::running) std::erase(running_, &group);
+    group.state = GroupState::finished;
+    if (order_moves_) order_->left(order_record(group.request));
+    return;
+  }
+  // Those that had K/V may be gone while parked siblings remain: they start over from the queue.
+  const auto none = [&group](SequenceState state) {
+    return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
+  };
+  if (group.state == GroupState::running && none(SequenceState::resident)) preempt(group);
+  if (group.state == GroupState::swapped && none(SequenceState::swapped)) give_up_swapped(group);
+}
+
+void VllmScheduler::abort(SequenceGroup& group) {
+  CHECK(!in_flight_ && !group.finished());
+  for (const auto& sequence : group.sequences) {
+    if (!sequence->finished()) finish_sequence(*sequence, FinishReason::abort, kv_);
+  }
+  settle(group);
+}
+
+void VllmScheduler::abort_sequence(SequenceGroup& group, Sequence& sequence) {
+  CHECK(!in_flight_);
+  if (sequence.finished()) return;
+  finish_sequence(sequence, FinishReason::abort, kv_);
+  settle(group);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,47 @@
+"""The tests beside the core: one folder of tests/tiers/ a tier. tier.json says what the tier shows, which paths of
+the tree it depends on, how long it takes at most, and whether CI runs it; requirements.txt pins its Python packages.
+
+CI takes a tier when what it depends on is not what it was when the tier last passed on this machine: the Git
+hashes of its paths are kept in the cache folder. On a new machine that means every tier."""
+import json
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "tests/tiers"
+
+
+class Tier:
+    def __init__(self, folder):
+        about = json.loads((folder / "tier.json").read_text())
+        self.folder, self.name = folder, folder.name
+        self.what, self.paths, self.minutes = about["what"], about["paths"], about["minutes"]
+        self.in_ci = about.get("ci", True)
+        self.requirements = folder / "requirements.txt"
+
+    def state(self):
+        """What the tier depends on, as one text; empty outside of Git or with changes that are not committed."""
+        paths = [*self.paths, "tests/conftest.py", str(self.folder.relative_to(ROOT))]
+        changes = subprocess.run(["git", "-C", ROOT, "status", "--porcelain", "--", *paths],
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if changes.returncode or changes.stdout.strip():
+            return ""
+        listing = subprocess.run(["git", "-C", ROOT, "rev-parse", *(f"HEAD:{path}" for path in paths)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return listing.stdout if listing.returncode == 0 else ""
+
+    def stamp(self, cache):
+        return cache / "tiers" / self.name
+
+    def unchanged(self, cache):
+        stamp, state = self.stamp(cache), self.state()
+        return bool(state) and stamp.exists() and stamp.read_text() == state
+
+    def passed(self, cache):
+        if state := self.state():
+            self.stamp(cache).parent.mkdir(parents=True, exist_ok=True)
+            self.stamp(cache).write_text(state)
+
+
+def all_tiers():
+    return {path.parent.name: Tier(path.parent) for path in sorted(FOLDER.glob("*/tier.json"))}
