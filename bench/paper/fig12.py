@@ -1,5 +1,5 @@
 """Fig. 12: normalized latency against request rate, three OPT models, ShareGPT and Alpaca."""
-from common import COLOURS, FOUR, FT, FT_COLOUR, LIMITS, SECONDS, SYSTEMS, Claim, Curve, Figure, cost, fastertransformer, lines, rates_line, spec
+from common import COLOURS, FOUR, FT, FT_COLOUR, LIMITS, SECONDS, SYSTEMS, Claim, Curve, Figure, fastertransformer, lines, rates_line, spec
 
 # Title, model, workload, FasterTransformer's batch (the authors' run scripts: as large as memory allows), and the
 # highest rate that the authors' scripts drive vLLM, Oracle, Pow2, Max and FasterTransformer to.
@@ -15,6 +15,8 @@ PANELS = [
 
 def panel(title, curves, colours, top=LIMITS[1]):
     """curves: {system: (rates at LIMITS, Curve)}"""
+    if any(curve.rough for _, curve in curves.values()):
+        return None
     right = max(rates[0] for rates, _ in curves.values()) * 1.15
     for rates, curve in curves.values():  # the flat part, too
         for share in (0.25, 0.5, 0.75, 0.9):
@@ -27,9 +29,9 @@ def sweep(column, model, workload, batch, ends):
     """{system: (rates at LIMITS, Curve)}"""
     out = {}
     for name, guess in zip([*FOUR, "Pagoda"], [*ends[:4], ends[0]]):
-        curve = Curve(cost(column, model), SYSTEMS[name][0], lambda rate: spec(workload, rate, SECONDS))
+        curve = Curve(column, model, SYSTEMS[name][0], lambda rate: spec(workload, rate, SECONDS))
         out[name] = (curve.at_limits(guess), curve)
-    curve = Curve(cost(column, model), fastertransformer(batch), lambda rate: spec(workload, rate, 3 * SECONDS))
+    curve = Curve(column, model, fastertransformer(batch), lambda rate: spec(workload, rate, 3 * SECONDS))
     out[FT] = (curve.at_limits(ends[4] / 2), curve)
     return out
 

@@ -12,5 +12,6 @@ const NamedFunction* find_method(const Value& object, std::string_view name);  /
 bool is_changing_method(const Value& object, std::string_view name);
 
 const NamedFunction* find_string_method(std::string_view name);
+const NamedFunction* find_string_question(std::string_view name);  // isalpha() and so on
 
 }  // namespace pagoda::jinja

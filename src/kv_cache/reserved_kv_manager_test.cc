@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <utility>
 
 namespace pagoda {
 namespace {
@@ -126,6 +127,45 @@ TEST(ReservedKvManager, ForksCopyIntoTheRegionKeptForThem) {
   EXPECT_EQ(kv.block_table(kB).size(), 2u);
   EXPECT_FALSE(kv.grow(kB, 9, copies));
   kv.free(kB);
+  EXPECT_EQ(kv.num_free_blocks(), 8);
+  kv.check_invariants();
+}
+
+// Two beams in regions of 3 blocks: one is dropped, the other goes on twice, over and over; the dropped one's
+// region is taken again, and copied whole.
+TEST(ReservedKvManager, AFamilyOfBeamsKeepsItsRegions) {
+  ReservedKvManager kv({.block_size = 4, .num_blocks = 8, .max_model_len = 12});
+  kv.add_sequence(kA, {}, "", true);
+  ASSERT_TRUE(kv.reserve(kA, 5, 12, 1, ReservedKvManager::Forks::often));
+  EXPECT_EQ(kv.num_free_blocks(), 0);  // two of 4
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.grow(kA, 5, copies));
+  kv.computed(kA, {}, 5);
+  kv.fork(kA, kB);
+  SequenceId stays = kA, dropped = kB;
+  for (std::int32_t i = 0; i < 6; ++i) {
+    copies.clear();
+    const std::int32_t length = 6 + i;
+    ASSERT_TRUE(kv.grow(stays, length, copies) && kv.grow(dropped, length, copies));
+    EXPECT_EQ(copies.size(), 3u) << "all blocks of a region, computed or not";
+    kv.computed(stays, {}, length);
+    kv.computed(dropped, {}, length);
+    const BlockId region = kv.block_table(dropped).front();
+    kv.free(dropped);
+    EXPECT_EQ(kv.num_free_blocks(), 0) << "the family keeps it";
+    EXPECT_EQ(kv.blocks_owned_by(std::vector{stays}), 8);
+    kv.check_invariants();
+    const SequenceId child{static_cast<std::uint64_t>(10 + i)};
+    kv.fork(stays, child);
+    EXPECT_EQ(kv.block_table(child).front(), region);
+    kv.check_invariants();
+    if (i % 2 == 0)
+      dropped = child;
+    else
+      dropped = std::exchange(stays, child);
+  }
+  kv.free(dropped);
+  kv.free(stays);
   EXPECT_EQ(kv.num_free_blocks(), 8);
   kv.check_invariants();
 }

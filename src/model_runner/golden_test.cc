@@ -44,16 +44,22 @@ class Fixture : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Fixture, AgreesWithNumpy) {
   const std::string folder = fixture(GetParam());
-  const std::string gguf = folder + "/model.gguf";
-  const std::string model = std::filesystem::exists(gguf) ? gguf : folder;
-  for (const Backend backend : {Backend::reference, Backend::cpu}) {
-    SCOPED_TRACE(backend == Backend::cpu ? "cpu" : "reference");
-    expect_goldens(model, folder + "/golden.jsonl", float32_options(backend));
+  int formats = 0;  // a folder may hold the same model in both
+  for (const std::string file : {"/config.json", "/model.gguf"}) {
+    if (!std::filesystem::exists(folder + file)) continue;
+    ++formats;
+    for (const Backend backend : {Backend::reference, Backend::cpu}) {
+      SCOPED_TRACE(file + (backend == Backend::cpu ? " cpu" : " reference"));
+      expect_goldens(file == "/config.json" ? folder : folder + file, folder + "/golden.jsonl",
+                     float32_options(backend));
+    }
   }
+  EXPECT_GT(formats, 0);
 }
 INSTANTIATE_TEST_SUITE_P(Models, Fixture,
                          ::testing::Values("opt", "opt_post_norm", "gpt2", "gpt2_no_prefix", "llama",
-                                           "mistral", "qwen2", "qwen3", "llama_gguf_f16",
+                                           "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "granite",
+                                           "olmo2", "phi3", "smollm3", "llama_gguf_f16",
                                            "llama_gguf_quantized"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -66,7 +72,8 @@ TEST_P(Shared, AgreesWithTransformers) {
 }
 INSTANTIATE_TEST_SUITE_P(Models, Shared,
                          ::testing::Values("tiny_opt", "tiny_gpt2", "tiny_llama", "tiny_mistral",
-                                           "tiny_qwen2", "tiny_qwen3", "tiny_gemma3"),
+                                           "tiny_qwen2", "tiny_qwen3", "tiny_gemma3", "tiny_granite",
+                                           "tiny_olmo2", "tiny_phi3"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Stories, BothFormatsAgreeWithTransformers) {
@@ -82,21 +89,44 @@ TEST(Stories, BothFormatsAgreeWithTransformers) {
 // PAGODA_FULL_GOLDENS=1 runs every line and window, which takes a minute; else the short ones.
 bool full_goldens() { return std::getenv("PAGODA_FULL_GOLDENS") != nullptr; }
 
+// The lines that `takes` chooses, or with PAGODA_FULL_GOLDENS all of them; how many that were.
+template <class Takes>
+std::size_t expect_some_goldens(const std::string& model, const std::string& goldens, const Takes& takes) {
+  RunnerOptions options = float32_options();
+  options.threads = 2;
+  const auto runner = open_runner(model, options);
+  if (runner == nullptr) return 0;
+  std::size_t done = 0;
+  for (const boost::json::object& line : read_json_lines(goldens)) {
+    if (!full_goldens() && !takes(line, done)) continue;
+    expect_golden(*runner, runner->kv_layout().block_size, line);
+    ++done;
+  }
+  return done;
+}
+
 TEST(DefaultModel, GreedyAgreesWithTransformers) {
   const auto model = default_model_file();
   const auto goldens = shared_data("models/smollm2_135m_q4_1/golden_greedy.jsonl");
   if (!model || !goldens) GTEST_SKIP() << "no default model (PAGODA_MODEL) or no shared test data";
-  RunnerOptions options = float32_options();
-  options.threads = 2;
-  const auto runner = open_runner(*model, options);
-  ASSERT_NE(runner, nullptr);
-  std::size_t done = 0;
-  for (const boost::json::object& line : read_json_lines(*goldens)) {
-    if (!full_goldens() && (done == 3 || line.at("prompt_ids").as_array().size() > 64)) continue;
-    expect_golden(*runner, runner->kv_layout().block_size, line);
-    ++done;
-  }
-  EXPECT_GE(done, 3u);
+  EXPECT_GE(expect_some_goldens(*model, *goldens,
+                                [](const boost::json::object& line, std::size_t done) {
+                                  return done < 3 && line.at("prompt_ids").as_array().size() <= 64;
+                                }),
+            3u);
+}
+
+// Among the lines is one longer than the window of 512 tokens.
+TEST(Gemma3, GreedyAgreesWithTransformers) {
+  const auto model = fetched_model("gemma-3-270m-q4_k_m.gguf");
+  const auto goldens = shared_data("conformance/gemma3_270m_greedy_golden.jsonl");
+  if (!model || !goldens)
+    GTEST_SKIP() << "no gemma-3-270m (script/model gemma-3-270m) or no shared test data";
+  EXPECT_GE(expect_some_goldens(*model, *goldens,
+                                [](const boost::json::object& line, std::size_t done) {
+                                  return done < 2 || line.at("name").as_string() == "lighthouse_code";
+                                }),
+            3u);
 }
 
 }  // namespace

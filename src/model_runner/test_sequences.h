@@ -137,17 +137,24 @@ inline std::optional<std::string> shared_data(const std::string& name) {
   return std::nullopt;
 }
 
-// The default model's file; nullopt when it has not been fetched.
-inline std::optional<std::string> default_model_file() {
-  std::vector<std::string> places;
-  if (const char* model = std::getenv("PAGODA_MODEL")) places.emplace_back(model);
-  if (const char* home = std::getenv("HOME")) {
-    places.push_back(std::string(home) + "/.cache/pagoda/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-  }
-  for (const std::string& place : places) {
-    if (std::filesystem::exists(place)) return place;
+// What script/model put into its cache; nullopt when it has not been fetched.
+inline std::optional<std::string> fetched_model(const std::string& file) {
+  std::vector<std::string> caches;
+  if (const char* cache = std::getenv("PAGODA_CACHE")) caches.emplace_back(cache);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME")) caches.push_back(std::string(cache) + "/pagoda");
+  if (const char* home = std::getenv("HOME")) caches.push_back(std::string(home) + "/.cache/pagoda");
+  for (const std::string& cache : caches) {
+    const std::string path = cache + "/models/" + file;
+    if (std::filesystem::exists(path)) return path;
   }
   return std::nullopt;
+}
+
+// The default model's file.
+inline std::optional<std::string> default_model_file() {
+  if (const char* model = std::getenv("PAGODA_MODEL"); model != nullptr && std::filesystem::exists(model))
+    return model;
+  return fetched_model("SmolLM2-135M-Instruct.Q4_1.gguf");
 }
 
 inline std::vector<boost::json::object> read_json_lines(const std::string& path) {

@@ -87,7 +87,7 @@ void record(EngineFlags flags, const std::string& path) {
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   ASSERT_TRUE(engine) << engine.error().message();
   EngineClient& client = (*engine)->client();
-  const bool beams = flags.scheduler == "vllm";
+  const bool vllm = flags.scheduler == "vllm", beams = flags.scheduler != "fastertransformer";
   OutputCollector collector;
   std::int64_t open = 0;
   for (std::uint64_t number = 1; number <= 40; ++number) {
@@ -96,7 +96,7 @@ void record(EngineFlags flags, const std::string& path) {
     if (status.ok()) ++open;
     if (number % 7 == 0) client.abort(RequestId{number - 2});
     if (number % 11 == 0) client.abort_sequence(RequestId{number}, 0);
-    if (number == 20 && beams) {
+    if (number == 20 && vllm) {
       std::vector<TokenId> prefix(9, 5);
       (void)client.add_prefix("system", prefix, collector.make_sink());
       ++open;
@@ -106,7 +106,7 @@ void record(EngineFlags flags, const std::string& path) {
   }
   while (open > 0)
     for (const OutputCollector::Item& item : collector.take()) open -= item.output.finished ? 1 : 0;
-  if (beams) (void)client.drop_prefix("system");
+  if (vllm) (void)client.drop_prefix("system");
   (*engine)->stop();
 }
 

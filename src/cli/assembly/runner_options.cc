@@ -8,6 +8,7 @@
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/virtual_memory.h"
+#include "cli/assembly/weight_caching.h"
 
 namespace pagoda {
 namespace {
@@ -48,6 +49,7 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.max_num_seqs = flags.max_num_seqs;
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = *level;
+  options.weight_caching = weight_caching(flags);
   const std::int32_t max_model_len =
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
                                                                                   : config.max_positions;

@@ -1,0 +1,25 @@
+#pragma once
+// The large parts of tokenizer.json, read straight from its text: vocabularies and lists of merges.
+// Failures are corrupt_data. Threads: any.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tokenizer/token_model.h"
+#include "tokenizer/vocabulary.h"
+
+namespace pagoda {
+
+// {"token": id, …}
+Status read_vocabulary(std::string_view text, Vocabulary& vocabulary);
+// [["token", score], …]; ids are places in the list.
+Status read_scored_vocabulary(std::string_view text, Vocabulary& vocabulary, std::vector<double>& scores);
+
+// Splits "left right"; false if there is not exactly one space.
+bool split_merge(std::string_view line, MergeList& merges);
+// ["left right", …] or [["left", "right"], …]. `arena` holds the strings; it never grows past its first
+// capacity, so that views stay valid.
+Status read_merges(std::string_view text, std::string& arena, MergeList& merges);
+
+}  // namespace pagoda
