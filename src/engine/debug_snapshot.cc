@@ -35,6 +35,8 @@ DebugSnapshot EngineCore::debug_snapshot() const {
   out.block_size = kv.block_size();
   out.num_blocks = kv.num_blocks();
   out.num_free_blocks = kv.num_free_blocks();
+  out.num_available_blocks = kv.num_available_blocks();
+  out.groups.assign(kv.groups().begin(), kv.groups().end());
   out.num_swap_blocks = kv.num_swap_blocks();
   out.num_free_swap_blocks = kv.num_free_swap_blocks();
   out.usage = kv.usage();
@@ -53,7 +55,7 @@ DebugSnapshot EngineCore::debug_snapshot() const {
     request.state = group.state;
     request.position = standing.position;
     request.blocks_needed = standing.blocks_needed;
-    request.blocks_free = out.num_free_blocks;
+    request.blocks_free = out.num_available_blocks;
     request.reason = std::move(standing.reason);
     request.num_preemptions = group.num_preemptions;
     request.num_cached_tokens = std::max(0, group.num_cached_tokens);

@@ -129,7 +129,7 @@ std::int64_t PagedKvManager::blocks_to_grow(SequenceId id, std::int32_t num_toke
 bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
   Table& table = at(id);
   CHECK(!table.swapped);
-  if (!can_grow(table, num_tokens)) return false;
+  if (!can_grow(table, num_tokens) || pages_to_grow(table, num_tokens) > pool_.num_free()) return false;
   const std::int32_t wanted = blocks_for(num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];

@@ -98,6 +98,7 @@ class PagedKvManager : public KvManager {
   // whose rows are pages. There is one to be had.
   virtual BlockId new_block(SequenceId, std::size_t at, std::span<const BlockId> table);
   std::int32_t blocks_for(std::int64_t num_tokens) const;
+  bool can_grow(SequenceId id, std::int32_t num_tokens) const { return can_grow(at(id), num_tokens); }
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
   BlockPool& mutable_pool() { return pool_; }
   const PagedKvConfig& config() const { return config_; }

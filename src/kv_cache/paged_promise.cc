@@ -73,7 +73,7 @@ void PagedKvManager::end_promise(SequenceId id, Table& table) {
 bool PagedKvManager::can_grow(const Table& table, std::int32_t num_tokens) const {
   const std::int64_t needed = pages_to_grow(table, num_tokens);
   if (needed == 0) return true;
-  if (needed > pool_.num_free()) return false;
+  if (needed > num_free_blocks()) return false;
   if (promised_.empty()) return true;
   const std::int64_t before =
       set_aside_for(table, table.num_tokens, table.num_promised, table.promised_chunk);

@@ -59,7 +59,8 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   const std::int64_t more = blocks_to_grow(id, num_tokens);
   auto place = places_.find(id);
   const bool fresh = place == places_.end();
-  if (!make_available(more) || !slots_.make_room(fresh ? wanted : more)) return false;
+  if (!can_grow(id, num_tokens) || !make_available(more) || !slots_.make_room(fresh ? wanted : more))
+    return false;
   if (fresh) {
     const std::optional<std::int32_t> slot = slots_.acquire(blocks_of(id), wanted);
     if (!slot) return false;

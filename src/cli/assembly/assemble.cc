@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 
 #include "api/api_context.h"
 #include "base/log.h"
@@ -238,10 +239,12 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
                   .kv_tokens = tokens_in(groups, plan->num_blocks, !flags.enable_chunked_prefill),
-                  .kv_bytes_per_token = 0};
-  parts.memory.kv_bytes_per_token =
-      groups.size() == 1 ? block_bytes / block_size
-                         : parts.memory.kv_bytes / std::max<std::int64_t>(1, parts.memory.kv_tokens);
+                  // Until windows give something back.
+                  .kv_bytes_per_token = std::accumulate(groups.begin(), groups.end(), std::int64_t{0},
+                                                        [](std::int64_t pages, const KvGroup& group) {
+                                                          return pages + group.pages_per_row;
+                                                        }) *
+                                        block_bytes / block_size};
   parts.memory.concurrency = groups.size() == 1
                                  ? static_cast<double>(parts.memory.kv_tokens) / plan->max_model_len
                                  : static_cast<double>(plan->num_blocks) /
