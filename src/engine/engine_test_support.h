@@ -94,6 +94,7 @@ struct Options {
 
 // The scheduler borrows the manager.
 inline EngineParts make_parts(const Options& options) {
+  fake::model_groups() = options.groups.value_or(one_full_group(options.engine.block_size));
   EngineParts parts;
   const SchedulerConfig config = options.engine.scheduler_config();
   if (options.mode == Mode::vllm) {
@@ -130,7 +131,6 @@ inline EngineParts make_parts(const Options& options) {
 
 struct Rig {
   explicit Rig(const Options& options) {
-    fake::model_groups() = options.groups.value_or(one_full_group(options.engine.block_size));
     EngineParts parts = make_parts(options);
     auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
                                                          options.num_swap_blocks, options.virtual_blocks());
