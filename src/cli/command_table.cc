@@ -265,67 +265,69 @@ Command config() {
   Command command{.name = "config", .summary = "files of flags"};
   command.subcommands = {table_command<ConfigCheckArgs>("check", "whether serve --config would take a file",
                                                         check_config, config_check_flags)};
+  return command;
+}
 
-  std::vector<Flag> parse_flags(ParseArgs & args) {
-    return {
-        {.name = "tool-call-parser",
-         .value = flags::text(args.tool_parser, "NAME"),
-         .help = "vLLM's name of how calls are written"},
-        {.name = "reasoning-parser",
-         .value = flags::text(args.reasoning_parser, "NAME"),
-         .help = "likewise of the reasoning"},
-        {.name = "input",
-         .value = flags::text(args.input, "FILE"),
-         .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning",
-         .aliases = {"-i"},
-         .required = true},
-        {.name = "every-cut",
-         .value = flags::on(args.every_cut),
-         .help = "each text also in pieces, cut at every place: the message must stay the same"},
-    };
-  }
+std::vector<Flag> parse_flags(ParseArgs& args) {
+  return {
+      {.name = "tool-call-parser",
+       .value = flags::text(args.tool_parser, "NAME"),
+       .help = "vLLM's name of how calls are written"},
+      {.name = "reasoning-parser",
+       .value = flags::text(args.reasoning_parser, "NAME"),
+       .help = "likewise of the reasoning"},
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning",
+       .aliases = {"-i"},
+       .required = true},
+      {.name = "every-cut",
+       .value = flags::on(args.every_cut),
+       .help = "each text also in pieces, cut at every place: the message must stay the same"},
+  };
+}
 
-  std::vector<Flag> pack_flags(PackArgs&) { return {}; }
-  std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
+std::vector<Flag> pack_flags(PackArgs&) { return {}; }
+std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
 
-  Command cache() {
-    Command command{.name = "cache", .summary = "the packed weights on disk"};
-    command.subcommands = {
-        plain_command<CacheArgs>("list", "which models have some", run_cache_list, cache_flags),
-        plain_command<CacheArgs>("clear", "remove all of them", run_cache_clear, cache_flags),
-    };
-    return command;
-  }
+Command cache() {
+  Command command{.name = "cache", .summary = "the packed weights on disk"};
+  command.subcommands = {
+      plain_command<CacheArgs>("list", "which models have some", run_cache_list, cache_flags),
+      plain_command<CacheArgs>("clear", "remove all of them", run_cache_clear, cache_flags),
+  };
+  return command;
+}
 
-  Command bench_serve() {
-    const auto args = std::make_shared<BenchServeArgs>();
-    const auto warnings = std::make_shared<Warnings>();
-    Command command{.name = "serve",
-                    .summary = "load on an OpenAI-compatible server, as `vllm bench serve`",
-                    .flags = bench_serve_flags(*args)};
-    append(command.flags, vllm_bench_flags(*warnings));
-    command.run = [args, warnings] {
-      log(*warnings);
-      return exit_code(run_bench_serve(*args));
-    };
-    return command;
-  }
+Command bench_serve() {
+  const auto args = std::make_shared<BenchServeArgs>();
+  const auto warnings = std::make_shared<Warnings>();
+  Command command{.name = "serve",
+                  .summary = "load on an OpenAI-compatible server, as `vllm bench serve`",
+                  .flags = bench_serve_flags(*args)};
+  append(command.flags, vllm_bench_flags(*warnings));
+  command.run = [args, warnings] {
+    log(*warnings);
+    return exit_code(run_bench_serve(*args));
+  };
+  return command;
+}
 
-  Command bench() {
-    Command command{.name = "bench", .summary = "how fast the engine is, or a server"};
-    command.subcommands = {
-        engine_command<BenchLatencyArgs>("latency", "one batch at a time", run_bench_latency,
-                                         bench_latency_flags),
-        engine_command<BenchThroughputArgs>("throughput", "many requests at once", run_bench_throughput,
-                                            bench_throughput_flags),
-        engine_command<BenchKvManagersArgs>("kv-managers", "paged, virtual and reserved memory side by side",
-                                            run_bench_kv_managers, bench_kv_managers_flags),
-        bench_serve(),
-        engine_command<CalibrateArgs>("calibrate", "a cost model of this machine, for simulate",
-                                      run_bench_calibrate, calibrate_flags),
-    };
-    return command;
-  }
+Command bench() {
+  Command command{.name = "bench", .summary = "how fast the engine is, or a server"};
+  command.subcommands = {
+      engine_command<BenchLatencyArgs>("latency", "one batch at a time", run_bench_latency,
+                                       bench_latency_flags),
+      engine_command<BenchThroughputArgs>("throughput", "many requests at once", run_bench_throughput,
+                                          bench_throughput_flags),
+      engine_command<BenchKvManagersArgs>("kv-managers", "paged, virtual and reserved memory side by side",
+                                          run_bench_kv_managers, bench_kv_managers_flags),
+      bench_serve(),
+      engine_command<CalibrateArgs>("calibrate", "a cost model of this machine, for simulate",
+                                    run_bench_calibrate, calibrate_flags),
+  };
+  return command;
+}
 
 }  // namespace
 
