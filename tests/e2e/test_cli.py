@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from conftest import small_model
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
 
