@@ -22,6 +22,7 @@ struct ServerFlags {
   std::vector<std::string> allowed_hosts;
   std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
+  std::int64_t max_answer_memory = std::int64_t{1} << 30;  // of all answers being made and sent
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
   double header_timeout_s = 10.0;       // from accept, or the previous response's end, to whole headers
