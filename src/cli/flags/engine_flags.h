@@ -20,7 +20,7 @@ struct ServerFlags {
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
-  std::string metrics_prefix = "pagoda";  // without the colon; "vllm" for existing dashboards
+  std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
