@@ -12,7 +12,6 @@
 namespace pagoda {
 namespace {
 
-
 // What follows "ARCHITECTURE." in keys that are read below, or that change nothing.
 constexpr std::array kKnownKeys = {
     "vocab_size",
@@ -225,7 +224,7 @@ void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
 struct GgufFamily {
   std::string_view name;
   std::string_view activation = "silu";
-  bool layer_norm = false;       // and learned positions
+  bool layer_norm = false;        // and learned positions
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 4> own_keys = {};

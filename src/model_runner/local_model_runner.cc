@@ -93,7 +93,8 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
                                     options.max_num_batched_tokens, options.parallel);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
+  runner->layout_.num_kv_heads =
+      static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
   if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *

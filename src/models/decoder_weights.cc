@@ -30,9 +30,8 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
                       .norm = &layer.norm,
                       .shard = &shard.layers[static_cast<std::size_t>(index)]};
   DecoderLayer result;
-  result.mixer_norms =
-      norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
-                   place.prefix + names.attention_branch_norm, config.hidden_size, loader);
+  result.mixer_norms = norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
+                                    place.prefix + names.attention_branch_norm, config.hidden_size, loader);
   result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms, place.prefix + names.mlp_norm,
                                            place.prefix + names.mlp_branch_norm, config.hidden_size, loader);
   const auto make = [&](const auto& part) { return make_part(part, place, config, loader); };
@@ -81,8 +80,7 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
         reader.matrix(names.position_embedding + ".weight", config.max_positions + config.position_offset,
                       config.hidden_size);
   } else if (!names.rope_factors.empty() && !config.ropes.empty()) {
-    weights.rope_factors =
-        reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
+    weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
   }
   if (config.embedding_size != config.hidden_size) {
     weights.project_in = loader.linear(names.project_in, config.hidden_size, config.embedding_size);

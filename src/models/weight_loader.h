@@ -1,8 +1,8 @@
 #pragma once
-// WeightLoader: the tensors of one model on their way into packed matrices: names, shapes, the rank's rows and
-// columns, the orders in which families store them. Parts of layers take their weights here. The first failure
-// is kept, as in WeightReader: later calls give empty results, and status() is asked where it matters.
-// Threads: one caller. Owner: whoever loads a model.
+// WeightLoader: the tensors of one model on their way into packed matrices: names, shapes, the rank's rows
+// and columns, the orders in which families store them. Parts of layers take their weights here. The first
+// failure is kept, as in WeightReader: later calls give empty results, and status() is asked where it
+// matters. Threads: one caller. Owner: whoever loads a model.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,7 +36,11 @@ class WeightLoader {
   // `dtype` as choose_linear_type reads it. All that is passed in must outlive the loader.
   WeightLoader(const KernelContext& context, const ModelSource& source, const WeightNames& names,
                std::int32_t rank, std::string_view dtype)
-      : context_(context), names_(names), rank_(rank), dtype_(dtype), reader_(source, names.prefix, names.other_prefixes) {}
+      : context_(context),
+        names_(names),
+        rank_(rank),
+        dtype_(dtype),
+        reader_(source, names.prefix, names.other_prefixes) {}
 
   const WeightNames& names() const { return names_; }
   WeightReader& reader() { return reader_; }
