@@ -210,6 +210,11 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
 }
 
+// OLMo 3 comes under the same name, with windows in three of four layers.
+void read_olmo2(const GgufFile&, Keys& keys, ModelConfig& config) {
+  if (config.sliding_window > 0) keys.fail(unimplemented("OLMo with sliding windows is not supported"));
+}
+
 void read_phi3(const GgufFile& file, Keys& keys, ModelConfig&) {
   for (const GgufTensor& tensor : file.tensor_list())
     if (tensor.name == "rope_factors_long.weight")
@@ -242,7 +247,7 @@ constexpr std::array<GgufFamily, 9> kFamilies = {{
      .interleaved_rows = true,
      .read = read_granite,
      .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
-    {.name = "olmo2"},
+    {.name = "olmo2", .read = read_olmo2},
     {.name = "phi3", .read = read_phi3},
     {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
 }};

@@ -93,6 +93,57 @@ TEST(GgufConfig, Gpt2) {
   EXPECT_FLOAT_EQ(config->norm_eps, 1e-5f);
 }
 
+TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
+  GgufBuilder gemma = llama("gemma3");
+  gemma.u32("gemma3.attention.sliding_window", 16)
+      .u32("tokenizer.ggml.eos_token_id", 1)
+      .strings("tokenizer.ggml.tokens", {"a", "b", "<end_of_turn>", "d"});
+  Result<ModelConfig> config = config_of(gemma);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, true}));  // the sixth would attend to all
+  EXPECT_FLOAT_EQ(config->rope_local_theta, 10000.0f);
+  EXPECT_EQ(config->norm_weight_offset, 0) << "the file's norms hold their 1";
+  EXPECT_EQ(config->attention_scale, 0);
+  EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(config->activation, "gelu_new");
+
+  config = config_of(GgufBuilder(gemma)
+                         .array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0, 1})
+                         .f32("gemma3.rope.freq_base_swa", 100.0f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{false, true}));
+  EXPECT_FLOAT_EQ(config->rope_local_theta, 100.0f);
+
+  config = config_of(GgufBuilder(gemma).u32("gemma3.attention.sliding_window_pattern", 2));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, false}));
+  expect_refused(GgufBuilder(gemma).array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0}),
+                 "not given for every layer");
+  config = config_of(GgufBuilder(gemma).u32("gemma3.block_count", 62));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->attention_scale, 0.25f) << "the 27B model: width 64, 4 heads";
+}
+
+TEST(GgufConfig, Variants) {
+  Result<ModelConfig> config = config_of(llama("granite")
+                                             .f32("granite.embedding_scale", 12.0f)
+                                             .f32("granite.residual_scale", 0.5f)
+                                             .f32("granite.attention.scale", 0.25f)
+                                             .f32("granite.logit_scale", 8.0f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->embedding_scale, 12);
+  EXPECT_FLOAT_EQ(config->residual_scale, 0.5f);
+  EXPECT_FLOAT_EQ(config->attention_scale, 0.25f);
+  EXPECT_FLOAT_EQ(config->logit_scale, 0.125f);
+  EXPECT_TRUE(config->rope_interleaved_rows);
+  expect_refused(llama("granite").f32("granite.logit_scale", 0.0f), "logit scale");
+  config = config_of(llama("smollm3").u32("smollm3.block_count", 4));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false}));
+  expect_refused(llama("phi3").tensor("rope_factors_long.weight", {1}, 0, "xxxx"), "longrope");
+  expect_refused(llama("olmo2").u32("olmo2.attention.sliding_window", 8), "sliding windows");
+}
+
 TEST(GgufConfig, RefusesByName) {
   expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
   expect_refused(llama("falcon"),
