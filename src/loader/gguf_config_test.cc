@@ -11,16 +11,16 @@ namespace {
 using testing::as_bytes;
 using testing::GgufBuilder;
 
-GgufBuilder llama(std::string_view architecture = "llama") {
+GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers = 2) {
   const std::string arch(architecture);
   GgufBuilder builder;
   builder.string("general.architecture", arch)
       .u32(arch + ".context_length", 512)
       .u32(arch + ".embedding_length", 64)
-      .u32(arch + ".block_count", 2)
+      .u32(arch + ".block_count", layers)
       .u32(arch + ".feed_forward_length", 128)
       .u32(arch + ".attention.head_count", 4)
-      .strings("tokenizer.ggml.tokens", {"a", "b", "c", "d"});
+      .strings("tokenizer.ggml.tokens", {"a", "b", "<end_of_turn>", "d"});
   return arch == "gpt2" ? builder.f32("gpt2.attention.layer_norm_epsilon", 1e-5f)
                         : builder.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-6f);
 }
@@ -95,9 +95,7 @@ TEST(GgufConfig, Gpt2) {
 
 TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
   GgufBuilder gemma = llama("gemma3");
-  gemma.u32("gemma3.attention.sliding_window", 16)
-      .u32("tokenizer.ggml.eos_token_id", 1)
-      .strings("tokenizer.ggml.tokens", {"a", "b", "<end_of_turn>", "d"});
+  gemma.u32("gemma3.attention.sliding_window", 16).u32("tokenizer.ggml.eos_token_id", 1);
   Result<ModelConfig> config = config_of(gemma);
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->window_layers, (std::vector<bool>{true, true}));  // the sixth would attend to all
@@ -119,7 +117,7 @@ TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
   EXPECT_EQ(config->window_layers, (std::vector<bool>{true, false}));
   expect_refused(GgufBuilder(gemma).array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0}),
                  "not given for every layer");
-  config = config_of(GgufBuilder(gemma).u32("gemma3.block_count", 62));
+  config = config_of(llama("gemma3", 62));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_FLOAT_EQ(config->attention_scale, 0.25f) << "the 27B model: width 64, 4 heads";
 }
@@ -137,7 +135,7 @@ TEST(GgufConfig, Variants) {
   EXPECT_FLOAT_EQ(config->logit_scale, 0.125f);
   EXPECT_TRUE(config->rope_interleaved_rows);
   expect_refused(llama("granite").f32("granite.logit_scale", 0.0f), "logit scale");
-  config = config_of(llama("smollm3").u32("smollm3.block_count", 4));
+  config = config_of(llama("smollm3", 4));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false}));
   expect_refused(llama("phi3").tensor("rope_factors_long.weight", {1}, 0, "xxxx"), "longrope");
