@@ -9,10 +9,12 @@
 
 #include "base/log.h"
 #include "cli/bench/bench_flags.h"
+#include "cli/commands/cache_command.h"
 #include "cli/commands/chat_command.h"
 #include "cli/commands/doctor_command.h"
 #include "cli/commands/generate_command.h"
 #include "cli/commands/inspect_command.h"
+#include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
@@ -175,6 +177,37 @@ std::vector<Flag> render_flags(RenderArgs& args) {
   };
 }
 
+std::vector<Flag> parse_flags(ParseArgs& args) {
+  return {
+      {.name = "tool-call-parser",
+       .value = flags::text(args.tool_parser, "NAME"),
+       .help = "vLLM's name of how calls are written"},
+      {.name = "reasoning-parser",
+       .value = flags::text(args.reasoning_parser, "NAME"),
+       .help = "likewise of the reasoning"},
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning",
+       .aliases = {"-i"},
+       .required = true},
+      {.name = "every-cut",
+       .value = flags::on(args.every_cut),
+       .help = "each text also in pieces, cut at every place: the message must stay the same"},
+  };
+}
+
+std::vector<Flag> pack_flags(PackArgs&) { return {}; }
+std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
+
+Command cache() {
+  Command command{.name = "cache", .summary = "the packed weights on disk"};
+  command.subcommands = {
+      plain_command<CacheArgs>("list", "which models have some", run_cache_list, cache_flags),
+      plain_command<CacheArgs>("clear", "remove all of them", run_cache_clear, cache_flags),
+  };
+  return command;
+}
+
 Command bench_serve() {
   const auto args = std::make_shared<BenchServeArgs>();
   const auto warnings = std::make_shared<Warnings>();
@@ -227,9 +260,13 @@ Command command_table() {
                                      perplexity_flags),
       engine_command<DoctorArgs>("doctor", "check this machine and the engine on it", run_doctor,
                                  doctor_flags),
+      engine_command<PackArgs>("pack", "make the packed weights of a model beforehand", run_pack, pack_flags),
+      cache(),
       plain_command<InspectArgs>("inspect", "what a model file holds, and the memory it takes", run_inspect,
                                  inspect_flags),
       plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),
+      plain_command<ParseArgs>("parse", "what a model wrote: reasoning, content, tool calls", run_parse,
+                               parse_flags),
       plain_command<RenderArgs>("render", "a chat template's prompt for each context", run_render,
                                 render_flags),
   };

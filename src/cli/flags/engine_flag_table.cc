@@ -29,6 +29,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
     return ok_status();
   };
   const auto store_seed = [&flags](std::int64_t seed) { flags.seed = static_cast<std::uint64_t>(seed); };
+  const auto store_cache = [&flags](std::int64_t bytes) { flags.weight_cache_bytes = bytes; };
   return {
       {.name = "model",
        .positional = "MODEL",
@@ -54,6 +55,14 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
                   "bits, and plain ones in bfloat16 (in float32 without AVX2); `int8` rounds plain weights "
                   "to 8 bits "
                   "with one scale for an output"},
+      {.name = "weight-cache",
+       .value = flags::on_off(flags.weight_cache),
+       .help = "keep packed weights on disk and map them from there",
+       .details = "keep packed weights on disk and map them from there ([weight cache](weight-cache.md))"},
+      {.name = "weight-cache-bytes",
+       .value = flags::integer(1, kMaxInt64, store_cache),
+       .help = "of all packed weights on disk; the longest unused go first",
+       .default_text = "100GiB"},
       {.name = "max-model-len",
        .value = flags::parsed("N", store_length),
        .help = "prompt + output tokens of a sequence (8k; auto: what fits); else the model's",

@@ -79,6 +79,8 @@ struct EngineFlags {
   std::int32_t threads = 0;        // 0: every core this process may use
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
+  bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
+  std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // of all of them
 
   // ranks
   std::int32_t tensor_parallel_size = 1;

@@ -1,10 +1,10 @@
-#include "api/openai/choice_state.h"
+#include "api/choice_state.h"
 
 #include <iterator>
 
 namespace pagoda {
 
-ChoiceState::ChoiceState(const ResponseOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt)
+ChoiceState::ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt)
     : options_(options),
       detokenizer_(tokenizer, options.skip_special_tokens, prompt.token_ids),
       stop_matcher_(options.stop, options.include_stop) {}

@@ -1,6 +1,6 @@
 #pragma once
 // ChoiceState: one choice of an answer as it grows: its tokens, the text that is certain so far, and why it
-// ended. Not its JSON (choice_writer.h).
+// ended. In no protocol's form.
 // Threads: none.
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "api/parsed_call.h"
+#include "api/answer_options.h"
 #include "request/request_output.h"
 #include "text/detokenizer.h"
 #include "text/stop_matcher.h"
@@ -17,7 +17,7 @@ namespace pagoda {
 
 class ChoiceState {
  public:
-  ChoiceState(const ResponseOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt);
+  ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt);
 
   // Takes new tokens. True when a stop string ended the text and the engine has yet to be told.
   bool absorb(SequenceDelta&& delta);
@@ -45,7 +45,7 @@ class ChoiceState {
   bool push_text(const std::string& text);
   void end(FinishReason reason);
 
-  const ResponseOptions& options_;
+  const AnswerOptions& options_;
   IncrementalDetokenizer detokenizer_;
   StopMatcher stop_matcher_;
 };
