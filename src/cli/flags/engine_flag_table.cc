@@ -69,6 +69,10 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .details = "prompt + output tokens of one sequence, else the model's; `auto` or -1: the most that the "
                   "KV cache "
                   "can hold"},
+      {.name = "config",
+       .value = flags::text(flags.config, "FILE"),
+       .help = "YAML file of flags by name; the command line and the environment come before it",
+       .details = "YAML file of flags by name, see [above](#a-file-of-flags)"},
       {.name = "seed",
        .value = flags::integer(0, kMaxInt64, store_seed),
        .help = "for requests without their own",

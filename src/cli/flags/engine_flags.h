@@ -34,6 +34,8 @@ struct ServerFlags {
 };
 
 struct EngineFlags {
+  std::string config;  // YAML file that gave some of these; empty: none
+
   // model
   std::string model;                            // folder, .gguf file or ORG/NAME; empty: the default model
   std::string tokenizer;                        // empty: the model's own
