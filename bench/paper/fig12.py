@@ -1,5 +1,5 @@
 """Fig. 12: normalized latency against request rate, three OPT models, ShareGPT and Alpaca."""
-from common import COLOURS, FOUR, FT, FT_COLOUR, LIMITS, SECONDS, SYSTEMS, Claim, Curve, Figure, fastertransformer, lines, rates_line, spec
+from common import COLOURS, FOUR, FT, LIMITS, SECONDS, SYSTEMS, Claim, Curve, Figure, fastertransformer, lines, rates_line, seconds, spec
 
 # Title, model, workload, FasterTransformer's batch (the authors' run scripts: as large as memory allows), and the
 # highest rate that the authors' scripts drive vLLM, Oracle, Pow2, Max and FasterTransformer to.
@@ -29,9 +29,9 @@ def sweep(column, model, workload, batch, ends):
     """{system: (rates at LIMITS, Curve)}"""
     out = {}
     for name, guess in zip([*FOUR, "Pagoda"], [*ends[:4], ends[0]]):
-        curve = Curve(column, model, SYSTEMS[name][0], lambda rate: spec(workload, rate, SECONDS))
+        curve = Curve(column, model, SYSTEMS[name][0], lambda rate: spec(workload, rate, seconds(column)))
         out[name] = (curve.at_limits(guess), curve)
-    curve = Curve(column, model, fastertransformer(batch), lambda rate: spec(workload, rate, 3 * SECONDS))
+    curve = Curve(column, model, fastertransformer(batch), lambda rate: spec(workload, rate, seconds(column, 3 * SECONDS)))
     out[FT] = (curve.at_limits(ends[4] / 2), curve)
     return out
 

@@ -1,6 +1,6 @@
 """Fig. 14: parallel sampling and beam search, OPT-13B, Alpaca. Orca as the authors built it: a region for each
 sequence, prompts computed once a sequence, and a beam that goes on from another copies its whole region."""
-from common import FOUR, SECONDS, SYSTEMS, Claim, Curve, Figure, rates_line, spec
+from common import FOUR, SECONDS, SYSTEMS, Claim, Curve, Figure, rates_line, seconds, spec
 from fig12 import panel
 
 # vLLM, Oracle, Pow2, Max: the highest rates of the authors' scripts.
@@ -17,7 +17,7 @@ def make(column):
     for title, extra, ends in CASES:
         curves = {}
         for name, guess in zip(NAMES, [*ends, ends[0]]):
-            curve = Curve(column, "opt-13b", SYSTEMS[name][0], lambda rate: spec("alpaca", rate, SECONDS / 2, extra))
+            curve = Curve(column, "opt-13b", SYSTEMS[name][0], lambda rate: spec("alpaca", rate, seconds(column, SECONDS / 2), extra))
             curves[name] = (curve.at_limits(guess), curve)
         panels.append(panel(title, curves, colours))
         at = {name: r for name, (r, _) in curves.items()}

@@ -1,5 +1,5 @@
 """Fig. 16: a translation prefix that all prompts share, LLaMA-13B: 80 tokens (one example) and 341 (five)."""
-from common import SECONDS, SYSTEMS, Claim, Curve, Figure, rates_line
+from common import SECONDS, SYSTEMS, Claim, Curve, Figure, rates_line, seconds
 from fig12 import panel
 
 NAMES = ["Orca (Oracle)", "vLLM", "Pagoda"]
@@ -16,7 +16,7 @@ def make(column):
             # The paper registers the prefix; the prefix cache holds the same blocks.
             flags = [f for f in SYSTEMS[name][0] if f != "--no-enable-prefix-caching"]
             curve = Curve(column, "llama-13b", flags,
-                          lambda rate: f"uniform:{LENGTHS},prefix={prefix},rate={rate:g},duration={SECONDS / 2:g},seed=1,quantum=0.01")
+                          lambda rate: f"uniform:{LENGTHS},prefix={prefix},rate={rate:g},duration={seconds(column, SECONDS / 2):g},seed=1,quantum=0.01")
             curves[name] = (curve.at_limits(guess), curve)
         panels.append(panel(title, curves, {name: SYSTEMS[name][1] for name in NAMES}))
         at = {name: r for name, (r, _) in curves.items()}

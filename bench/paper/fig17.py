@@ -1,7 +1,7 @@
 """Fig. 17: a chatbot: ShareGPT conversations, the last 1,024 tokens as prompt, OPT-13B. The authors' scripts open a new
 conversation with probability 0.5 for vLLM and 0.1 for Orca (run_all_chatbot_astra.py and _orca.py), so that vLLM's
 prompts are shorter. Here each runs both."""
-from common import FOUR, SECONDS, SYSTEMS, Claim, Curve, Figure, rates_line, spec
+from common import FOUR, SYSTEMS, Claim, Curve, Figure, rates_line, seconds, spec
 from fig12 import panel
 
 NAMES = [*FOUR, "Pagoda"]
@@ -13,7 +13,7 @@ def make(column):
     for share in (0.5, 0.1):
         curves = {}
         for name in NAMES:
-            curve = Curve(column, "opt-13b", SYSTEMS[name][0], lambda rate: spec("sharegpt", rate, SECONDS, f"rounds=5,history=1024,new={share}"))
+            curve = Curve(column, "opt-13b", SYSTEMS[name][0], lambda rate: spec("sharegpt", rate, seconds(column), f"rounds=5,history=1024,new={share}"))
             curves[name] = (curve.at_limits(0.6), curve)
         at[share] = {name: r for name, (r, _) in curves.items()}
         panels.append(panel(f"chatbot, p = {share}", curves, {name: SYSTEMS[name][1] for name in NAMES}))
