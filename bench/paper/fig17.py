@@ -25,7 +25,7 @@ def make(column):
 
     claims = [Claim("17", "chatbot, p = 0.5 for all: vLLM over", over(0.5, 0.5, 2.0), "x", WHY),
               Claim("17", "chatbot, p = 0.1 for all: vLLM over", over(0.1, 0.1, 2.0), "x", WHY),
-              Claim("17", "chatbot as the authors' scripts run it: vLLM at p = 0.5 over, at 0.1,", over(0.5, 0.1, 2.0), "x", WHY),
+              Claim("17", "chatbot as the authors' scripts run it: vLLM at p = 0.5 over, at p = 0.1", over(0.5, 0.1, 2.0), "x", WHY),
               Claim("17", "Pagoda's defaults over vLLM, worst of two", [("", (0.98, 1e9), min(r["Pagoda"][0] / r["vLLM"][0] for r in at.values()))], "x")]
     return Figure(claims, ["new_share", "system", "sustained_at_0.5", "sustained_at_1", "vllm_over_it"], rows, panels,
                   [(name, SYSTEMS[name][1]) for name in NAMES], 2, rates)
