@@ -257,11 +257,12 @@ void declare_render(CLI::App& command, RenderArgs& args) {
 
 void declare_parse(CLI::App& command, ParseArgs& args) {
   flags::text(command, "--tool-call-parser", args.tool_parser, "NAME",
-              "vLLM's name of how calls are written");
+              "vLLM's name of how calls are written, or auto");
   flags::text(command, "--reasoning-parser", args.reasoning_parser, "NAME", "likewise of the reasoning");
   flags::text(command, "-i,--input", args.input, "FILE",
               "a model's output a line: text, tools, tool_choice, starts_in_reasoning")
       ->required();
+  flags::text(command, "--template", args.template_path, "FILE", "the chat template that auto looks at");
   command.add_flag("--every-cut", args.every_cut,
                    "each text also in pieces, cut at every place: the message must stay the same");
 }

@@ -1,5 +1,6 @@
-// Any bytes as a model's answer, in any format, cut anywhere: parsing ends without a fault, and says the
-// same. links: text The first three bytes choose the formats and where the text is cut; the rest is the text.
+// Any bytes as a model's answer, in any format and cut anywhere: no fault, and the same message.
+// links: text
+// The first three bytes choose the formats and where the text is cut; the rest is the text.
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <cstddef>

@@ -4,12 +4,14 @@
 #include <boost/json/value.hpp>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/strings.h"
 #include "cli/commands/json_line.h"
+#include "text/answer_formats.h"
 #include "text/answer_parser.h"
 
 namespace pagoda {
@@ -170,7 +172,22 @@ std::string differing_cut(const Case& one, const Message& whole) {
 
 }  // namespace
 
-int run_parse(const ParseArgs& args) {
+int run_parse(const ParseArgs& given) {
+  ParseArgs args = given;
+  if (args.tool_parser == "auto" || args.reasoning_parser == "auto") {
+    if (args.template_path.empty()) return fail("auto needs --template, the model's chat template");
+    std::ifstream file(args.template_path, std::ios::binary);
+    const std::string source((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (!file) return fail(concat(args.template_path, ": cannot be read"));
+    const AnswerFormatNames found = detect_answer_formats(source);
+    if (args.tool_parser == "auto") args.tool_parser = found.tool_parser;
+    if (args.reasoning_parser == "auto") args.reasoning_parser = found.reasoning_parser;
+    const auto name = [](const std::string& parser) { return parser.empty() ? std::string("none") : parser; };
+    std::fputs(concat("auto: --tool-call-parser ", name(args.tool_parser), ", --reasoning-parser ",
+                      name(args.reasoning_parser), "\n")
+                   .c_str(),
+               stderr);
+  }
   AnswerParserOptions names;
   names.tool_parser = args.tool_parser;
   names.reasoning_parser = args.reasoning_parser;
