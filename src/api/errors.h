@@ -1,16 +1,22 @@
 #pragma once
-// Status -> HTTP status and the error body that OpenAI clients read:
-// {"error": {"message", "type", "param", "code"}}. The only place that knows this mapping.
-// Messages of `internal` and `corrupt_data` are ours alone: the client sees a general sentence.
+// Status -> HTTP status and what a client may be told of it. The only place that knows this mapping; the
+// body's form is each protocol's own. Messages of `internal` and `corrupt_data` are ours alone: the client
+// sees a general sentence. Threads: any.
 #include <string>
 
 #include "base/status.h"
 
 namespace pagoda {
 
+// An error as any protocol may write it.
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string param = {};  // the field, by its dotted path; empty: none
+  std::string code = {};   // for programs; empty: none
+};
+
 int http_status(const Status& status);
-std::string error_body(const Status& status);
-// The same for errors that only HTTP knows (404 of a path, 405, 413, 431 …).
-std::string error_body(int http_status, std::string_view message, std::string_view code = {});
+ApiError api_error(const Status& status);
 
 }  // namespace pagoda

@@ -1,6 +1,7 @@
 #pragma once
 // EngineClient: how other threads reach the engine. Submitting never waits: a full inbox is refused.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,10 +54,10 @@ class EngineClient {
   // Its last delta has finish_reason abort, which whoever asked replaces by its own reason.
   virtual void abort_sequence(RequestId id, std::int32_t index) = 0;
 
-  // What the engine holds between two steps. Waits for the step that runs, at most a few seconds:
-  // unavailable beyond, or when the engine is dead.
-  virtual Result<DebugSnapshot> debug_snapshot() {
-    return Status(StatusCode::unimplemented, "This engine tells nothing about itself.");
+  // What the engine holds between two steps. `done` is called once, on the engine thread after the step that
+  // runs, or at once where there is no engine any more (unavailable): it must hand over and return.
+  virtual void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) {
+    done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
   }
 
   // Computes a prefix once and pins it under `name`; prompts that start with it use its K/V from then on,

@@ -62,6 +62,7 @@ Status EngineCore::validate(const Request& request) const {
                                                  : "This model makes vectors: it generates no text.")
         .with_param("model");
   }
+  if (request.weight < 1) return invalid_argument("A weight is at least 1.").with_param("weight");
   const SamplingParams& sampling = request.sampling;
   if (request.work.pools() &&
       (sampling.max_tokens != 0 || sampling.width() != 1 || sampling.use_beam_search || request.constraint))

@@ -6,7 +6,6 @@
 namespace pagoda {
 namespace {
 constexpr TimeNs kLogIntervalNs = 10'000'000'000;
-constexpr std::chrono::seconds kSnapshotDeadline{5};
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
 }  // namespace
@@ -56,17 +55,8 @@ void EngineThread::abort_sequence(RequestId id, std::int32_t index) {
   inbox_.push_control(AbortSequence{id, index});
 }
 
-Result<DebugSnapshot> EngineThread::debug_snapshot() {
-  auto answer = std::make_shared<std::promise<DebugSnapshot>>();
-  std::future<DebugSnapshot> future = answer->get_future();
-  const Status late = unavailable("The engine is busy with a long step or shutting down; try again.");
-  if (!healthy() || !inbox_.push_control(Snapshot{std::move(answer)})) return kEngineDead;
-  if (future.wait_for(kSnapshotDeadline) != std::future_status::ready) return late;
-  try {
-    return future.get();
-  } catch (const std::future_error&) {  // the thread ended before it came to this
-    return late;
-  }
+void EngineThread::debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) {
+  if (!healthy() || !inbox_.push_control(Snapshot{done})) done(kEngineDead);
 }
 
 void EngineThread::handle(Message&& message) {
@@ -79,7 +69,7 @@ void EngineThread::handle(Message&& message) {
   } else if (const auto* sequence = std::get_if<AbortSequence>(&message)) {
     core_->abort_sequence(sequence->id, sequence->index);
   } else if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
-    snapshot->answer->set_value(core_->debug_snapshot());
+    snapshot->done(core_->debug_snapshot());
   } else if (auto* add = std::get_if<AddPrefix>(&message)) {
     const Status status = core_->add_prefix(add->name, std::move(add->tokens), add->sink);
     if (!status.ok()) fail(RequestId{}, *add->sink, status);
@@ -121,6 +111,7 @@ void EngineThread::loop() {
     const Status error = failure.ok() ? unavailable("The server is shutting down.") : kEngineDead;
     if (auto* submit = std::get_if<Submit>(&message)) fail(submit->request.id, *submit->sink, error);
     if (auto* add = std::get_if<AddPrefix>(&message)) fail(RequestId{}, *add->sink, error);
+    if (auto* snapshot = std::get_if<Snapshot>(&message)) snapshot->done(error);
   }
   publish_progress();
 }

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <future>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <variant>
@@ -32,7 +32,7 @@ class EngineThread final : public EngineClient {
   Status submit(Request request, std::shared_ptr<OutputSink> sink) override;
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;
-  Result<DebugSnapshot> debug_snapshot() override;
+  void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override;
   Status add_prefix(std::string name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink) override;
   std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
   Status drop_prefix(const std::string& name) override;
@@ -58,7 +58,7 @@ class EngineThread final : public EngineClient {
     std::int32_t index;
   };
   struct Snapshot {
-    std::shared_ptr<std::promise<DebugSnapshot>> answer;
+    std::function<void(Result<DebugSnapshot>)> done;
   };
   struct AddPrefix {
     std::string name;

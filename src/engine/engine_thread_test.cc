@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <future>
 #include <limits>
 #include <semaphore>
 
@@ -224,9 +225,17 @@ TEST(EngineThread, PrefixesAreAddedListedUsedAndDropped) {
   EXPECT_TRUE(again->error.ok()) << "the name is free at once";
   EXPECT_TRUE(rig.engine->drop_prefix("rules").ok());
   ASSERT_TRUE(rig.engine->wait_idle(10s));
-  const auto snapshot = rig.engine->debug_snapshot();
+  std::promise<Result<DebugSnapshot>> promise;
+  rig.engine->debug_snapshot(
+      [&promise](Result<DebugSnapshot> taken) { promise.set_value(std::move(taken)); });
+  const auto snapshot = promise.get_future().get();
   ASSERT_TRUE(snapshot.has_value());
   EXPECT_EQ(snapshot->num_free_blocks, 300);
+
+  rig.engine->stop();
+  bool told = false;
+  rig.engine->debug_snapshot([&told](Result<DebugSnapshot> taken) { told = !taken.has_value(); });
+  EXPECT_TRUE(told) << "who asks an engine that has ended is told so at once";
 }
 
 TEST(EngineThread, AnEndingEngineAnswersWhoAddsAPrefix) {

@@ -14,7 +14,7 @@ namespace pagoda {
 enum class RopeScaling { none, linear, llama3 };
 
 struct ModelConfig {
-  std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3"
+  std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
   std::string name;          // for people: general.name, or the folder's
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
@@ -40,6 +40,8 @@ struct ModelConfig {
 
   float norm_weight_offset = 0;  // what norms' weights are more than the file has
   float attention_scale = 0;     // of the products of queries and keys; 0: 1 / sqrt(head_size)
+  float embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite
+  std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

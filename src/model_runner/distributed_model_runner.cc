@@ -56,7 +56,7 @@ struct RankReport {
   std::int32_t ok = 0;
   std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
   std::int32_t kv_heads = 0, padding = 0;
-  std::int64_t weight_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
+  std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
   char error[512] = {};
 };
 
@@ -72,6 +72,7 @@ RankReport make_report(const Status& status, const LocalModelRunner* runner) {
   const MemoryPlan plan = runner->memory_plan();
   report.kv_heads = runner->kv_layout().num_kv_heads;
   report.weight_bytes = plan.weight_bytes;
+  report.mapped_bytes = plan.mapped_bytes;
   report.kv_block_bytes = static_cast<std::int64_t>(runner->kv_layout().block_bytes());
   report.activation_bytes = plan.activation_bytes + plan.buffer_bytes;
   return report;
@@ -99,6 +100,7 @@ Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Statu
       return invalid_argument(concat("rank ", rank, " has another model than rank 0"));
     }
     totals.weight_bytes += report.weight_bytes;
+    totals.mapped_bytes += report.mapped_bytes;
     totals.kv_block_bytes += report.kv_block_bytes;
     totals.activation_bytes += report.activation_bytes;
     totals.kv_heads.push_back(report.kv_heads);

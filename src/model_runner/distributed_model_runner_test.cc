@@ -63,7 +63,8 @@ TEST_P(SplitFixture, GivesTheGoldensTokens) {
 }
 constexpr Case kFixtures[] = {
     {"opt", 4},     {"opt_post_norm", 4}, {"gpt2", 4},  {"gpt2_no_prefix", 4}, {"llama", 4},
-    {"mistral", 4}, {"qwen2", 4},         {"qwen3", 4}, {"gemma3", 4}, {"llama_gguf_f16", 2}, {"llama_gguf_quantized", 2}};
+    {"mistral", 4}, {"qwen2", 4},         {"qwen3", 4}, {"gemma3", 4}, {"granite", 4}, {"phi3", 2},
+    {"smollm3", 4}, {"llama_gguf_f16", 2}, {"llama_gguf_quantized", 2}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kFixtures), case_name);
 
 class SplitShared : public ::testing::TestWithParam<Case> {};

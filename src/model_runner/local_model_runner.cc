@@ -81,7 +81,6 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (!layout) return layout.error();
 
   std::unique_ptr<LocalModelRunner> runner(new LocalModelRunner);
-  runner->source_ = std::move(source);
   runner->options_ = options;
   runner->layout_ = *layout;
   runner->pool_ = std::make_unique<ThreadPool>(options.threads);
@@ -89,11 +88,12 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.cpu_level) runner->context_.level = *options.cpu_level;
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
-  auto decoder = DecoderModel::load(runner->context_, *runner->source_, options.dtype,
-                                    options.max_num_batched_tokens, options.parallel);
+  auto decoder = DecoderModel::load(runner->context_, *source, options.dtype, options.max_num_batched_tokens,
+                                    options.parallel, options.weight_caching.get());
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
+  runner->layout_.num_kv_heads =
+      static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
   if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
@@ -134,6 +134,7 @@ Status LocalModelRunner::create_kv_pages(std::int64_t first, std::int64_t count)
 MemoryPlan LocalModelRunner::memory_plan() const {
   MemoryPlan plan;
   plan.weight_bytes = decoder_->weights().packed_bytes;
+  if (decoder_->weights().mapped) plan.mapped_bytes = plan.weight_bytes + embedding_bytes();
   plan.kv_bytes = kv_.pool_bytes();
   plan.swap_bytes = kv_.swap_bytes();
   plan.activation_bytes = decoder_->activation_bytes();

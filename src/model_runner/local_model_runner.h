@@ -37,12 +37,14 @@ struct RunnerOptions {
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
   ParallelContext parallel = {};
+  std::shared_ptr<const WeightCaching> weight_caching = {};  // null: weights are packed into memory
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
 // resident as they are used.
 struct MemoryPlan {
-  std::int64_t weight_bytes = 0;  // packed; the token embedding stays in the file's mapping
+  std::int64_t weight_bytes = 0;  // packed; embeddings are as large as they are in the file, beside them
+  std::int64_t mapped_bytes = 0;  // of both, mapped from a packed file, which processes share
   std::int64_t kv_bytes = 0;
   std::int64_t swap_bytes = 0;
   std::int64_t activation_bytes = 0;  // of a full batch
@@ -59,7 +61,7 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
 
 class LocalModelRunner final : public ModelRunner {
  public:
-  // Errors name the option, the architecture or the tensor.
+  // Errors name the option, the architecture or the tensor. Nothing of `source` is kept.
   static Result<std::unique_ptr<LocalModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                           const RunnerOptions& options);
 
@@ -76,12 +78,11 @@ class LocalModelRunner final : public ModelRunner {
   StepResult run(const ScheduledBatch& batch) override;
   bool prepare_ahead() override { return kv_.populate_ahead(); }
 
-  const ModelSource& source() const { return *source_; }
   const DecoderConfig& config() const { return decoder_->config(); }
   const KvLayout& kv_layout() const { return layout_; }  // of this rank's key-value heads
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
-  // Of the token embedding, which stays in the file's mapping: only rows that are looked up become resident.
+  // Of the token embedding, as it is stored.
   std::int64_t embedding_bytes() const { return decoder_->weights().token_embedding.bytes(); }
   // Tensors of the file that the architecture has no use for; worth a warning when there are any.
   const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
@@ -104,7 +105,6 @@ class LocalModelRunner final : public ModelRunner {
   Status sample(const ScheduledBatch& batch, StepResult& result);
   bool samples() const { return options_.parallel.rank() == 0; }
 
-  std::shared_ptr<const ModelSource> source_;
   RunnerOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;

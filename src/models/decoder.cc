@@ -102,7 +102,8 @@ Status DecoderModel::check_split(const ModelSource& source, std::string_view dty
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
                                                          const ModelSource& source, std::string_view dtype,
                                                          std::int32_t max_batched_tokens,
-                                                         const ParallelContext& parallel) {
+                                                         const ParallelContext& parallel,
+                                                         const WeightCaching* caching) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
   auto config = describe_decoder(source.config());
   if (!config) return config.error();
@@ -123,7 +124,12 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  auto weights = load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
+  const std::string part =
+      concat(parallel.rank(), " of ", parallel.size(), parallel.deterministic ? " fixed" : " any");
+  auto weights =
+      caching != nullptr
+          ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)
+          : load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
   decoder->embedding_scale_ =

@@ -14,10 +14,17 @@ class DenseFeedForward final : public FeedForward {
     const WeightNames& names = loader.names();
     const std::array own_rows = {place.shard->inner.own};
     const std::int64_t inner = config.intermediate_size;
+    const bool fused = !names.fused_gate_up.empty();
     Matrices in;
-    if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
-    loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
-    in_ = loader.pack(std::move(in), place.prefix + names.up,
+    if (fused) {  // gate above up
+      const std::array up_rows = {Range{inner + own_rows[0].first, own_rows[0].count}};
+      for (const auto& rows : {own_rows, up_rows})
+        loader.add(in, place.prefix + names.fused_gate_up, 2 * inner, place.hidden_size, rows);
+    } else {
+      if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
+      loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
+    }
+    in_ = loader.pack(std::move(in), place.prefix + (fused ? names.fused_gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
     out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
   }

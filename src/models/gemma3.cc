@@ -14,7 +14,7 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   decoder->scale_as_embedding = true;
   for (LayerConfig& layer : decoder->layers) {
     layer.mixer_norms.branch = layer.feed_forward_norms.branch = true;
-    layer.attention()->query_key_norm = true;
+    layer.attention()->query_key_norm = QueryKeyNorm::per_head;
   }
   return decoder;
 }

@@ -131,7 +131,7 @@ TEST(Architectures, UnknownOnesAreRefusedWithTheList) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), StatusCode::unimplemented);
   EXPECT_NE(found.error().message().find("'mamba'"), std::string::npos);
-  for (const char* name : {"gemma3", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"}) {
+  for (const char* name : {"gemma3", "gpt2", "granite", "llama", "mistral", "olmo2", "opt", "phi3", "qwen2", "qwen3", "smollm3"}) {
     EXPECT_NE(found.error().message().find(name), std::string::npos) << name;
     ASSERT_TRUE(find_architecture(name));
     EXPECT_EQ((*find_architecture(name))->name, name);

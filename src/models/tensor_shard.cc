@@ -104,6 +104,8 @@ struct Cut {
 };
 
 Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
+  if (config.query_key_norm == QueryKeyNorm::whole && cut.size > 1)
+    return unimplemented("norms over all heads together cannot be split over ranks");
   const auto split = [&](std::int32_t size) { return split_heads(config, block, size); };
   const auto heads = split(cut.size);
   if (!heads) return heads.error();

@@ -7,7 +7,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
 #include <functional>
@@ -15,8 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "api/openai/prefix_parser.h"
-#include "api/openai/request_parser.h"
+#include "api/protocol.h"
 #include "server/generation.h"
 #include "server/http_request.h"
 #include "server/http_response.h"
@@ -39,27 +37,10 @@ class StrandEvent {
   bool set_ = false;
 };
 
-struct TextJob {  // for a worker: /tokenize, /detokenize
-  std::string body;
-  std::optional<HttpResponse> response;  // absent: the worker had no memory
-};
-
-struct CallJob {  // for a worker: parsing a generation call
-  std::string body;
-  CallOrigin origin;
-  std::optional<Result<ParsedCall>> call;
-};
-
-struct PrefixJob {  // for a worker: parsing a prefix
-  std::string body;
-  std::optional<Result<PrefixSpec>> prefix;
-};
-
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, boost::asio::thread_pool& workers,
-             WakeList<Connection>& wakes);
+  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes);
   ~Connection();
 
   void serve();
@@ -75,18 +56,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Awaitable<void> run();
   Awaitable<bool> read_head(HttpRequest& request, std::optional<HttpError>& error);
-  Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::string& body);
-  Awaitable<Next> answer(const HttpRequest& request, std::string_view rest);
-  Awaitable<Next> answer_text_call(const Route& route, std::string body);
-  Awaitable<Next> answer_debug_call(const Route& route, std::string rest);
-  Awaitable<Next> answer_prefix_call(const Route& route, const HttpRequest& request, std::string rest,
-                                     std::string body);
-  Awaitable<Next> add_prefix(std::string body);
-  Awaitable<Next> answer_generation(CallKind kind, std::string body);
-  Awaitable<Next> generate(ParsedCall parsed);
+  Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::size_t limit,
+                                                std::string& body);
+  Awaitable<Next> answer(const HttpRequest& request, const RouteTable::Match& match);
+  Awaitable<Next> answer_call(const Route& route, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_whole(const Route& route, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_when_ready(const Route& route, WaitHandler handler, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
+                                    std::shared_ptr<ApiCall> call);
+  Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
+  Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
+  Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
   std::function<void()> waker();
-  Awaitable<bool> on_worker(std::function<void()> work);
+  // Runs `work` on the pool, or at once where it is a trifle, and waits for it; not for one that is still
+  // waiting when the client goes. Not ok: it was not run to its end.
+  Awaitable<Status> run_job(Cost cost, std::size_t bytes, std::function<void()> work);
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
@@ -97,16 +82,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void watch();  // notices the client hanging up while a call runs
   Awaitable<void> stop_watching();
+  Awaitable<void> yield();
   bool hold_body(std::size_t bytes);
   void release_body();
   void begin_request(const HttpRequest& request);
   void add_common_headers(HttpResponse& response) const;
-  HttpResponse final_response(ResponseBuilder& builder) const;
-  std::string stream_head();
-  void frame(std::string& out, std::string_view events) const;
+  std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
-  boost::asio::thread_pool& workers_;
+  const std::uint64_t id_;
   WakeList<Connection>& wakes_;
   boost::beast::tcp_stream stream_;
   StrandEvent event_;

@@ -1,11 +1,12 @@
 #include "server/debug_endpoints.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "api/json.h"
 #include "base/strings.h"
-#include "server/endpoints.h"
+#include "server/server_context.h"
 
 namespace pagoda {
 namespace {
@@ -151,32 +152,77 @@ std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) 
   return body;
 }
 
-}  // namespace
-
-HttpResponse answer_debug(const Route& route, std::string_view rest, const ServerContext& server) {
-  const std::optional<std::string> wanted = percent_decode(rest);
-  if (!wanted) return error_response(400, "The id in the path is malformed.");
-  Result<DebugSnapshot> snapshot = server.engine.debug_snapshot();
-  if (!snapshot) return answer_error(snapshot.error());
+HttpResponse requests_response(const DebugSnapshot& snapshot, const std::string& wanted,
+                               const ServerContext& server) {
+  const Sharers sharers = sharers_of(snapshot);
   HttpResponse response;
-  if (route.endpoint == Endpoint::debug_kv) {
-    response.body = kv_body(*snapshot, server);
-    return response;
-  }
-  const Sharers sharers = sharers_of(*snapshot);
   JsonWriter json(response.body);
   bool found = false;
   json.begin_object().key("requests").begin_array();  // a call with several prompts is several requests
-  for (const RequestSnapshot& request : snapshot->requests) {
+  for (const RequestSnapshot& request : snapshot.requests) {
     const auto number = static_cast<std::uint64_t>(request.id);
     const std::string id = server.live_calls.name_of(number);
-    if (*wanted != id && *wanted != concat(number)) continue;
+    if (wanted != id && wanted != concat(number)) continue;
     write(json, request, id, sharers);
     found = true;
   }
   json.end_array().end_object();
-  if (!found) return error_response(404, "No request with this id is being served.", "not_found");
-  return response;
+  if (found) return response;
+  return error_response(
+      {.status = 404, .message = "No request with this id is being served.", .code = "not_found"});
 }
+
+class SnapshotWait final : public EngineWait {
+ public:
+  SnapshotWait(bool all, std::string wanted) : all_(all), wanted_(std::move(wanted)) {}
+
+  void set(SnapshotDesk::Snapshot snapshot) {
+    snapshot_ = std::move(snapshot);
+    ready_.store(true, std::memory_order_release);
+  }
+  std::chrono::milliseconds limit() const override { return std::chrono::seconds(5); }
+  bool ready() const override { return ready_.load(std::memory_order_acquire); }
+  HttpResponse answer(const ServerContext& server) override {
+    if (!snapshot_->has_value()) return error_response(snapshot_->error());
+    if (!all_) return requests_response(**snapshot_, wanted_, server);
+    HttpResponse response;
+    response.body = kv_body(**snapshot_, server);
+    return response;
+  }
+
+ private:
+  const bool all_;
+  const std::string wanted_;
+  SnapshotDesk::Snapshot snapshot_;
+  std::atomic<bool> ready_{false};
+};
+
+std::shared_ptr<EngineWait> ask(bool all, const ApiCall& call, ServerContext& server,
+                                std::function<void()> wake) {
+  auto wait = std::make_shared<SnapshotWait>(all, call.parameter);
+  server.snapshots.ask([wait, wake = std::move(wake)](SnapshotDesk::Snapshot snapshot) {
+    wait->set(std::move(snapshot));
+    wake();
+  });
+  return wait;
+}
+
+Result<std::shared_ptr<EngineWait>> debug_kv(const ApiCall& call, ServerContext& server,
+                                             std::function<void()> wake) {
+  return ask(/*all=*/true, call, server, std::move(wake));
+}
+Result<std::shared_ptr<EngineWait>> debug_request(const ApiCall& call, ServerContext& server,
+                                                  std::function<void()> wake) {
+  return ask(/*all=*/false, call, server, std::move(wake));
+}
+
+constexpr Route kDebugRoutes[] = {
+    {{.method = "GET", .path = "/debug/kv", .role = Role::admin}, debug_kv},
+    {{.method = "GET", .path = "/debug/requests/{id}", .role = Role::admin}, debug_request},
+};
+
+}  // namespace
+
+std::span<const Route> debug_routes() { return kDebugRoutes; }
 
 }  // namespace pagoda

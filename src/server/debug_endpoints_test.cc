@@ -5,6 +5,8 @@
 #include <boost/json.hpp>
 
 #include "base/metrics.h"
+#include "server/http_request.h"
+#include "server/server_context.h"
 
 namespace pagoda {
 namespace {
@@ -17,8 +19,8 @@ class StillEngine final : public EngineClient {
   void abort(RequestId) override {}
   void abort_sequence(RequestId, std::int32_t) override {}
   bool healthy() const override { return true; }
-  Result<DebugSnapshot> debug_snapshot() override {
-    if (dead) return unavailable("The engine has stopped.");
+  void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override {
+    if (dead) return done(unavailable("The engine has stopped."));
     DebugSnapshot out;
     out.block_size = 4;
     out.num_blocks = 9;
@@ -40,13 +42,23 @@ class StillEngine final : public EngineClient {
     second.id = RequestId{9};
     second.reason = "It waits.";
     out.requests = {first, second};
-    return out;
+    done(std::move(out));
   }
   bool dead = false;
 
  private:
   EngineLimits limits_;
 };
+
+HttpResponse ask(std::string_view path, ServerContext& server) {
+  const RouteTable::Match match = server.routes.find("GET", path);
+  ApiCall call;
+  call.parameter = percent_decode(match.rest).value();
+  bool woken = false;
+  auto wait = std::get<WaitHandler>(match.route->handler)(call, server, [&woken] { woken = true; });
+  EXPECT_TRUE(woken && (*wait)->ready());
+  return (*wait)->answer(server);
+}
 
 TEST(DebugEndpoints, TellWhoSharesWhatAndWhyARequestWaits) {
   StillEngine engine;
@@ -59,10 +71,7 @@ TEST(DebugEndpoints, TellWhoSharesWhatAndWhyARequestWaits) {
   EXPECT_EQ(server.live_calls.name_of(6), "");
   EXPECT_EQ(server.live_calls.name_of(10), "");
 
-  std::string_view rest;
-  const Route& kv = find_route("/debug/kv", rest);
-  ASSERT_EQ(kv.endpoint, Endpoint::debug_kv);
-  const auto body = boost::json::parse(answer_debug(kv, rest, server).body);
+  const auto body = boost::json::parse(ask("/debug/kv", server).body);
   EXPECT_EQ(body.at("num_blocks").as_int64(), 9);
   EXPECT_EQ(body.at("totals").at("blocks_copied").as_int64(), 5);
   EXPECT_EQ(body.at("totals").at("slots").at("internal_fragmentation").as_int64(), 6);
@@ -73,18 +82,17 @@ TEST(DebugEndpoints, TellWhoSharesWhatAndWhyARequestWaits) {
 
   for (const char* path :
        {"/debug/requests/chatcmpl-b", "/debug/requests/9", "/debug/requests/chatcmpl%2Db"}) {
-    const Route& route = find_route(path, rest);
-    const HttpResponse response = answer_debug(route, rest, server);
+    const HttpResponse response = ask(path, server);
     EXPECT_EQ(response.status, 200) << path;
     const auto found = boost::json::parse(response.body);
     EXPECT_EQ(found.at("requests").as_array().size(), 1u);
     EXPECT_EQ(found.at("requests").at(0).at("reason").as_string(), "It waits.");
     EXPECT_EQ(found.at("requests").at(0).at("id").as_string(), "chatcmpl-b");
   }
-  EXPECT_EQ(answer_debug(find_route("/debug/requests/x", rest), rest, server).status, 404);
-  EXPECT_FALSE(find_route("/debug/requests/x", rest).open);
+  EXPECT_EQ(ask("/debug/requests/x", server).status, 404);
+  EXPECT_EQ(server.routes.find("GET", "/debug/requests/x").role, Role::admin);
   engine.dead = true;
-  EXPECT_EQ(answer_debug(kv, {}, server).status, 503);
+  EXPECT_EQ(ask("/debug/kv", server).status, 503);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "api/errors.h"
-#include "api/openai/text_endpoints.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -37,11 +35,12 @@ std::string cors_headers(const HttpRequest& request, const ServerConfig& config)
   return std::string(echo ? asked : kCorsHeaders);
 }
 
-HttpResponse answer_options(const HttpRequest& request, const Route& route, const ServerConfig& config) {
+HttpResponse answer_options(const HttpRequest& request, std::string_view allowed,
+                            const ServerConfig& config) {
   HttpResponse response;
   response.status = 204;
   response.content_type.clear();
-  const std::string allow(route.allow.empty() ? "GET, HEAD, POST, OPTIONS" : route.allow);
+  const std::string allow(allowed.empty() ? "GET, HEAD, POST, OPTIONS" : allowed);
   response.headers.emplace_back("allow", allow);
   if (!request.header("access-control-request-method").empty()) {
     response.headers.emplace_back("access-control-allow-methods", allow);
@@ -51,91 +50,83 @@ HttpResponse answer_options(const HttpRequest& request, const Route& route, cons
   return response;
 }
 
+HttpResponse json_response(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpResponse health(const ApiCall&, ServerContext& server) {
+  if (!server.engine.healthy()) return error_response(unavailable("The engine has stopped."));
+  if (server.draining.load()) return error_response(unavailable("The server is shutting down."));
+  return json_response(R"({"status":"ok"})");
+}
+
+HttpResponse ping(const ApiCall&, ServerContext& server) {
+  if (!server.engine.healthy()) return error_response(unavailable("The engine has stopped."));
+  return json_response("{}");
+}
+
+HttpResponse load(const ApiCall&, ServerContext& server) {
+  return json_response(concat("{\"server_load\":", server.num_generating.load(), "}"));
+}
+
+HttpResponse metrics(const ApiCall&, ServerContext& server) {
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = server.metrics.expose(server.config.metrics_prefix, server.api.model_names.front());
+  return response;
+}
+
+constexpr Route kSmallRoutes[] = {
+    {{.method = "GET", .path = "/health", .role = Role::anyone}, health},
+    {{.method = "GET", .path = "/ping"}, ping},
+    {{.method = "POST", .path = "/ping", .body = BodyForm::any}, ping},
+    {{.method = "GET", .path = "/load"}, load},
+    {{.method = "GET", .path = "/metrics", .role = Role::metrics, .form = AnswerForm::text}, metrics},
+};
+
+bool may_ask(Role role, const HttpRequest& request, const ServerContext& server) {
+  if (role == Role::anyone || (role == Role::metrics && server.config.metrics_without_key)) return true;
+  return server.keys.accepts(request.header("authorization"));
+}
+
 }  // namespace
 
-HttpResponse answer_error(const Status& status) {
-  HttpResponse response;
-  response.status = http_status(status);
-  response.body = error_body(status);
-  if (response.status == 429 || response.status == 503) response.headers.emplace_back("retry-after", "1");
-  return response;
+std::span<const Route> small_routes() { return kSmallRoutes; }
+
+std::size_t max_body_bytes(const RouteTable::Match& match, const ServerConfig& config) {
+  const std::size_t of_route = match.route == nullptr ? kServerBodyLimit : match.route->facts.max_body_bytes;
+  return std::min(of_route, config.max_body_bytes);
 }
 
-std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const Route& route,
+std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const RouteTable::Match& match,
                                              ServerContext& server) {
+  const auto refuse = [&match](int status, std::string message, std::string code) {
+    return error_response({.status = status, .message = std::move(message), .code = std::move(code)},
+                          match.protocol);
+  };
   if (!server.hosts.accepts(request.header("host")))
-    return error_response(403, "This Host name is not served here; see --allowed-hosts.", "host_not_allowed");
-  if (request.method == "OPTIONS") return answer_options(request, route, server.config);
-
-  const bool open = route.open || (route.endpoint == Endpoint::metrics && server.config.metrics_without_key);
-  if (!open && !server.keys.accepts(request.header("authorization")))
+    return refuse(403, "This Host name is not served here; see --allowed-hosts.", "host_not_allowed");
+  if (request.method == "OPTIONS") return answer_options(request, match.allow, server.config);
+  if (!may_ask(match.role, request, server))
     return with_header(
-        error_response(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
+        refuse(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
         "www-authenticate", "Bearer");
-  if (route.endpoint == Endpoint::none)
-    return error_response(404, "There is nothing at this path.", "not_found");
-  if (!route.allows(request.method))
-    return with_header(
-        error_response(405, concat("This path allows ", route.allow, "."), "method_not_allowed"), "allow",
-        std::string(route.allow));
-  if (request.content_length.value_or(0) > server.config.max_body_bytes)
-    return error_response(
-        413, concat("The request body may have at most ", server.config.max_body_bytes, " bytes."),
-        "body_too_large");
-  if (request.method != "POST" || route.endpoint == Endpoint::ping) return std::nullopt;
-  if (server.draining.load()) return answer_error(unavailable("The server is shutting down."));
+  if (match.allow.empty()) return refuse(404, "There is nothing at this path.", "not_found");
+  if (match.route == nullptr)
+    return with_header(refuse(405, concat("This path allows ", match.allow, "."), "method_not_allowed"),
+                       "allow", std::string(match.allow));
+  if (const std::size_t limit = max_body_bytes(match, server.config);
+      request.content_length.value_or(0) > limit)
+    return refuse(413, concat("The request body may have at most ", limit, " bytes."), "body_too_large");
+  if (match.route->facts.body != BodyForm::json) return std::nullopt;
+  if (server.draining.load())
+    return error_response(unavailable("The server is shutting down."), match.protocol);
   if (!is_json(request.header("content-type")))
-    return error_response(415, "The request body must be sent as Content-Type: application/json.",
-                          "unsupported_media_type");
+    return refuse(415, "The request body must be sent as Content-Type: application/json.",
+                  "unsupported_media_type");
   return std::nullopt;
-}
-
-HttpResponse answer_small(const Route& route, std::string_view rest, ServerContext& server) {
-  HttpResponse response;
-  switch (route.endpoint) {
-    case Endpoint::health:
-      if (!server.engine.healthy()) return answer_error(unavailable("The engine has stopped."));
-      if (server.draining.load()) return answer_error(unavailable("The server is shutting down."));
-      response.body = R"({"status":"ok"})";
-      break;
-    case Endpoint::ping:
-      if (!server.engine.healthy()) return answer_error(unavailable("The engine has stopped."));
-      response.body = "{}";
-      break;
-    case Endpoint::version:
-      response.body = version_body(server.api);
-      break;
-    case Endpoint::load:
-      response.body = concat("{\"server_load\":", server.num_generating.load(), "}");
-      break;
-    case Endpoint::metrics:
-      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = server.metrics.expose(server.config.metrics_prefix, server.api.model_names.front());
-      break;
-    case Endpoint::models:
-      response.body = models_body(server.api);
-      break;
-    case Endpoint::model: {
-      const std::optional<std::string> name = percent_decode(rest);
-      if (!name) return error_response(400, "The model name in the path is malformed.");
-      Result<std::string> body = model_body(*name, server.api);
-      if (!body) return answer_error(body.error());
-      response.body = std::move(*body);
-      break;
-    }
-    default:
-      return error_response(404, "There is nothing at this path.", "not_found");
-  }
-  return response;
-}
-
-HttpResponse answer_text(const Route& route, std::string_view body, const ServerContext& server) {
-  Result<std::string> answer = route.endpoint == Endpoint::tokenize ? tokenize_body(body, server.api)
-                                                                    : detokenize_body(body, server.api);
-  if (!answer) return answer_error(answer.error());
-  HttpResponse response;
-  response.body = std::move(*answer);
-  return response;
 }
 
 std::string request_id_for(const HttpRequest& request) {

@@ -36,6 +36,24 @@ class FakeEngine final : public EngineClient {
   std::atomic<bool> draining{false};
   std::atomic<int> num_aborted{0};
 
+  // Asked for and not answered, until the test does.
+  void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override {
+    std::lock_guard lock(mutex_);
+    snapshots_.push_back(std::move(done));
+  }
+  std::size_t num_snapshots() const {
+    std::lock_guard lock(mutex_);
+    return snapshots_.size();
+  }
+  void answer_snapshots() {
+    std::vector<std::function<void(Result<DebugSnapshot>)>> asked;
+    {
+      std::lock_guard lock(mutex_);
+      asked.swap(snapshots_);
+    }
+    for (const auto& done : asked) done(DebugSnapshot{});
+  }
+
   const EngineLimits& limits() const override { return limits_; }
   bool healthy() const override { return is_healthy; }
   std::size_t num_running() const {
@@ -166,6 +184,7 @@ class FakeEngine final : public EngineClient {
   std::condition_variable changed_;
   std::map<RequestId, Running> running_;
   std::map<std::string, PrefixInfo> prefixes_;
+  std::vector<std::function<void(Result<DebugSnapshot>)>> snapshots_;
   bool ended_ = false;
   std::thread thread_, adder_;
 };

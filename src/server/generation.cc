@@ -1,7 +1,9 @@
 #include "server/generation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
+#include <unordered_map>
 
 namespace pagoda {
 
@@ -16,14 +18,64 @@ struct Generation::Mailbox {
   std::function<void()> wake;  // empty once the call is over
   bool woken = false;          // wake() was called and nothing was taken since
   bool wake_each = true;       // else only when a request ends: nobody waits for the pieces
+  std::unordered_map<std::size_t, std::size_t> latest;  // by prompt: its last arrival
+
+  void put(std::size_t prompt_index, RequestOutput output);
 };
 
 namespace {
+constexpr std::size_t kMaxPumpTokens = 4096;  // a millisecond or so
+constexpr std::size_t kManyArrivals = 64;     // beyond it outputs take less room together
+
+void append(SequenceDelta& to, SequenceDelta&& delta) {
+  to.token_ids.insert(to.token_ids.end(), delta.token_ids.begin(), delta.token_ids.end());
+  to.logprobs.insert(to.logprobs.end(), std::make_move_iterator(delta.logprobs.begin()),
+                     std::make_move_iterator(delta.logprobs.end()));
+  to.cumulative_logprob = delta.cumulative_logprob;
+  to.finish_reason = delta.finish_reason;
+  to.stop_token = delta.stop_token;
+}
+
+// A later output of the same request.
+void append(RequestOutput& to, RequestOutput&& output) {
+  for (std::size_t i = 0; i < output.deltas.size(); ++i) {
+    SequenceDelta& delta = output.deltas[i];
+    const auto same = [&delta](const SequenceDelta& other) { return other.index == delta.index; };
+    const bool in_place = i < to.deltas.size() && same(to.deltas[i]);
+    const auto known = in_place ? to.deltas.begin() + static_cast<std::ptrdiff_t>(i)
+                                : std::find_if(to.deltas.begin(), to.deltas.end(), same);
+    if (known == to.deltas.end())
+      to.deltas.push_back(std::move(delta));
+    else if (delta.index == SequenceDelta::kBestSoFar)
+      *known = std::move(delta);
+    else
+      append(*known, std::move(delta));
+  }
+  if (!output.prompt_logprobs.empty()) to.prompt_logprobs = std::move(output.prompt_logprobs);
+  to.num_cached_tokens = std::max(to.num_cached_tokens, output.num_cached_tokens);
+  to.finished = output.finished;
+}
+
 bool only_best_so_far(const RequestOutput& output) {
   return !output.finished && output.deltas.size() == 1 &&
          output.deltas.front().index == SequenceDelta::kBestSoFar;
 }
 }  // namespace
+
+void Generation::Mailbox::put(std::size_t prompt_index, RequestOutput output) {
+  // Of what only shows where a search stands, the newest is enough: each is as long as the answer.
+  if (only_best_so_far(output) && !arrivals.empty() && arrivals.back().prompt_index == prompt_index &&
+      only_best_so_far(arrivals.back().output)) {
+    arrivals.back().output = std::move(output);
+    return;
+  }
+  if (arrivals.size() >= kManyArrivals && latest.contains(prompt_index) && output.error.ok()) {
+    append(arrivals[latest[prompt_index]].output, std::move(output));
+    return;
+  }
+  latest[prompt_index] = arrivals.size();
+  arrivals.push_back({prompt_index, std::move(output)});
+}
 
 class Generation::Sink final : public OutputSink {
  public:
@@ -34,12 +86,7 @@ class Generation::Sink final : public OutputSink {
     std::lock_guard lock(mailbox_->mutex);
     if (!mailbox_->wake) return;
     const bool worth_waking = mailbox_->wake_each || output.finished;
-    // Of what only shows where a search stands, the newest is enough: each is as long as the answer.
-    if (std::vector<Arrival>& waiting = mailbox_->arrivals; only_best_so_far(output) && !waiting.empty() &&
-                                                            waiting.back().prompt_index == prompt_index_ &&
-                                                            only_best_so_far(waiting.back().output))
-      waiting.pop_back();
-    mailbox_->arrivals.push_back({prompt_index_, std::move(output)});
+    mailbox_->put(prompt_index_, std::move(output));
     if (!worth_waking) return;
     if (std::exchange(mailbox_->woken, true)) return;
     mailbox_->wake();  // under the lock, so that it cannot outlive the call
@@ -50,16 +97,17 @@ class Generation::Sink final : public OutputSink {
   std::size_t prompt_index_;
 };
 
-Generation::Generation(ParsedCall call, EngineClient& engine, const ApiContext& context,
+Generation::Generation(ApiGeneration call, EngineClient& engine, MemoryReservation memory,
                        std::function<void()> wake)
     : engine_(engine),
       mailbox_(std::make_shared<Mailbox>()),
       requests_(std::move(call.requests)),
-      builder_(std::move(call.response), context),
-      streaming_(false) {
+      memory_(std::move(memory)),
+      all_bytes_(memory_.bytes()),
+      answer_(std::move(call.answer)),
+      streaming_(answer_->streaming()) {
   mailbox_->wake = std::move(wake);
-  streaming_ = builder_.streaming();
-  mailbox_->wake_each = builder_.needs_every_output();
+  mailbox_->wake_each = answer_->needs_every_output();
 }
 
 Generation::~Generation() { cancel(); }
@@ -81,30 +129,38 @@ Status Generation::start(std::uint64_t first_id, TimeNs now) {
   return {};
 }
 
-std::string Generation::pump(std::size_t max_bytes) {
+bool Generation::pump(std::string& out, std::size_t max_bytes) {
+  if (writing_ && (writing_ = answer_->take(out, max_bytes))) return true;
   if (taken_.empty()) {
     std::lock_guard lock(mailbox_->mutex);
     mailbox_->woken = false;
     taken_.swap(mailbox_->arrivals);
+    mailbox_->latest.clear();
     std::reverse(taken_.begin(), taken_.end());
   }
-  std::string events;
-  while (!taken_.empty() && events.size() < max_bytes) {
+  std::size_t num_tokens = 0;
+  while (!taken_.empty() && !writing_ && out.size() < max_bytes && num_tokens < kMaxPumpTokens) {
     Arrival arrival = std::move(taken_.back());
     taken_.pop_back();
+    for (const SequenceDelta& delta : arrival.output.deltas) num_tokens += 1 + delta.token_ids.size();
     if (arrival.output.finished) running_[arrival.prompt_index] = RequestId{0};
-    builder_.add(arrival.prompt_index, std::move(arrival.output));
-    for (const ResponseBuilder::Stop& stop : builder_.take_stops())
+    answer_->add(arrival.prompt_index, std::move(arrival.output));
+    for (const SequenceStop& stop : answer_->take_stops())
       engine_.abort_sequence(ids_[stop.prompt_index], stop.sequence);
-    if (streaming_) events.append(builder_.take_events());
+    if (streaming_) writing_ = answer_->take(out, max_bytes);
   }
-  if (builder_.finished()) {
+  if (answer_->finished()) {
     // A failed call may leave other prompts running; a stop string leaves a request whose last output is
     // on its way, which abort_sequence has already ended.
-    if (!builder_.error().ok()) abort_running();
+    if (!answer_->error().ok()) abort_running();
     taken_.clear();
+    if (!writing_) writing_ = answer_->take(out, max_bytes);
   }
-  return events;
+  return writing_ || !taken_.empty();
+}
+
+void Generation::shrink() {
+  (void)memory_.try_resize(static_cast<std::int64_t>(static_cast<double>(all_bytes_) * answer_->held()));
 }
 
 void Generation::abort_running() {
@@ -117,12 +173,13 @@ void Generation::cancel() {
     std::lock_guard lock(mailbox_->mutex);
     mailbox_->wake = nullptr;
     mailbox_->arrivals.clear();
+    mailbox_->latest.clear();
   }
   abort_running();
 }
 
 void Generation::fail(Status error) {
-  builder_.fail(std::move(error));
+  answer_->fail(std::move(error));
   cancel();
 }
 

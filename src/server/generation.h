@@ -1,11 +1,11 @@
 #pragma once
 // Generation: one API call on its way through the engine. Submits its requests, collects their outputs
-// from the engine thread, and feeds them to the ResponseBuilder on the caller's thread. No sockets.
+// from the engine thread, and feeds them to the call's AnswerWriter on the caller's thread. No sockets.
 //
-//     engine thread --on_output--> mailbox --wake()--> owner's thread: pump() -> events or body
+//     engine thread --on_output--> mailbox --wake()--> owner's thread: pump() -> bytes
 //
 // Invariants: after cancel(), fail() or destruction nothing runs in the engine for this call, and wake() is
-// never called again. The mailbox is bounded by what was admitted: max_tokens + 1 outputs per sequence.
+// never called again. The mailbox is bounded by what was admitted: outputs that wait long are put together.
 // Source: the coalescing hand-over is llama.cpp's and vLLM's per-request output queue.
 // Threads: all members on one thread (or strand); only the mailbox is shared with the engine thread.
 #include <cstdint>
@@ -14,19 +14,18 @@
 #include <string>
 #include <vector>
 
-#include "api/api_context.h"
-#include "api/openai/response_builder.h"
-#include "api/parsed_call.h"
+#include "api/protocol.h"
 #include "base/clock.h"
+#include "base/memory_budget.h"
 #include "engine/client.h"
 
 namespace pagoda {
 
 class Generation {
  public:
-  // Borrows engine and context. `wake` is called on the engine thread, at most once between two pumps:
-  // it must hand over and return.
-  Generation(ParsedCall call, EngineClient& engine, const ApiContext& context, std::function<void()> wake);
+  // Borrows engine. `wake` is called on the engine thread, at most once between two pumps: it must hand over
+  // and return.
+  Generation(ApiGeneration call, EngineClient& engine, MemoryReservation memory, std::function<void()> wake);
   ~Generation();
   Generation(const Generation&) = delete;
 
@@ -34,13 +33,15 @@ class Generation {
   Status start(std::uint64_t first_id, TimeNs now);
   std::size_t num_requests() const { return requests_.size(); }
 
-  // Takes what has arrived. Streaming: returns ready events, stopping near `max_bytes`; has_more() then
-  // says that there is more to take at once.
-  std::string pump(std::size_t max_bytes);
-  bool has_more() const { return !taken_.empty(); }
-  bool finished() const { return builder_.finished(); }
-  ResponseBuilder& builder() { return builder_; }
+  // Takes what has arrived, and appends what can be sent of it, near `max_bytes`; at most some milliseconds'
+  // work. True: there is more to take at once.
+  bool pump(std::string& out, std::size_t max_bytes);
+  bool finished() const { return answer_->finished(); }
+  AnswerWriter& answer() { return *answer_; }
   bool streaming() const { return streaming_; }
+  // Gives back the memory of what has been sent.
+  void shrink();
+  std::int64_t held_bytes() const { return memory_.bytes(); }
 
   void cancel();            // the client is gone
   void fail(Status error);  // the call ends with an error
@@ -57,9 +58,12 @@ class Generation {
   std::vector<Request> requests_;
   std::vector<RequestId> running_;  // by prompt; RequestId{0} once its last output has arrived
   std::vector<RequestId> ids_;
-  std::vector<Arrival> taken_;  // from the mailbox, not yet given to the builder, last first
-  ResponseBuilder builder_;
-  bool streaming_;
+  std::vector<Arrival> taken_;  // from the mailbox, not yet given to the writer, last first
+  MemoryReservation memory_;    // of the whole answer at first; outlives it
+  const std::int64_t all_bytes_;
+  std::unique_ptr<AnswerWriter> answer_;
+  const bool streaming_;
+  bool writing_ = false;  // take() has stopped in the middle
 };
 
 }  // namespace pagoda

@@ -5,7 +5,6 @@
 #include "base/strings.h"
 #include "server/access.h"
 #include "server/http_response.h"
-#include "server/routes.h"
 
 namespace pagoda {
 namespace {
@@ -132,25 +131,6 @@ TEST(HttpHead, ArrivesInAnyPieces) {
     EXPECT_FALSE(scan.error);
     EXPECT_EQ(scan.end, size == head.size() ? size : 0);
   }
-}
-
-TEST(Routes, MatchExactlyOrNotAtAll) {
-  std::string_view rest;
-  EXPECT_EQ(find_route("/health", rest).endpoint, Endpoint::health);
-  EXPECT_EQ(find_route("/v1/models/a/b", rest).endpoint, Endpoint::model);
-  EXPECT_EQ(rest, "a/b");
-  for (const char* path : {"/health/", "//health", "/Health", "/HEALTH", "/./health", "/x/../health",
-                           "/health%20", "/%68ealth", "/health;x", "/health/.", "/v1/models/", "/v1//models",
-                           "/V1/models", "/v1/completions/", "", "/", "*"})
-    EXPECT_EQ(find_route(path, rest).endpoint, Endpoint::none) << path;
-}
-
-TEST(Routes, OnlyHealthIsOpen) {
-  std::string_view rest;
-  for (const char* path : {"/ping", "/version", "/metrics", "/load", "/v1/models", "/v1/models/x",
-                           "/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/none"})
-    EXPECT_FALSE(find_route(path, rest).open) << path;
-  EXPECT_TRUE(find_route("/health", rest).open);
 }
 
 TEST(ApiKeys, AnyOfTheKeysAndNothingElse) {

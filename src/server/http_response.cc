@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "api/errors.h"
 #include "base/strings.h"
+#include "server/protocols.h"
 
 namespace pagoda {
 namespace {
@@ -51,7 +51,7 @@ std::string_view reason_phrase(int status) {
   }
 }
 
-std::string write_head(const HttpResponse& response, const ResponseFraming& framing) {
+std::string common_head(const HttpResponse& response, const ResponseFraming& framing) {
   std::string out = concat("HTTP/1.1 ", response.status, " ", reason_phrase(response.status), "\r\n");
   for (const auto& [name, value] : response.headers) out.append(concat(name, ": ", value, "\r\n"));
   out.append("x-content-type-options: nosniff\r\n");
@@ -65,24 +65,26 @@ std::string write_head(const HttpResponse& response, const ResponseFraming& fram
 
 }  // namespace
 
-std::string write_response(const HttpResponse& response, const ResponseFraming& framing) {
-  std::string out = write_head(response, framing);
+std::string write_head(const HttpResponse& response, const ResponseFraming& framing) {
+  std::string out = common_head(response, framing);
   if (response.status != 204) {
     if (!response.content_type.empty()) out.append(concat("content-type: ", response.content_type, "\r\n"));
     out.append(concat("content-length: ", response.body.size(), "\r\n"));
   }
-  out.append("\r\n");
-  if (!framing.head_only) out.append(response.body);
-  return out;
+  return out.append("\r\n");
 }
 
 std::string write_stream_head(const HttpResponse& response, const ResponseFraming& framing) {
-  std::string out = write_head(response, framing);
-  out.append(
-      "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\nx-accel-buffering: "
-      "no\r\n");
+  std::string out = common_head(response, framing);
+  out.append(concat("content-type: ", response.content_type, "\r\n"));
   if (framing.minor_version == 1) out.append("transfer-encoding: chunked\r\n");
   return out.append("\r\n");
+}
+
+std::string write_response(const HttpResponse& response, const ResponseFraming& framing) {
+  std::string out = write_head(response, framing);
+  if (!framing.head_only) out.append(response.body);
+  return out;
 }
 
 void append_chunk(std::string& out, std::string_view data) {
@@ -92,11 +94,16 @@ void append_chunk(std::string& out, std::string_view data) {
   out.append(size, end).append("\r\n").append(data).append("\r\n");
 }
 
-HttpResponse error_response(int status, std::string_view message, std::string_view code) {
+HttpResponse error_response(const ApiError& error, const Protocol* protocol) {
   HttpResponse response;
-  response.status = status;
-  response.body = error_body(status, message, code);
+  response.status = error.status;
+  response.body = (protocol != nullptr ? *protocol : *all_protocols().front()).error_body(error);
+  if (error.status == 429 || error.status == 503) response.headers.emplace_back("retry-after", "1");
   return response;
+}
+
+HttpResponse error_response(const Status& error, const Protocol* protocol) {
+  return error_response(api_error(error), protocol);
 }
 
 }  // namespace pagoda

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/protocol.h"
+
 namespace pagoda {
 
 struct HttpResponse {
@@ -22,14 +24,18 @@ struct ResponseFraming {
   bool head_only = false;  // HEAD, 204
 };
 
-// Status line, headers and body. Sets Content-Length, Connection, and nosniff.
-std::string write_response(const HttpResponse& response, const ResponseFraming& framing);
-// The head of an event stream: chunked for HTTP/1.1, ended by closing for 1.0.
+// Status line and headers of a response whose body follows. Sets Content-Length, Connection, and nosniff.
+std::string write_head(const HttpResponse& response, const ResponseFraming& framing);
+// The head of an answer whose length is not known: chunked for HTTP/1.1, ended by closing for 1.0.
 std::string write_stream_head(const HttpResponse& response, const ResponseFraming& framing);
+// A whole response; for those that are short.
+std::string write_response(const HttpResponse& response, const ResponseFraming& framing);
 // `data` as one chunk; nothing for empty data, which would end the stream.
 void append_chunk(std::string& out, std::string_view data);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
-HttpResponse error_response(int status, std::string_view message, std::string_view code = {});
+// In the form of `protocol`, or of the first one of all. 429 and 503 say when to try again.
+HttpResponse error_response(const ApiError& error, const Protocol* protocol = nullptr);
+HttpResponse error_response(const Status& error, const Protocol* protocol = nullptr);
 
 }  // namespace pagoda

@@ -1,7 +1,10 @@
 #include "server/prefix_endpoints.h"
 
+#include <atomic>
+
 #include "api/json.h"
-#include "server/endpoints.h"
+#include "api/openai/prefix_parser.h"
+#include "server/server_context.h"
 
 namespace pagoda {
 namespace {
@@ -14,16 +17,39 @@ void write(JsonWriter& json, const PrefixInfo& prefix) {
   json.end_object();
 }
 
-}  // namespace
+// Learns on the engine thread whether a prefix was pinned.
+class PrefixWait final : public EngineWait, public OutputSink {
+ public:
+  PrefixWait(PrefixSpec prefix, std::function<void()> wake)
+      : prefix_(std::move(prefix)), wake_(std::move(wake)) {}
 
-void PrefixSink::on_output(RequestOutput output) {
-  if (!output.finished) return;
-  status_ = std::move(output.error);
-  done_.store(true, std::memory_order_release);
-  if (wake_) wake_();
-}
+  const PrefixSpec& prefix() const { return prefix_; }
+  void on_output(RequestOutput output) override {
+    if (!output.finished) return;
+    status_ = std::move(output.error);
+    ready_.store(true, std::memory_order_release);
+    wake_();
+  }
+  bool ready() const override { return ready_.load(std::memory_order_acquire); }
+  HttpResponse answer(const ServerContext& server) override {
+    if (!status_.ok()) return error_response(rename_param(std::move(status_), prefix_));
+    PrefixInfo info{.name = prefix_.name, .num_tokens = static_cast<std::int32_t>(prefix_.token_ids.size())};
+    for (PrefixInfo& known : server.engine.list_prefixes())
+      if (known.name == prefix_.name) info = std::move(known);
+    HttpResponse response;
+    JsonWriter json(response.body);
+    write(json, info);
+    return response;
+  }
 
-HttpResponse list_prefixes(const ServerContext& server) {
+ private:
+  const PrefixSpec prefix_;
+  const std::function<void()> wake_;
+  Status status_;
+  std::atomic<bool> ready_{false};
+};
+
+HttpResponse list_prefixes(const ApiCall&, ServerContext& server) {
   HttpResponse response;
   JsonWriter json(response.body);
   json.begin_object().key("object").string("list").key("data").begin_array();
@@ -32,27 +58,45 @@ HttpResponse list_prefixes(const ServerContext& server) {
   return response;
 }
 
-HttpResponse drop_prefix(std::string_view rest, const ServerContext& server) {
-  const std::optional<std::string> name = percent_decode(rest);
-  if (!name) return error_response(400, "The name in the path is malformed.");
-  if (Status status = server.engine.drop_prefix(*name); !status.ok())
-    return answer_error(std::move(status).with_param("name"));
+HttpResponse drop_prefix(const ApiCall& call, ServerContext& server) {
+  const std::string& name = call.parameter;
+  if (Status status = server.engine.drop_prefix(name); !status.ok())
+    return error_response(std::move(status).with_param("name"));
   HttpResponse response;
   JsonWriter json(response.body);
   json.begin_object().key("object").string("prefix.deleted");
-  json.key("name").string(to_valid_utf8(*name)).key("deleted").boolean(true).end_object();
+  json.key("name").string(to_valid_utf8(name)).key("deleted").boolean(true).end_object();
   return response;
 }
 
-HttpResponse prefix_added(const PrefixSpec& prefix, Status status, const ServerContext& server) {
-  if (!status.ok()) return answer_error(rename_param(std::move(status), prefix));
-  PrefixInfo info{.name = prefix.name, .num_tokens = static_cast<std::int32_t>(prefix.token_ids.size())};
-  for (PrefixInfo& known : server.engine.list_prefixes())
-    if (known.name == prefix.name) info = std::move(known);
-  HttpResponse response;
-  JsonWriter json(response.body);
-  write(json, info);
-  return response;
+// Ready once the engine has computed the prefix. A client that hangs up meanwhile changes nothing.
+Result<std::shared_ptr<EngineWait>> add_prefix(const ApiCall& call, ServerContext& server,
+                                               std::function<void()> wake) {
+  Result<PrefixSpec> prefix = parse_prefix(call.body, server.api);
+  if (!prefix) return prefix.error();
+  const auto wait = std::make_shared<PrefixWait>(*std::move(prefix), std::move(wake));
+  Status status = server.engine.add_prefix(wait->prefix().name, wait->prefix().token_ids, wait);
+  if (!status.ok()) return rename_param(std::move(status), wait->prefix());
+  return std::shared_ptr<EngineWait>(wait);
 }
+
+constexpr RouteFacts admin(std::string_view method, std::string_view path) {
+  return {.method = method, .path = path, .role = Role::admin};
+}
+
+constexpr Route kPrefixRoutes[] = {
+    {admin("GET", "/admin/prefixes"), list_prefixes},
+    {{.method = "POST",
+      .path = "/admin/prefixes",
+      .role = Role::admin,
+      .cost = Cost::text,
+      .body = BodyForm::json},
+     add_prefix},
+    {admin("DELETE", "/admin/prefixes/{name}"), drop_prefix},
+};
+
+}  // namespace
+
+std::span<const Route> prefix_routes() { return kPrefixRoutes; }
 
 }  // namespace pagoda

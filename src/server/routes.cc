@@ -1,66 +1,79 @@
 #include "server/routes.h"
 
+#include <algorithm>
+
+#include "base/check.h"
+#include "server/debug_endpoints.h"
+#include "server/endpoints.h"
+#include "server/prefix_endpoints.h"
+
 namespace pagoda {
 namespace {
 
-constexpr std::string_view kGet = "GET, HEAD, OPTIONS", kPost = "POST, OPTIONS",
-                           kBoth = "GET, HEAD, POST, OPTIONS";
+constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
 
-constexpr Route get(Endpoint endpoint, std::string_view path, bool open = false) {
-  return {.endpoint = endpoint, .path = path, .get = true, .open = open, .allow = kGet};
+std::string allow_of(const std::vector<Route>& routes) {
+  std::string allow;
+  for (const std::string_view method : kMethods) {
+    const bool served =
+        std::ranges::any_of(routes, [method](const Route& route) { return route.facts.method == method; });
+    if (!served) continue;
+    allow.append(method).append(method == "GET" ? ", HEAD, " : ", ");
+  }
+  return allow.append("OPTIONS");
 }
-constexpr Route post(Endpoint endpoint, std::string_view path) {
-  return {.endpoint = endpoint, .path = path, .post = true, .allow = kPost};
-}
-
-constexpr std::string_view kModelPrefix = "/v1/models/";
-constexpr Route kModel = get(Endpoint::model, "/v1/models/{model}");
-constexpr std::string_view kDebugPrefix = "/debug/requests/";
-constexpr Route kDebugRequest = get(Endpoint::debug_request, "/debug/requests/{id}");
-constexpr std::string_view kAdminPrefix = "/admin/prefixes/";
-constexpr Route kPrefix = {.endpoint = Endpoint::admin_prefix,
-                           .path = "/admin/prefixes/{name}",
-                           .del = true,
-                           .allow = "DELETE, OPTIONS"};
-constexpr Route kNone = {.endpoint = Endpoint::none, .path = "none", .allow = {}};
-constexpr Route kRoutes[] = {
-    get(Endpoint::health, "/health", /*open=*/true),
-    {.endpoint = Endpoint::ping, .path = "/ping", .get = true, .post = true, .allow = kBoth},
-    get(Endpoint::version, "/version"),
-    get(Endpoint::metrics, "/metrics"),
-    get(Endpoint::load, "/load"),
-    get(Endpoint::models, "/v1/models"),
-    post(Endpoint::completions, "/v1/completions"),
-    post(Endpoint::chat_completions, "/v1/chat/completions"),
-    post(Endpoint::tokenize, "/tokenize"),
-    post(Endpoint::detokenize, "/detokenize"),
-    get(Endpoint::debug_kv, "/debug/kv"),
-    {.endpoint = Endpoint::admin_prefixes,
-     .path = "/admin/prefixes",
-     .get = true,
-     .post = true,
-     .allow = kBoth},
-};
 
 }  // namespace
 
-const Route& find_route(std::string_view path, std::string_view& rest) {
-  rest = {};
-  for (const Route& route : kRoutes)
-    if (route.path == path) return route;
-  if (path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size()) {
-    rest = path.substr(kModelPrefix.size());
-    return kModel;
+RouteTable::RouteTable(std::vector<Route> routes) {
+  for (Route& route : routes) {
+    const std::string_view path = route.facts.path;
+    CHECK(std::ranges::find(kMethods, route.facts.method) != std::end(kMethods));
+    auto place = std::ranges::find(places_, path, &Place::path);
+    if (place == places_.end()) {
+      const std::string_view prefix = path.ends_with('}') ? path.substr(0, path.rfind('{')) : "";
+      place = places_.insert(places_.end(), {.path = path, .prefix = prefix, .routes = {}, .allow = {}});
+    }
+    for (const Route& other : place->routes) CHECK(other.facts.method != route.facts.method);
+    place->routes.push_back(std::move(route));
   }
-  if (path.starts_with(kDebugPrefix) && path.size() > kDebugPrefix.size()) {
-    rest = path.substr(kDebugPrefix.size());
-    return kDebugRequest;
+  for (Place& place : places_) place.allow = allow_of(place.routes);
+}
+
+RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
+  const auto with_braces = [path](const Place& place) {
+    return !place.prefix.empty() && path.starts_with(place.prefix) && path.size() > place.prefix.size();
+  };
+  auto place = std::ranges::find_if(
+      places_, [path](const Place& known) { return known.prefix.empty() && known.path == path; });
+  if (place == places_.end()) place = std::ranges::find_if(places_, with_braces);
+  Match match;
+  if (place == places_.end()) return match;
+  match.path = place->path;
+  match.allow = place->allow;
+  match.rest = path.substr(place->prefix.empty() ? path.size() : place->prefix.size());
+  match.role = place->routes.front().facts.role;
+  match.protocol = place->routes.front().protocol;
+  for (const Route& route : place->routes) {
+    if (route.facts.method != method && !(method == "HEAD" && route.facts.method == "GET")) continue;
+    match.route = &route;
+    match.role = route.facts.role;
   }
-  if (path.starts_with(kAdminPrefix) && path.size() > kAdminPrefix.size()) {
-    rest = path.substr(kAdminPrefix.size());
-    return kPrefix;
+  return match;
+}
+
+std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols) {
+  std::vector<Route> routes;
+  for (const std::span<const Route> rows : {small_routes(), debug_routes(), prefix_routes()})
+    routes.insert(routes.end(), rows.begin(), rows.end());
+  for (const Protocol* protocol : protocols) {
+    for (const ApiRoute& row : protocol->routes) {
+      Route route{.facts = row.facts, .handler = AnswerHandler{}, .protocol = protocol};
+      std::visit([&route](auto handler) { route.handler = handler; }, row.handler);
+      routes.push_back(route);
+    }
   }
-  return kNone;
+  return routes;
 }
 
 }  // namespace pagoda

@@ -1,46 +1,69 @@
 #pragma once
-// The table of routes: which path is which endpoint, by which methods, and whether it is open without a
-// key. Paths match exactly as sent, without normalising, so that nothing can disagree about them;
-// whatever does not match needs the key too.
+// RouteTable: which path is served, by which methods, for whom and by whose handler. Routes are rows: the
+// server's own (endpoints.h, debug_endpoints.h, prefix_endpoints.h) and those of protocols (api/protocol.h);
+// 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalising, so that
+// nothing can disagree about them; what does not match needs a key too. Invariant: no two rows have the same
+// method and path. Threads: any; fixed once made.
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
+
+#include "api/protocol.h"
+#include "server/http_response.h"
 
 namespace pagoda {
 
-enum class Endpoint {
-  none,
-  health,
-  ping,
-  version,
-  metrics,
-  load,
-  models,
-  model,
-  tokenize,
-  detokenize,
-  completions,
-  chat_completions,
-  debug_kv,
-  debug_request,
-  admin_prefixes,
-  admin_prefix,
+struct ServerContext;
+
+// Something that the engine has been asked for and will bring. answer() once ready(), off the I/O threads.
+class EngineWait {
+ public:
+  virtual ~EngineWait() = default;
+  virtual bool ready() const = 0;
+  virtual HttpResponse answer(const ServerContext& server) = 0;
+  // How long it may take; zero: as long as it does.
+  virtual std::chrono::milliseconds limit() const { return std::chrono::milliseconds(0); }
 };
+
+using ServerHandler = HttpResponse (*)(const ApiCall& call, ServerContext& server);
+// Asks the engine. `wake` is called once, from any thread, when it is ready.
+using WaitHandler = Result<std::shared_ptr<EngineWait>> (*)(const ApiCall& call, ServerContext& server,
+                                                            std::function<void()> wake);
 
 struct Route {
-  Endpoint endpoint = Endpoint::none;
-  std::string_view path;  // for metrics and logs: no client-chosen text
-  bool get = false, post = false, del = false;
-  bool open = false;       // served without a key
-  std::string_view allow;  // value of the Allow header
-
-  bool allows(std::string_view method) const {
-    if (method == "GET" || method == "HEAD") return get;
-    return method == "POST" ? post : method == "DELETE" && del;
-  }
+  RouteFacts facts;
+  std::variant<AnswerHandler, GenerationHandler, ServerHandler, WaitHandler> handler;
+  const Protocol* protocol = nullptr;  // whose errors it answers with; null: the default one's
 };
 
-// Endpoint::none for a path that is not served. `rest` gets what follows "/v1/models/", "/debug/requests/" or
-// "/admin/prefixes/".
-const Route& find_route(std::string_view path, std::string_view& rest);
+class RouteTable {
+ public:
+  explicit RouteTable(std::vector<Route> routes);
+
+  struct Match {
+    const Route* route = nullptr;    // null: no such path (404), or not with this method (405)
+    std::string_view path = "none";  // for metrics and logs: no text of the client's
+    std::string_view allow = {};     // the Allow header of the path; empty: no such path
+    std::string_view rest = {};      // what stands for the braces, as sent
+    Role role = Role::user;          // who may ask, or be told that there is nothing
+    const Protocol* protocol = nullptr;
+  };
+  Match find(std::string_view method, std::string_view path) const;
+
+ private:
+  struct Place {
+    std::string_view path, prefix;  // the prefix of a path with braces; else empty
+    std::vector<Route> routes;
+    std::string allow;
+  };
+  std::vector<Place> places_;
+};
+
+// The rows of the server and of these protocols.
+std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols);
 
 }  // namespace pagoda

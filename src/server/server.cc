@@ -12,7 +12,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <mutex>
@@ -21,7 +20,6 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/connection.h"
-#include "server/endpoints.h"
 #include "server/http_response.h"
 #include "server/server_context.h"
 
@@ -76,7 +74,7 @@ Status bind_to(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std
 
 // One connection too many is told so, as far as its socket takes it at once.
 void refuse(tcp::socket& socket) {
-  HttpResponse response = answer_error(unavailable("Too many connections."));
+  HttpResponse response = error_response(unavailable("Too many connections."));
   response.close = true;
   const std::string text = write_response(response, ResponseFraming{});
   ErrorCode ignored;
@@ -91,12 +89,10 @@ struct Server::Impl {
   Impl(ServerConfig config, bool loopback, EngineClient& engine, const ApiContext& api,
        MetricsRegistry& metrics)
       : server(std::move(config), loopback, engine, api, metrics),
-        io(std::max(server.config.io_threads, 1)),
-        workers(static_cast<std::size_t>(std::max(server.config.worker_threads, 1))) {}
+        io(std::max(server.config.io_threads, 1)) {}
   ~Impl() {
-    // Workers first: their jobs refer to connections, which the loop's destruction ends.
-    workers.stop();
-    workers.join();
+    // The pool first: its jobs refer to connections, which the loop's destruction ends.
+    server.jobs.stop();
   }
 
   asio::awaitable<void> accept();
@@ -112,7 +108,6 @@ struct Server::Impl {
   ServerContext server;
   WakeList<Connection> wakes{[this] { asio::post(io, [this] { wake_connections(); }); }};
   asio::io_context io;  // its end ends the calls, which use what stands above
-  asio::thread_pool workers;
   tcp::acceptor acceptor{io};
   asio::signal_set signals{io};
   std::uint16_t port = 0;
@@ -188,7 +183,7 @@ asio::awaitable<void> Server::Impl::accept() {
       refuse(socket);
       continue;
     }
-    auto connection = std::make_shared<Connection>(std::move(socket), server, workers, wakes);
+    auto connection = std::make_shared<Connection>(std::move(socket), server, wakes);
     {
       std::lock_guard lock(mutex);
       if (connections.size() >= sweep_at) {

@@ -4,7 +4,7 @@
 // within the limit and are then ended with an error event. A second signal ends the process at once.
 //
 //     I/O threads: sockets, HTTP, detokenising and SSE of their connections
-//     worker threads: JSON, chat template, tokenising
+//     job pool: JSON, chat templates, tokenising, long answers (job_pool.h)
 //
 // Threads: run() on the caller's thread, which becomes the first I/O thread; stop() from any.
 #include <chrono>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/api_context.h"
+#include "api/protocol.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "engine/client.h"
@@ -28,16 +29,19 @@ struct ServerConfig {
   bool metrics_without_key = false;
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
-  std::string metrics_prefix = "pagoda:";
+  std::vector<const Protocol*> protocols;    // none: all that there are
+  std::string metrics_prefix = "vllm:";
   bool access_log = true;
   bool handle_signals = true;
 
   std::int32_t io_threads = 1;
-  std::int32_t worker_threads = 1;
-  std::size_t max_pending_calls = 1024;  // read, not yet handed to the engine
+  std::int32_t worker_threads = 1;                 // for jobs of any size; one more does small ones only
+  std::chrono::milliseconds max_job_wait{10'000};  // before a request is parsed: 429
+  std::size_t max_pending_calls = 1024;            // read, not yet handed to the engine
   std::size_t max_connections = 16384;
   std::size_t max_body_bytes = std::size_t{32} << 20;
   std::size_t max_bodies_bytes = std::size_t{256} << 20;  // of all requests being read or parsed
+  std::size_t max_answer_memory = std::size_t{1} << 30;   // of all answers being made and sent
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;
 

@@ -81,7 +81,7 @@ TEST(ServerLifetime, AReaderThatTakesALittleAtATimeGetsItsWholeAnswer) {
   const TestResponse response = slow.read_response();
   EXPECT_EQ(response.status, 200);
   EXPECT_GT(response.body.size(), 8'000'000u);
-  EXPECT_EQ(std::to_string(response.body.size()), response.headers.at("content-length"));
+  EXPECT_TRUE(response.body.ends_with("}}}")) << "usage closes it";
 }
 
 TEST(ServerLifetime, StopStringsEndTheEnginesWork) {

@@ -28,58 +28,31 @@ Status bad_field(std::string param, std::string_view what) {
   return invalid_argument(std::move(message)).with_param(std::move(param));
 }
 
-// The newest name first: templates read reasoning_content, some thinking.
-void alias_reasoning(json::object& message) {
-  for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
-    const json::value* reasoning = message.if_contains(name);
-    if (reasoning == nullptr || reasoning->is_null()) continue;
-    const json::value copy = *reasoning;
-    if (!message.contains("thinking")) message["thinking"] = copy;
-    message["reasoning_content"] = copy;
-    return;
-  }
+json::value shown(const ContentPart& part) { return {{"type", "text"}, {"text", part.text}}; }
+
+// Content in the form that the template takes.
+json::value shown(const Content& content, ChatTemplate::ContentFormat format) {
+  using Format = ChatTemplate::ContentFormat;
+  const bool as_list =
+      content.form == Content::Form::parts ? format != Format::text : format == Format::parts_only;
+  if (content.form == Content::Form::none) return nullptr;
+  if (!as_list) return json::string(content.joined());
+  json::array parts;
+  for (const ContentPart& part : content.parts) parts.push_back(shown(part));
+  return parts;
 }
 
-// Checks the parts of a content list, and joins them unless the template wants the list.
-Status prepare_content(json::object& message, std::size_t index, ChatTemplate::ContentFormat format) {
-  json::value* content = message.if_contains("content");
-  if (content == nullptr) return {};
-  if (content->is_string()) {
-    if (format == ChatTemplate::ContentFormat::parts_only) {
-      json::object part{{"type", "text"}, {"text", std::move(*content)}};
-      *content = json::array{std::move(part)};
-    }
-    return {};
+// Under the names that templates read: reasoning_content most, some thinking.
+json::object shown(ChatMessage& message, ChatTemplate::ContentFormat format) {
+  json::object out{{"role", message.role}, {"content", shown(message.content, format)}};
+  if (!message.tool_calls.empty()) {
+    json::array& calls = out["tool_calls"].emplace_array();
+    for (ToolCall& call : message.tool_calls) calls.push_back(std::move(call.shown));
   }
-  const json::array* parts = content->if_array();
-  if (parts == nullptr) return {};
-  std::string joined;
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    const std::string path = concat("messages.", index, ".content.", i);
-    const json::object* part = (*parts)[i].if_object();
-    const json::value* type = part == nullptr ? nullptr : part->if_contains("type");
-    if (type == nullptr || !type->is_string()) return bad_field(path, "must be an object with a type");
-    if (type->get_string() != "text") {
-      return bad_field(path + ".type", concat("is '", std::string_view(type->get_string()),
-                                              "', but this model takes text only"));
-    }
-    const json::value* text = part->if_contains("text");
-    if (text == nullptr || !text->is_string()) return bad_field(path + ".text", "must be a string");
-    if (i > 0) joined.push_back('\n');
-    joined.append(text->get_string());
-  }
-  if (format == ChatTemplate::ContentFormat::text) *content = json::string(joined);
-  return {};
-}
-
-// The text that is to be continued: the content, or the last text of its list; null when there is none.
-json::string* last_text(json::object& message) {
-  json::value* content = message.if_contains("content");
-  if (content == nullptr) return nullptr;
-  if (content->is_string()) return &content->get_string();
-  json::array* parts = content->if_array();
-  if (parts == nullptr || parts->empty()) return nullptr;
-  return &parts->back().as_object()["text"].as_string();  // checked by prepare_content
+  if (message.name) out["name"] = *message.name;
+  if (message.tool_call_id) out["tool_call_id"] = *message.tool_call_id;
+  if (message.reasoning) out["reasoning_content"] = out["thinking"] = *message.reasoning;
+  return out;
 }
 
 // Cuts `prompt` at the tag. False: the template does not show it.
@@ -109,48 +82,47 @@ bool is_reserved_template_name(std::string_view name) {
   return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
 }
 
-Result<RenderedText> render_chat(const ChatTemplate* chat_template, ChatInput input) {
+Result<RenderedText> render_chat(const ChatTemplate* chat_template, Conversation conversation,
+                                 const TemplateTokens& tokens) {
   if (chat_template == nullptr) {
     return bad_field(
         "messages",
         "need a chat template, and this model has none: start the server with --chat-template FILE, "
         "or use /v1/completions");
   }
-  if (input.continue_final_message && input.add_generation_prompt) {
+  if (conversation.continue_final_message && conversation.add_generation_prompt)
     return bad_field("continue_final_message", "and 'add_generation_prompt' cannot both be true");
-  }
   json::object context;
-  for (const auto& entry : input.template_kwargs) {
-    if (is_reserved_template_name(entry.key())) {
+  for (auto& entry : conversation.template_kwargs) {
+    if (is_reserved_template_name(entry.key()))
       return bad_field(concat("chat_template_kwargs.", std::string_view(entry.key())), "is a reserved name");
-    }
-    context[entry.key()] = entry.value();
+    context[entry.key()] = std::move(entry.value());
   }
-  for (std::size_t i = 0; i < input.messages.size(); ++i) {
-    json::object* message = input.messages[i].if_object();
-    if (message == nullptr) return bad_field(concat("messages.", i), "must be an object");
-    alias_reasoning(*message);
-    PAGODA_RETURN_IF_ERROR(prepare_content(*message, i, chat_template->content_format()));
+  if (conversation.continue_final_message) {
+    if (conversation.messages.empty() || conversation.messages.back().content.parts.empty())
+      return bad_field("continue_final_message", "needs a last message with a text");
+    conversation.messages.back().content.parts.back().text.append(kTag);
   }
-  if (input.continue_final_message) {
-    json::string* text = input.messages.empty() ? nullptr : last_text(input.messages.back().get_object());
-    if (text == nullptr) return bad_field("continue_final_message", "needs a last message with a text");
-    text->append(kTag);
+  json::array messages;
+  for (ChatMessage& message : conversation.messages)
+    messages.push_back(shown(message, chat_template->content_format()));
+  context["messages"] = std::move(messages);
+  context["tools"] = nullptr;
+  if (!conversation.tools.empty()) {
+    json::array& tools = context["tools"].emplace_array();
+    for (ToolSpec& tool : conversation.tools) tools.push_back(std::move(tool.shown));
   }
-  context["messages"] = std::move(input.messages);
-  context["tools"] = std::move(input.tools);
-  context["documents"] = std::move(input.documents);
-  context["add_generation_prompt"] = input.add_generation_prompt;
-  context["bos_token"] = input.bos_token;
-  context["eos_token"] = input.eos_token;
+  context["documents"] = std::move(conversation.documents);
+  context["add_generation_prompt"] = conversation.add_generation_prompt;
+  context["bos_token"] = tokens.bos;
+  context["eos_token"] = tokens.eos;
 
   Result<RenderedText> prompt = chat_template->render(context);
   if (!prompt)
     return bad_field("messages",
                      concat("cannot be rendered by the chat template: ", prompt.error().message()));
-  if (input.continue_final_message && !cut_at_tag(*prompt)) {
+  if (conversation.continue_final_message && !cut_at_tag(*prompt))
     return bad_field("continue_final_message", "needs a last message that the chat template shows");
-  }
   return prompt;
 }
 

@@ -2,12 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <boost/json/parse.hpp>
-
 namespace pagoda {
 namespace {
-
-namespace json = boost::json;
 
 constexpr const char* kPlain =
     "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[go]{% "
@@ -27,50 +23,46 @@ ChatTemplate parse(const char* source) {
   return std::move(*parsed);
 }
 
-ChatInput input(std::string_view messages) {
-  ChatInput result;
-  result.messages = json::parse(messages).as_array();
-  result.eos_token = "</s>";
+Conversation input(std::initializer_list<std::pair<const char*, Content>> messages) {
+  Conversation result;
+  for (const auto& [role, content] : messages) result.messages.push_back({.role = role, .content = content});
   return result;
 }
+
+Content parts_of(std::initializer_list<const char*> texts) {
+  Content content{.form = Content::Form::parts, .parts = {}};
+  for (const char* text : texts) content.parts.push_back({.text = text});
+  return content;
+}
+
+const TemplateTokens kTokens{.bos = "", .eos = "</s>"};
 
 std::string text_of(const Result<RenderedText>& prompt) {
   return prompt ? prompt->text : prompt.error().param() + ": " + prompt.error().message();
 }
 
-std::string prompt_of(const char* source, ChatInput in) {
+std::string prompt_of(const char* source, Conversation in) {
   const ChatTemplate chat_template = parse(source);
-  return text_of(render_chat(&chat_template, std::move(in)));
+  return text_of(render_chat(&chat_template, std::move(in), kTokens));
 }
 
-constexpr std::string_view kParts =
-    R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])";
-constexpr std::string_view kText = R"([{"role": "user", "content": "hi"}])";
+Conversation two_parts() { return input({{"user", parts_of({"a", "b"})}}); }
+Conversation one_text() { return input({{"user", Content::of("hi")}}); }
 
 TEST(ChatPrompt, ContentTakesTheFormTheTemplateWants) {
   EXPECT_EQ(parse(kPlain).content_format(), ChatTemplate::ContentFormat::text);
   EXPECT_EQ(parse(kLoops).content_format(), ChatTemplate::ContentFormat::text_or_parts);
   EXPECT_EQ(parse(kOnlyLoops).content_format(), ChatTemplate::ContentFormat::parts_only);
-  EXPECT_EQ(prompt_of(kPlain, input(kParts)), "[user]a\nb[go]");
-  EXPECT_EQ(prompt_of(kPlain, input(kText)), "[user]hi[go]");
-  EXPECT_EQ(prompt_of(kLoops, input(kParts)), "PaPb");
-  EXPECT_EQ(prompt_of(kLoops, input(kText)), "Shi");
-  EXPECT_EQ(prompt_of(kOnlyLoops, input(kParts)), "PaPb");
-  EXPECT_EQ(prompt_of(kOnlyLoops, input(kText)), "Phi");
-}
-
-TEST(ChatPrompt, RefusesWhatIsNotText) {
-  EXPECT_EQ(
-      prompt_of(kPlain, input(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])")),
-      "messages.0.content.0.type: 'messages.0.content.0.type' is 'image_url', but this model takes text "
-      "only.");
-  EXPECT_EQ(prompt_of(kPlain, input(R"([{"role": "user", "content": ["a"]}])")),
-            "messages.0.content.0: 'messages.0.content.0' must be an object with a type.");
+  EXPECT_EQ(prompt_of(kPlain, two_parts()), "[user]a\nb[go]");
+  EXPECT_EQ(prompt_of(kPlain, one_text()), "[user]hi[go]");
+  EXPECT_EQ(prompt_of(kLoops, two_parts()), "PaPb");
+  EXPECT_EQ(prompt_of(kLoops, one_text()), "Shi");
+  EXPECT_EQ(prompt_of(kOnlyLoops, two_parts()), "PaPb");
+  EXPECT_EQ(prompt_of(kOnlyLoops, one_text()), "Phi");
 }
 
 TEST(ChatPrompt, ContinuesTheLastMessage) {
-  ChatInput in =
-      input(R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "Once upon a "}])");
+  Conversation in = input({{"user", Content::of("x")}, {"assistant", Content::of("Once upon a ")}});
   in.continue_final_message = true;
   EXPECT_EQ(
       prompt_of(kPlain, in),
@@ -81,37 +73,53 @@ TEST(ChatPrompt, ContinuesTheLastMessage) {
   EXPECT_TRUE(prompt_of("{{ messages[0].content }}", in).starts_with("continue_final_message: "));
 
   const ChatTemplate trims = parse(kTrims);
-  const Result<RenderedText> prompt = render_chat(&trims, in);
+  const Result<RenderedText> prompt = render_chat(&trims, in, kTokens);
   ASSERT_TRUE(prompt);
   ASSERT_FALSE(prompt->user_ranges.empty());
   EXPECT_EQ(prompt->user_ranges.back().end, prompt->text.size());
 
-  ChatInput parts = input(R"([{"role": "assistant", "content": [{"type": "text", "text": "ab"}]}])");
+  Conversation parts = input({{"assistant", parts_of({"ab"})}});
   parts.continue_final_message = true;
   parts.add_generation_prompt = false;
   EXPECT_EQ(prompt_of(kPlain, parts), "[assistant]ab");
   EXPECT_EQ(prompt_of(kLoops, parts), "Pab");
-  parts.messages[0].as_object()["content"] = nullptr;
+  parts.messages[0].content = {};
   EXPECT_TRUE(prompt_of(kPlain, parts).starts_with("continue_final_message: "));
 }
 
 TEST(ChatPrompt, PassesKwargsButNoReservedNames) {
-  ChatInput in = input(kText);
+  Conversation in = one_text();
   in.template_kwargs["enable_thinking"] = false;
   EXPECT_EQ(prompt_of("{{ enable_thinking }}{{ tools is none }}", in), "FalseTrue");
-  in.template_kwargs["messages"] = json::array();
+  in.template_kwargs["messages"] = boost::json::array();
   EXPECT_EQ(prompt_of(kPlain, in),
             "chat_template_kwargs.messages: 'chat_template_kwargs.messages' is a reserved name.");
 }
 
 TEST(ChatPrompt, GivesReasoningUnderTheNamesTemplatesRead) {
-  EXPECT_EQ(prompt_of("{{ messages[0].reasoning_content }}{{ messages[0].thinking }}",
-                      input(R"([{"role": "assistant", "content": "", "reasoning": "r"}])")),
-            "rr");
+  Conversation in = input({{"assistant", Content::of("")}});
+  in.messages[0].reasoning = "r";
+  EXPECT_EQ(prompt_of("{{ messages[0].reasoning_content }}{{ messages[0].thinking }}", in), "rr");
+}
+
+// What a protocol builds from its own fields reads as what transformers passes to a template.
+TEST(ChatPrompt, ShowsToolsAndCallsInTheFormOfTransformers) {
+  Conversation in = input({{"assistant", {}}});
+  in.messages[0].tool_calls.push_back(ToolCall::of("c1", "add", {{"a", 1}}));
+  in.messages.push_back({.role = "tool", .content = Content::of("2"), .tool_call_id = "c1"});
+  in.tools.push_back(ToolSpec::of("add", "Adds.", {{"type", "object"}}));
+  EXPECT_EQ(prompt_of("{{ tools | tojson }}", in),
+            R"([{"type": "function", "function": {"name": "add", "description": "Adds.", )"
+            R"("parameters": {"type": "object"}}}])");
+  EXPECT_EQ(prompt_of("{% for m in messages %}{{ m.content }}{% if m.tool_calls %}"
+                      "{{ m.tool_calls[0].function.arguments.a }}{% else %}{{ m.tool_call_id }}{% endif %};"
+                      "{% endfor %}",
+                      in),
+            "None1;2c1;");
 }
 
 TEST(ChatPrompt, WithoutATemplateNamesTheFlag) {
-  const Result<RenderedText> prompt = render_chat(nullptr, input(kText));
+  const Result<RenderedText> prompt = render_chat(nullptr, one_text(), kTokens);
   ASSERT_FALSE(prompt);
   EXPECT_NE(prompt.error().message().find("--chat-template"), std::string::npos);
 }

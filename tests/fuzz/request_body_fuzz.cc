@@ -6,6 +6,7 @@
 
 #include "api/errors.h"
 #include "api/json.h"
+#include "api/openai/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "api/openai/text_endpoints.h"
@@ -24,7 +25,7 @@ void check(bool holds) {
 
 // An error is the client's to read: JSON, and never of a kind that says that we failed.
 void check_error(const pagoda::Status& status) {
-  check(pagoda::parse_json(pagoda::error_body(status)).has_value());
+  check(pagoda::parse_json(pagoda::openai_error_body(pagoda::api_error(status))).has_value());
   const int http = pagoda::http_status(status);
   check(http == 400 || http == 404 || http == 501);
 }

@@ -4,10 +4,10 @@
 #include <array>
 #include <boost/json/array.hpp>
 
+#include "api/chat_prompt_tokens.h"
 #include "api/json.h"
-#include "api/prompt_limits.h"
 #include "base/strings.h"
-#include "text/chat_prompt.h"
+#include "text/conversation.h"
 
 namespace pagoda {
 namespace {
@@ -22,25 +22,27 @@ constexpr std::size_t kNoLimit = std::size_t{1} << 30;  // the body's size bound
 
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
-// `content` as it came, checked: a string, or a list of text parts. Null is allowed where `optional` says so.
-json::value read_content(FieldReader& message, bool optional) {
+// `content`, checked: a string, or a list of text parts. Null is allowed where `optional` says so.
+Content read_content(FieldReader& message, bool optional) {
+  Content out;
   const json::value* content = message.raw("content");
   if (content == nullptr) {
     if (!optional) message.fail("content", "is required");
-    return nullptr;
+    return {};
   }
-  if (content->is_string()) return *content;
+  if (content->is_string()) return Content::of(std::string(content->as_string()));
   const json::array* parts = content->if_array();
   if (parts == nullptr) {
     message.fail("content", "must be a string or a list of text parts");
-    return nullptr;
+    return {};
   }
+  out.form = Content::Form::parts;
   for (std::size_t i = 0; i < parts->size(); ++i) {
     const std::string path = concat("content.", i);
     const json::object* part = (*parts)[i].if_object();
     if (part == nullptr) {
       message.fail(path, "must be an object with a type");
-      return nullptr;
+      return {};
     }
     FieldReader reader(*part, message.path_of(path));
     const std::string type = reader.string("type", 64).value_or("");
@@ -51,20 +53,21 @@ json::value read_content(FieldReader& message, bool optional) {
       else
         reader.fail("type", "must be 'text'");
     }
-    const std::optional<std::string> text = reader.string("text", kNoLimit);
+    std::optional<std::string> text = reader.string("text", kNoLimit);
     if (reader.ok() && !text) reader.fail("text", "is required");
     if (!reader.ok()) {
       message.fail(reader.status());
-      return nullptr;
+      return {};
     }
+    out.parts.push_back({.text = *std::move(text)});
   }
-  return *parts;
+  return out;
 }
 
 // OpenAI sends a call's arguments as JSON text; templates expect the object.
 // `keys_left`: for the arguments of the whole request.
-json::array read_tool_calls(FieldReader& message, std::size_t& keys_left) {
-  json::array calls;
+std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_left) {
+  std::vector<ToolCall> calls;
   const json::array* list = message.array("tool_calls", kMaxTools);
   if (list == nullptr) return calls;
   for (std::size_t i = 0; i < list->size(); ++i) {
@@ -102,13 +105,13 @@ json::array read_tool_calls(FieldReader& message, std::size_t& keys_left) {
       message.fail(reader.status());
       return calls;
     }
-    calls.push_back(std::move(copy));
+    calls.push_back({.shown = std::move(copy)});
   }
   return calls;
 }
 
-json::array read_messages(FieldReader& fields) {
-  json::array out;
+std::vector<ChatMessage> read_messages(FieldReader& fields) {
+  std::vector<ChatMessage> out;
   std::size_t keys_left = kMaxArgumentKeys;
   const json::array* messages = fields.array("messages", kMaxMessages);
   if (messages == nullptr) {
@@ -124,30 +127,28 @@ json::array read_messages(FieldReader& fields) {
       break;
     }
     FieldReader reader(*message, path);
-    const std::optional<std::string> role = reader.string("role", 64);
+    std::optional<std::string> role = reader.string("role", 64);
     if (reader.ok() && !role) reader.fail("role", "is required");
     if (reader.ok() && std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end())
       reader.fail("role", "must be one of system, developer, user, assistant, tool, function");
     const bool assistant = role == "assistant";
-    json::object copy;
+    ChatMessage read;
     if (reader.ok()) {
-      copy["role"] = *role;
-      copy["content"] = read_content(reader, assistant);
+      read.role = *std::move(role);
+      read.content = read_content(reader, assistant);
     }
-    if (reader.ok() && assistant) {
-      if (json::array calls = read_tool_calls(reader, keys_left); !calls.empty())
-        copy["tool_calls"] = std::move(calls);
-    }
-    for (const std::string_view name : {"name", "tool_call_id", "reasoning_content"})
-      if (const std::optional<std::string> text = reader.string(name, kNoLimit)) copy[name] = *text;
+    if (reader.ok() && assistant) read.tool_calls = read_tool_calls(reader, keys_left);
+    read.name = reader.string("name", kNoLimit);
+    read.tool_call_id = reader.string("tool_call_id", kNoLimit);
+    read.reasoning = reader.string("reasoning_content", kNoLimit);
     if (!reader.ok()) fields.fail(reader.status());
-    out.push_back(std::move(copy));
+    out.push_back(std::move(read));
   }
   return out;
 }
 
-// The declared tools, for the template to show; null when there are none or tool_choice is "none".
-json::value read_tools(FieldReader& fields) {
+// The declared tools, for the template to show; none when tool_choice is "none".
+std::vector<ToolSpec> read_tools(FieldReader& fields) {
   const json::value* choice = fields.raw("tool_choice");
   bool shown = true;
   if (choice != nullptr) {
@@ -161,7 +162,8 @@ json::value read_tools(FieldReader& fields) {
       fields.fail("tool_choice", "must be 'none', 'auto', 'required' or an object");
   }
   const json::array* tools = fields.array("tools", kMaxTools);
-  if (tools == nullptr || tools->empty()) return nullptr;
+  std::vector<ToolSpec> out;
+  if (tools == nullptr) return out;
   for (std::size_t i = 0; i < tools->size() && fields.ok(); ++i) {
     const std::string path = concat("tools.", i);
     const json::object* tool = (*tools)[i].if_object();
@@ -175,79 +177,47 @@ json::value read_tools(FieldReader& fields) {
     if (reader.ok() && function == nullptr) reader.fail("function", "is required");
     if (reader.ok()) {
       FieldReader inner(*function, reader.path_of("function"));
-      if (!inner.string("name", 256) && inner.ok()) inner.fail("name", "is required");
-      (void)inner.object("parameters");
-      if (!inner.ok()) reader.fail(inner.status());
+      std::optional<std::string> name = inner.string("name", 256);
+      if (!name && inner.ok()) inner.fail("name", "is required");
+      const json::object* parameters = inner.object("parameters");
+      if (!inner.ok())
+        reader.fail(inner.status());
+      else
+        out.push_back({.name = *std::move(name),
+                       .parameters = parameters == nullptr ? json::object() : *parameters,
+                       .shown = *tool});
     }
     if (!reader.ok()) fields.fail(reader.status());
   }
-  return shown ? json::value(*tools) : json::value(nullptr);
-}
-
-// What an answer that goes on with the last message repeats first, where `echo` asks for it.
-std::string text_of_last(const json::array& messages) {
-  const json::value& content = messages.back().as_object().at("content");
-  if (content.is_string()) return std::string(content.as_string());
-  std::string joined;
-  if (const json::array* parts = content.if_array()) {
-    for (const json::value& part : *parts) {
-      if (&part != parts->data()) joined.push_back('\n');
-      joined.append(part.at("text").as_string());
-    }
-  }
-  return joined;
+  if (!shown) out.clear();
+  return out;
 }
 
 }  // namespace
 
 ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   ChatPrompt result;
-  ChatInput input;
-  input.messages = read_messages(fields);
-  input.tools = read_tools(fields);
-  if (const json::array* documents = fields.array("documents", kMaxMessages)) input.documents = *documents;
-  input.continue_final_message = fields.boolean("continue_final_message").value_or(false);
-  input.add_generation_prompt =
-      fields.boolean("add_generation_prompt").value_or(!input.continue_final_message);
-  const auto token_text = [&](TokenId id) {
-    return id < 0 ? std::string() : api.tokenizer->token_string(id);
-  };
-  input.bos_token = token_text(api.tokenizer->bos());
-  input.eos_token = token_text(api.tokenizer->eos());
-  if (const json::object* kwargs = fields.object("chat_template_kwargs")) input.template_kwargs = *kwargs;
-  const std::optional<std::string> own_template = fields.string("chat_template", kMaxTemplateBytes);
-  if (own_template && !api.allow_request_chat_template)
+  Conversation conversation;
+  conversation.messages = read_messages(fields);
+  conversation.tools = read_tools(fields);
+  if (const json::array* documents = fields.array("documents", kMaxMessages))
+    conversation.documents = *documents;
+  conversation.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  conversation.add_generation_prompt =
+      fields.boolean("add_generation_prompt").value_or(!conversation.continue_final_message);
+  if (const json::object* kwargs = fields.object("chat_template_kwargs"))
+    conversation.template_kwargs = *kwargs;
+  ChatPromptOptions options;
+  options.own_template = fields.string("chat_template", kMaxTemplateBytes);
+  if (options.own_template && !api.allow_request_chat_template)
     fields.fail("chat_template", "is not accepted from requests by this server");
-  const bool special = fields.boolean("add_special_tokens").value_or(false);
+  options.add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   if (!fields.ok()) return result;
 
-  std::optional<ChatTemplate> parsed;
-  const ChatTemplate* chat_template = api.chat_template;
-  if (own_template) {
-    Result<ChatTemplate> from_request = ChatTemplate::parse(*own_template);
-    if (!from_request) {
-      fields.fail("chat_template", concat("is not a valid template: ", from_request.error().message()));
-      return result;
-    }
-    chat_template = &parsed.emplace(std::move(*from_request));
-  }
-  if (input.continue_final_message) result.continued = text_of_last(input.messages);
-  const Result<RenderedText> prompt = render_chat(chat_template, std::move(input));
-  if (!prompt) {
-    fields.fail(prompt.error());
-    return result;
-  }
-  if (exceeds_byte_bound(api, prompt->text.size())) {
-    fields.fail(
-        context_length_exceeded(api, "messages", "Your messages are longer than that; please shorten them."));
-    return result;
-  }
-  EncodeOptions options;
-  options.add_special_tokens = special;
-  options.plain_ranges = prompt->user_ranges;
-  Result<std::vector<TokenId>> ids = api.tokenizer->encode(prompt->text, options);
+  if (conversation.continue_final_message) result.continued = conversation.messages.back().content.joined();
+  Result<std::vector<TokenId>> ids = chat_prompt_tokens(std::move(conversation), api, options);
   if (!ids)
-    fields.fail("messages", "cannot be tokenised");
+    fields.fail(ids.error());
   else
     result.token_ids = std::move(*ids);
   return result;

@@ -1,7 +1,5 @@
 #pragma once
-// `messages` and the other template inputs of a chat body -> the context object a chat template is
-// rendered with, and from there to prompt tokens. What users typed stays text: special tokens in it are
-// not parsed.
+// `messages` and the other fields of a chat body -> a Conversation, and from there prompt tokens.
 #include "api/api_context.h"
 #include "api/field_reader.h"
 

@@ -19,8 +19,8 @@ std::string ChoiceWriter::token_text(TokenId id) const {
   return to_valid_utf8(tokenizer_.token_bytes(id));
 }
 
-void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& choice, const PromptInfo& prompt,
-                         const PromptState& prompt_state, bool chunk) const {
+Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& choice,
+                          const PromptInfo& prompt, const PromptState& prompt_state, bool chunk) const {
   const bool chat = options_.kind == CallKind::chat;
   const bool first = !std::exchange(choice.begun, true);
   ChoiceState::Fresh fresh = std::exchange(choice.fresh, {});
@@ -45,11 +45,10 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
   if (options_.logprobs && (!chunk || with_prompt || !fresh.logprobs.empty())) {
     writer.key("logprobs");
     choice.fresh.logprobs = std::move(fresh.logprobs);
-    if (chat)
-      write_chat_logprobs(writer, choice.fresh.logprobs);
-    else
-      write_completion_logprobs(writer, choice, prompt, prompt_state, with_prompt);
-    choice.fresh.logprobs.clear();
+    Steps part = chat ? write_chat_logprobs(writer, choice.fresh.logprobs)
+                      : write_completion_logprobs(writer, choice, prompt, prompt_state, with_prompt);
+    while (part.step()) co_await rest();
+    choice.fresh.logprobs = {};
   } else if (!chat || !chunk) {
     writer.key("logprobs").null();
   }
@@ -71,7 +70,7 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
         .float64(std::isfinite(choice.cumulative_logprob) ? choice.cumulative_logprob : -9999.0);
   if (options_.prompt_logprobs && !chat && !chunk) {
     writer.key("prompt_logprobs");
-    write_prompt_logprobs(writer, prompt, prompt_state);
+    for (Steps part = write_prompt_logprobs(writer, prompt, prompt_state); part.step();) co_await rest();
   }
   if (options_.return_token_ids) {
     writer.key("token_ids").integers(fresh.token_ids);
@@ -80,50 +79,56 @@ void ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& cho
   writer.end_object();
 }
 
-void ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& choice,
-                                             const PromptInfo& prompt, const PromptState& prompt_state,
-                                             bool with_prompt) const {
+Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& choice,
+                                              const PromptInfo& prompt, const PromptState& prompt_state,
+                                              bool with_prompt) const {
   struct Entry {
     TokenId id;
     const TokenLogprobs* logprobs;  // null: the first token of a prompt has none
   };
-  std::vector<Entry> entries;
-  if (with_prompt) {
-    for (std::size_t i = 0; i < prompt.token_ids.size(); ++i) {
-      const bool known = i < prompt_state.logprobs.size() && prompt_state.logprobs[i].has_value();
-      entries.push_back({prompt.token_ids[i], known ? &*prompt_state.logprobs[i] : nullptr});
-    }
-  }
-  for (const TokenLogprobs& token : choice.fresh.logprobs) entries.push_back({token.chosen.token, &token});
-
-  std::vector<std::string> texts;
-  texts.reserve(entries.size());
-  for (const Entry& entry : entries) texts.push_back(token_text(entry.id));
+  std::vector<TokenLogprobs>& fresh = choice.fresh.logprobs;
+  const std::size_t of_prompt = with_prompt ? prompt.token_ids.size() : 0;
+  const std::size_t count = of_prompt + fresh.size();
+  const auto entry = [&](std::size_t i) -> Entry {
+    if (i >= of_prompt) return {fresh[i - of_prompt].chosen.token, &fresh[i - of_prompt]};
+    const bool known = i < prompt_state.logprobs.size() && prompt_state.logprobs[i].has_value();
+    return {prompt.token_ids[i], known ? &*prompt_state.logprobs[i] : nullptr};
+  };
 
   writer.begin_object().key("text_offset").begin_array();
-  for (const std::string& text : texts) {
+  for (std::size_t i = 0; i < count; ++i) {
     writer.integer(choice.logprob_characters);
-    choice.logprob_characters += count_characters(text);
+    choice.logprob_characters += count_characters(token_text(entry(i).id));
+    if (buffer_.full()) co_await rest();
   }
   writer.end_array().key("token_logprobs").begin_array();
-  for (const Entry& entry : entries)
-    entry.logprobs == nullptr ? writer.null() : writer.float32(writable(entry.logprobs->chosen.logprob));
+  for (std::size_t i = 0; i < count; ++i) {
+    const TokenLogprobs* logprobs = entry(i).logprobs;
+    logprobs == nullptr ? writer.null() : writer.float32(writable(logprobs->chosen.logprob));
+    if (buffer_.full()) co_await rest();
+  }
   writer.end_array().key("tokens").begin_array();
-  for (const std::string& text : texts) writer.string(text);
+  for (std::size_t i = 0; i < count; ++i) {
+    writer.string(token_text(entry(i).id));
+    if (buffer_.full()) co_await rest();
+  }
   writer.end_array().key("top_logprobs").begin_array();
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].logprobs == nullptr) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [id, logprobs] = entry(i);
+    if (logprobs == nullptr) {
       writer.null();
       continue;
     }
     // A map from text: of two tokens with the same text the first, likelier one stays.
-    std::unordered_set<std::string> seen{texts[i]};
-    writer.begin_object().key(texts[i]).float32(writable(entries[i].logprobs->chosen.logprob));
-    for (const TokenLogprob& top : entries[i].logprobs->top) {
+    std::unordered_set<std::string> seen{token_text(id)};
+    writer.begin_object().key(*seen.begin()).float32(writable(logprobs->chosen.logprob));
+    for (const TokenLogprob& top : logprobs->top) {
       const std::string text = token_text(top.token);
       if (seen.insert(text).second) writer.key(text).float32(writable(top.logprob));
     }
     writer.end_object();
+    if (i >= of_prompt) fresh[i - of_prompt].top = {};
+    if (buffer_.full()) co_await rest();
   }
   writer.end_array().end_object();
 }
@@ -137,9 +142,9 @@ void ChoiceWriter::write_chat_token(JsonWriter& writer, const TokenLogprob& toke
   writer.end_array();
 }
 
-void ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::span<const TokenLogprobs> tokens) const {
+Steps ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::vector<TokenLogprobs>& tokens) const {
   writer.begin_object().key("content").begin_array();
-  for (const TokenLogprobs& token : tokens) {
+  for (TokenLogprobs& token : tokens) {
     writer.begin_object();
     write_chat_token(writer, token.chosen);
     writer.key("top_logprobs").begin_array();
@@ -149,30 +154,33 @@ void ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::span<const Token
       writer.end_object();
     }
     writer.end_array().end_object();
+    token.top = {};
+    if (buffer_.full()) co_await rest();
   }
   writer.end_array().key("refusal").null().end_object();
 }
 
-void ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt,
-                                         const PromptState& state) const {
+Steps ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt,
+                                          const PromptState& state) const {
+  const auto entry = [&](const TokenLogprob& token) {
+    writer.key(std::to_string(token.token)).begin_object();
+    writer.key("logprob").float32(writable(token.logprob));
+    writer.key("rank").integer(token.rank);
+    writer.key("decoded_token").string(to_valid_utf8(tokenizer_.token_bytes(token.token)));
+    writer.end_object();
+  };
   writer.begin_array();
   for (std::size_t i = 0; i < prompt.token_ids.size(); ++i) {
     if (i >= state.logprobs.size() || !state.logprobs[i]) {
       writer.null();
       continue;
     }
-    const auto entry = [&](const TokenLogprob& token) {
-      writer.key(std::to_string(token.token)).begin_object();
-      writer.key("logprob").float32(writable(token.logprob));
-      writer.key("rank").integer(token.rank);
-      writer.key("decoded_token").string(to_valid_utf8(tokenizer_.token_bytes(token.token)));
-      writer.end_object();
-    };
     writer.begin_object();
     entry(state.logprobs[i]->chosen);
     for (const TokenLogprob& top : state.logprobs[i]->top)
       if (top.token != state.logprobs[i]->chosen.token) entry(top);
     writer.end_object();
+    if (buffer_.full()) co_await rest();
   }
   writer.end_array();
 }

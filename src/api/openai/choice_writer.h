@@ -1,49 +1,51 @@
 #pragma once
 // ChoiceWriter: the JSON of choices, log-probabilities and usage, in OpenAI's shapes with vLLM's additions.
 // Holds no state of an answer.
+// An answer may be hundreds of megabytes, so it is written in pieces (base/steps.h).
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
+#include "api/answer_state.h"
+#include "api/choice_state.h"
 #include "api/json.h"
-#include "api/openai/choice_state.h"
-#include "api/parsed_call.h"
+#include "api/openai/parsed_call.h"
+#include "base/steps.h"
 #include "tokenizer/tokenizer.h"
 
 namespace pagoda {
 
-// What the engine said about a prompt.
-struct PromptState {
-  std::int32_t num_cached_tokens = 0;
-  std::vector<std::optional<TokenLogprobs>> logprobs;
-};
-
-struct Usage {
-  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+// What has been written and not yet sent, and how much of it is enough for now.
+struct PieceBuffer {
+  std::string text;
+  std::size_t limit = 0;
+  bool full() const { return text.size() >= limit; }
 };
 
 class ChoiceWriter {
  public:
-  ChoiceWriter(const ResponseOptions& options, const Tokenizer& tokenizer)
-      : options_(options), tokenizer_(tokenizer) {}
+  // Borrows all three. What is written through JsonWriters goes into `buffer`.
+  ChoiceWriter(const ResponseOptions& options, const Tokenizer& tokenizer, const PieceBuffer& buffer)
+      : options_(options), tokenizer_(tokenizer), buffer_(buffer) {}
 
-  // One entry of `choices`. `chunk`: of a stream, then only what is fresh, and null while unfinished.
-  // Takes what it writes out of `choice`.
-  void write(JsonWriter& writer, std::size_t index, ChoiceState& choice, const PromptInfo& prompt,
-             const PromptState& prompt_state, bool chunk) const;
-  void write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt, const PromptState& state) const;
+  // One entry of `choices`. `chunk`: of a stream, then only what is fresh, and null while unfinished. Takes
+  // what it writes out of `choice`, and frees it. Rests where the buffer is full.
+  Steps write(JsonWriter& writer, std::size_t index, ChoiceState& choice, const PromptInfo& prompt,
+              const PromptState& prompt_state, bool chunk) const;
+  Steps write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt, const PromptState& state) const;
   static void write_usage(JsonWriter& writer, const Usage& usage);
 
  private:
   std::string token_text(TokenId id) const;
-  void write_completion_logprobs(JsonWriter& writer, ChoiceState& choice, const PromptInfo& prompt,
-                                 const PromptState& prompt_state, bool with_prompt) const;
-  void write_chat_logprobs(JsonWriter& writer, std::span<const TokenLogprobs> tokens) const;
+  Steps write_completion_logprobs(JsonWriter& writer, ChoiceState& choice, const PromptInfo& prompt,
+                                  const PromptState& prompt_state, bool with_prompt) const;
+  Steps write_chat_logprobs(JsonWriter& writer, std::vector<TokenLogprobs>& tokens) const;
   void write_chat_token(JsonWriter& writer, const TokenLogprob& token) const;
 
   const ResponseOptions& options_;
   const Tokenizer& tokenizer_;
+  const PieceBuffer& buffer_;
 };
 
 }  // namespace pagoda

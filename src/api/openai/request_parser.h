@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "api/api_context.h"
-#include "api/parsed_call.h"
+#include "api/openai/parsed_call.h"
 #include "base/status.h"
 
 namespace pagoda {

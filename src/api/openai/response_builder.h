@@ -16,39 +16,31 @@
 #include <string>
 #include <vector>
 
+#include "api/answer_writer.h"
 #include "api/api_context.h"
-#include "api/parsed_call.h"
+#include "api/openai/parsed_call.h"
 #include "base/status.h"
 #include "request/request_output.h"
 
 namespace pagoda {
 
-class ResponseBuilder {
+class ResponseBuilder final : public AnswerWriter {
  public:
   ResponseBuilder(ResponseOptions options, const ApiContext& context);  // borrows context
-  ~ResponseBuilder();
-  ResponseBuilder(ResponseBuilder&&) noexcept;
+  ~ResponseBuilder() override;
 
-  // One output of the request made from prompts[prompt_index].
-  void add(std::size_t prompt_index, RequestOutput output);
-  // Ends the call with an error: a submit failed, the server is shutting down.
-  void fail(Status error);
+  void add(std::size_t prompt_index, RequestOutput output) override;
+  void fail(Status error) override;
+  std::vector<SequenceStop> take_stops() override;
+  bool streaming() const override;
+  bool needs_every_output() const override;
+  bool finished() const override;
+  const Status& error() const override;
+  bool take(std::string& out, std::size_t max_bytes) override;
+  double held() const override;
 
-  // Sequences whose text is over although the engine goes on: hand them to EngineClient::abort_sequence.
-  struct Stop {
-    std::size_t prompt_index;
-    std::int32_t sequence;
-  };
-  std::vector<Stop> take_stops();
-
-  bool streaming() const;
-  // False when it makes no difference to feed outputs only once a request has ended.
-  bool needs_every_output() const;
-  bool finished() const;
-  const Status& error() const;
-
-  // Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE] once finished. A call
-  // that failed ends with an error event.
+  // take(), as far as it goes. Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE]
+  // once finished. A call that failed ends with an error event.
   std::string take_events();
   // Not streaming, finished, no error: the response body.
   std::string body();

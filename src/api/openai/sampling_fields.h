@@ -4,7 +4,7 @@
 // prompt's length.
 #include "api/api_context.h"
 #include "api/field_reader.h"
-#include "api/parsed_call.h"
+#include "api/openai/parsed_call.h"
 
 namespace pagoda {
 

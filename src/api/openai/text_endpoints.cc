@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/request_parser.h"
+#include "api/prompt_limits.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -13,8 +14,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
+constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
+constexpr std::size_t kTextBytes = std::size_t{1} << 20;  // may be counted, however short the context is
 
 void write_model(JsonWriter& writer, const std::string& name, const ApiContext& context) {
   writer.begin_object().key("id").string(name).key("object").string("model");
@@ -47,6 +49,8 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
     EncodeOptions options;
     options.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
     if (fields.ok() && !prompt) fields.fail("prompt", "is required");
+    if (prompt && prompt->size() > kTextBytes && exceeds_byte_bound(context, prompt->size()))
+      fields.fail(context_length_exceeded(context, "prompt", "The text is far longer than that."));
     if (fields.ok()) {
       Result<std::vector<TokenId>> encoded = context.tokenizer->encode(*prompt, options);
       if (!encoded)

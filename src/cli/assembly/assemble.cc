@@ -49,7 +49,8 @@ std::string mib(std::int64_t bytes) {
   return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
 }
 
-// The number of blocks and the context that they allow. `taken` is what everything else needs.
+// The number of blocks and the context that they allow. `taken` is what everything else needs: also what is
+// mapped from the weight cache, which the system counts as available, since it could read it again.
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int32_t block_size,
                              std::int64_t block_bytes, std::int64_t taken) {
   std::int64_t bytes = 0;
@@ -137,7 +138,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
     log_info("memory", concat(padded, size, "  ", note));
   };
   row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
-  row("embedding, in the file", memory.embedding_bytes, "memory-mapped, rows read as they are needed");
+  row("embedding, as stored", memory.embedding_bytes,
+      memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,
       concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; ",
              is_virtual(flags) && flags.kv_precreate_pages ? "committed" : "resident as it is used"));
@@ -195,7 +197,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     block_size = virtual_plan->layout.block_size;
     block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
   }
-  auto plan = plan_kv_cache(flags, config, block_size, block_bytes, totals.activation_bytes);
+  auto plan =
+      plan_kv_cache(flags, config, block_size, block_bytes, totals.activation_bytes + totals.mapped_bytes);
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
   std::optional<VirtualMemory> virtual_memory;
@@ -225,6 +228,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   const MemoryPlan memory = runner->local().memory_plan();
   parts.memory = {.weight_bytes = totals.weight_bytes,
                   .embedding_bytes = runner->local().embedding_bytes(),
+                  .mapped_bytes = totals.mapped_bytes,
                   .kv_bytes = plan->num_blocks * block_bytes,
                   .swap_bytes = swap_blocks * block_bytes,
                   .activation_bytes = memory.activation_bytes,

@@ -6,6 +6,7 @@
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/ranks.h"
+#include "cli/assembly/weight_caching.h"
 
 namespace pagoda {
 namespace {
@@ -46,6 +47,7 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.max_num_seqs = flags.max_num_seqs;
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = *level;
+  options.weight_caching = weight_caching(flags);
   const std::int32_t max_model_len =
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
                                                                                   : config.max_positions;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "api/errors.h"
+#include "api/openai/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "base/strings.h"
@@ -58,7 +59,7 @@ class Generation {
     const std::string id = std::to_string(++num_read_);
     auto call = parse_call(CallKind::completion, text, {.id = id, .created = created_}, engine_.api());
     if (!call) {
-      line.body = error_body(call.error());
+      line.body = openai_error_body(api_error(call.error()));
       return true;
     }
     call->response.stream = false;
@@ -90,7 +91,7 @@ class Generation {
       --in_flight_;
     }
     line->builder->add(prompt, std::move(output));
-    for (const ResponseBuilder::Stop& stop : line->builder->take_stops()) {
+    for (const SequenceStop& stop : line->builder->take_stops()) {
       engine_.client().abort_sequence(line->requests[stop.prompt_index], stop.sequence);
     }
   }
@@ -107,7 +108,8 @@ class Generation {
       if (line.builder != nullptr) {
         // The engine may still refer to this line after its text is over.
         if (!line.builder->finished() || !engine_done_with(line)) return;
-        line.body = line.builder->error().ok() ? line.builder->body() : error_body(line.builder->error());
+        line.body = line.builder->error().ok() ? line.builder->body()
+                                               : openai_error_body(api_error(line.builder->error()));
       }
       num_errors_ += line.builder == nullptr || !line.builder->error().ok();
       output_ << line.body << '\n';

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,7 @@ Result<Case> read_case(const std::string& line, std::size_t number, const ParseA
   const json::value* tools = member("tools");
   if (tools == nullptr) return out;
   if (!tools->is_array()) return invalid_argument("'tools' must be a list");
+  std::vector<DeclaredTool> list;
   for (const json::value& one : tools->get_array()) {
     const json::object* tool = one.if_object();
     const json::value* function = tool ? tool->if_contains("function") : nullptr;
@@ -101,8 +103,9 @@ Result<Case> read_case(const std::string& line, std::size_t number, const ParseA
     if (const json::value* parameters = tool->if_contains("parameters");
         parameters && parameters->is_object())
       declared.parameters = parameters->get_object();
-    out.options.tools.push_back(std::move(declared));
+    list.push_back(std::move(declared));
   }
+  out.options.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(list));
   return out;
 }
 

@@ -20,7 +20,7 @@ struct ServerFlags {
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
-  std::string metrics_prefix = "pagoda";  // without the colon; "vllm" for existing dashboards
+  std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
@@ -79,6 +79,8 @@ struct EngineFlags {
   std::int32_t threads = 0;        // 0: every core this process may use
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
+  bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
+  std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // of all of them
 
   // ranks
   std::int32_t tensor_parallel_size = 1;

@@ -1,0 +1,34 @@
+#include "api/answer_memory.h"
+
+#include <optional>
+
+#include "request/request_output.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kRequestBytes = 2048;  // of a choice or prompt, whatever its length
+constexpr std::int64_t kTokenBytes = 16;      // a token's id and its text, each in a list that has grown
+constexpr std::int64_t kHeapBytes = 16;       // what a list takes beside its entries
+
+std::int64_t logprobs_bytes(std::int32_t alternatives) {
+  return static_cast<std::int64_t>(sizeof(std::optional<TokenLogprobs>)) + kHeapBytes +
+         alternatives * static_cast<std::int64_t>(sizeof(TokenLogprob));
+}
+
+}  // namespace
+
+std::int64_t answer_bytes(std::span<const Request> requests) {
+  std::int64_t bytes = 0;
+  for (const Request& request : requests) {
+    const SamplingParams& sampling = request.sampling;
+    std::int64_t of_token = kTokenBytes, of_prompt_token = kTokenBytes;
+    if (sampling.logprobs) of_token += logprobs_bytes(*sampling.logprobs);
+    if (sampling.prompt_logprobs) of_prompt_token += logprobs_bytes(*sampling.prompt_logprobs);
+    bytes += static_cast<std::int64_t>(request.prompt_token_ids.size()) * of_prompt_token + kRequestBytes;
+    bytes += sampling.width() * (sampling.max_tokens * of_token + kRequestBytes);
+  }
+  return bytes;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,29 @@
+#pragma once
+// AnswerOptions: what a call wants of its answer, whatever the protocol. Plain data.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "request/ids.h"
+
+namespace pagoda {
+
+struct PromptInfo {
+  std::string text;  // as the client sent it, or decoded from ids; only when the answer repeats it
+  std::vector<TokenId> token_ids;
+};
+
+struct AnswerOptions {
+  std::int32_t n = 1;                    // choices per prompt
+  std::optional<std::int32_t> logprobs;  // alternatives per token
+  bool return_token_ids = false;
+  bool without_generation = false;  // only the prompt is asked about: what is generated is not shown
+  bool skip_special_tokens = true;
+  std::vector<std::string> stop;
+  bool include_stop = false;
+  std::int32_t min_tokens = 0;
+  std::vector<PromptInfo> prompts;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,58 @@
+#pragma once
+// AnswerState: one call's answer as it grows, in no protocol's form: outputs of the engine in; out come
+// choices with text that is certain, why they ended, and usage. Does the detokenizing and the stop strings. A
+// protocol's AnswerWriter has one and gives it a form.
+//
+// Invariant: once finished(), add() changes nothing; every choice has a finish reason, or error() says why
+// not. Threads: none; one at a time.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/answer_writer.h"
+#include "api/choice_state.h"
+#include "base/status.h"
+#include "request/request_output.h"
+#include "tokenizer/tokenizer.h"
+
+namespace pagoda {
+
+// What the engine said about a prompt.
+struct PromptState {
+  std::int32_t num_cached_tokens = 0;
+  std::vector<std::optional<TokenLogprobs>> logprobs;
+};
+
+struct Usage {
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+};
+
+class AnswerState {
+ public:
+  AnswerState(const AnswerOptions& options, const Tokenizer& tokenizer);  // borrows both
+
+  // As AnswerWriter says.
+  void add(std::size_t prompt_index, RequestOutput output);
+  void fail(Status error);
+  std::vector<SequenceStop> take_stops();
+  bool finished() const { return num_unfinished_ == 0 || !error_.ok(); }
+  const Status& error() const { return error_; }
+
+  std::size_t num_choices() const { return choices.size(); }
+  std::size_t width() const { return static_cast<std::size_t>(options_.n); }  // choices of a prompt
+  Usage usage_of(std::size_t prompt_begin, std::size_t prompt_end) const;
+  Usage usage() const { return usage_of(0, prompts.size()); }
+
+  std::vector<ChoiceState> choices;  // prompt * n + sequence; the writer takes what is fresh
+  std::vector<PromptState> prompts;
+  std::vector<SequenceDelta> best_so_far;  // by prompt: not yet written; without tokens: nothing new
+
+ private:
+  const AnswerOptions& options_;
+  std::vector<SequenceStop> stops_;
+  Status error_;
+  std::size_t num_unfinished_ = 0;
+};
+
+}  // namespace pagoda

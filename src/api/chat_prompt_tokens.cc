@@ -1,0 +1,41 @@
+#include "api/chat_prompt_tokens.h"
+
+#include "api/prompt_limits.h"
+#include "base/strings.h"
+#include "text/chat_prompt.h"
+
+namespace pagoda {
+namespace {
+
+Status bad_field(std::string_view param, std::string_view problem) {
+  return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
+}
+
+}  // namespace
+
+Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const ApiContext& context,
+                                                const ChatPromptOptions& options) {
+  const Tokenizer& tokenizer = *context.tokenizer;
+  const ChatTemplate* chat_template = context.chat_template;
+  std::optional<ChatTemplate> parsed;
+  if (options.own_template) {
+    Result<ChatTemplate> own = ChatTemplate::parse(*options.own_template);
+    if (!own) return bad_field("chat_template", concat("is not a valid template: ", own.error().message()));
+    chat_template = &parsed.emplace(std::move(*own));
+  }
+  const auto text_of = [&](TokenId id) { return id < 0 ? std::string() : tokenizer.token_string(id); };
+  const TemplateTokens tokens{.bos = text_of(tokenizer.bos()), .eos = text_of(tokenizer.eos())};
+  const Result<RenderedText> prompt = render_chat(chat_template, std::move(conversation), tokens);
+  if (!prompt) return prompt.error();
+  if (exceeds_byte_bound(context, prompt->text.size()))
+    return context_length_exceeded(context, "messages",
+                                   "Your messages are longer than that; please shorten them.");
+  EncodeOptions encode;
+  encode.add_special_tokens = options.add_special_tokens;
+  encode.plain_ranges = prompt->user_ranges;
+  Result<std::vector<TokenId>> ids = tokenizer.encode(prompt->text, encode);
+  if (!ids) return bad_field("messages", "cannot be tokenised");
+  return ids;
+}
+
+}  // namespace pagoda

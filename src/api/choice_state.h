@@ -1,0 +1,53 @@
+#pragma once
+// ChoiceState: one choice of an answer as it grows: its tokens, the text that is certain so far, and why it
+// ended. In no protocol's form.
+// Threads: none.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "api/answer_options.h"
+#include "request/request_output.h"
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
+
+namespace pagoda {
+
+class ChoiceState {
+ public:
+  ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt);
+
+  // Takes new tokens. True when a stop string ended the text and the engine has yet to be told.
+  bool absorb(SequenceDelta&& delta);
+
+  bool finished() const { return finish_reason.has_value(); }
+
+  // What has been absorbed since the last time the writer took it.
+  struct Fresh {
+    std::string text;
+    std::vector<TokenId> token_ids;
+    std::vector<TokenLogprobs> logprobs;
+  };
+  Fresh fresh;
+
+  std::int32_t num_tokens = 0;
+  double cumulative_logprob = 0;
+  std::optional<FinishReason> finish_reason;
+  std::variant<std::monostate, std::string, TokenId> stop_reason;  // the stop string or token
+
+  // The writer's notes.
+  bool begun = false;                   // the first chunk has been written
+  std::int64_t logprob_characters = 0;  // of the token texts written so far: the next text_offset
+
+ private:
+  bool push_text(const std::string& text);
+  void end(FinishReason reason);
+
+  const AnswerOptions& options_;
+  IncrementalDetokenizer detokenizer_;
+  StopMatcher stop_matcher_;
+};
+
+}  // namespace pagoda

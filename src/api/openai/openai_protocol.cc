@@ -1,0 +1,75 @@
+#include "api/openai/openai_protocol.h"
+
+#include "api/openai/error_body.h"
+#include "api/openai/request_parser.h"
+#include "api/openai/response_builder.h"
+#include "api/openai/text_endpoints.h"
+
+namespace pagoda {
+namespace {
+
+Result<ApiGeneration> generation(CallKind kind, const ApiCall& call, const ApiContext& context) {
+  Result<ParsedCall> parsed = parse_call(kind, call.body, {.id = call.id, .created = call.created}, context);
+  if (!parsed) return parsed.error();
+  ApiGeneration out;
+  out.id = parsed->response.id;
+  out.requests = std::move(parsed->requests);
+  out.answer = std::make_unique<ResponseBuilder>(std::move(parsed->response), context);
+  return out;
+}
+Result<ApiGeneration> completion(const ApiCall& call, const ApiContext& context) {
+  return generation(CallKind::completion, call, context);
+}
+Result<ApiGeneration> chat(const ApiCall& call, const ApiContext& context) {
+  return generation(CallKind::chat, call, context);
+}
+
+Result<ApiAnswer> answer(Result<std::string> body) {
+  if (!body) return body.error();
+  return ApiAnswer(*std::move(body));
+}
+Result<ApiAnswer> tokenize(const ApiCall& call, const ApiContext& context) {
+  return answer(tokenize_body(call.body, context));
+}
+Result<ApiAnswer> detokenize(const ApiCall& call, const ApiContext& context) {
+  return answer(detokenize_body(call.body, context));
+}
+Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
+  return ApiAnswer(models_body(context));
+}
+Result<ApiAnswer> model(const ApiCall& call, const ApiContext& context) {
+  return answer(model_body(call.parameter, context));
+}
+Result<ApiAnswer> version(const ApiCall&, const ApiContext& context) {
+  return ApiAnswer(version_body(context));
+}
+
+constexpr std::size_t kTextBody = std::size_t{8} << 20;  // tokens or text of the longest context, escaped
+
+constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form,
+                          std::size_t max_body_bytes = kServerBodyLimit) {
+  return {.method = "POST",
+          .path = path,
+          .cost = cost,
+          .form = form,
+          .body = BodyForm::json,
+          .max_body_bytes = max_body_bytes};
+}
+
+constexpr ApiRoute kRoutes[] = {
+    {post("/v1/completions", Cost::generation, AnswerForm::sse), completion},
+    {post("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
+    {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
+    {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
+    {{.method = "GET", .path = "/v1/models"}, models},
+    {{.method = "GET", .path = "/v1/models/{model}"}, model},
+    {{.method = "GET", .path = "/version"}, version},
+};
+
+constexpr Protocol kProtocol = {.name = "openai", .routes = kRoutes, .error_body = openai_error_body};
+
+}  // namespace
+
+const Protocol& openai_protocol() { return kProtocol; }
+
+}  // namespace pagoda

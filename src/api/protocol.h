@@ -1,0 +1,91 @@
+#pragma once
+// Protocol: how one kind of client talks to us: its paths, what its bodies mean, what its answers look like.
+// A protocol is a folder of api/ with a table of rows, and a line in server/protocols.cc; none knows another,
+// a socket or the engine. What all of them share stands beside this file: strict JSON (json.h,
+// field_reader.h), prompts (chat_prompt_tokens.h), answers as they grow (answer_state.h). Threads: handlers
+// run on any thread, several at a time; they keep nothing between calls.
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "api/answer_writer.h"
+#include "api/api_context.h"
+#include "api/errors.h"
+#include "base/status.h"
+#include "request/request.h"
+
+namespace pagoda {
+
+// Who may ask.
+enum class Role : std::uint8_t { anyone, user, metrics, admin };
+// What a handler costs: `trifle` is done at once by the thread that reads sockets; the others wait for the
+// pool.
+enum class Cost : std::uint8_t { trifle, text, generation };
+enum class AnswerForm : std::uint8_t { json, text, sse, ndjson, file };
+enum class BodyForm : std::uint8_t { none, any, json };  // none: read and dropped
+
+inline constexpr std::size_t kServerBodyLimit = std::numeric_limits<std::size_t>::max();
+
+// What a route is, whoever handles it.
+struct RouteFacts {
+  std::string_view method;  // GET answers HEAD, too
+  std::string_view path;    // exact; a last part in braces takes all that follows: "/v1/models/{model}"
+  Role role = Role::user;
+  Cost cost = Cost::trifle;
+  AnswerForm form = AnswerForm::json;  // of an answer that streams, how it does
+  BodyForm body = BodyForm::none;
+  std::size_t max_body_bytes = kServerBodyLimit;  // 413 beyond it, or beyond the server's own limit
+};
+
+// One request, read to its end.
+struct ApiCall {
+  std::string_view method;
+  std::string parameter;  // what stands for the braces of the path, decoded
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::string id;                                            // unique part of the answer's id
+  std::int64_t created = 0;                                  // unix seconds
+
+  std::string_view header(std::string_view name) const {
+    for (const auto& [known, value] : headers)
+      if (known == name) return value;
+    return {};
+  }
+};
+
+struct ApiAnswer {
+  ApiAnswer(std::string text) : body(std::move(text)) {}  // NOLINT: a body is an answer
+  std::string body;
+  std::string content_type = "application/json";
+  int status = 200;
+};
+
+// A call for the engine, understood and checked.
+struct ApiGeneration {
+  std::string id;                 // as the client sees it
+  std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
+  std::unique_ptr<AnswerWriter> answer;
+};
+
+using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);
+using GenerationHandler = Result<ApiGeneration> (*)(const ApiCall& call, const ApiContext& context);
+
+struct ApiRoute {
+  RouteFacts facts;
+  std::variant<AnswerHandler, GenerationHandler> handler;
+};
+
+struct Protocol {
+  std::string_view name;
+  std::span<const ApiRoute> routes;
+  std::string (*error_body)(const ApiError& error) = nullptr;  // JSON
+};
+
+}  // namespace pagoda

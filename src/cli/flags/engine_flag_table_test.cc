@@ -1,0 +1,188 @@
+#include "cli/flags/engine_flag_table.h"
+
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <map>
+
+#include "cli/flags/environment.h"
+#include "cli/flags/parse_command_line.h"
+#include "cli/flags/store_flags.h"
+#include "cli/flags/vllm_flags.h"
+
+namespace pagoda {
+namespace {
+
+struct Parsed {
+  EngineFlags flags;
+  std::vector<std::string> warnings;
+  std::string error;  // empty: parsed
+};
+
+Parsed parse(std::vector<std::string> arguments) {
+  Parsed parsed;
+  Command command{.name = "test", .summary = "", .flags = engine_flag_table(parsed.flags)};
+  std::vector<Flag> more = vllm_flags(parsed.warnings);
+  std::move(more.begin(), more.end(), std::back_inserter(command.flags));
+  const auto line = parse_command_line(command, std::move(arguments));
+  const Status status = line ? store_flags(*line) : line.error();
+  if (!status.ok()) parsed.error = status.message();
+  return parsed;
+}
+
+TEST(EngineFlags, DefaultsStayWithoutFlags) {
+  const Parsed parsed = parse({});
+  EXPECT_EQ(parsed.error, "");
+  EXPECT_EQ(parsed.flags.server.port, 8000);
+  EXPECT_EQ(parsed.flags.block_size, 16);
+  EXPECT_TRUE(parsed.flags.enable_prefix_caching);
+  EXPECT_FALSE(parsed.flags.max_model_len.has_value());
+  EXPECT_FALSE(parsed.flags.kv_cache_memory_bytes.has_value());
+  EXPECT_TRUE(parsed.warnings.empty());
+}
+
+TEST(EngineFlags, ReadsEach) {
+  const Parsed parsed = parse({"model.gguf",
+                               "--host=0.0.0.0",
+                               "--port",
+                               "0",
+                               "--dtype",
+                               "float32",
+                               "--kv-cache-dtype",
+                               "bfloat16",
+                               "--kv-cache-memory-bytes",
+                               "4GiB",
+                               "--block-size",
+                               "32",
+                               "--max-num-seqs",
+                               "64",
+                               "--max-num-batched-tokens",
+                               "2k",
+                               "--max-model-len",
+                               "8K",
+                               "--threads",
+                               "2",
+                               "--no-enable-prefix-caching",
+                               "--no-enable-chunked-prefill",
+                               "--seed",
+                               "18",
+                               "--api-key",
+                               "a",
+                               "--api-key",
+                               "b",
+                               "--served-model-name",
+                               "x",
+                               "--scheduling-policy",
+                               "priority",
+                               "--allowed-origins",
+                               R"(["http://a", "http://b"])",
+                               "--shutdown-timeout",
+                               "0.5",
+                               "--disable-log-stats"});
+  ASSERT_EQ(parsed.error, "");
+  const EngineFlags& flags = parsed.flags;
+  EXPECT_EQ(flags.model, "model.gguf");
+  EXPECT_EQ(flags.server.host, "0.0.0.0");
+  EXPECT_EQ(flags.server.port, 0);
+  EXPECT_EQ(flags.dtype, "float32");
+  EXPECT_EQ(flags.kv_cache_dtype, "bfloat16");
+  EXPECT_EQ(flags.kv_cache_memory_bytes, std::int64_t{4} << 30);
+  EXPECT_EQ(flags.block_size, 32);
+  EXPECT_EQ(flags.max_num_seqs, 64);
+  EXPECT_EQ(flags.max_num_batched_tokens, 2000);
+  EXPECT_EQ(flags.max_model_len, 8192);
+  EXPECT_EQ(flags.threads, 2);
+  EXPECT_FALSE(flags.enable_prefix_caching);
+  EXPECT_FALSE(flags.enable_chunked_prefill);
+  EXPECT_EQ(flags.seed, 18u);
+  EXPECT_EQ(flags.server.api_keys, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(flags.served_model_names, std::vector<std::string>{"x"});
+  EXPECT_EQ(flags.scheduling_policy, "priority");
+  EXPECT_EQ(flags.server.allowed_origins, (std::vector<std::string>{"http://a", "http://b"}));
+  EXPECT_EQ(flags.server.shutdown_timeout_s, 0.5);
+  EXPECT_TRUE(flags.disable_log_stats);
+}
+
+TEST(EngineFlags, MaxModelLenCanBeAuto) {
+  EXPECT_EQ(parse({"--max-model-len", "auto"}).flags.max_model_len, kMaxModelLenAuto);
+  EXPECT_EQ(parse({"--max-model-len", "-1"}).flags.max_model_len, kMaxModelLenAuto);
+}
+
+TEST(EngineFlags, SwapSpaceIsInGibibytesAsInVllm) {
+  EXPECT_EQ(parse({"--swap-space", "4"}).flags.swap_space_bytes, std::int64_t{4} << 30);
+  EXPECT_EQ(parse({"--swap-space", "0.5"}).flags.swap_space_bytes, std::int64_t{1} << 29);
+  EXPECT_EQ(parse({"--swap-space", "64MiB"}).flags.swap_space_bytes, std::int64_t{64} << 20);
+  EXPECT_EQ(parse({"--swap-space", "much"}).error, "--swap-space: 'much' is not a size");
+}
+
+TEST(EngineFlags, ARepeatableFlagLeavesTheModelAlone) {
+  const Parsed parsed = parse({"--api-key", "k", "--served-model-name", "n", "model.gguf"});
+  EXPECT_EQ(parsed.error, "");
+  EXPECT_EQ(parsed.flags.model, "model.gguf");
+}
+
+TEST(EngineFlags, RefusesWhatIsOutOfRange) {
+  const std::map<std::vector<std::string>, std::string> cases = {
+      {{"--port", "65536"}, "--port: 65536 is not between 0 and 65535"},
+      {{"--port", "http"}, "--port: 'http' is not a whole number"},
+      {{"--port", "8000x"}, "--port: '8000x' is not a whole number"},
+      {{"--block-size", "0"}, "--block-size: 0 is not between 1 and 256"},
+      {{"--block-size", "16.5"}, "--block-size: '16.5' is not a whole number"},
+      {{"--api-key", ""}, "--api-key: must not be empty"},
+      {{"--served-model-name", ""}, "--served-model-name: must not be empty"},
+      {{"--block-size", "257"}, "--block-size: 257 is not between 1 and 256"},
+      {{"--max-num-seqs", "0"}, "--max-num-seqs: 0 is less than 1"},
+      {{"--max-model-len", "0"}, "--max-model-len: '0' is neither a number of tokens nor auto"},
+      {{"--dtype", "float64"}, "--dtype: 'float64' is not one of auto, float32, bfloat16, int8"},
+      {{"--kv-cache-dtype", "fp8_e4m3"},
+       "--kv-cache-dtype: 'fp8_e4m3' is not supported; int8 has 8 bits too"},
+      {{"--kv-cache-dtype", "int4"},
+       "--kv-cache-dtype: 'int4' is not one of auto, float32, bfloat16, float16, int8"},
+      {{"--kv-cache-memory-bytes", "lots"}, "--kv-cache-memory-bytes: 'lots' is not a whole number"},
+      {{"--kv-cache-memory-fraction", "1.5"}, "--kv-cache-memory-fraction: 1.5 is not between 0.001 and 1"},
+      {{"--kv-cache-memory-fraction", "nan"}, "--kv-cache-memory-fraction: 'nan' is not a number"},
+      {{"--tensor-parallel-size", "0"}, "--tensor-parallel-size: 0 is not between 1 and 64"},
+      {{"--tensor-parallel-size", "65"}, "--tensor-parallel-size: 65 is not between 1 and 64"},
+      {{"--tensor-parallel-size", "two"}, "--tensor-parallel-size: 'two' is not a whole number"},
+      {{"--rank-timeout", "-1"}, "--rank-timeout: -1 is not between 0 and 86400"},
+      {{"--trust-remote-code"}, "--trust-remote-code: code from a model's folder is never run"},
+  };
+  for (const auto& [arguments, message] : cases) EXPECT_EQ(parse(arguments).error, message);
+}
+
+TEST(EngineFlags, MeaninglessVllmFlagsWarn) {
+  const Parsed accepted =
+      parse({"--enforce-eager", "--gpu-memory-utilization", "0.9", "--tensor-parallel-size", "1"});
+  EXPECT_EQ(accepted.error, "");
+  EXPECT_EQ(accepted.warnings, (std::vector<std::string>{"--enforce-eager has no effect here",
+                                                         "--gpu-memory-utilization has no effect here"}));
+}
+
+TEST(Environment, FillsWhatNoFlagSaid) {
+  std::map<std::string, std::string> values = {
+      {"VLLM_API_KEY", "v"}, {"VLLM_CPU_KVCACHE_SPACE", "2"}, {"OMP_NUM_THREADS", "3"}};
+  const Environment environment = [&](const char* name) { return values[name]; };
+  EngineFlags flags;
+  ASSERT_TRUE(apply_environment(environment, flags).ok());
+  EXPECT_EQ(flags.server.api_keys, std::vector<std::string>{"v"});
+  EXPECT_EQ(flags.kv_cache_memory_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(flags.threads, 3);
+
+  EngineFlags given;
+  given.server.api_keys = {"k"};
+  given.kv_cache_memory_bytes = 5;
+  given.threads = 1;
+  values["PAGODA_API_KEY"] = "p";
+  ASSERT_TRUE(apply_environment(environment, given).ok());
+  EXPECT_EQ(given.server.api_keys, std::vector<std::string>{"k"});
+  EXPECT_EQ(given.kv_cache_memory_bytes, 5);
+  EXPECT_EQ(given.threads, 1);
+
+  values["OMP_NUM_THREADS"] = "many";
+  EngineFlags bad;
+  EXPECT_EQ(apply_environment(environment, bad).message(),
+            "OMP_NUM_THREADS: 'many' is not between 1 and 1024");
+}
+
+}  // namespace
+}  // namespace pagoda

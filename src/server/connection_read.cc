@@ -1,0 +1,115 @@
+// Connection: reading a request.
+#include <algorithm>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <limits>
+
+#include "base/strings.h"
+#include "server/connection.h"
+
+namespace pagoda {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using ErrorCode = boost::system::error_code;
+
+constexpr std::size_t kIdleReadSize = 1024;  // what an idle connection keeps ready
+constexpr std::size_t kReadSize = std::size_t{32} << 10;
+// A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
+constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
+
+std::chrono::steady_clock::time_point after(std::chrono::milliseconds duration) {
+  return std::chrono::steady_clock::now() + duration;
+}
+
+}  // namespace
+
+// Counts a body's bytes against what all connections may hold together. False: there is no room.
+bool Connection::hold_body(std::size_t bytes) {
+  held_body_ += bytes;
+  const std::size_t limit = std::max(server_.config.max_bodies_bytes, server_.config.max_body_bytes);
+  return server_.bodies_bytes.fetch_add(bytes) + bytes <= limit;
+}
+
+void Connection::release_body() { server_.bodies_bytes.fetch_sub(std::exchange(held_body_, 0)); }
+
+// False: no request; `error` says what to tell the client, if anything.
+asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<HttpError>& error) {
+  if (buffer_.empty()) {
+    buffer_.shrink_to_fit();
+    const SteadyTime idle_deadline = after(server_.config.keep_alive_timeout);
+    if (co_await read_some(idle_deadline, kIdleReadSize) == 0) co_return false;
+  }
+  const SteadyTime deadline = after(server_.config.head_timeout);
+  std::size_t scanned = 0;
+  for (;;) {
+    if (buffer_.starts_with("\r\n")) {  // a stray blank line before a request is allowed
+      buffer_.erase(0, 2);
+      scanned = 0;
+    }
+    const HeadScan scan = scan_head(buffer_, scanned, server_.config.head_limits);
+    error = scan.error;
+    if (error) co_return false;
+    if (scan.end > 0) {
+      error = parse_head(std::string_view(buffer_).substr(0, scan.end), server_.config.head_limits, request);
+      if (error) co_return false;
+      request.head_bytes = scan.end;
+      co_return true;
+    }
+    if (co_await read_some(deadline, kReadSize) == 0) {
+      if (timed_out_) error = HttpError{408, "The request head did not arrive in time."};
+      co_return false;
+    }
+  }
+}
+
+// Runs Boost's parser over head and body. `body` is complete when no error is returned.
+asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpRequest& request, std::size_t limit,
+                                                                std::string& body) {
+  http::request_parser<http::string_body> parser;
+  constexpr std::size_t kMaxHeaderLimit = std::numeric_limits<std::uint32_t>::max();
+  parser.header_limit(
+      static_cast<std::uint32_t>(std::min(server_.config.head_limits.max_head_bytes + 4, kMaxHeaderLimit)));
+  parser.body_limit(limit);
+  ErrorCode error;
+  const auto refused = [&](const ErrorCode& code) {
+    if (code == http::error::body_limit)
+      return HttpError{413, concat("The request body may have at most ", limit, " bytes.")};
+    return HttpError{400, "The request is malformed."};
+  };
+  std::size_t used = parser.put(asio::buffer(buffer_.data(), request.head_bytes), error);
+  if (error || used != request.head_bytes || !parser.is_header_done()) {
+    if (!error || error == http::error::need_more) error = make_error_code(http::error::bad_value);
+    co_return refused(error);
+  }
+  buffer_.erase(0, used);
+  parser.eager(true);
+  std::size_t framed = 0;  // body bytes with their chunk framing
+  while (!parser.is_done()) {
+    error = {};
+    used = buffer_.empty() ? 0 : parser.put(asio::buffer(buffer_), error);
+    buffer_.erase(0, used);
+    framed += used;
+    if (error && error != http::error::need_more) co_return refused(error);
+    if (framed > 2 * parser.get().body().size() + kMaxChunkOverhead)
+      co_return HttpError{413, "The chunked request body is mostly framing."};
+    if (parser.is_done()) break;
+    if (used > 0 && !buffer_.empty() && !error) continue;
+    if (buffer_.size() > kMaxChunkOverhead)
+      co_return HttpError{400, "The chunked request body is malformed."};
+    const SteadyTime deadline = after(server_.config.body_timeout);
+    const std::size_t received = co_await read_some(deadline, kReadSize);
+    if (received == 0) {
+      if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
+      gone_ = true;
+      co_return std::nullopt;
+    }
+    if (!hold_body(received))
+      co_return HttpError{503, "Too many request bodies are being read; please try again."};
+  }
+  body = std::move(parser.get().body());
+  co_return std::nullopt;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,12 @@
+#pragma once
+// The protocols that this program speaks. A new one is a folder of api/ and a line in protocols.cc. The first
+// one's errors are used where no route is known.
+#include <vector>
+
+#include "api/protocol.h"
+
+namespace pagoda {
+
+std::vector<const Protocol*> all_protocols();
+
+}  // namespace pagoda

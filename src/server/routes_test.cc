@@ -1,0 +1,52 @@
+#include "server/routes.h"
+
+#include <gtest/gtest.h>
+
+#include "server/protocols.h"
+
+namespace pagoda {
+namespace {
+
+const RouteTable& table() {
+  static const RouteTable made(all_routes(all_protocols()));
+  return made;
+}
+
+TEST(Routes, MatchExactlyOrNotAtAll) {
+  EXPECT_EQ(table().find("GET", "/health").path, "/health");
+  EXPECT_EQ(table().find("HEAD", "/health").route, table().find("GET", "/health").route);
+  const RouteTable::Match model = table().find("GET", "/v1/models/a/b");
+  EXPECT_EQ(model.path, "/v1/models/{model}");
+  EXPECT_EQ(model.rest, "a/b");
+  for (const char* path : {"/health/", "//health", "/Health", "/HEALTH", "/./health", "/x/../health",
+                           "/health%20", "/%68ealth", "/health;x", "/health/.", "/v1/models/", "/v1//models",
+                           "/V1/models", "/v1/completions/", "", "/", "*", "none"}) {
+    EXPECT_EQ(table().find("GET", path).route, nullptr) << path;
+    EXPECT_EQ(table().find("GET", path).allow, "") << path;
+    EXPECT_EQ(table().find("GET", path).path, "none") << path;
+  }
+}
+
+TEST(Routes, OnlyHealthIsOpen) {
+  for (const Route& route : all_routes(all_protocols())) {
+    const bool open = table().find(route.facts.method, route.facts.path).role == Role::anyone;
+    EXPECT_EQ(open, route.facts.path == "/health") << route.facts.path;
+  }
+  EXPECT_NE(table().find("GET", "/nowhere").role, Role::anyone);
+}
+
+TEST(Routes, WhatIsAllowedFollowsFromTheRows) {
+  EXPECT_EQ(table().find("PUT", "/ping").allow, "GET, HEAD, POST, OPTIONS");
+  EXPECT_EQ(table().find("GET", "/v1/completions").allow, "POST, OPTIONS");
+  EXPECT_EQ(table().find("GET", "/v1/completions").route, nullptr);
+  EXPECT_EQ(table().find("POST", "/admin/prefixes/x").allow, "DELETE, OPTIONS");
+}
+
+TEST(RoutesDeathTest, ARowStandsOnce) {
+  std::vector<Route> routes = all_routes(all_protocols());
+  routes.push_back(routes.front());
+  EXPECT_DEATH(RouteTable{routes}, "");
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,60 @@
+#pragma once
+// SnapshotDesk: snapshots of the engine for those who ask for one. Whoever asks while one is being taken
+// shares the next, so however many ask, the engine takes one a step. No thread waits. Invariant: each ask()
+// is answered once, with a snapshot taken after it. Threads: any; answers come on the engine thread.
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine/client.h"
+
+namespace pagoda {
+
+class SnapshotDesk {
+ public:
+  using Snapshot = std::shared_ptr<const Result<DebugSnapshot>>;
+  using Done = std::function<void(Snapshot)>;
+
+  explicit SnapshotDesk(EngineClient& engine) : desk_(std::make_shared<Desk>(engine)) {}
+
+  void ask(Done done) {
+    {
+      std::lock_guard lock(desk_->mutex);
+      desk_->waiting.push_back(std::move(done));
+      if (!desk_->asked.empty()) return;
+      desk_->asked.swap(desk_->waiting);
+    }
+    take(desk_);
+  }
+
+ private:
+  struct Desk {
+    explicit Desk(EngineClient& client) : engine(client) {}
+    EngineClient& engine;
+    std::mutex mutex;
+    std::vector<Done> asked, waiting;  // for the snapshot on its way, for the next
+  };
+
+  // Shared: the engine may answer when the server has gone.
+  static void take(const std::shared_ptr<Desk>& desk) {
+    desk->engine.debug_snapshot([desk](Result<DebugSnapshot> taken) {
+      const auto snapshot = std::make_shared<const Result<DebugSnapshot>>(std::move(taken));
+      std::vector<Done> asked;
+      bool more = false;
+      {
+        std::lock_guard lock(desk->mutex);
+        asked.swap(desk->asked);
+        desk->asked.swap(desk->waiting);
+        more = !desk->asked.empty();
+      }
+      for (const Done& done : asked) done(snapshot);
+      if (more) take(desk);
+    });
+  }
+
+  std::shared_ptr<Desk> desk_;
+};
+
+}  // namespace pagoda
