@@ -42,13 +42,13 @@ Flag only_one(std::string name, std::vector<std::string> aliases) {
 std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   std::vector<Flag> rows;
   for (const char* name :
-       {"enforce-eager", "async-scheduling", "no-async-scheduling", "enable-auto-tool-choice",
+       {"enforce-eager", "async-scheduling", "no-async-scheduling",
         "disable-log-requests", "disable-uvicorn-access-log", "disable-custom-all-reduce",
         "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
     rows.push_back(ignored(name, Shape::on, warnings));
   for (const char* name : {"gpu-memory-utilization", "cpu-offload-gb", "load-format", "tokenizer-mode",
                            "device", "download-dir", "uvicorn-log-level", "generation-config",
-                           "tool-call-parser", "stream-interval", "max-seq-len-to-capture", "response-role",
+                           "stream-interval", "max-seq-len-to-capture", "response-role",
                            "chat-template-content-format", "prefix-caching-hash-algo"})
     rows.push_back(ignored(name, Shape::one, warnings));
   rows.push_back(only_one("pipeline-parallel-size", {"--pp"}));

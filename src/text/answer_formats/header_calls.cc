@@ -46,7 +46,8 @@ std::optional<WrittenCall> read_numbered(std::string_view header, std::string_vi
   std::string_view name = header.substr(0, colon);
   if (name.starts_with("functions.")) name.remove_prefix(10);
   if (name.empty()) return std::nullopt;
-  return WrittenCall{.name = std::string(name), .arguments = std::string(trim(body)), .id = std::string(header)};
+  return WrittenCall{
+      .name = std::string(name), .arguments = std::string(trim(body)), .id = std::string(header)};
 }
 
 const HeaderFormat kFormats[] = {
