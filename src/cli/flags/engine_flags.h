@@ -40,6 +40,9 @@ struct EngineFlags {
   std::string model;                            // folder, .gguf file or ORG/NAME; empty: the default model
   std::string tokenizer;                        // empty: the model's own
   std::string chat_template;                    // path of a Jinja file; empty: the model's own
+  std::string tool_call_parser = "auto";        // a name of text/answer_formats.h, auto or none
+  std::string reasoning_parser = "none";        // likewise
+  bool enable_auto_tool_choice = false;         // vLLM asks for it; needed for nothing here
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
