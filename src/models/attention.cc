@@ -135,10 +135,11 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
 PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
   const float* const key = room.entered + own_.query_size();
-  return {.layout = batch.layout,
+  const LayerKv kv = batch.kv_of(layer_);
+  return {.layout = kv.layout,
           .cache = batch.cache,
-          .layer = layer_,
-          .sequences = batch.sequences,
+          .layer = kv.layer,
+          .sequences = kv.sequences,
           .rows_at_once = chunks[0].count,
           .query = room.entered,
           .key = key,
