@@ -272,7 +272,7 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
   return {
       {.name = "tool-call-parser",
        .value = flags::text(args.tool_parser, "NAME"),
-       .help = "vLLM's name of how calls are written"},
+       .help = "vLLM's name of how calls are written, or auto"},
       {.name = "reasoning-parser",
        .value = flags::text(args.reasoning_parser, "NAME"),
        .help = "likewise of the reasoning"},
@@ -281,6 +281,9 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
        .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning",
        .aliases = {"-i"},
        .required = true},
+      {.name = "template",
+       .value = flags::text(args.template_path, "FILE"),
+       .help = "the chat template that auto looks at"},
       {.name = "every-cut",
        .value = flags::on(args.every_cut),
        .help = "each text also in pieces, cut at every place: the message must stay the same"},
