@@ -95,7 +95,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place.
-void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv, std::int64_t count) const {
+void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv,
+                                           std::int64_t count) const {
   const bool whole = own_.query_key_norm == QueryKeyNorm::whole;
   const auto normalize = [&](float* values, std::int32_t size, const std::vector<float>& weight) {
     double sum = 0;
@@ -120,8 +121,7 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   const std::int64_t width = entered_width();
   float* const qkv = room.entered + rows.first * width;
   linear(*room.context, qkv_, input, rows.count, qkv);
-  if (own_.query_key_norm != QueryKeyNorm::none)
-    normalize_queries_and_keys(*room.context, qkv, rows.count);
+  if (own_.query_key_norm != QueryKeyNorm::none) normalize_queries_and_keys(*room.context, qkv, rows.count);
   if (rotary_size_ == 0) return;
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));

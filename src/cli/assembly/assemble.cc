@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -298,6 +299,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
 
   parts.api.tokenizer = parts.tokenizer.get();
   parts.api.chat_template = parts.chat_template.get();
+  PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_template.get(), parts.api));
   parts.api.model_names = model_names(flags, *source);
   parts.api.model_root = parts.api.model_names.front();
   parts.api.max_model_len = plan->max_model_len;
