@@ -145,7 +145,12 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
                                  .window = draw.between(1, 20),
                                  .tokens_per_row = engine.block_size,
                                  .pages_per_row = draw.between(1, 3)});
-    out.num_blocks *= 1 + engine.kv_groups->back().pages_per_row;
+    // As short as it was.
+    out.num_blocks = pages_for(*engine.kv_groups, engine.max_model_len, 1, 0,
+                               engine.enable_chunked_prefill ? 0 : engine.max_model_len) *
+                     out.num_blocks / longest;
+    out.num_blocks = std::max<std::int64_t>(out.num_blocks, 2);
+    out.num_swap_blocks = std::min(out.num_swap_blocks, out.num_blocks);
   }
   return out;
 }
