@@ -24,9 +24,9 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kMagic = 0x314B434150474450u;  // "PDGPACK1"
 constexpr std::uint64_t kAlignment = 4096;
-// Written at once, at multiples of it: so the page cache holds the file in huge pages where the file system has
-// them (Linux 6.16 for ext4), and weights are read as fast as from memory of our own. In pieces as they come, most
-// of it is in 4 KiB pages, which costs a third of the speed of reading (measured on Zen 4).
+// Written at once, at multiples of it: so the page cache holds the file in huge pages where the file system
+// has them (Linux 6.16 for ext4), and weights are read as fast as from memory of our own. In pieces as they
+// come, most of it is in 4 KiB pages, which costs a third of the speed of reading (measured on Zen 4).
 constexpr std::size_t kBlock = std::size_t{32} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // is checked by one thread
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{256} << 20;
