@@ -130,10 +130,10 @@ inline EngineParts make_parts(const Options& options) {
 
 struct Rig {
   explicit Rig(const Options& options) {
-    fake::model_groups() = options.groups.value_or(one_full_group(options.engine.block_size));
     EngineParts parts = make_parts(options);
-    auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
-                                                         options.num_swap_blocks, options.virtual_blocks());
+    auto owned = std::make_unique<fake::FakeModelRunner>(
+        options.engine.block_size, options.num_blocks, options.num_swap_blocks, options.virtual_blocks(),
+        options.groups.value_or(one_full_group(options.engine.block_size)));
     runner = owned.get();
     parts.runner = std::move(owned);
     scheduler = parts.scheduler.get();

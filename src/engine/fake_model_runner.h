@@ -63,7 +63,7 @@ inline std::vector<Candidate> most_likely(std::uint64_t attended, std::uint32_t 
   return all;
 }
 
-// The layers of the model, for reference() too; set by the latest Rig. Windows are of 2 tokens or more.
+// The layers of the model, for reference() too; set by the latest runner. Windows are of 2 tokens or more.
 inline std::vector<KvGroup>& model_groups() {
   static std::vector<KvGroup> groups = one_full_group(1);
   return groups;
@@ -155,11 +155,13 @@ class FakeModelRunner final : public ModelRunner {
  public:
   // With virtual blocks, tables are read through the mappings of the batches.
   FakeModelRunner(std::int32_t block_size, std::int64_t num_blocks, std::int64_t num_swap_blocks = 0,
-                  std::int64_t num_virtual_blocks = 0)
+                  std::int64_t num_virtual_blocks = 0, std::vector<KvGroup> groups = one_full_group(1))
       : size_(static_cast<std::size_t>(block_size)),
         shown_(static_cast<std::size_t>(num_virtual_blocks), kNoPage),
         pool_(static_cast<std::size_t>(num_blocks) * size_, 0xBAD),
-        swap_(static_cast<std::size_t>(num_swap_blocks) * size_, 0xBAD) {}
+        swap_(static_cast<std::size_t>(num_swap_blocks) * size_, 0xBAD) {
+    model_groups() = std::move(groups);
+  }
 
   bool pools() const override { return makes_vectors; }
   bool prepare_ahead() override { return preparations_left.fetch_sub(1) > 1; }

@@ -125,6 +125,20 @@ TEST(CostModel, RequestsAndTheirSequencesCostApart) {
               2 * 0.5 + 4 * 0.125, 1e-12);
 }
 
+TEST(CostModel, OfAWindowItReadsWhatItSees) {
+  CostModel model = plain_cost_model();
+  model.attention_bytes_per_s = 1024 * 1000;  // a context token takes 1 ms
+  const std::vector<KvGroup> groups = {{.pages_per_row = 1},
+                                       {.kind = KvKind::window, .window = 100, .pages_per_row = 4}};
+  const auto attention = [&](std::int32_t before, std::int32_t count) {
+    Batch batch;
+    batch.add(before, count);
+    return step_cost(model, batch.batch, groups).seconds - std::max(0.010, 0.001 * count);
+  };
+  EXPECT_NEAR(attention(49, 1), 0.050, 1e-9);                          // all of it
+  EXPECT_NEAR(attention(999, 1), 0.001 * (1000 + 4 * 100) / 5, 1e-9);  // a fifth of the layers sees all
+}
+
 TEST(CostModel, PagedReadsAreSlowerByBlockSize) {
   CostModel model = plain_cost_model();
   model.attention_bytes_per_s = 1024 * 1000;  // a context token takes 1 ms

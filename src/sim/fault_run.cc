@@ -139,6 +139,14 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
                                .failure_share = draw.one_in(8) ? 0.02 : 0,
                                .stop_share = draw.share(0.5),
                                .pin_share = baseline ? 0 : draw.share(0.4)};
+  if (out.modes.kv_manager == "paged" && draw.one_in(2)) {
+    engine.kv_groups = one_full_group(engine.block_size);
+    engine.kv_groups->push_back({.kind = KvKind::window,
+                                 .window = draw.between(1, 20),
+                                 .tokens_per_row = engine.block_size,
+                                 .pages_per_row = draw.between(1, 3)});
+    out.num_blocks *= 1 + engine.kv_groups->back().pages_per_row;
+  }
   return out;
 }
 

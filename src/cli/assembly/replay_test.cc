@@ -19,6 +19,7 @@ namespace pagoda {
 namespace {
 
 const char* const kModel = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/llama";
+const char* const kWindowed = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/gemma3";
 
 std::string temporary(const std::string& name) {
   return (std::filesystem::path(testing::TempDir()) / name).string();
@@ -170,6 +171,14 @@ const Mode kModes[] = {
        f.kv_manager = "virtual";
      }},
     {"target latency", [](EngineFlags& f) { f.target_itl_ms = 2; }},
+    {"windows", [](EngineFlags& f) { f.model = kWindowed; }},
+    {"windows, swap, speculation",
+     [](EngineFlags& f) {
+       f.model = kWindowed;
+       f.preemption_mode = "swap";
+       f.swap_space_bytes = 1 << 20;
+       f.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
+     }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";
@@ -185,7 +194,7 @@ TEST(Replay, RecordedRunsAreDecidedAgainInEveryMode) {
     EngineFlags flags = small_engine();
     mode.set(flags);
     // A region of 48 tokens takes 16 blocks; the paged modes are to be short of them.
-    set_small_cache(flags, flags.scheduler == "vllm" ? 26 : 96);
+    set_small_cache(flags, flags.model == kWindowed ? 15 : flags.scheduler == "vllm" ? 26 : 96);
     const std::string path = temporary("run.log");
     record(flags, path);
     const auto report = replay(path, parts_factory({}));  // all that matters is in the log
@@ -306,6 +315,12 @@ TEST(Replay, OtherFilesAreRefused) {
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().code(), StatusCode::corrupt_data);
   }
+  std::ofstream(path, std::ios::binary) << std::string("PAGODARL\3xxxxxxx");
+  const auto before = replay(path, parts_factory({}));
+  ASSERT_FALSE(before);
+  EXPECT_NE(before.error().message().find("version 3 of the log, written by a Pagoda that"),
+            std::string::npos)
+      << before.error().message();
   EXPECT_EQ(replay(temporary("missing.log"), parts_factory({})).error().code(), StatusCode::not_found);
 }
 
