@@ -1,6 +1,9 @@
 // The program's way: parse, store the flags, run the command.
 #include "cli/cli.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -40,6 +43,16 @@ Status configure_logging() {
   return ok_status();
 }
 
+// Of the whole environment.
+std::vector<std::string> variable_names() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
 }  // namespace
 
 int run_cli(int argc, char** argv) {
@@ -57,8 +70,14 @@ int run_cli(int argc, char** argv) {
     std::fputs(help_text(line->path, *line->command).c_str(), asked ? stdout : stderr);
     return asked ? 0 : kExitUsage;
   }
-  if (const Status status = store_flags(*line); !status.ok()) return exit_code(status);
+  const auto environment = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  if (const Status status = store_flags(*line, environment); !status.ok()) return exit_code(status);
   if (const Status status = configure_logging(); !status.ok()) return exit_code(status);
+  if (std::ranges::any_of(line->command->flags, &Flag::environment))
+    for (const std::string& warning : unknown_variables(variable_names(), root)) log_warning("cli", warning);
   return line->command->run();
 }
 

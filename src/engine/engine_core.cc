@@ -43,7 +43,7 @@ EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Cloc
   parts_.scheduler->set_preemption_costs(costs_.costs());
   if (config.speculative) proposer_ = std::make_unique<NgramProposer>(*config.speculative);
   limits_ = {.max_model_len = config.max_model_len,
-             .kv_cache_tokens = parts_.kv->num_blocks() * parts_.kv->block_size(),
+             .kv_cache_tokens = parts_.kv->tokens_alone(parts_.kv->num_blocks()),
              .max_num_seqs = config.max_num_seqs,
              .vocab_size = config.vocab_size};
 }

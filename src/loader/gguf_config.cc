@@ -12,7 +12,6 @@
 namespace pagoda {
 namespace {
 
-
 // What follows "ARCHITECTURE." in keys that are read below, or that change nothing.
 constexpr std::array kKnownKeys = {
     "vocab_size",
@@ -211,6 +210,11 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
 }
 
+// OLMo 3 comes under the same name, with windows in three of four layers.
+void read_olmo2(const GgufFile&, Keys& keys, ModelConfig& config) {
+  if (config.sliding_window > 0) keys.fail(unimplemented("OLMo with sliding windows is not supported"));
+}
+
 void read_phi3(const GgufFile& file, Keys& keys, ModelConfig&) {
   for (const GgufTensor& tensor : file.tensor_list())
     if (tensor.name == "rope_factors_long.weight")
@@ -225,7 +229,7 @@ void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
 struct GgufFamily {
   std::string_view name;
   std::string_view activation = "silu";
-  bool layer_norm = false;       // and learned positions
+  bool layer_norm = false;        // and learned positions
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 4> own_keys = {};
@@ -243,7 +247,7 @@ constexpr std::array<GgufFamily, 9> kFamilies = {{
      .interleaved_rows = true,
      .read = read_granite,
      .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
-    {.name = "olmo2"},
+    {.name = "olmo2", .read = read_olmo2},
     {.name = "phi3", .read = read_phi3},
     {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
 }};

@@ -50,7 +50,8 @@ class HuggingFaceSource final : public ModelSource {
   const std::string& path() const override { return path_; }
   std::string identity() const override {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
-    std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")));
+    std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
+                              xxh64(side_file("model.safetensors.index.json").value_or("")));
     for (const SafetensorsFile& file : files_)
       text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
     return text;

@@ -24,11 +24,11 @@ struct ModelConfig {
   float norm_eps = 1e-5f;
   std::string activation;  // "silu", "relu", "gelu_new", "gelu"
   bool tie_embeddings = false;
-  bool attention_bias = false;          // informative: a bias is used where the tensor exists
-  bool norm_before = true;              // OPT: do_layer_norm_before
-  bool final_norm = true;               // OPT: not _remove_final_layer_norm
-  std::int32_t sliding_window = 0;      // 0: none; itself included
-  std::vector<bool> window_layers;      // which attend to the window alone; empty: all do
+  bool attention_bias = false;      // informative: a bias is used where the tensor exists
+  bool norm_before = true;          // OPT: do_layer_norm_before
+  bool final_norm = true;           // OPT: not _remove_final_layer_norm
+  std::int32_t sliding_window = 0;  // 0: none; itself included
+  std::vector<bool> window_layers;  // which attend to the window alone; empty: all do
 
   float rope_theta = 10000.0f;
   std::int32_t rotary_size = 0;        // dimensions rotated; head_size unless partial

@@ -217,6 +217,10 @@ const PackedPiece* PackedFile::find(std::string_view name) const {
   return found == pieces_.end() ? nullptr : &found->second;
 }
 
+void PackedFile::give_back(const PackedPiece& piece) const {
+  if (file_ != nullptr) file_->give_back(piece.bytes);
+}
+
 Result<PackedFileWriter> PackedFileWriter::create(const std::string& path, PackedFileHead head) {
   PackedFileWriter writer;
   writer.file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -52,6 +52,8 @@ class PackedFile {
 
   const PackedPiece* find(std::string_view name) const;  // null when there is none
   std::size_t num_pieces() const { return pieces_.size(); }
+  // Of a piece of which little will be read: its pages come back as they are.
+  void give_back(const PackedPiece& piece) const;
 
  private:
   struct Parsed;

@@ -20,7 +20,7 @@ constexpr milliseconds kStopTimeout{500};
 
 // What rank 0 tells first: the options that have to be the same on every rank.
 struct RankSetup {
-  std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0;
+  std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0, kv_windows = 0, max_context = 0;
   char dtype[20] = {}, kv_cache_dtype[20] = {};
 };
 
@@ -28,6 +28,8 @@ RankSetup setup_of(const RunnerOptions& options) {
   RankSetup setup;
   setup.max_num_batched_tokens = options.max_num_batched_tokens;
   setup.block_size = options.block_size;
+  setup.kv_windows = options.kv_windows ? 1 : 0;
+  setup.max_context = options.max_context;
   setup.deterministic = options.parallel.deterministic ? 1 : 0;
   options.dtype.copy(setup.dtype, sizeof(setup.dtype) - 1);
   options.kv_cache_dtype.copy(setup.kv_cache_dtype, sizeof(setup.kv_cache_dtype) - 1);
@@ -45,6 +47,8 @@ Status agree_on_options(RunnerOptions& options) {
   setup.dtype[sizeof(setup.dtype) - 1] = setup.kv_cache_dtype[sizeof(setup.kv_cache_dtype) - 1] = '\0';
   options.max_num_batched_tokens = setup.max_num_batched_tokens;
   options.block_size = setup.block_size;
+  options.kv_windows = setup.kv_windows != 0;
+  options.max_context = setup.max_context;
   options.parallel.deterministic = setup.deterministic != 0;
   options.dtype = setup.dtype;
   options.kv_cache_dtype = setup.kv_cache_dtype;
@@ -73,7 +77,7 @@ RankReport make_report(const Status& status, const LocalModelRunner* runner) {
   report.kv_heads = runner->kv_layout().num_kv_heads;
   report.weight_bytes = plan.weight_bytes;
   report.mapped_bytes = plan.mapped_bytes;
-  report.kv_block_bytes = static_cast<std::int64_t>(runner->kv_layout().block_bytes());
+  report.kv_block_bytes = runner->kv_page_bytes();
   report.activation_bytes = plan.activation_bytes + plan.buffer_bytes;
   return report;
 }
@@ -255,7 +259,7 @@ StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
   const SteadyClock clock;
   const TimeNs start = clock.now();
   const CommunicationStats before = parallel_.communicator->stats();
-  encode_step(batch, local_->kv_layout().block_size, message_);
+  encode_step(batch, message_);
   const auto message_bytes = static_cast<std::int64_t>(message_.size());
   StepResult result;
   result.status = send(parallel_.timeout);

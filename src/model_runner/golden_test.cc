@@ -58,8 +58,8 @@ TEST_P(Fixture, AgreesWithNumpy) {
 }
 INSTANTIATE_TEST_SUITE_P(Models, Fixture,
                          ::testing::Values("opt", "opt_post_norm", "gpt2", "gpt2_no_prefix", "llama",
-                                           "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "granite", "olmo2",
-                                           "phi3", "smollm3", "llama_gguf_f16",
+                                           "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "granite",
+                                           "olmo2", "phi3", "smollm3", "llama_gguf_f16",
                                            "llama_gguf_quantized"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -120,7 +120,8 @@ TEST(DefaultModel, GreedyAgreesWithTransformers) {
 TEST(Gemma3, GreedyAgreesWithTransformers) {
   const auto model = fetched_model("gemma-3-270m-q4_k_m.gguf");
   const auto goldens = shared_data("conformance/gemma3_270m_greedy_golden.jsonl");
-  if (!model || !goldens) GTEST_SKIP() << "no gemma-3-270m (script/model gemma-3-270m) or no shared test data";
+  if (!model || !goldens)
+    GTEST_SKIP() << "no gemma-3-270m (script/model gemma-3-270m) or no shared test data";
   EXPECT_GE(expect_some_goldens(*model, *goldens,
                                 [](const boost::json::object& line, std::size_t done) {
                                   return done < 2 || line.at("name").as_string() == "lighthouse_code";

@@ -18,6 +18,7 @@
 #include "distributed/parallel_context.h"
 #include "kernels/backend.h"
 #include "loader/model_source.h"
+#include "model_runner/kv_group_plan.h"
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
 #include "models/decoder.h"
@@ -30,6 +31,10 @@ struct RunnerOptions {
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8
   std::int32_t threads = 1;
   std::int32_t block_size = 16;
+  // Layers with windows of less than max_context tokens have KV groups of their own; else every layer keeps
+  // all.
+  bool kv_windows = false;
+  std::int32_t max_context = 0;
   std::int32_t max_num_batched_tokens = 512;
   std::int32_t max_num_seqs = 256;
   std::int64_t num_blocks = 0;  // 0: allocate_kv_cache follows
@@ -65,7 +70,7 @@ class LocalModelRunner final : public ModelRunner {
   static Result<std::unique_ptr<LocalModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                           const RunnerOptions& options);
 
-  // Replaces the KV cache by one of this many blocks, all empty.
+  // Replaces the KV cache by one of this many blocks (pages of kv_plan()), all empty.
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
 
   // The same in reserved address space (--kv-manager virtual); `layout` is the runner's with the strides and
@@ -79,7 +84,11 @@ class LocalModelRunner final : public ModelRunner {
   bool prepare_ahead() override { return kv_.populate_ahead(); }
 
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // of this rank's key-value heads
+  const KvLayout& kv_layout() const { return layout_; }  // of all layers; of this rank's key-value heads
+  const KvGroupPlan& kv_plan() const { return kv_plan_; }
+  std::int64_t kv_page_bytes() const {
+    return static_cast<std::int64_t>(page_layout(kv_plan_, layout_).block_bytes());
+  }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
   // Of the token embedding, as it is stored.
@@ -98,6 +107,8 @@ class LocalModelRunner final : public ModelRunner {
     std::int32_t draft = 0;  // so many guesses come before it; sampled rows only
   };
   Status check(const ScheduledBatch& batch) const;
+  Status check_tables(const ScheduledSequence& sequence) const;
+  void flatten_tables(const ScheduledBatch& batch);
   void flatten(const ScheduledBatch& batch, StepResult& result);
   Status check_copies(const ScheduledBatch& batch) const;
   SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
@@ -111,12 +122,17 @@ class LocalModelRunner final : public ModelRunner {
   std::unique_ptr<DecoderModel> decoder_;
   std::optional<Sampler> sampler_;  // rank 0
   KvLayout layout_;
+  KvGroupPlan kv_plan_;
   KvStorage kv_;
   Memory logits_;
 
   // Flat inputs of the step; kept for their capacity.
   std::vector<std::int32_t> token_ids_, positions_, block_tables_, output_row_ids_;
   std::vector<AttentionSequence> sequences_;
+  // A table for each page of a row of each group ("lane"), and the sequences with it; by lane.
+  std::vector<std::vector<AttentionSequence>> lanes_;
+  std::vector<std::size_t> table_ends_;
+  std::vector<LayerKv> layer_kv_;
   std::vector<OutputRow> output_rows_;
   std::vector<SampleRow> sample_rows_;
   std::vector<LogitMax> largest_;

@@ -9,8 +9,8 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array<Architecture, 11> all = {kGemma3, kGpt2,  kGranite, kLlama, kMistral, kOlmo2,
-                                                    kOpt,    kPhi3,  kQwen2,   kQwen3, kSmolLm3};
+  static const std::array<Architecture, 11> all = {kGemma3, kGpt2, kGranite, kLlama, kMistral, kOlmo2,
+                                                   kOpt,    kPhi3, kQwen2,   kQwen3, kSmolLm3};
   return all;
 }
 
@@ -51,7 +51,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   if (config.rope_local_theta > 0)
     decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
 
-  const NormConfig norm = {.kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
+  const NormConfig norm = {
+      .kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
   decoder.final_norm = norm;
   const AttentionConfig attention = {
       .num_heads = config.num_heads,

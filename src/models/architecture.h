@@ -15,8 +15,8 @@ namespace pagoda {
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
-  std::string prefix = {};                        // in front of all names but the head's: "model."
-  std::vector<std::string> other_prefixes = {};   // instead of which a file may have these: ""
+  std::string prefix = {};                       // in front of all names but the head's: "model."
+  std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
   std::string final_norm = {}, head = {};
   std::string rope_factors = {};  // whole name: divisors of the rotation frequencies
@@ -27,7 +27,7 @@ struct WeightNames {
   std::string fused_qkv = {};  // instead of query, key, value
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};  // instead of gate and up
-  bool transposed = false;  // linear weights are stored [in, out]
+  bool transposed = false;         // linear weights are stored [in, out]
 
   std::string layer_prefix(std::int32_t index) const;
 };

@@ -57,8 +57,7 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   const HeadShard& shard = place.shard->heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
-  if (config.rope != kNoRope)
-    rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
+  if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
   const WeightNames& names = loader.names();
   const std::string& prefix = place.prefix;
   if (config.query_key_norm != QueryKeyNorm::none) {
@@ -96,7 +95,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place.
-void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv, std::int64_t count) const {
+void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv,
+                                           std::int64_t count) const {
   const bool whole = own_.query_key_norm == QueryKeyNorm::whole;
   const auto normalize = [&](float* values, std::int32_t size, const std::vector<float>& weight) {
     double sum = 0;
@@ -121,8 +121,7 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   const std::int64_t width = entered_width();
   float* const qkv = room.entered + rows.first * width;
   linear(*room.context, qkv_, input, rows.count, qkv);
-  if (own_.query_key_norm != QueryKeyNorm::none)
-    normalize_queries_and_keys(*room.context, qkv, rows.count);
+  if (own_.query_key_norm != QueryKeyNorm::none) normalize_queries_and_keys(*room.context, qkv, rows.count);
   if (rotary_size_ == 0) return;
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
@@ -136,10 +135,11 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
 PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
   const float* const key = room.entered + own_.query_size();
-  return {.layout = batch.layout,
+  const LayerKv kv = batch.kv_of(layer_);
+  return {.layout = kv.layout,
           .cache = batch.cache,
-          .layer = layer_,
-          .sequences = batch.sequences,
+          .layer = kv.layer,
+          .sequences = kv.sequences,
           .rows_at_once = chunks[0].count,
           .query = room.entered,
           .key = key,

@@ -10,7 +10,9 @@ namespace {
 class DenseFeedForward final : public FeedForward {
  public:
   DenseFeedForward(const DenseFeedForwardConfig& config, const LayerPlace& place, WeightLoader& loader)
-      : activation_(config.activation), width_(place.shard->inner.own.count), parts_(place.shard->inner.parts) {
+      : activation_(config.activation),
+        width_(place.shard->inner.own.count),
+        parts_(place.shard->inner.parts) {
     const WeightNames& names = loader.names();
     const std::array own_rows = {place.shard->inner.own};
     const std::int64_t inner = config.intermediate_size;
@@ -26,7 +28,8 @@ class DenseFeedForward final : public FeedForward {
     }
     in_ = loader.pack(std::move(in), place.prefix + (fused ? names.fused_gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
+    out_ =
+        loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
   }
 
   std::int64_t inner_width() const override { return width_; }
@@ -43,7 +46,8 @@ class DenseFeedForward final : public FeedForward {
       return ok_status();
     }
     linear(*room.context, in_, input, count, room.inner, {.activation = activation_});
-    return room.sum->add_product(*room.context, out_, parts_, LinearInput::rows(room.inner, width_), count, y);
+    return room.sum->add_product(*room.context, out_, parts_, LinearInput::rows(room.inner, width_), count,
+                                 y);
   }
 
  private:

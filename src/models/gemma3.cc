@@ -1,5 +1,5 @@
-// Gemma 3: Llama with norms on both sides of each half, normalised queries and keys, GELU, a scaled embedding,
-// and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
+// Gemma 3: Llama with norms on both sides of each half, normalised queries and keys, GELU, a scaled
+// embedding, and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
 #include <cmath>
 
 #include "models/architecture.h"

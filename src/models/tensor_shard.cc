@@ -159,11 +159,11 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   shard.size = size;
   const Cut cut = {rank, size, order};
   for (const LayerConfig& layer : config.layers) {
-    auto heads = std::visit(
-        [&](const auto& mixer) { return shard_of(mixer, blocks.attention_output, cut); }, layer.mixer);
+    auto heads = std::visit([&](const auto& mixer) { return shard_of(mixer, blocks.attention_output, cut); },
+                            layer.mixer);
     if (!heads) return heads.error();
-    auto inner = std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); },
-                            layer.feed_forward);
+    auto inner =
+        std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); }, layer.feed_forward);
     if (!inner) return inner.error();
     shard.most_pieces = std::max({shard.most_pieces, heads->pieces.size(), inner->pieces.size()});
     shard.layers.push_back({*std::move(heads), *std::move(inner)});

@@ -48,6 +48,7 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
     if (piece == nullptr || piece->bytes.size() != bytes)
       return not_found(concat("the packed file has no '", recipe, "'"));
     view.data = piece->bytes.data();
+    file_->give_back(*piece);  // rows are looked up one by one
     return view;
   }
   if (writer_ != nullptr) {

@@ -18,7 +18,7 @@ class ContentFeed final : public answer::AnswerOutput {
   ContentFeed(answer::MessageSink& sink, answer::MarkerLexer& tools) : sink_(sink), tools_(tools) {}
   void reasoning(std::string_view text) override { sink_.reasoning(text); }
   void content(std::string_view text) override { tools_.push(text); }
-  void call(const answer::ToolCall& call) override { sink_.call(call); }
+  void call(const answer::WrittenCall& call) override { sink_.call(call); }
 
  private:
   answer::MessageSink& sink_;
@@ -28,7 +28,8 @@ class ContentFeed final : public answer::AnswerOutput {
 }  // namespace
 
 struct AnswerParser::Pipeline {
-  explicit Pipeline(std::vector<DeclaredTool> declared) : tools(std::move(declared)) {}
+  explicit Pipeline(const AnswerParserOptions& options)
+      : tools(options.tools), keep_special_tokens(options.keep_special_tokens) {}
 
   // Stages in the order of the text; without any, all is content.
   void add(std::unique_ptr<answer::AnswerStage> stage) {
@@ -42,6 +43,7 @@ struct AnswerParser::Pipeline {
   }
 
   answer::ToolTypes tools;
+  bool keep_special_tokens;
   answer::MessageSink sink;
   std::unique_ptr<ContentFeed> feed;
   std::vector<std::unique_ptr<answer::AnswerStage>> stages;  // the last in the text first
@@ -70,7 +72,7 @@ Result<AnswerParser> AnswerParser::create(AnswerParserOptions options) {
     return invalid_argument(concat("--reasoning-parser ", reasoning_parser,
                                    " does not go with --tool-call-parser ", tool_parser));
 
-  auto pipeline = std::make_unique<Pipeline>(std::move(options.tools));
+  auto pipeline = std::make_unique<Pipeline>(options);
   const answer::ToolContext context{.tools = pipeline->tools, .out = pipeline->sink};
   if (const answer::MessageFormat* format = of_tools ? of_tools : of_reasoning; format != nullptr) {
     pipeline->add(format->make(context, of_tools != nullptr && options.calls_allowed, of_reasoning != nullptr,
@@ -93,7 +95,7 @@ Result<AnswerParser> AnswerParser::create(AnswerParserOptions options) {
 void AnswerParser::push(const AnswerPiece& piece, std::vector<AnswerEvent>& events) {
   CHECK(!pipeline_->finished);
   pipeline_->sink.set_events(&events);
-  if (piece.special && !pipeline_->uses_special(piece.text)) return;
+  if (piece.special && !pipeline_->keep_special_tokens && !pipeline_->uses_special(piece.text)) return;
   if (pipeline_->lexers.empty()) return pipeline_->sink.content(piece.text);
   answer::MarkerLexer& first = *pipeline_->lexers.back();
   if (piece.token && pipeline_->stages.back()->by_token())

@@ -85,13 +85,14 @@ void expect_same_for_every_cut(const AnswerParserOptions& options, std::string_v
 }
 
 // {"light": {room: string, level: integer, on: boolean, when: object}, "stop": {}}
-std::vector<DeclaredTool> tools() {
+std::shared_ptr<const std::vector<DeclaredTool>> tools() {
   const auto schema = boost::json::parse(R"({"type": "object", "properties": {
       "room": {"type": "string"}, "level": {"type": "integer"}, "on": {"type": "boolean"},
       "when": {"type": "object", "properties": {"hour": {"type": "integer"}}},
       "names": {"type": "array", "items": {"type": "string"}},
       "scene": {"anyOf": [{"type": "string"}, {"type": "null"}]}}})");
-  return {{"light", schema.get_object()}, {"stop", {}}};
+  return std::make_shared<const std::vector<DeclaredTool>>(
+      std::vector<DeclaredTool>{{"light", schema.get_object()}, {"stop", {}}});
 }
 
 struct Case {

@@ -1,9 +1,11 @@
-// Any bytes as a model's answer, in any format, cut anywhere: parsing ends without a fault, and says the
-// same. links: text The first three bytes choose the formats and where the text is cut; the rest is the text.
+// Any bytes as a model's answer, in any format and cut anywhere: no fault, and the same message.
+// links: text
+// The first three bytes choose the formats and where the text is cut; the rest is the text.
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   pagoda::AnswerParserOptions options;
   if (data[0] % 8 != 0) options.tool_parser = kTools[data[0] % kTools.size()];
   if (data[1] % 4 != 0) options.reasoning_parser = kReasoning[data[1] % kReasoning.size()];
-  options.tools.push_back({"f", kSchema.get_object()});
+  options.tools = std::make_shared<const std::vector<pagoda::DeclaredTool>>(
+      std::vector<pagoda::DeclaredTool>{{"f", kSchema.get_object()}});
   if (data[2] % 3 != 0) options.starts_in_reasoning = data[2] % 3 == 1;
   const std::string_view text(reinterpret_cast<const char*>(data + 3), size - 3);
   CHECK(parse(options, text, text.size() + 1) == parse(options, text, 1 + data[2] / 3 % 16));

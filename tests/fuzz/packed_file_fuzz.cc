@@ -33,7 +33,7 @@ std::vector<std::byte> file_of(std::span<const std::byte> index) {
 
 void multiply(std::string_view description) {
   // As many zeros as any small matrix has; others do not fit.
-  for (const std::size_t size : {64u, 128u, 1024u, 1088u, 4096u}) {
+  for (const std::size_t size : {64u, 128u, 704u, 1088u, 4096u}) {
     const std::shared_ptr<std::byte> bytes(static_cast<std::byte*>(std::aligned_alloc(64, size)), std::free);
     std::memset(bytes.get(), 0, size);
     auto matrix = pagoda::PackedLinear::map(description, {bytes.get(), size}, bytes);
@@ -43,7 +43,7 @@ void multiply(std::string_view description) {
     std::vector<float> y(static_cast<std::size_t>(matrix->n()));
     pagoda::LinearOutput output;
     output.activation = pagoda::Activation::silu;
-    linear({}, *matrix, pagoda::LinearInput::rows(x.data(), matrix->k()), 1, y.data(), output);
+    linear({.level = pagoda::CpuLevel::portable}, *matrix, pagoda::LinearInput::rows(x.data(), matrix->k()), 1, y.data(), output);
   }
 }
 

@@ -30,6 +30,7 @@ struct MemoryTable {
   std::int64_t buffer_bytes = 0;      // logits, sampling
   std::int64_t kv_tokens = 0;
   std::int64_t kv_bytes_per_token = 0;
+  double concurrency = 0;  // sequences of the longest length that fit together
 };
 
 class AssembledEngine {

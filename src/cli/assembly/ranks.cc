@@ -154,7 +154,7 @@ RankTotals LoadedRunner::totals() const {
   const MemoryPlan plan = alone_->memory_plan();
   return {.weight_bytes = plan.weight_bytes,
           .mapped_bytes = plan.mapped_bytes,
-          .kv_block_bytes = static_cast<std::int64_t>(alone_->kv_layout().block_bytes()),
+          .kv_block_bytes = alone_->kv_page_bytes(),
           .activation_bytes = plan.activation_bytes + plan.buffer_bytes,
           .kv_heads = {alone_->kv_layout().num_kv_heads}};
 }

@@ -4,12 +4,15 @@
 #include <boost/json/value.hpp>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/strings.h"
 #include "cli/commands/json_line.h"
+#include "text/answer_formats.h"
 #include "text/answer_parser.h"
 
 namespace pagoda {
@@ -88,6 +91,7 @@ Result<Case> read_case(const std::string& line, std::size_t number, const ParseA
   const json::value* tools = member("tools");
   if (tools == nullptr) return out;
   if (!tools->is_array()) return invalid_argument("'tools' must be a list");
+  std::vector<DeclaredTool> list;
   for (const json::value& one : tools->get_array()) {
     const json::object* tool = one.if_object();
     const json::value* function = tool ? tool->if_contains("function") : nullptr;
@@ -99,8 +103,9 @@ Result<Case> read_case(const std::string& line, std::size_t number, const ParseA
     if (const json::value* parameters = tool->if_contains("parameters");
         parameters && parameters->is_object())
       declared.parameters = parameters->get_object();
-    out.options.tools.push_back(std::move(declared));
+    list.push_back(std::move(declared));
   }
+  out.options.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(list));
   return out;
 }
 
@@ -170,7 +175,22 @@ std::string differing_cut(const Case& one, const Message& whole) {
 
 }  // namespace
 
-int run_parse(const ParseArgs& args) {
+int run_parse(const ParseArgs& given) {
+  ParseArgs args = given;
+  if (args.tool_parser == "auto" || args.reasoning_parser == "auto") {
+    if (args.template_path.empty()) return fail("auto needs --template, the model's chat template");
+    std::ifstream file(args.template_path, std::ios::binary);
+    const std::string source((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (!file) return fail(concat(args.template_path, ": cannot be read"));
+    const AnswerFormatNames found = detect_answer_formats(source);
+    if (args.tool_parser == "auto") args.tool_parser = found.tool_parser;
+    if (args.reasoning_parser == "auto") args.reasoning_parser = found.reasoning_parser;
+    const auto name = [](const std::string& parser) { return parser.empty() ? std::string("none") : parser; };
+    std::fputs(concat("auto: --tool-call-parser ", name(args.tool_parser), ", --reasoning-parser ",
+                      name(args.reasoning_parser), "\n")
+                   .c_str(),
+               stderr);
+  }
   AnswerParserOptions names;
   names.tool_parser = args.tool_parser;
   names.reasoning_parser = args.reasoning_parser;

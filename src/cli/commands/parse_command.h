@@ -6,8 +6,9 @@
 namespace pagoda {
 
 struct ParseArgs {
-  std::string tool_parser;       // vLLM's names; empty: none
+  std::string tool_parser;       // vLLM's names, or auto; empty: none
   std::string reasoning_parser;  // likewise
+  std::string template_path;     // the chat template that auto is found in
   std::string input;             // {"text", "tools", "tool_choice", "starts_in_reasoning", "id"} a line
   bool every_cut = false;        // also feed each text in pieces, cut at every place
 };

@@ -42,6 +42,23 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "chat-template",
        .value = flags::text(flags.chat_template, "FILE"),
        .help = "Jinja chat template; else the model's own"},
+      {.name = "tool-call-parser",
+       .value = flags::text(flags.tool_call_parser, "NAME"),
+       .help = "how the model writes tool calls: vLLM's name, auto or none",
+       .details = "how the model writes tool calls: vLLM's name, `auto` (by the chat template) or `none` "
+                  "([tools](tools.md))",
+       .default_text = "auto"},
+      {.name = "reasoning-parser",
+       .value = flags::text(flags.reasoning_parser, "NAME"),
+       .help = "how the model writes its reasoning: vLLM's name, auto or none",
+       .details =
+           "how the model writes its reasoning, which then has a field of its own: vLLM's name, `auto` or "
+           "`none` ([tools](tools.md))",
+       .default_text = "none"},
+      {.name = "enable-auto-tool-choice",
+       .value = flags::on(flags.enable_auto_tool_choice),
+       .help = "needed for nothing; vLLM asks for it",
+       .hidden = true},
       {.name = "served-model-name",
        .value = flags::texts(flags.served_model_names, "NAME"),
        .help = "name in the API; repeatable, the first is reported",
@@ -69,6 +86,10 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .details = "prompt + output tokens of one sequence, else the model's; `auto` or -1: the most that the "
                   "KV cache "
                   "can hold"},
+      {.name = "config",
+       .value = flags::text(flags.config, "FILE"),
+       .help = "YAML file of flags by name; the command line and the environment come before it",
+       .details = "YAML file of flags by name, see [above](#a-file-of-flags)"},
       {.name = "seed",
        .value = flags::integer(0, kMaxInt64, store_seed),
        .help = "for requests without their own",

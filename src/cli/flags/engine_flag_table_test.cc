@@ -25,7 +25,7 @@ Parsed parse(std::vector<std::string> arguments) {
   std::vector<Flag> more = vllm_flags(parsed.warnings);
   std::move(more.begin(), more.end(), std::back_inserter(command.flags));
   const auto line = parse_command_line(command, std::move(arguments));
-  const Status status = line ? store_flags(*line) : line.error();
+  const Status status = line ? store_flags(*line, [](const char*) { return std::string(); }) : line.error();
   if (!status.ok()) parsed.error = status.message();
   return parsed;
 }

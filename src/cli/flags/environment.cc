@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 
 #include "base/strings.h"
 #include "cli/flags/parse_size.h"
+#include "cli/flags/suggest.h"
 
 namespace pagoda {
 namespace {
@@ -46,7 +48,55 @@ Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   return ok_status();
 }
 
+// Read by the program otherwise, or by its scripts and tests.
+constexpr const char* kOtherVariables[] = {
+    "PAGODA_CACHE",      "PAGODA_LOGGING_LEVEL", "PAGODA_BINARY",          "PAGODA_SHARED_DATA",
+    "PAGODA_CHECK_ROOT", "PAGODA_FULL_GOLDENS",  "PAGODA_TEST_VIRTUAL_KV", "PAGODA_TEST_PROGRAMS",
+};
+
+void add_names(const Command& command, std::vector<std::string>& names) {
+  for (const Flag& flag : command.flags)
+    if (std::string name = environment_name(flag); !name.empty()) names.push_back(std::move(name));
+  for (const Command& sub : command.subcommands) add_names(sub, names);
+}
+
 }  // namespace
+
+std::string environment_name(const Flag& flag) {
+  if (!flag.environment || flag.name.empty()) return {};
+  std::string name = "PAGODA_";
+  for (const char c : flag.name)
+    name += c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+Result<std::vector<std::string>> environment_value(const Flag& flag, const Environment& environment) {
+  const std::string name = environment_name(flag);
+  std::string value = name.empty() ? name : environment(name.c_str());
+  if (value.empty()) return std::vector<std::string>();
+  if (flag.value.takes_value()) return std::vector<std::string>{std::move(value)};
+  for (char& c : value)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (const char* word : {"1", "true", "yes", "on"})
+    if (value == word) return std::vector<std::string>{"true"};
+  for (const char* word : {"0", "false", "no", "off"}) {
+    if (value != word) continue;
+    if (flag.value.shape == FlagValue::Shape::on) return std::vector<std::string>();
+    return std::vector<std::string>{"false"};
+  }
+  return invalid_argument(concat("'", value, "' is neither true nor false"));
+}
+
+std::vector<std::string> unknown_variables(const std::vector<std::string>& names, const Command& root) {
+  std::vector<std::string> known(std::begin(kOtherVariables), std::end(kOtherVariables));
+  add_names(root, known);
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    if (!name.starts_with("PAGODA_") || std::ranges::count(known, name) > 0) continue;
+    out.push_back(concat("the environment's ", name, " sets nothing", suggestion(name, known)));
+  }
+  return out;
+}
 
 Status apply_environment(const Environment& environment, EngineFlags& flags) {
   PAGODA_RETURN_IF_ERROR(apply_launcher(environment, flags));

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "cli/flags/foreign_flags.h"
 #include "cli/flags/suggest.h"
 
 namespace pagoda {
@@ -41,12 +42,6 @@ void build(Node& node) {
     node.children.push_back({.command = &command, .app = node.app->add_subcommand(command.name)});
     build(node.children.back());
   }
-}
-
-// vLLM's short forms have two letters, which the parser would read as two flags.
-std::string without_two_letters(const std::string& argument) {
-  if (argument == "-tp" || argument == "-pp" || argument == "-dp") return "-" + argument;
-  return argument;
 }
 
 // "--max_num_seqs" -> "--max-num-seqs": vLLM takes both. Values after '=' are left alone.
@@ -91,6 +86,7 @@ std::string describe_unexpected(const CLI::App& app, const Command& command) {
       std::find_if(left.begin(), left.end(), [](const std::string& s) { return s.starts_with("-"); });
   if (flag != left.end()) {
     const std::string name = flag->substr(0, flag->find('='));
+    if (std::string known = foreign_flag(name); !known.empty()) return known;
     return concat("unknown flag ", name, suggestion(name, flag_names(command)));
   }
   const std::string word = left.empty() ? std::string() : left.front();
@@ -108,7 +104,7 @@ Result<CommandLine> parse_command_line(const Command& root, std::vector<std::str
   Node tree{.command = &root, .app = &app};
   build(tree);
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-  for (std::string& argument : arguments) argument = with_dashes(without_two_letters(argument));
+  for (std::string& argument : arguments) argument = with_dashes(with_two_dashes(argument));
   CommandLine line;
   try {
     app.parse(arguments);

@@ -14,9 +14,9 @@ struct CommandLine {
   enum class Wanted { run, help, version };
   Wanted wanted = Wanted::run;
   const Command* command = nullptr;
-  std::string path;  // "pagoda bench serve"
+  std::string path = {};  // "pagoda bench serve"
   // By flag of `command`: what was given, in order; of switches "true" or "false".
-  std::vector<std::vector<std::string>> values;
+  std::vector<std::vector<std::string>> values = {};
 };
 
 // invalid_argument, in one line: an unknown command or flag, with the nearest known one; a flag without its

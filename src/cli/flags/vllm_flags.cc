@@ -1,5 +1,6 @@
 #include "cli/flags/vllm_flags.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -26,6 +27,16 @@ Flag refused(std::string name, Shape shape, const char* why) {
           .hidden = true};
 }
 
+// Accepted where its effect is what happens here anyway; any other value is refused.
+Flag only(std::string name, std::vector<std::string> accepted, const char* why) {
+  const auto check = [accepted = std::move(accepted), why](const std::string& value) {
+    return std::find(accepted.begin(), accepted.end(), value) != accepted.end()
+               ? ok_status()
+               : invalid_argument(concat("'", value, "' cannot be had: ", why));
+  };
+  return {.name = std::move(name), .value = {.type = "X", .store = check}, .hidden = true};
+}
+
 // More than one of these would need other machines or devices.
 Flag only_one(std::string name, std::vector<std::string> aliases) {
   const auto check = [](const std::string& value) {
@@ -42,15 +53,22 @@ Flag only_one(std::string name, std::vector<std::string> aliases) {
 std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   std::vector<Flag> rows;
   for (const char* name :
-       {"enforce-eager", "async-scheduling", "no-async-scheduling", "enable-auto-tool-choice",
+       {"enforce-eager", "async-scheduling", "no-async-scheduling",
         "disable-log-requests", "disable-uvicorn-access-log", "disable-custom-all-reduce",
         "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
     rows.push_back(ignored(name, Shape::on, warnings));
-  for (const char* name : {"gpu-memory-utilization", "cpu-offload-gb", "load-format", "tokenizer-mode",
-                           "device", "download-dir", "uvicorn-log-level", "generation-config",
-                           "tool-call-parser", "stream-interval", "max-seq-len-to-capture", "response-role",
-                           "chat-template-content-format", "prefix-caching-hash-algo"})
+  for (const char* name :
+       {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
+        "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo"})
     rows.push_back(ignored(name, Shape::one, warnings));
+  rows.push_back(only("device", {"auto", "cpu"}, "this build computes on the CPU"));
+  rows.push_back(
+      only("load-format", {"auto", "safetensors", "gguf"}, "weights are read as the file stores them"));
+  rows.push_back(only("tokenizer-mode", {"auto", "hf"}, "the tokenizer is the one of the model's files"));
+  rows.push_back(only("generation-config", {"auto"},
+                      "generation_config.json beside the model is used; requests may say otherwise"));
+  rows.push_back(only("response-role", {"assistant"}, "answers are the assistant's"));
+  rows.push_back(only("chat-template-content-format", {"auto"}, "the template says which form it wants"));
   rows.push_back(only_one("pipeline-parallel-size", {"--pp"}));
   rows.push_back(only_one("data-parallel-size", {"--dp"}));
   rows.push_back(only_one("nnodes", {}));
@@ -62,7 +80,6 @@ std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   rows.push_back(refused("ssl-keyfile", Shape::one, "TLS is not supported; put a proxy in front"));
   rows.push_back(refused("ssl-certfile", Shape::one, "TLS is not supported; put a proxy in front"));
   rows.push_back(refused("uds", Shape::one, "Unix sockets are not supported"));
-  rows.push_back(refused("config", Shape::one, "configuration files are not supported"));
   rows.push_back(
       refused("override-generation-config", Shape::one, "give sampling parameters in the request"));
   rows.push_back(refused("hf-overrides", Shape::one, "the model's configuration is used as it is"));
@@ -74,7 +91,7 @@ std::vector<Flag> vllm_bench_flags(std::vector<std::string>& warnings) {
   for (const char* name :
        {"trust-remote-code", "no-stream", "no-oversample", "disable-shuffle", "skip-chat-template"})
     rows.push_back(ignored(name, Shape::on, warnings));
-  rows.push_back(ignored("tokenizer-mode", Shape::one, warnings));
+  rows.push_back(only("tokenizer-mode", {"auto", "hf"}, "the tokenizer is the one of the model's files"));
   rows.push_back(refused("profile", Shape::on, "no profiler is driven"));
   rows.push_back(refused("insecure", Shape::on, "https is not supported; put a proxy in front"));
   rows.push_back(refused("lora-modules", Shape::several, "LoRA adapters are not supported"));

@@ -30,6 +30,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.metrics_prefix = flags.metrics_prefix + ":";
   config.access_log = flags.access_log;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);
+  config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);
   config.max_connections = static_cast<std::size_t>(flags.max_connections);
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
   config.head_timeout = milliseconds(flags.header_timeout_s);

@@ -87,7 +87,7 @@ class AddressedStage : public AnswerStage {
 
  protected:
   virtual Kind kind_of(std::string_view header) const = 0;
-  virtual std::vector<ToolCall> read_calls(std::string_view header, std::string_view body) const = 0;
+  virtual std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const = 0;
   const ToolContext& context() const { return context_; }
 
  private:
@@ -109,8 +109,8 @@ class AddressedStage : public AnswerStage {
 
   void end_message() {
     if (kind_ != Kind::call) return;
-    const std::vector<ToolCall> calls = read_calls(header_, body_);
-    for (const ToolCall& call : calls) context_.out.call(call);
+    const std::vector<WrittenCall> calls = read_calls(header_, body_);
+    for (const WrittenCall& call : calls) context_.out.call(call);
     if (calls.empty()) context_.out.content(body_);
   }
 
@@ -153,7 +153,7 @@ class HarmonyStage final : public AddressedStage {
     channel = channel.substr(0, channel.find_first_of(" \t\r\n<"));
     return channel == "analysis" ? Kind::reasoning : Kind::content;
   }
-  std::vector<ToolCall> read_calls(std::string_view header, std::string_view body) const override {
+  std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const override {
     std::string_view name = recipient_of(header);
     if (name.starts_with("functions.")) name.remove_prefix(10);
     if (name.empty()) return {};
@@ -175,10 +175,10 @@ class MuseGlimmerStage final : public AddressedStage {
     if (recipient == "self") return Kind::reasoning;
     return recipient.empty() || recipient == "user" ? Kind::content : Kind::call;
   }
-  std::vector<ToolCall> read_calls(std::string_view, std::string_view body) const override {
+  std::vector<WrittenCall> read_calls(std::string_view, std::string_view body) const override {
     constexpr std::string_view kOpen = "<atem:invoke name=";
     constexpr std::string_view kClose = "</atem:invoke>";
-    std::vector<ToolCall> calls;
+    std::vector<WrittenCall> calls;
     for (std::size_t at = body.find(kOpen); at != std::string_view::npos; at = body.find(kOpen, at)) {
       at += kOpen.size();
       const std::size_t end = body.find(kClose, at);

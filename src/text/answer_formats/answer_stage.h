@@ -10,7 +10,7 @@
 
 namespace pagoda::answer {
 
-struct ToolCall {
+struct WrittenCall {
   std::string name;
   std::string arguments = {};  // JSON, or what the model wrote instead
   std::string id = {};         // the model's own; empty: none
@@ -22,7 +22,7 @@ class AnswerOutput {
   virtual ~AnswerOutput() = default;
   virtual void reasoning(std::string_view text) = 0;
   virtual void content(std::string_view text) = 0;
-  virtual void call(const ToolCall& call) = 0;
+  virtual void call(const WrittenCall& call) = 0;
 };
 
 class AnswerStage {

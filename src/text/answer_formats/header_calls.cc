@@ -12,17 +12,17 @@ struct HeaderFormat {
   std::string_view name;
   std::string_view section_open, section_close, call_open, separator, call_close;
   // From what stands before and behind the separator; nothing where it is no call.
-  std::optional<ToolCall> (*read)(std::string_view header, std::string_view body);
+  std::optional<WrittenCall> (*read)(std::string_view header, std::string_view body);
   bool cut_is_call = false;  // a call whose end never came is one as far as it goes
   Markers template_signs = {};
 };
 
 // "function" | "get_weather\n```json\n{…}\n```"
-std::optional<ToolCall> read_fenced(std::string_view, std::string_view body) {
+std::optional<WrittenCall> read_fenced(std::string_view, std::string_view body) {
   constexpr std::string_view kFence = "```json";
   const std::size_t fence = body.find(kFence);
   if (fence == std::string_view::npos) return std::nullopt;
-  ToolCall call{.name = std::string(trim(body.substr(0, fence))), .arguments = {}, .id = {}};
+  WrittenCall call{.name = std::string(trim(body.substr(0, fence))), .arguments = {}, .id = {}};
   std::string_view arguments = trim(body.substr(fence + kFence.size()));
   if (arguments.ends_with("```")) arguments.remove_suffix(3);
   call.arguments = trim(arguments);
@@ -31,14 +31,14 @@ std::optional<ToolCall> read_fenced(std::string_view, std::string_view body) {
 }
 
 // "get_weather" | "{…}"
-std::optional<ToolCall> read_plain(std::string_view header, std::string_view body) {
-  ToolCall call{.name = std::string(trim(header)), .arguments = std::string(trim(body)), .id = {}};
+std::optional<WrittenCall> read_plain(std::string_view header, std::string_view body) {
+  WrittenCall call{.name = std::string(trim(header)), .arguments = std::string(trim(body)), .id = {}};
   if (call.name.empty()) return std::nullopt;
   return call;
 }
 
 // "functions.get_weather:0" | "{…}"; the header is the call's id.
-std::optional<ToolCall> read_numbered(std::string_view header, std::string_view body) {
+std::optional<WrittenCall> read_numbered(std::string_view header, std::string_view body) {
   header = trim(header);
   const std::size_t colon = header.rfind(':');
   if (colon == std::string_view::npos || colon + 1 == header.size()) return std::nullopt;
@@ -46,7 +46,8 @@ std::optional<ToolCall> read_numbered(std::string_view header, std::string_view 
   std::string_view name = header.substr(0, colon);
   if (name.starts_with("functions.")) name.remove_prefix(10);
   if (name.empty()) return std::nullopt;
-  return ToolCall{.name = std::string(name), .arguments = std::string(trim(body)), .id = std::string(header)};
+  return WrittenCall{
+      .name = std::string(name), .arguments = std::string(trim(body)), .id = std::string(header)};
 }
 
 const HeaderFormat kFormats[] = {
@@ -148,7 +149,7 @@ class HeaderCallStage final : public AnswerStage {
   enum class State { content, section, header, body };
 
   void end_call() {
-    std::optional<ToolCall> call;
+    std::optional<WrittenCall> call;
     if (state_ == State::body) call = format_.read(header_, body_);
     if (!call) {
       blank_ = false;

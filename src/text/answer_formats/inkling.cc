@@ -79,7 +79,7 @@ class InklingStage final : public AnswerStage {
   void end_call() {
     const std::string_view json = trim(held_);
     const bool whole = parse_json(json).has_value();
-    ToolCall call;
+    WrittenCall call;
     bool begun = false;  // the arguments, in a call that is cut
     if (json.starts_with('{')) {
       for (const JsonMember& member : json_members(json)) {

@@ -32,7 +32,7 @@ const JsonBlock kBlocks[] = {
     {.name = "hermes",
      .open = {"<tool_call>"},
      .close = {"</tool_call>"},
-     .template_signs = {"<tool_call>", "\"arguments\""}},
+     .template_signs = {"<tool_call>", "arguments"}},
     {.name = "llama3_json",
      .open = {"<|python_tag|>"},
      .bare = '{',
@@ -234,7 +234,7 @@ class JsonBlockStage final : public AnswerStage {
   }
 
   bool tell_calls() {
-    std::vector<ToolCall> calls;
+    std::vector<WrittenCall> calls;
     const std::string& raw = scanner_->raw();
     if (!parse_json(raw)) return false;
     if (raw.front() == '[') {
@@ -243,11 +243,11 @@ class JsonBlockStage final : public AnswerStage {
     } else if (!read_calls(raw, calls)) {
       return false;
     }
-    for (const ToolCall& call : calls) content_.call(call);
+    for (const WrittenCall& call : calls) content_.call(call);
     return !calls.empty();
   }
 
-  bool read_calls(std::string_view object, std::vector<ToolCall>& calls) const {
+  bool read_calls(std::string_view object, std::vector<WrittenCall>& calls) const {
     if (!object.starts_with('{')) return false;
     const std::vector<JsonMember> members = json_members(object);
     if (block_.name_is_key) {
@@ -255,7 +255,7 @@ class JsonBlockStage final : public AnswerStage {
         calls.push_back({.name = member.key, .arguments = std::string(member.value)});
       return !members.empty();
     }
-    ToolCall call;
+    WrittenCall call;
     const JsonMember* arguments = nullptr;
     for (const JsonMember& member : members) {
       if (member.key == block_.name_key) {

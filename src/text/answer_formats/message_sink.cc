@@ -34,7 +34,7 @@ void MessageSink::content(std::string_view text) {
   tell(AnswerEvent::Kind::content, content_, text, !reasoning_.begun && num_calls_ == 0);
 }
 
-void MessageSink::call(const ToolCall& call) {
+void MessageSink::call(const WrittenCall& call) {
   const std::int32_t index = num_calls_++;
   events_->push_back(
       {.kind = AnswerEvent::Kind::call_begun, .call = index, .text = call.name, .call_id = call.id});

@@ -15,7 +15,7 @@ class MessageSink final : public AnswerOutput {
 
   void reasoning(std::string_view text) override;
   void content(std::string_view text) override;
-  void call(const ToolCall& call) override;
+  void call(const WrittenCall& call) override;
   void finish();
 
  private:

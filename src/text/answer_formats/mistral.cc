@@ -132,7 +132,7 @@ class MistralStage final : public AnswerStage {
           {.name = std::string(name), .arguments = std::string(trim(json)), .id = std::string(trim(id_))});
       return true;
     }
-    std::vector<ToolCall> calls;
+    std::vector<WrittenCall> calls;
     std::vector<JsonMember> elements;
     if (trim(json).starts_with('{'))
       elements.push_back({{}, trim(json)});
@@ -140,7 +140,7 @@ class MistralStage final : public AnswerStage {
       elements = json_members(json);
     for (const JsonMember& element : elements) {
       if (!element.value.starts_with('{')) return false;
-      ToolCall call;
+      WrittenCall call;
       for (const JsonMember& member : json_members(element.value)) {
         const bool is_text = member.key == "name" || member.key == "id";
         const auto value = is_text ? parse_json(member.value) : std::nullopt;
@@ -153,7 +153,7 @@ class MistralStage final : public AnswerStage {
       if (call.name.empty() || call.arguments.empty()) return false;
       calls.push_back(std::move(call));
     }
-    for (const ToolCall& call : calls) content_.call(call);
+    for (const WrittenCall& call : calls) content_.call(call);
     return !calls.empty();
   }
 

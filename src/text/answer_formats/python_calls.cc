@@ -225,7 +225,7 @@ class PythonCallStage final : public AnswerStage {
     }
     const auto calls = parse_python_calls(text);
     if (!calls) return false;
-    for (const ToolCall& call : *calls) content_.call(call);
+    for (const WrittenCall& call : *calls) content_.call(call);
     return true;
   }
 

@@ -55,9 +55,9 @@ class Reader {
     return std::nullopt;
   }
 
-  std::optional<ToolCall> call() {
+  std::optional<WrittenCall> call() {
     skip_space();
-    ToolCall call;
+    WrittenCall call;
     for (;;) {
       const std::string_view part = name();
       if (part.empty() || is_digit(part.front())) return std::nullopt;
@@ -260,11 +260,11 @@ std::optional<json::value> parse_python_literal(std::string_view text) {
   return value;
 }
 
-std::optional<std::vector<ToolCall>> parse_python_calls(std::string_view text) {
+std::optional<std::vector<WrittenCall>> parse_python_calls(std::string_view text) {
   Reader reader(text);
-  std::vector<ToolCall> calls;
+  std::vector<WrittenCall> calls;
   for (reader.skip_space(); !reader.at_end(); reader.skip_space()) {
-    std::optional<ToolCall> call = reader.call();
+    std::optional<WrittenCall> call = reader.call();
     if (!call) return std::nullopt;
     calls.push_back(*std::move(call));
     reader.take(',');

@@ -15,6 +15,6 @@ std::optional<boost::json::value> parse_python_literal(std::string_view text);
 
 // "f(a=1), g()" with commas or new lines between; nothing where any of it is something else, or there is no
 // call.
-std::optional<std::vector<ToolCall>> parse_python_calls(std::string_view text);
+std::optional<std::vector<WrittenCall>> parse_python_calls(std::string_view text);
 
 }  // namespace pagoda::answer

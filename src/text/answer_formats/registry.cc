@@ -51,6 +51,12 @@ bool has_all(std::string_view text, const Markers& signs) {
   });
 }
 
+// Templates that write only the tools' list, not the calls.
+struct ToolSign {
+  std::string_view marker, tool_parser;
+};
+constexpr ToolSign kMoreToolSigns[] = {{"<|tool_list_start|>", "lfm2"}};
+
 // Markers that only one family has; "<think>" is everyone's, and told apart by the tools' format.
 struct ReasoningSign {
   std::string_view marker, reasoning_parser;
@@ -120,11 +126,17 @@ AnswerFormatNames detect_answer_formats(std::string_view source) {
       most = length;
     }
   }
+  for (const auto& [marker, parser] : answer::kMoreToolSigns)
+    if (names.tool_parser.empty() && source.find(marker) != std::string_view::npos)
+      names.tool_parser = parser;
+  if (names.tool_parser == "kimi_k3")
+    names.reasoning_parser = "kimi_k3";  // its tags are put together by macros
   for (const auto& [marker, parser] : answer::kReasoningSigns) {
     if (source.find(marker) == std::string_view::npos) continue;
     names.reasoning_parser = parser;
     return names;
   }
+  if (!names.reasoning_parser.empty()) return names;
   if (source.find("</think>") == std::string_view::npos && source.find("<think>") == std::string_view::npos)
     return names;
   names.reasoning_parser = "deepseek_r1";

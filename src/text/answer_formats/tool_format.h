@@ -60,7 +60,7 @@ class ContentPolicy {
     keep_ = true;
     out_.content(text);
   }
-  void call(const ToolCall& call) {
+  void call(const WrittenCall& call) {
     called_ = true;
     out_.call(call);
   }

@@ -187,7 +187,8 @@ std::optional<json::value> read_json(std::string_view text, ToolTypes::Reading r
 }  // namespace
 
 const DeclaredTool* ToolTypes::find(std::string_view name) const {
-  for (const DeclaredTool& tool : tools_)
+  if (tools_ == nullptr) return nullptr;
+  for (const DeclaredTool& tool : *tools_)
     if (tool.name == name) return &tool;
   return nullptr;
 }

@@ -5,7 +5,9 @@
 // string, in this order, among the types that the schema allows; no type known means string. "$ref" into
 // "$defs" is followed besides. Threads: any; const.
 #include <boost/json/value.hpp>
+#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/answer_parser.h"
@@ -14,9 +16,9 @@ namespace pagoda::answer {
 
 class ToolTypes {
  public:
-  explicit ToolTypes(std::vector<DeclaredTool> tools) : tools_(std::move(tools)) {}
+  explicit ToolTypes(std::shared_ptr<const std::vector<DeclaredTool>> tools) : tools_(std::move(tools)) {}
 
-  bool empty() const { return tools_.empty(); }
+  bool empty() const { return tools_ == nullptr || tools_->empty(); }
   const DeclaredTool* find(std::string_view name) const;
 
   // The schema of a tool's argument; null where there is none.
@@ -36,7 +38,7 @@ class ToolTypes {
   static bool allows_text(const DeclaredTool* tool, const boost::json::value* schema);
 
  private:
-  std::vector<DeclaredTool> tools_;
+  std::shared_ptr<const std::vector<DeclaredTool>> tools_;
 };
 
 }  // namespace pagoda::answer
