@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/log.h"
+#include "base/log_thread.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
@@ -30,6 +31,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.metrics_prefix = flags.metrics_prefix + ":";
   config.access_log = flags.access_log;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);
+  config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);
   config.max_connections = static_cast<std::size_t>(flags.max_connections);
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
   config.head_timeout = milliseconds(flags.header_timeout_s);
@@ -83,6 +85,7 @@ Status run_serve(const ServeArgs& args) {
     log_warning("start",
                 concat("--host ", flags.host, " without --api-key: anyone who reaches this port may use it"));
   print_try_line((*server)->url(), **engine);
+  const LogThread log_thread;  // ranks have been forked before it
   Status ended = (*server)->run();
   (*engine)->stop();
   return ended;
