@@ -23,6 +23,18 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 START_TIMEOUT_S = 120  # sanitizer builds are slow
 
 
+def own_cache():
+    """What the tests' servers pack is theirs, and goes with them; the models stay where they are."""
+    home = pathlib.Path(os.environ.get("PAGODA_CACHE", pathlib.Path.home() / ".cache/pagoda"))
+    cache = pathlib.Path(tempfile.mkdtemp(prefix="pagoda-e2e-cache-"))
+    atexit.register(shutil.rmtree, cache, ignore_errors=True)
+    (cache / "models").symlink_to(home / "models")
+    os.environ["PAGODA_CACHE"] = str(cache)
+
+
+own_cache()
+
+
 def shared_data():
     for path in (os.environ.get("PAGODA_SHARED_DATA"), ROOT.parent / "shared/data", ROOT.parents[1] / "shared/data"):
         if path and pathlib.Path(path).is_dir():

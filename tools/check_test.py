@@ -58,6 +58,7 @@ def test_clean_tree(tmp_path):
     ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
     ("docs/a.md", "see /ho" + "me/someone/notes\n", "docs/a.md:1: a path of one machine"),
     ("docs/ARCHITECTURE.md", "nothing\n", "no table"),
+    ("src/server/b.cc", "int f(int n) { return n / kv.block_size(); }\n", "src/server/b.cc:1: divides by a block size"),
     ("src/text/b.cc", "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",
      "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2"),
 ])

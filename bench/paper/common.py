@@ -83,6 +83,11 @@ def latency(result):
     return result["normalized_latency_s"]["mean"]
 
 
+def seconds(column, paper=SECONDS):
+    """Of arrivals: as given, and a third for the roofline, whose rates are over twice as high."""
+    return paper if column == "paper" else paper / 3
+
+
 class Curve:
     """Normalized latency of one system against the request rate, as far as it has been asked for. With the roofline,
     the second column, rates are found to 5 %, at the first limit only, and nothing is drawn."""
@@ -133,10 +138,11 @@ class Figure:
 class Claim:
     """A row of docs/paper.md: entries are (label, paper, ours); `paper` is a number or a range (low, high), of which
     the nearer end counts. `why` is printed where an entry is off by more than the tolerance. `real`: names of rows of
-    docs/paper/real.csv."""
+    docs/paper/real.csv, or pairs of a label and a name."""
 
     def __init__(self, figure, what, entries, unit="", why="", tolerance=0.15, real=(), given=""):
-        self.figure, self.what, self.entries, self.unit, self.why = figure, what, entries, unit, why
+        self.figure, self.what, self.unit, self.why = figure, what, unit, why
+        self.entries = [(label.strip("()"), paper, ours) for label, paper, ours in entries]
         self.tolerance, self.real, self.given = tolerance, real, given
 
     @staticmethod

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "request/ids.h"
+#include "text/answer_parser.h"
 
 namespace pagoda {
 
@@ -24,6 +25,10 @@ struct AnswerOptions {
   bool include_stop = false;
   std::int32_t min_tokens = 0;
   std::vector<PromptInfo> prompts;
+  // How reasoning and tool calls are told apart in the text; absent: all of it is content.
+  std::optional<AnswerParserOptions> parser;
+  bool parallel_calls = true;     // false: only the first call is told
+  bool include_reasoning = true;  // false: reasoning is read and not told
 };
 
 }  // namespace pagoda

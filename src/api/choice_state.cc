@@ -1,27 +1,90 @@
 #include "api/choice_state.h"
 
 #include <iterator>
+#include <utility>
+
+#include "base/check.h"
 
 namespace pagoda {
 
 ChoiceState::ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt)
     : options_(options),
-      detokenizer_(tokenizer, options.skip_special_tokens, prompt.token_ids),
-      stop_matcher_(options.stop, options.include_stop) {}
+      tokenizer_(tokenizer),
+      // Special tokens go round the detokenizer to the parser, which knows what they mean.
+      detokenizer_(tokenizer, options.skip_special_tokens || options.parser.has_value(), prompt.token_ids),
+      stop_matcher_(options.stop, options.include_stop) {
+  if (!options.parser) return;
+  Result<AnswerParser> parser = AnswerParser::create(*options.parser);
+  CHECK(parser);  // the names were checked at start
+  parser_ = *std::move(parser);
+}
 
-bool ChoiceState::push_text(const std::string& text) {
+bool ChoiceState::push_token(TokenId id) {
+  if (!parser_ || !tokenizer_.is_special(id)) return push_text(detokenizer_.push(id), id);
+  if (push_text(detokenizer_.push(id), id)) return true;
+  tell({.text = stop_matcher_.finish(), .token = id});  // no stop string spans a special token
+  tell({.text = tokenizer_.token_bytes(id), .token = id, .special = true});
+  return false;
+}
+
+bool ChoiceState::push_text(const std::string& text, TokenId id) {
   StopMatcher::Outcome outcome = stop_matcher_.push(text, num_tokens > options_.min_tokens);
-  fresh.text.append(outcome.text);
+  tell({.text = outcome.text, .token = id});
   if (!outcome.stop_string) return false;
-  finish_reason = FinishReason::stop;
   stop_reason = std::move(*outcome.stop_string);
+  finish_reason = FinishReason::stop;
+  if (parser_) parser_->finish(events_);
+  gather();
   return true;
 }
 
 void ChoiceState::end(FinishReason reason) {
-  if (push_text(detokenizer_.finish())) return;  // the held-back end completed a stop string
-  fresh.text.append(stop_matcher_.finish());
+  constexpr TokenId kNone = -1;
+  if (push_text(detokenizer_.finish(), kNone)) return;  // the held-back end completed a stop string
+  tell({.text = stop_matcher_.finish(), .token = kNone});
+  if (parser_) parser_->finish(events_);
+  gather();
   finish_reason = reason;
+}
+
+void ChoiceState::tell(const AnswerPiece& piece) {
+  if (!parser_) {
+    fresh.text.append(piece.text);
+    return;
+  }
+  parser_->push(piece, events_);
+  gather();
+}
+
+void ChoiceState::gather() {
+  for (AnswerEvent& event : events_) {
+    const bool told = event.call < 1 || options_.parallel_calls;
+    switch (event.kind) {
+      case AnswerEvent::Kind::content:
+        fresh.text.append(event.text);
+        break;
+      case AnswerEvent::Kind::reasoning:
+        if (options_.include_reasoning) fresh.reasoning.append(event.text);
+        break;
+      case AnswerEvent::Kind::call_begun:
+        if (!told) break;
+        ++num_calls;
+        fresh.calls.push_back({.index = event.call,
+                               .name = std::move(event.text),
+                               .id = std::move(event.call_id),
+                               .arguments = {}});
+        break;
+      case AnswerEvent::Kind::call_arguments:
+        if (!told) break;
+        if (fresh.calls.empty() || fresh.calls.back().index != event.call)
+          fresh.calls.push_back({.index = event.call, .name = {}, .id = {}, .arguments = {}});
+        fresh.calls.back().arguments.append(event.text);
+        break;
+      case AnswerEvent::Kind::call_ended:
+        break;
+    }
+  }
+  events_.clear();
 }
 
 bool ChoiceState::absorb(SequenceDelta&& delta) {
@@ -41,7 +104,7 @@ bool ChoiceState::absorb(SequenceDelta&& delta) {
     if (options_.return_token_ids) fresh.token_ids.push_back(id);
     if (keep_logprobs) fresh.logprobs.push_back(std::move(delta.logprobs[i]));
     const bool is_text = !(ends_by_token && i + 1 == delta.token_ids.size());
-    if (is_text) stopped = push_text(detokenizer_.push(id));
+    if (is_text) stopped = push_token(id);
   }
   cumulative_logprob = delta.cumulative_logprob - later_logprobs;
   if (stopped) return !delta.finish_reason.has_value();

@@ -10,6 +10,7 @@
 
 #include "api/answer_options.h"
 #include "request/request_output.h"
+#include "text/answer_parser.h"
 #include "text/detokenizer.h"
 #include "text/stop_matcher.h"
 
@@ -24,15 +25,25 @@ class ChoiceState {
 
   bool finished() const { return finish_reason.has_value(); }
 
+  // A call of a tool, or more of its arguments.
+  struct CallPiece {
+    std::int32_t index;               // of this choice's calls
+    std::optional<std::string> name;  // where the call begins
+    std::string id;                   // likewise; the model's own, empty where it has none
+    std::string arguments;
+  };
   // What has been absorbed since the last time the writer took it.
   struct Fresh {
-    std::string text;
+    std::string text;  // content
+    std::string reasoning;
+    std::vector<CallPiece> calls;
     std::vector<TokenId> token_ids;
     std::vector<TokenLogprobs> logprobs;
   };
   Fresh fresh;
 
   std::int32_t num_tokens = 0;
+  std::int32_t num_calls = 0;  // of tools
   double cumulative_logprob = 0;
   std::optional<FinishReason> finish_reason;
   std::variant<std::monostate, std::string, TokenId> stop_reason;  // the stop string or token
@@ -42,10 +53,16 @@ class ChoiceState {
   std::int64_t logprob_characters = 0;  // of the token texts written so far: the next text_offset
 
  private:
-  bool push_text(const std::string& text);
+  bool push_token(TokenId id);
+  bool push_text(const std::string& text, TokenId id);
+  void tell(const AnswerPiece& piece);
+  void gather();
   void end(FinishReason reason);
 
   const AnswerOptions& options_;
+  const Tokenizer& tokenizer_;
+  std::optional<AnswerParser> parser_;
+  std::vector<AnswerEvent> events_;
   IncrementalDetokenizer detokenizer_;
   StopMatcher stop_matcher_;
 };

@@ -142,7 +142,8 @@ std::string MetricsRegistry::expose(std::string_view prefix, std::string_view co
   std::lock_guard lock(mutex_);
   std::string out;
   for (const auto& family : families_) {
-    const bool bare = family->name.starts_with("process_") || family->name.starts_with("http_");
+    const bool bare = family->name.starts_with("process_") || family->name.starts_with("http_") ||
+                      family->name.find(':') != std::string::npos;
     std::string name = bare ? family->name : join_prefix(prefix, family->name);
     if (family->kind == kCounter && !name.ends_with("_total")) name += "_total";
     out += "# HELP " + name + ' ';

@@ -1,8 +1,9 @@
 #pragma once
 // Counters, gauges and histograms, and their Prometheus text. Names are given without prefix
-// ("num_requests_running"); expose() puts a prefix ("pagoda", "vllm") and a colon before each. A metric's
-// address is stable for the registry's life. Updating is one relaxed atomic operation (histograms: a few).
-// Threads: register before serving starts; update and expose from any thread.
+// ("num_requests_running"); expose() puts a prefix ("vllm") and a colon before each. A name that has a prefix
+// of its own ("pagoda:padded_tokens") keeps it. A metric's address is stable for the registry's life.
+// Updating is one relaxed atomic operation (histograms: a few). Threads: register before serving starts;
+// update and expose from any thread.
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -58,7 +59,7 @@ class MetricsRegistry {
                        std::string_view labels = {});
 
   // Prometheus text format 0.0.4. `common_labels` (e.g. `model_name="m"`) is added to every sample.
-  // A name that starts with "process_" or "http_" takes no prefix.
+  // A name that has a colon, or starts with "process_" or "http_", takes no prefix.
   std::string expose(std::string_view prefix, std::string_view common_labels) const;
 
  private:

@@ -37,5 +37,16 @@ TEST(Metrics, PrometheusText) {
             "pagoda:time_seconds_count{m=\"x\"} 5\n");
 }
 
+TEST(Metrics, ANameWithAPrefixOfItsOwnKeepsIt) {
+  MetricsRegistry registry;
+  registry.counter("theirs", "Theirs.").add(1);
+  registry.counter("pagoda:ours", "Ours.").add(2);
+  const std::string text = registry.expose("vllm", "");
+  EXPECT_NE(text.find("\nvllm:theirs_total 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n# TYPE pagoda:ours_total counter\npagoda:ours_total 2\n"), std::string::npos)
+      << text;
+  EXPECT_NE(registry.expose("pagoda", "").find("\npagoda:ours_total 2\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -14,12 +14,14 @@ SequenceSnapshot describe(const Sequence& sequence, const KvManager& kv) {
   out.num_tokens = sequence.num_tokens();
   out.num_computed_tokens = sequence.num_computed_tokens;
   if (sequence.state == SequenceState::resident) {
-    const std::span<const BlockId> table = kv.blocks_of(sequence.id);
-    out.blocks.assign(table.begin(), table.end());
+    for (std::size_t group = 0; group < kv.groups().size(); ++group) {
+      const KvTable table = kv.pages_of(sequence.id, group);
+      out.blocks.insert(out.blocks.end(), table.blocks.begin(), table.blocks.end());
+    }
     for (const BlockId block : out.blocks) out.ref_counts.push_back(kv.ref_count(block));
   }
   if (sequence.state == SequenceState::swapped)
-    out.num_swapped_blocks = kv.blocks_to_swap(std::span(&sequence.id, 1));
+    out.num_swapped_blocks = kv.swap_cost(std::span(&sequence.id, 1)).pages;
   return out;
 }
 
@@ -33,6 +35,8 @@ DebugSnapshot EngineCore::debug_snapshot() const {
   out.block_size = kv.block_size();
   out.num_blocks = kv.num_blocks();
   out.num_free_blocks = kv.num_free_blocks();
+  out.num_available_blocks = kv.num_available_blocks();
+  out.groups.assign(kv.groups().begin(), kv.groups().end());
   out.num_swap_blocks = kv.num_swap_blocks();
   out.num_free_swap_blocks = kv.num_free_swap_blocks();
   out.usage = kv.usage();
@@ -51,7 +55,7 @@ DebugSnapshot EngineCore::debug_snapshot() const {
     request.state = group.state;
     request.position = standing.position;
     request.blocks_needed = standing.blocks_needed;
-    request.blocks_free = out.num_free_blocks;
+    request.blocks_free = out.num_available_blocks;
     request.reason = std::move(standing.reason);
     request.num_preemptions = group.num_preemptions;
     request.num_cached_tokens = std::max(0, group.num_cached_tokens);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "decoding/ngram_proposer.h"
+#include "request/kv_groups.h"
 #include "scheduler/scheduler.h"
 
 namespace pagoda {
@@ -14,6 +15,9 @@ struct EngineConfig {
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
   std::int32_t block_size = 16;                // of --kv-manager virtual: any, else 1..256
+  // What the model's layers keep, of --kv-manager paged; absent: one group that sees everything, a block a
+  // row.
+  std::optional<std::vector<KvGroup>> kv_groups = {};
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;

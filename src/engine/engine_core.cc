@@ -43,7 +43,7 @@ EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Cloc
   parts_.scheduler->set_preemption_costs(costs_.costs());
   if (config.speculative) proposer_ = std::make_unique<NgramProposer>(*config.speculative);
   limits_ = {.max_model_len = config.max_model_len,
-             .kv_cache_tokens = parts_.kv->num_blocks() * parts_.kv->block_size(),
+             .kv_cache_tokens = parts_.kv->tokens_alone(parts_.kv->num_blocks()),
              .max_num_seqs = config.max_num_seqs,
              .vocab_size = config.vocab_size};
 }
@@ -62,6 +62,7 @@ Status EngineCore::validate(const Request& request) const {
                                                  : "This model makes vectors: it generates no text.")
         .with_param("model");
   }
+  if (request.weight < 1) return invalid_argument("A weight is at least 1.").with_param("weight");
   const SamplingParams& sampling = request.sampling;
   if (request.work.pools() &&
       (sampling.max_tokens != 0 || sampling.width() != 1 || sampling.use_beam_search || request.constraint))

@@ -27,7 +27,7 @@ std::vector<double> one_two_five(std::int32_t limit) {
 
 // The paper's Fig. 2; what is missing from 1 is free.
 Gauge& slots(MetricsRegistry& r, std::string_view state) {
-  return r.gauge("kv_cache_slots_perc", "Token slots of the KV cache by state. 1 means 100 percent.",
+  return r.gauge("pagoda:kv_cache_slots_perc", "Token slots of the KV cache by state. 1 means 100 percent.",
                  concat("state=\"", state, "\""));
 }
 
@@ -53,14 +53,16 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       slots_internal_(slots(r, "internal_fragmentation")),
       slots_external_(slots(r, "external_fragmentation")),
       slots_cached_(slots(r, "cached")),
-      saved_blocks_(r.gauge("kv_cache_saved_perc",
+      saved_blocks_(r.gauge("pagoda:kv_cache_saved_perc",
                             "KV blocks saved by sharing, of those needed without. 1 means 100 percent.")),
       preemptions_(r.counter("num_preemptions", "Cumulative number of preemptions from the engine.")),
-      swap_preemptions_(r.counter("num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
-      swapped_out_(r.counter("swapped_out_blocks", "KV blocks copied to the swap space.")),
-      swapped_in_(r.counter("swapped_in_blocks", "KV blocks copied back from the swap space.")),
-      copied_(r.counter("kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
-      padded_(r.counter("padded_tokens", "Tokens that padded batches would have computed for nothing.")),
+      swap_preemptions_(r.counter("pagoda:num_preemptions_by_swap", "Preemptions by swapping out, of all.")),
+      swapped_out_(r.counter("pagoda:swapped_out_blocks", "KV blocks copied to the swap space.")),
+      swapped_in_(r.counter("pagoda:swapped_in_blocks", "KV blocks copied back from the swap space.")),
+      copied_(
+          r.counter("pagoda:kv_blocks_copied", "KV blocks copied before a write because they were shared.")),
+      padded_(
+          r.counter("pagoda:padded_tokens", "Tokens that padded batches would have computed for nothing.")),
       prompt_tokens_(r.counter("prompt_tokens", "Number of prefill tokens processed.")),
       prompt_tokens_cached_(
           r.counter("prompt_tokens_cached", "Number of prompt tokens taken from the prefix cache.")),
@@ -68,13 +70,13 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       cache_queries_(
           r.counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.")),
       cache_hits_(r.counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.")),
-      map_calls_(mapping(r, "kv_map_calls", kMapCalls, "in_step")),
-      map_calls_ahead_(mapping(r, "kv_map_calls", kMapCalls, "ahead")),
-      mapped_pages_(mapping(r, "kv_mapped_pages", kMappedPages, "in_step")),
-      mapped_pages_ahead_(mapping(r, "kv_mapped_pages", kMappedPages, "ahead")),
-      map_seconds_(mapping(r, "kv_map_seconds", kMapSeconds, "in_step")),
-      map_seconds_ahead_(mapping(r, "kv_map_seconds", kMapSeconds, "ahead")),
-      map_delayed_steps_(r.counter("kv_map_delayed_steps",
+      map_calls_(mapping(r, "pagoda:kv_map_calls", kMapCalls, "in_step")),
+      map_calls_ahead_(mapping(r, "pagoda:kv_map_calls", kMapCalls, "ahead")),
+      mapped_pages_(mapping(r, "pagoda:kv_mapped_pages", kMappedPages, "in_step")),
+      mapped_pages_ahead_(mapping(r, "pagoda:kv_mapped_pages", kMappedPages, "ahead")),
+      map_seconds_(mapping(r, "pagoda:kv_map_seconds", kMapSeconds, "in_step")),
+      map_seconds_ahead_(mapping(r, "pagoda:kv_map_seconds", kMapSeconds, "ahead")),
+      map_delayed_steps_(r.counter("pagoda:kv_map_delayed_steps",
                                    "Steps that mapped KV pages before they could run, or waited for that.")),
       success_stop_(r.counter("request_success", "Count of finished requests.", "finished_reason=\"stop\"")),
       success_length_(

@@ -1,7 +1,7 @@
 #pragma once
 // EngineMetrics: the engine's counters, gauges and histograms, under vLLM's names and buckets, so that
-// dashboards made for it read ours.
-// Threads: updated by the engine thread, exposed by any.
+// dashboards made for it read ours. What vLLM does not have is named "pagoda:...", whatever the others'
+// prefix. Threads: updated by the engine thread, exposed by any.
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "engine/engine_config.h"

@@ -43,8 +43,7 @@ Status EngineCore::add_prefix(const std::string& name, std::vector<TokenId> toke
   request.sampling.max_tokens = 0;
   request.sampling.temperature = 0;
   PAGODA_RETURN_IF_ERROR(validate(request));
-  const std::int64_t size = parts_.kv->block_size();
-  const std::int64_t blocks = (static_cast<std::int64_t>(request.prompt_token_ids.size()) + size - 1) / size;
+  const std::int64_t blocks = parts_.kv->pages_alone(std::ssize(request.prompt_token_ids));
   if (2 * (parts_.kv->num_pinned_blocks() + blocks) > parts_.kv->num_blocks()) {
     return refuse("prompt",
                   concat("The prefixes together would pin more than half of the KV cache, which has ",

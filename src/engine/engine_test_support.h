@@ -69,6 +69,7 @@ struct Options {
                       .log_stats = false};
   std::int32_t num_blocks = 64;
   std::int32_t num_swap_blocks = 0;
+  std::optional<std::vector<KvGroup>> groups = std::nullopt;  // of the paged manager; absent: one full one
   Mode mode = Mode::vllm;
   Reservation reservation = Reservation::oracle;
   // Mode vllm with the virtual manager (virtual_kv_test.cc runs other tests so); slots of 0 are filled in.
@@ -102,7 +103,9 @@ inline EngineParts make_parts(const Options& options) {
                               .num_swap_blocks = options.num_swap_blocks,
                               .enable_prefix_caching = options.engine.enable_prefix_caching,
                               .model_id = "fake",
-                              .verify_hits = true};
+                              .verify_hits = true,
+                              .groups = options.groups,
+                              .whole_prompts = !options.engine.enable_chunked_prefill};
     if (options.virtual_kv) {
       parts.kv = std::make_unique<VirtualKvManager>(VirtualKvConfig{
           .pages = pages, .slots = options.slot_config(), .may_create = [](std::int64_t) { return false; }});
@@ -127,6 +130,7 @@ inline EngineParts make_parts(const Options& options) {
 
 struct Rig {
   explicit Rig(const Options& options) {
+    fake::model_groups() = options.groups.value_or(one_full_group(options.engine.block_size));
     EngineParts parts = make_parts(options);
     auto owned = std::make_unique<fake::FakeModelRunner>(options.engine.block_size, options.num_blocks,
                                                          options.num_swap_blocks, options.virtual_blocks());

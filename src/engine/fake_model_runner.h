@@ -2,7 +2,9 @@
 // FakeModelRunner: a model runner for tests. It has real KV storage, addressed by block tables: the "K/V"
 // of a token is a hash of the token and of the K/V before it, and what it samples is a hash of all the
 // K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
-// order therefore changes the tokens. reference() computes the same tokens with none of this machinery.
+// order therefore changes the tokens. With KV groups, each page of each group has its own form of a token's
+// K/V, and a window's are attended to as far back as it sees. reference() computes the same tokens with none
+// of this machinery.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -61,14 +63,43 @@ inline std::vector<Candidate> most_likely(std::uint64_t attended, std::uint32_t 
   return all;
 }
 
-// What the model attends to after `tokens`, straight from the definition.
-inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
-  std::uint64_t before = 0, sum = 0;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    before = key_value(before, tokens[i], static_cast<std::int32_t>(i));
-    sum = attend(sum, before);
+// The layers of the model, for reference() too; set by the latest Rig. Windows are of 2 tokens or more.
+inline std::vector<KvGroup>& model_groups() {
+  static std::vector<KvGroup> groups = one_full_group(1);
+  return groups;
+}
+// What stands in page `page` of a group's row for a token; the first page of the first group has the plain
+// value.
+inline std::uint64_t in_page(std::uint64_t key_value, std::size_t group, std::size_t page) {
+  return key_value ^ (group * 0x1000193 + page * 0x100000001b3);
+}
+// What a position sees of a group, itself included: positions from this one on.
+inline std::size_t first_seen(const KvGroup& group, std::size_t position) {
+  const auto window = static_cast<std::size_t>(group.window);
+  return group.kind == KvKind::full || position + 1 < window ? 0 : position + 1 - window;
+}
+// The attention of `position`, where at(group, page, i) is what stands there.
+template <class At>
+std::uint64_t attended_at(std::size_t position, At at) {
+  std::uint64_t sum = 0;
+  for (std::size_t g = 0; g < model_groups().size(); ++g) {
+    const KvGroup& group = model_groups()[g];
+    for (std::size_t page = 0; page < static_cast<std::size_t>(group.pages_per_row); ++page)
+      for (std::size_t i = first_seen(group, position); i <= position; ++i) sum = attend(sum, at(g, page, i));
   }
   return sum;
+}
+
+// What the model attends to after `tokens`, straight from the definition.
+inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
+  std::uint64_t before = 0;
+  std::vector<std::uint64_t> all;
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    all.push_back(before = key_value(before, tokens[i], static_cast<std::int32_t>(i)));
+  if (tokens.empty()) return 0;
+  return attended_at(tokens.size() - 1, [&](std::size_t group, std::size_t page, std::size_t i) {
+    return in_page(all[i], group, page);
+  });
 }
 
 // The vector of a prompt that pools.
@@ -199,10 +230,16 @@ class FakeModelRunner final : public ModelRunner {
   BlockId page_of(BlockId block) const {
     return shown_.empty() ? block : shown_.at(static_cast<std::size_t>(index(block)));
   }
-  std::size_t slot(const ScheduledSequence& sequence, std::size_t position) const {
-    CHECK(position / size_ < sequence.block_table.size());
-    return static_cast<std::size_t>(index(page_of(sequence.block_table[position / size_]))) * size_ +
-           position % size_;
+  std::size_t slot(const ScheduledSequence& sequence, std::size_t group, std::size_t page,
+                   std::size_t position) const {
+    const KvTable table = group == 0
+                              ? KvTable{.blocks = sequence.block_table, .first_row = sequence.first_row}
+                              : sequence.more_tables[group - 1];
+    CHECK(position / size_ >= static_cast<std::size_t>(table.first_row));  // else it was given back
+    const auto per_row = static_cast<std::size_t>(model_groups()[group].pages_per_row);
+    const std::size_t at = (position / size_ - static_cast<std::size_t>(table.first_row)) * per_row + page;
+    CHECK(at < table.blocks.size());
+    return static_cast<std::size_t>(index(page_of(table.blocks[at]))) * size_ + position % size_;
   }
 
   SequenceResult run(const ScheduledSequence& sequence, std::set<std::size_t>& written) {
@@ -212,15 +249,25 @@ class FakeModelRunner final : public ModelRunner {
     const auto drafts = static_cast<std::size_t>(sequence.num_draft_tokens);
     num_draft_tokens += sequence.num_draft_tokens;
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < first; ++i) sum = attend(sum, pool_.at(slot(sequence, i)));
+    CHECK(sequence.more_tables.size() + 1 == model_groups().size());
     for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
       const std::size_t position = first + i;
       CHECK(sequence.tokens[i] == sequence.all_tokens[position]);
-      const std::uint64_t before = position == 0 ? 0 : pool_.at(slot(sequence, position - 1));
-      const std::size_t target = slot(sequence, position);
-      CHECK(written.insert(target).second);  // nobody else writes this slot in this step
-      pool_.at(target) = key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position));
-      sum = attend(sum, pool_.at(target));
+      const std::uint64_t before = position == 0 ? 0 : pool_.at(slot(sequence, 0, 0, position - 1));
+      const std::uint64_t value = key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position));
+      for (std::size_t group = 0; group < model_groups().size(); ++group) {
+        for (std::size_t page = 0; page < static_cast<std::size_t>(model_groups()[group].pages_per_row);
+             ++page) {
+          const std::size_t target = slot(sequence, group, page, position);
+          CHECK(written.insert(target).second);  // nobody else writes this slot in this step
+          pool_.at(target) = in_page(value, group, page);
+        }
+      }
+      const bool last = i + 1 == sequence.tokens.size(), wanted = sequence.prompt_logprobs >= 0;
+      if (last || wanted || sequence.num_draft_tokens > 0)
+        sum = attended_at(position, [&](std::size_t group, std::size_t page, std::size_t at) {
+          return pool_.at(slot(sequence, group, page, at));
+        });
       if (const std::size_t left = sequence.tokens.size() - 1 - i;
           sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later guesses were not there
         CHECK(sequence.sample && sequence.spec.num_candidates == 1 && !sequence.spec.beam);

@@ -56,17 +56,26 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
   storage.bias = std::move(bias);
 
   storage.backend = context.backend;
-  storage.packed_bytes =
-      context.backend == Backend::cpu ? cpu::plan_packing(weights, storage) : result.multiplications() * 4;
+  for (const TensorView& view : weights) {
+    const bool cpu = context.backend == Backend::cpu;
+    storage.parts.push_back(
+        {cpu ? cpu::choose_panels(storage, weights, view) : PackedFormat::plain, view.rows()});
+  }
+  storage.packed_bytes = plan_panels(storage);
   auto memory = Memory::carve(static_cast<std::size_t>(storage.packed_bytes));
   if (!memory) return memory.error();
-  storage.packed = std::move(*memory);
+  storage.own = std::move(*memory);
+  storage.packed = storage.own.data();
   if (context.backend == Backend::cpu) {
     cpu::pack(context, weights, storage);
   } else {
     reference::pack(context, weights, storage);
   }
   return result;
+}
+
+std::int64_t plan_panels(PackedLinear::Storage& storage) {
+  return storage.backend == Backend::cpu ? cpu::plan_panels(storage) : storage.num_rows() * storage.k * 4;
 }
 
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,

@@ -1,11 +1,14 @@
 #pragma once
 // Linear: y = x W^T (+ bias) with W packed once at load for the instruction that will read it.
 //   M rows of x, K input features, N output features; x, y float32 row-major.
+// What is packed lies in memory of its own, or in a file that others may have mapped too.
 // Source: reference/ holds the plain form; layouts in cpu/README.md.
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -50,6 +53,17 @@ class PackedLinear {
   // A hint: `next` is most likely multiplied right after this, by the same rows. It stays where it is for as
   // long as this one is in use.
   void precedes(const PackedLinear& next);
+
+  // Rises whenever the bytes of any panel, or the description, come to mean something else.
+  static constexpr std::uint32_t kLayoutVersion = 1;
+  // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
+  // only for this layout's version, which is in it.
+  std::string description() const;
+  std::span<const std::byte> bytes() const;
+  // `bytes` begin at a multiple of 64 and stay readable as long as `owner` lives. The result computes the
+  // same bits as what was written, at any CPU level. corrupt_data: the two do not fit together.
+  static Result<PackedLinear> map(std::string_view description, std::span<const std::byte> bytes,
+                                  std::shared_ptr<const void> owner);
 
   struct Storage;  // kernels/ only
   const Storage& storage() const { return *storage_; }

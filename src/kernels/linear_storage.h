@@ -4,20 +4,16 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dequantize.h"
 #include "kernels/linear.h"
+#include "kernels/weight_format.h"
 #include "tensor/memory.h"
 
 namespace pagoda {
 
-// How the elements of one segment are stored in the packed form.
-enum class PackedFormat {
-  plain,  // reference: float32 [N][K]
-  f32,    // float32 [N/16][K][16]
-  bf16,   // bfloat16 [N/16][K/2][16][2]
-  q8,     // one d for an output: w = d * (u - 128), u in 1..255
-  q4,     // the same, but u in 0..255 as base + ((256 * n + start) * step + 2^14 >> 15): n in 0..15, two to a
-          // byte, and step, base and start for 32 inputs
+// One of the matrices given to pack().
+struct PackedPart {
+  PackedFormat format = PackedFormat::plain;
+  std::int64_t rows = 0;
 };
 
 // Consecutive output features of one format: one of the matrices given to pack().
@@ -35,7 +31,8 @@ struct PackedLinear::Storage {
   LinearType type = LinearType::float32;
   LinearForm form = LinearForm::stacked;
   std::int64_t n = 0, k = 0;
-  std::vector<LinearSegment> segments;  // one for each matrix given to pack()
+  std::vector<PackedPart> parts;        // the matrices given to pack()
+  std::vector<LinearSegment> segments;  // one for each of them
   // What is computed at once: neighbours of one format joined; gated: strips of gate and up by turns.
   std::vector<LinearSegment> runs;
   bool has_format(PackedFormat format) const {
@@ -45,11 +42,16 @@ struct PackedLinear::Storage {
     return false;
   }
   std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // of all matrices
-  std::vector<float> bias;  // empty or num_rows(); gated on the CPU: in the order of the strips
-  Memory packed;
+  std::vector<float> bias;            // empty or num_rows(); gated on the CPU: in the order of the strips
+  const std::byte* packed = nullptr;  // in one of these:
+  Memory own;
+  std::shared_ptr<const void> mapped;
   std::int64_t packed_bytes = 0;
   const Storage* next = nullptr;  // what is most likely multiplied next, or nothing
 };
+
+// Fills segments and runs out of form, n, k and parts, and says how many bytes they need.
+std::int64_t plan_panels(PackedLinear::Storage& storage);
 
 // Whether 4-bit weights stay 4 bits: under 8-bit arithmetic, and where gate and up both are.
 inline bool keeps_nibbles(const PackedLinear::Storage& storage, std::span<const TensorView> weights,

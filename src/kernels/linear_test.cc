@@ -14,8 +14,6 @@
 namespace pagoda {
 namespace {
 
-constexpr DType kStored[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1,
-                             DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
 constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::int8};
 
 struct Weights {
@@ -54,7 +52,7 @@ TEST(Linear, EveryLevelAgreesWithReference) {
   std::uint64_t seed = 1;
   for (const CpuLevel level : levels_here()) {
     for (const LinearType type : kTypes) {
-      for (const DType stored : kStored) {
+      for (const DType stored : weight_types()) {
         const std::int64_t block = dtype_info(stored).block_elements;
         for (int shape = 0; shape < 3; ++shape, ++seed) {
           const auto pick = [&](std::uint64_t what, std::int64_t n) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "base/random.h"
@@ -20,6 +21,14 @@ inline std::vector<CpuLevel> levels_here() {
   return levels;
 }
 
+// All types that models are run from.
+inline std::vector<DType> weight_types() {
+  std::vector<DType> types;
+  for (std::size_t i = 0; i < std::size(kDTypes); ++i)
+    if (kDTypes[i].gguf >= 0) types.push_back(static_cast<DType>(i));
+  return types;
+}
+
 // Close to normal: the sum of four uniforms, centred, variance 1/3.
 inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, float scale = 1.0f) {
   std::vector<float> out(count);
@@ -29,6 +38,31 @@ inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, f
     out[i] = static_cast<float>(sum) * scale;
   }
   return out;
+}
+
+// Where a block has its scale and, unless it is 0, its minimum, in half precision; or its exponent at 0.
+struct ScalesAt {
+  std::size_t scale = 0, minimum = 0;
+  bool exponent = false;
+};
+inline ScalesAt scales_at(DType dtype) {
+  switch (dtype) {
+    case DType::q4_1:
+    case DType::q5_1:
+    case DType::q4_k:
+    case DType::q5_k:
+      return {.minimum = 2};
+    case DType::q2_k:
+      return {.scale = 80, .minimum = 82};
+    case DType::q3_k:
+      return {.scale = 108};
+    case DType::q6_k:
+      return {.scale = 208};
+    case DType::mxfp4:
+      return {.exponent = true};
+    default:
+      return {};
+  }
 }
 
 // Random bytes of `elements` weights stored as `dtype`, with scales of a sane size.
@@ -48,14 +82,14 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(random_bits(seed, 9, i) & 255);
   const auto block = static_cast<std::size_t>(info.block_bytes);
-  const bool two =
-      dtype == DType::q4_1 || dtype == DType::q5_1 || dtype == DType::q4_k || dtype == DType::q5_k;
+  const ScalesAt scales = scales_at(dtype);
   const bool super = info.block_elements == 256;
   for (std::size_t at = 0; at < bytes.size(); at += block) {
     const auto d = static_cast<float>(random_uniform(seed, 1, at) * 0.02 / (super ? 16 : 1));
     const auto m = static_cast<float>((random_uniform(seed, 2, at) - 0.5) * 0.1 / (super ? 16 : 1));
-    put16(at + (dtype == DType::q6_k ? 208 : 0), float_to_half(d));
-    if (two) put16(at + 2, float_to_half(m));
+    if (scales.exponent) bytes[at] = static_cast<std::byte>(118 + random_bits(seed, 1, at) % 4);
+    if (!scales.exponent) put16(at + scales.scale, float_to_half(d));
+    if (scales.minimum != 0) put16(at + scales.minimum, float_to_half(m));
   }
   return bytes;
 }

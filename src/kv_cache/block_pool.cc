@@ -7,7 +7,7 @@
 namespace pagoda {
 
 BlockPool::BlockPool(std::int32_t num_blocks) {
-  CHECK(num_blocks > 0);
+  CHECK(num_blocks >= 0);
   add_blocks(num_blocks);
 }
 
@@ -16,7 +16,37 @@ void BlockPool::add_blocks(std::int32_t count) {
   blocks_.resize(blocks_.size() + static_cast<std::size_t>(count));
   free_.reserve(blocks_.size());
   free_at_.resize(blocks_.size(), kNone);
-  for (std::int32_t i = before + count - 1; i >= before; --i) push_free(BlockId{i});
+  for (std::int32_t i = before + count - 1; i >= before; --i) {
+    blocks_[static_cast<std::size_t>(i)].row = i;
+    push_free(BlockId{i});
+  }
+}
+
+BlockHash BlockPool::key(const BlockHash& hash, std::int32_t group) {
+  BlockHash out = hash;
+  out.words[3] +=
+      static_cast<std::uint64_t>(group);  // any other change is as good: SHA-256 has no neighbours
+  return out;
+}
+
+std::int32_t BlockPool::num_pages(std::int32_t row) const {
+  std::int32_t count = 0;
+  for (std::int32_t i = row; i != kNone; i = blocks_[static_cast<std::size_t>(i)].next) ++count;
+  return count;
+}
+
+void BlockPool::append_pages(BlockId block, std::vector<BlockId>& pages) const {
+  for (std::int32_t i = index(block); i != kNone; i = blocks_[static_cast<std::size_t>(i)].next)
+    pages.push_back(BlockId{i});
+}
+
+void BlockPool::push_row(std::int32_t row) {
+  while (row != kNone) {
+    Block& page = blocks_[static_cast<std::size_t>(row)];
+    page.row = row;
+    push_free(BlockId{row});
+    row = std::exchange(page.next, kNone);
+  }
 }
 
 void BlockPool::push_free(BlockId block) {
@@ -76,6 +106,24 @@ std::optional<BlockId> BlockPool::allocate_one() {
   return block;
 }
 
+std::optional<BlockId> BlockPool::allocate_row(std::int32_t num_pages, std::vector<BlockId>& pages) {
+  CHECK(num_pages >= 1);
+  if (num_free() < num_pages) return std::nullopt;
+  while (static_cast<std::int32_t>(free_.size()) < num_pages) evict_oldest();
+  const BlockId first = pop_free();
+  blocks_[at(first)].ref_count = 1;
+  pages.push_back(first);
+  BlockId last = first;
+  for (std::int32_t i = 1; i < num_pages; ++i) {
+    const BlockId page = pop_free();
+    blocks_[at(page)].row = index(first);
+    blocks_[at(last)].next = index(page);
+    pages.push_back(page);
+    last = page;
+  }
+  return first;
+}
+
 bool BlockPool::evict_one() {
   if (num_cached_ == 0) return false;
   evict_oldest();
@@ -91,17 +139,24 @@ std::optional<std::vector<BlockId>> BlockPool::allocate(std::int32_t count) {
   return out;
 }
 
-std::optional<BlockId> BlockPool::find_cached(const BlockHash& hash) const {
-  const auto it = published_.find(hash);
+std::optional<BlockId> BlockPool::find_cached(const BlockHash& hash, std::int32_t group) const {
+  const auto it = published_.find(key(hash, group));
   if (it == published_.end()) return std::nullopt;
   return it->second;
 }
 
-std::optional<BlockId> BlockPool::acquire_cached(const BlockHash& hash) {
-  const std::optional<BlockId> found = find_cached(hash);
+std::optional<BlockId> BlockPool::acquire_cached(const BlockHash& hash, std::int32_t group) {
+  const std::optional<BlockId> found = find_cached(hash, group);
   if (!found) return std::nullopt;
   if (blocks_[at(*found)].ref_count++ == 0) unlink(index(*found));
   return found;
+}
+
+void BlockPool::renew(BlockId block) {
+  const Block& entry = blocks_[at(block)];
+  if (entry.ref_count > 0 || !entry.published) return;
+  unlink(index(block));
+  push_newest(index(block));
 }
 
 void BlockPool::share(BlockId block) {
@@ -109,12 +164,13 @@ void BlockPool::share(BlockId block) {
   ++blocks_[at(block)].ref_count;
 }
 
-bool BlockPool::publish(BlockId block, const BlockHash& hash) {
+bool BlockPool::publish(BlockId block, const BlockHash& hash, std::int32_t group) {
   Block& entry = blocks_[at(block)];
   CHECK(entry.ref_count > 0);
-  if (entry.published || !published_.emplace(hash, block).second) return false;
+  if (entry.published || !published_.emplace(key(hash, group), block).second) return false;
   entry.published = true;
   entry.hash = hash;
+  entry.group = group;
   return true;
 }
 
@@ -125,7 +181,7 @@ void BlockPool::release_one(BlockId block) {
   if (entry.published) {
     push_newest(index(block));
   } else {
-    push_free(block);
+    push_row(index(block));
   }
 }
 
@@ -145,7 +201,7 @@ void BlockPool::push_newest(std::int32_t block) {
   entry.newer = kNone;
   (newest_ == kNone ? oldest_ : blocks_[static_cast<std::size_t>(newest_)].newer) = block;
   newest_ = block;
-  ++num_cached_;
+  num_cached_ += num_pages(block);
 }
 
 void BlockPool::unlink(std::int32_t block) {
@@ -153,16 +209,29 @@ void BlockPool::unlink(std::int32_t block) {
   (entry.older == kNone ? oldest_ : blocks_[static_cast<std::size_t>(entry.older)].newer) = entry.newer;
   (entry.newer == kNone ? newest_ : blocks_[static_cast<std::size_t>(entry.newer)].older) = entry.older;
   entry.older = entry.newer = kNone;
-  --num_cached_;
+  num_cached_ -= num_pages(block);
+}
+
+void BlockPool::forget(std::int32_t row) {
+  Block& entry = blocks_[static_cast<std::size_t>(row)];
+  published_.erase(key(entry.hash, entry.group));
+  entry.published = false;
 }
 
 void BlockPool::evict_oldest() {
   const std::int32_t block = oldest_;
   unlink(block);
-  Block& entry = blocks_[static_cast<std::size_t>(block)];
-  published_.erase(entry.hash);
-  entry.published = false;
-  push_free(BlockId{block});
+  forget(block);
+  const Block& entry = blocks_[static_cast<std::size_t>(block)];
+  for (std::int32_t group = 1; entry.group == 0 && group <= num_dependent_; ++group) {
+    const std::optional<BlockId> dead = find_cached(entry.hash, group);
+    if (!dead) continue;
+    const bool cached = blocks_[at(*dead)].ref_count == 0;
+    if (cached) unlink(index(*dead));
+    forget(index(*dead));
+    if (cached) push_row(index(*dead));
+  }
+  push_row(block);
 }
 
 void BlockPool::check_invariants() const {
@@ -171,25 +240,33 @@ void BlockPool::check_invariants() const {
     CHECK(!seen[at(block)]);
     seen[at(block)] = 1;
     CHECK(blocks_[at(block)].ref_count == 0 && !blocks_[at(block)].published);
+    CHECK(blocks_[at(block)].row == index(block) && blocks_[at(block)].next == kNone);
     CHECK(free_[static_cast<std::size_t>(free_at_[at(block)])] == block);
   }
   CHECK(num_held_ >= 0 && num_held_ <= static_cast<std::int32_t>(free_.size()));
   std::int32_t cached = 0, before = kNone;
   for (std::int32_t i = oldest_; i != kNone; i = blocks_[static_cast<std::size_t>(i)].newer) {
     const Block& entry = blocks_[static_cast<std::size_t>(i)];
-    CHECK(!seen[static_cast<std::size_t>(i)]);
-    seen[static_cast<std::size_t>(i)] = 1;
-    CHECK(entry.ref_count == 0 && entry.published && entry.older == before);
+    CHECK(entry.ref_count == 0 && entry.published && entry.older == before && entry.row == i);
+    CHECK(entry.group == 0 || entry.group > num_dependent_ || find_cached(entry.hash, 0));
     before = i;
-    ++cached;
+    for (std::int32_t page = i; page != kNone; page = blocks_[static_cast<std::size_t>(page)].next) {
+      CHECK(!seen[static_cast<std::size_t>(page)]);
+      seen[static_cast<std::size_t>(page)] = 1;
+      CHECK(blocks_[static_cast<std::size_t>(page)].row == i);
+      ++cached;
+    }
   }
   CHECK(before == newest_ && cached == num_cached_);
   std::size_t published = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    CHECK((blocks_[i].ref_count == 0) == (seen[i] != 0));  // what is in neither list is in use
+    const Block& row = blocks_[static_cast<std::size_t>(blocks_[i].row)];
+    CHECK((row.ref_count == 0) == (seen[i] != 0));  // what is in neither list is in use
+    CHECK(blocks_[i].row == static_cast<std::int32_t>(i) ||
+          (blocks_[i].ref_count == 0 && !blocks_[i].published));
     if (!blocks_[i].published) continue;
     ++published;
-    const auto it = published_.find(blocks_[i].hash);
+    const auto it = published_.find(key(blocks_[i].hash, blocks_[i].group));
     CHECK(it != published_.end() && at(it->second) == i);
   }
   CHECK(published == published_.size());

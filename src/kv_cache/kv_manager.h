@@ -2,6 +2,8 @@
 // KvManager: who owns which KV block. One interface for the scheduler over three managers: paged (the
 // paper, §4.2-4.5), virtual (vAttention) and reserved (Orca/FasterTransformer). Ids and counts only; the
 // bytes live in model_runner/kv_storage.h. "Full" is a normal answer, met by preempting.
+// Nobody else divides by a block size: how many pages tokens take, where they may be shared and how far a
+// sequence can grow are questions to the manager.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "base/status.h"
 #include "request/block_copy.h"
 #include "request/ids.h"
+#include "request/kv_groups.h"
 #include "request/kv_usage.h"
 #include "request/page_ops.h"
 #include "request/pool_event.h"
@@ -26,20 +29,56 @@ struct PrefixCacheStats {
   std::int64_t queries = 0, hits = 0;
 };
 
+// What moving sequences to the swap space or back would copy, and how many tokens computing them again would
+// take where they share what they share now.
+struct SwapCost {
+  std::int64_t pages = 0, tokens = 0;
+};
+
 class KvManager {
  public:
   virtual ~KvManager() = default;
   virtual std::int32_t block_size() const = 0;
   virtual std::int64_t num_blocks() const = 0;
   virtual std::int64_t num_free_blocks() const = 0;
+  // Of these, what is not set aside for those who were promised room.
+  virtual std::int64_t num_available_blocks() const { return num_free_blocks(); }
+  // What the model's layers keep; pages are counted over all of them.
+  virtual std::span<const KvGroup> groups() const = 0;
+
+  // Pages that `num_sequences` sequences of `num_tokens` tokens take at once, at most, the first `num_shared`
+  // of them held in common. They are computed in small steps, or whole. Safe from any thread, as the two
+  // below are.
+  virtual std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences = 1,
+                                   std::int64_t num_shared = 0, bool whole_prompt = false) const;
+  // Tokens that one sequence can have with so many pages.
+  virtual std::int64_t tokens_alone(std::int64_t num_pages) const;
+  // Pages that one sequence takes for `num_tokens` more tokens, at most, wherever it stands.
+  virtual std::int64_t pages_to_go_on(std::int64_t num_tokens) const;
+  // Of the first `num_tokens` tokens of `id`, so many can stand in another sequence's table too, once they
+  // are computed.
+  virtual std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const;
+  // Others will ask for the first `num_tokens` tokens of `id`, as shareable() gives them: what it computes of
+  // them is to be found then.
+  virtual void keep_shareable(SequenceId, std::int32_t /*num_tokens*/) {}
 
   // Creates the table of a new sequence and maps onto it the longest cached prefix of `tokens` (less the
-  // last token, which must be computed). Returns the number of tokens so taken. `allow_cache` is false
-  // for requests that need logits of every prompt token.
+  // last token, which must be computed). Returns the number of tokens so taken. What it takes may be counted
+  // as set aside for others: num_available_blocks() is below 0 then, and it has to go again. `allow_cache` is
+  // false for requests that need logits of every prompt token.
   virtual std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                                     bool allow_cache) = 0;
   // Whether what one sequence has computed is found by others that begin alike.
   virtual bool caches_prefixes() const { return false; }
+  // A promise: `id` can get from what it has computed to `num_tokens` tokens (total), by `chunk` tokens in a
+  // step. What it still lacks for that is set aside until it is there. False, with nothing changed: there is
+  // too little. Nothing is handed out yet.
+  [[nodiscard]] virtual bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) = 0;
+  // Pages that this would set aside.
+  virtual std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const = 0;
+  // How far grow() would get on the way to `num_tokens`, in whole rows or to the end; what was computed, if
+  // not at all.
+  virtual std::int32_t most_tokens(SequenceId, std::int32_t num_tokens) const { return num_tokens; }
   // Makes room for tokens up to `num_tokens` (total); false, with nothing changed, when full. Appends to
   // `copies` the copy-on-write copies that must run before the step.
   [[nodiscard]] virtual bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) = 0;
@@ -54,8 +93,12 @@ class KvManager {
   virtual void free(SequenceId id) = 0;
   // Where the kernels find the sequence: valid once grown, until the next grow(); not of a swapped one.
   virtual std::span<const BlockId> block_table(SequenceId id) const = 0;
-  // What it holds of the pool; ref_count() and copies speak of these. The same, unless tables are virtual.
-  virtual std::span<const BlockId> blocks_of(SequenceId id) const { return block_table(id); }
+  // That is of the first KV group, from this row on; and of the others.
+  virtual std::int32_t first_row(SequenceId) const { return 0; }
+  virtual std::span<const KvTable> more_tables(SequenceId) const { return {}; }
+  // What it holds of the pool for a group; ref_count() and copies speak of these. The same, unless tables are
+  // virtual.
+  virtual KvTable pages_of(SequenceId id, std::size_t group) const = 0;
   // Moves out the mappings that grow() and others have decided since the last call; for a batch that will
   // run.
   virtual void take_page_mappings(std::vector<PageMapping>&, std::vector<PageMapping>&) {}
@@ -75,14 +118,14 @@ class KvManager {
   // copies must run before anything else writes the blocks.
   [[nodiscard]] virtual bool swap_out(std::span<const SequenceId>, std::vector<SwapCopy>&) { return false; }
   [[nodiscard]] virtual bool swap_in(std::span<const SequenceId>, std::vector<SwapCopy>&) { return false; }
-  // Blocks that either would copy.
-  virtual std::int64_t blocks_to_swap(std::span<const SequenceId>) const { return 0; }
+  virtual SwapCost swap_cost(std::span<const SequenceId>) const { return {}; }
   virtual std::int64_t num_swap_blocks() const { return 0; }
   virtual std::int64_t num_free_swap_blocks() const { return 0; }
 
-  // Whether grow() and swap_in() are sure to get `num_blocks` of the free blocks, for sequences whose tables
-  // have `num_entries` together: what counts as free may have to be made ready first, and that may fail.
-  [[nodiscard]] virtual bool make_ready(std::int64_t num_blocks, std::int64_t /*num_entries*/) {
+  // Whether grow() and swap_in() are sure to get `num_blocks` of the free blocks, for sequences that have so
+  // many tokens each: what counts as free may have to be made ready first, and that may fail.
+  [[nodiscard]] virtual bool make_ready(std::int64_t num_blocks,
+                                        std::span<const std::int32_t> /*num_tokens*/) {
     return num_blocks <= num_free_blocks();
   }
 

@@ -10,15 +10,21 @@ namespace pagoda {
 
 PagedKvManager::PagedKvManager(PagedKvConfig config)
     : config_(std::move(config)),
+      groups_(config_.groups ? *config_.groups : one_full_group(config_.block_size)),
+      sees_all_(!groups_.empty() && groups_.front().kind == KvKind::full),
+      has_windows_(std::ranges::any_of(groups_, [](const auto& g) { return g.kind == KvKind::window; })),
       pool_(config_.num_created > 0 ? config_.num_created : config_.num_blocks),
       hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1);
   CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
-  if (config_.num_swap_blocks > 0) swap_pool_.emplace(config_.num_swap_blocks);
-  if (config_.verify_hits) {
-    content_.resize(static_cast<std::size_t>(config_.num_blocks) *
-                    static_cast<std::size_t>(config_.block_size));
+  for (const KvGroup& group : groups_) {
+    CHECK(group.tokens_per_row == config_.block_size && group.pages_per_row >= 1);
+    CHECK((group.kind == KvKind::window) == (group.window > 0));
+    CHECK(group.kind == KvKind::window || &group == &groups_.front());
   }
+  if (sees_all_) pool_.set_dependent_groups(static_cast<std::int32_t>(groups_.size()) - 1);
+  if (config_.num_swap_blocks > 0) swap_pool_.emplace(config_.num_swap_blocks);
+  if (config_.verify_hits) content_.resize(num(config_.num_blocks) * num(config_.block_size));
 }
 
 PagedKvManager::Table& PagedKvManager::at(SequenceId id) {
@@ -36,6 +42,7 @@ const PagedKvManager::Table& PagedKvManager::at(SequenceId id) const {
 PagedKvManager::Table& PagedKvManager::insert(SequenceId id) {
   const auto [it, fresh] = tables_.try_emplace(id);
   CHECK(fresh);
+  it->second.groups.resize(groups_.size());
   return it->second;
 }
 
@@ -43,25 +50,17 @@ std::int32_t PagedKvManager::blocks_for(std::int64_t num_tokens) const {
   return static_cast<std::int32_t>((num_tokens + config_.block_size - 1) / config_.block_size);
 }
 
-BlockHash PagedKvManager::hash_block(const BlockHash& parent, std::span<const TokenId> tokens) {
-  BlockHash hash = hasher_.next(parent, tokens);
-  if (config_.hash_bits < 64)
-    hash = {{hash.words[0] & ((std::uint64_t{1} << config_.hash_bits) - 1), 0, 0, 0}};
-  return hash;
-}
-
-bool PagedKvManager::content_matches(BlockId block, std::span<const TokenId> tokens) const {
-  if (!config_.verify_hits) return true;
-  return std::ranges::equal(
-      tokens,
-      std::span(content_).subspan(static_cast<std::size_t>(index(block)) * tokens.size(), tokens.size()));
-}
-
 std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId> tokens,
                                           std::string_view salt, bool allow_cache) {
   Table& table = insert(id);
-  if (config_.enable_prefix_caching) table.chain = table.root = hasher_.root(salt);
-  if (!allow_cache || tokens.empty()) return 0;
+  if (config_.enable_prefix_caching) {
+    table.chain = table.root = hasher_.root(salt);
+    // What follows a prompt may be another template's choice: its last tokens may be others next time.
+    const std::int32_t behind = std::min(config_.block_size, 16);
+    if (has_windows_)
+      add_anchor(table, (static_cast<std::int32_t>(tokens.size()) - behind) / config_.block_size);
+  }
+  if (!allow_cache || tokens.empty() || groups_.empty()) return 0;
   if (config_.enable_prefix_caching) map_cached(table, tokens);
   map_prefix(table, tokens);
   if (config_.enable_prefix_caching) {
@@ -71,59 +70,91 @@ std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId
   return table.num_computed;
 }
 
-void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
-  const auto block_size = static_cast<std::size_t>(config_.block_size);
-  // The last token must be computed, for its logits; and a block is shared whole or not at all.
-  const std::size_t num_full = (tokens.size() - 1) / block_size;
-  for (std::size_t i = 0; i < num_full; ++i) {
-    const auto content = tokens.subspan(i * block_size, block_size);
-    const BlockHash hash = hash_block(table.chain, content);
-    const std::optional<BlockId> block = pool_.find_cached(hash);
-    if (!block || !content_matches(*block, content)) break;
-    CHECK(pool_.acquire_cached(hash) == block);
-    table.blocks.push_back(*block);
-    table.chain = hash;
-  }
-  table.num_hashed = static_cast<std::int32_t>(table.blocks.size());
-  table.num_tokens = table.num_computed = table.num_hashed * config_.block_size;
-}
-
-bool PagedKvManager::must_copy(const Table& table, std::int32_t num_tokens) const {
-  const auto next = static_cast<std::size_t>(table.num_computed / config_.block_size);
-  return num_tokens > table.num_computed && next < table.blocks.size() &&
-         pool_.ref_count(table.blocks[next]) > 1;
-}
-
-std::int64_t PagedKvManager::blocks_to_grow(SequenceId id, std::int32_t num_tokens) const {
-  const Table& table = at(id);
-  const std::int64_t held = static_cast<std::int64_t>(table.blocks.size());
-  return std::max<std::int64_t>(0, blocks_for(num_tokens) - held) + (must_copy(table, num_tokens) ? 1 : 0);
+std::span<const BlockId> PagedKvManager::valid_pages(const Table& table, std::size_t group) const {
+  const Rows& rows = table.groups[group];
+  return std::span(rows.pages).subspan(num(rows.first) * num(groups_[group].pages_per_row));
 }
 
 BlockId PagedKvManager::new_block(SequenceId, std::size_t, std::span<const BlockId>) {
   return *pool_.allocate_one();
 }
 
+void PagedKvManager::append_row(SequenceId id, std::size_t group, Rows& rows, BlockPool& pool) {
+  if (groups_.size() == 1 && groups_.front().pages_per_row == 1 && &pool == &pool_)
+    rows.pages.push_back(new_block(id, num(rows.end), rows.pages));
+  else
+    CHECK(pool.allocate_row(groups_[group].pages_per_row, rows.pages));
+  ++rows.end;
+}
+
+PagedKvManager::Rows PagedKvManager::rows_from(std::size_t group, std::int32_t first) const {
+  Rows rows{.pages = {}, .first = first, .end = first};
+  rows.pages.resize(num(first) * num(groups_[group].pages_per_row), kNoPage);
+  return rows;
+}
+
+void PagedKvManager::share_rows(const Rows& from, std::size_t group, std::int32_t first, std::int32_t end,
+                                Rows& to) {
+  const auto per_row = static_cast<std::ptrdiff_t>(groups_[group].pages_per_row);
+  CHECK(first == end || (from.first <= first && end <= from.end));
+  to = rows_from(group, first);
+  for (; to.end < end; ++to.end) {
+    const auto begin = from.pages.begin() + to.end * per_row;
+    pool_.share(*begin);
+    to.pages.insert(to.pages.end(), begin, begin + per_row);
+  }
+}
+
+bool PagedKvManager::must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const {
+  const std::int32_t next = table.num_computed / config_.block_size;
+  return num_tokens > table.num_computed && next < table.groups[group].end &&
+         pool_.ref_count(row(table, group, next)) > 1;
+}
+
+std::int64_t PagedKvManager::pages_to_grow(const Table& table, std::int32_t num_tokens) const {
+  std::int64_t pages = 0;
+  const std::int64_t wanted = blocks_for(num_tokens);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int64_t rows = std::max<std::int64_t>(0, wanted - table.groups[group].end) +
+                              (must_copy(table, group, num_tokens) ? 1 : 0);
+    pages += rows * groups_[group].pages_per_row;
+  }
+  return pages;
+}
+
+std::int64_t PagedKvManager::blocks_to_grow(SequenceId id, std::int32_t num_tokens) const {
+  return pages_to_grow(at(id), num_tokens);
+}
+
 bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
   Table& table = at(id);
   CHECK(!table.swapped);
-  const bool copy = must_copy(table, num_tokens);
-  const auto wanted = static_cast<std::size_t>(blocks_for(num_tokens));
-  const std::size_t more = wanted > table.blocks.size() ? wanted - table.blocks.size() : 0;
-  if (static_cast<std::size_t>(pool_.num_free()) < more + (copy ? 1 : 0)) return false;
-  if (copy) {
-    // Only the last block of a fork can be both shared and unfinished, so this is one copy at most.
-    const auto next = static_cast<std::size_t>(table.num_computed / config_.block_size);
-    CHECK(next + 1 == table.blocks.size());
-    const BlockId fresh = new_block(id, next, table.blocks);
-    if (table.num_computed % config_.block_size != 0)
-      copies.push_back({.from = table.blocks[next], .to = fresh});
-    pool_.release_one(table.blocks[next]);
-    table.blocks[next] = fresh;
+  if (!can_grow(table, num_tokens) || pages_to_grow(table, num_tokens) > pool_.num_free()) return false;
+  const std::int32_t wanted = blocks_for(num_tokens);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    Rows& rows = table.groups[group];
+    if (must_copy(table, group, num_tokens)) {
+      // Only the last row of a fork can be both shared and unfinished, so this is one copy at most.
+      const std::int32_t next = table.num_computed / config_.block_size;
+      CHECK(next + 1 == rows.end);
+      const BlockId old = row(table, group, next);
+      Rows fresh = rows;
+      fresh.pages.resize(num(next) * num(groups_[group].pages_per_row));
+      fresh.end = next;
+      append_row(id, group, fresh, pool_);
+      for (std::size_t i = num(next) * num(groups_[group].pages_per_row); i < rows.pages.size(); ++i) {
+        if (table.num_computed % config_.block_size != 0)
+          copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
+      }
+      pool_.release_one(old);
+      rows = std::move(fresh);
+    }
+    while (rows.end < wanted) append_row(id, group, rows, pool_);
   }
-  for (std::size_t i = 0; i < more; ++i)
-    table.blocks.push_back(new_block(id, table.blocks.size(), table.blocks));
   table.num_tokens = std::max(table.num_tokens, num_tokens);
+  table.more.resize(groups_.empty() ? 0 : groups_.size() - 1);
+  for (std::size_t group = 1; group < groups_.size(); ++group)
+    table.more[group - 1] = {.blocks = valid_pages(table, group), .first_row = table.groups[group].first};
   stats_.queries += std::exchange(table.queried, 0);
   stats_.hits += std::exchange(table.hit, 0);
   return true;
@@ -134,17 +165,18 @@ void PagedKvManager::computed(SequenceId id, std::span<const TokenId> tokens, st
   CHECK(num_computed >= table.num_computed && num_computed <= table.num_tokens);
   CHECK(static_cast<std::size_t>(num_computed) <= tokens.size());
   table.num_computed = num_computed;
-  if (!config_.enable_prefix_caching) return;
-  const auto block_size = static_cast<std::size_t>(config_.block_size);
-  for (; (table.num_hashed + 1) * config_.block_size <= num_computed; ++table.num_hashed) {
-    const auto i = static_cast<std::size_t>(table.num_hashed);
-    const auto content = tokens.subspan(i * block_size, block_size);
-    table.chain = hash_block(table.chain, content);
-    if (pool_.publish(table.blocks[i], table.chain) && config_.verify_hits) {
-      std::ranges::copy(
-          content, content_.begin() + static_cast<std::ptrdiff_t>(
-                                          static_cast<std::size_t>(index(table.blocks[i])) * block_size));
-    }
+  if (config_.enable_prefix_caching && !groups_.empty()) publish_full_rows(table, tokens);
+  if (has_windows_) give_back(table);
+  if (num_computed >= table.num_promised) end_promise(id, table);
+}
+
+void PagedKvManager::give_back(Table& table) {
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    Rows& rows = table.groups[group];
+    const std::int32_t kept = std::min(groups_[group].first_kept_row(table.num_computed), rows.end);
+    // Last ones first, as everywhere.
+    for (std::int32_t i = kept - 1; i >= rows.first; --i) pool_.release_one(row(table, group, i));
+    rows.first = std::max(rows.first, kept);
   }
 }
 
@@ -152,57 +184,97 @@ void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   Table& table = at(id);
   CHECK(!table.swapped && num_tokens >= table.num_computed);
   table.num_tokens = std::min(table.num_tokens, num_tokens);
-  for (const auto wanted = static_cast<std::size_t>(blocks_for(table.num_tokens));
-       table.blocks.size() > wanted; table.blocks.pop_back())
-    pool_.release_one(table.blocks.back());
+  const std::int32_t wanted = blocks_for(table.num_tokens);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    Rows& rows = table.groups[group];
+    while (rows.end > wanted) {
+      pool_.release_one(row(table, group, --rows.end));
+      rows.pages.resize(num(rows.end) * num(groups_[group].pages_per_row));
+    }
+  }
 }
 
 void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   insert(child);  // first: it may move the parent
   Table& copy = at(child);
   copy = at(parent);
-  for (const BlockId block : copy.blocks) pool_.share(block);
+  copy.num_promised = 0;
+  each_row(copy, [this](std::size_t, BlockId block) { pool_.share(block); });
+}
+
+std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
+  const Table& table = at(id);
+  const std::int32_t whole = num_tokens / config_.block_size * config_.block_size;
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (groups_[group].first_visible_row(whole) < table.groups[group].first) return 0;
+  }
+  return whole;
 }
 
 std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) {
   Table& copy = insert(child);
   const Table& from = at(parent);
-  const std::int32_t num_full = num_tokens / config_.block_size;
-  CHECK(num_full * config_.block_size <= from.num_computed);
-  copy.blocks.assign(from.blocks.begin(), from.blocks.begin() + num_full);
-  for (const BlockId block : copy.blocks) pool_.share(block);
-  copy.num_tokens = copy.num_computed = num_full * config_.block_size;
+  const std::int32_t whole = shareable(parent, num_tokens), num_full = whole / config_.block_size;
+  CHECK(whole <= from.num_computed);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole), num_full,
+               copy.groups[group]);
+  }
+  copy.num_tokens = copy.num_computed = whole;
   copy.chain = copy.root = from.root;
   return copy.num_computed;
+}
+
+void PagedKvManager::release_rows(Table& table) {
+  if (table.swapped)
+    each_row(table, [this](std::size_t, BlockId block) { swap_pool_->release_one(block); });
+  else if (config_.enable_prefix_caching && has_windows_)
+    release_in_segments(table);
+  else
+    each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
 }
 
 void PagedKvManager::free(SequenceId id) {
   const auto it = tables_.find(id);
   CHECK(it != tables_.end());
-  BlockPool& pool = it->second.swapped ? *swap_pool_ : pool_;
-  for (const BlockId block : std::views::reverse(it->second.blocks)) pool.release_one(block);
+  end_promise(id, it->second);
+  release_rows(it->second);
   tables_.erase(it);
 }
 
 std::span<const BlockId> PagedKvManager::block_table(SequenceId id) const {
   const Table& table = at(id);
   CHECK(!table.swapped);
-  return table.blocks;
+  return groups_.empty() ? std::span<const BlockId>() : valid_pages(table, 0);
 }
+
+std::int32_t PagedKvManager::first_row(SequenceId id) const {
+  const Table& table = at(id);
+  return groups_.empty() ? 0 : table.groups.front().first;
+}
+
+KvTable PagedKvManager::pages_of(SequenceId id, std::size_t group) const {
+  const Table& table = at(id);
+  CHECK(!table.swapped);
+  return {.blocks = valid_pages(table, group), .first_row = table.groups[group].first};
+}
+
+std::span<const KvTable> PagedKvManager::more_tables(SequenceId id) const { return at(id).more; }
 
 std::int64_t PagedKvManager::blocks_owned_by(std::span<const SequenceId> ids) const {
-  std::unordered_map<std::int32_t, std::int32_t> held;
+  std::unordered_map<std::int32_t, std::pair<std::int32_t, std::size_t>> held;  // by row: times, group
   for (const SequenceId id : ids) {
-    for (const BlockId block : at(id).blocks) ++held[index(block)];
+    each_row(at(id), [&](std::size_t group, BlockId block) {
+      auto& [times, of] = held[index(block)];
+      ++times;
+      of = group;
+    });
   }
-  return std::ranges::count_if(
-      held, [this](const auto& entry) { return pool_.ref_count(BlockId{entry.first}) == entry.second; });
-}
-
-Fit PagedKvManager::fit(std::int64_t num_tokens) const {
-  const std::int64_t blocks = (num_tokens + config_.block_size - 1) / config_.block_size;
-  if (blocks > pool_.num_blocks()) return Fit::never;
-  return blocks <= pool_.num_free() ? Fit::now : Fit::later;
+  std::int64_t pages = 0;
+  for (const auto& [block, entry] : held) {
+    if (pool_.ref_count(BlockId{block}) == entry.first) pages += groups_[entry.second].pages_per_row;
+  }
+  return pages;
 }
 
 void PagedKvManager::clear_prefix_cache() { pool_.clear_cache(); }
@@ -213,20 +285,23 @@ KvUsage PagedKvManager::usage() const {
   out.total_slots = num_blocks() * size;
   out.blocks_in_use = num_blocks() - num_free_blocks();
   out.cached_slots = pool_.num_cached() * size;
-  // A shared block counts once, as full as its fullest holder has it.
+  // A shared row counts once, as full as its fullest holder has it. A slot is a token's place in one page.
   fills_.assign(static_cast<std::size_t>(num_blocks()), Fill{});
   for (const auto& [id, table] : tables_) {
     if (table.swapped) continue;
-    out.blocks_without_sharing += static_cast<std::int64_t>(table.blocks.size());
-    std::int64_t begin = 0;
-    for (const BlockId block : table.blocks) {
-      Fill& fill = fills_[static_cast<std::size_t>(index(block))];
-      const auto filled = [&](std::int64_t tokens) {
-        return static_cast<std::int16_t>(std::clamp<std::int64_t>(tokens - begin, 0, size));
-      };
-      fill.computed = std::max(fill.computed, filled(table.num_computed));
-      fill.known = std::max({fill.known, fill.computed, filled(table.num_tokens)});
-      begin += size;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      const std::span<const BlockId> pages = valid_pages(table, group);
+      const std::int64_t per_row = groups_[group].pages_per_row;
+      out.blocks_without_sharing += std::ssize(pages);
+      for (std::int64_t i = 0; i < std::ssize(pages); ++i) {
+        Fill& fill = fills_[static_cast<std::size_t>(index(pages[static_cast<std::size_t>(i)]))];
+        const std::int64_t begin = (table.groups[group].first + i / per_row) * size;
+        const auto filled = [&](std::int64_t tokens) {
+          return static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens - begin, 0, size));
+        };
+        fill.computed = std::max(fill.computed, filled(table.num_computed));
+        fill.known = std::max({fill.known, fill.computed, filled(table.num_tokens)});
+      }
     }
   }
   std::int64_t known = 0;
@@ -235,19 +310,28 @@ KvUsage PagedKvManager::usage() const {
     known += fill.known;
   }
   out.reserved_slots = known - out.token_slots;
-  out.internal_slots = out.blocks_in_use * size - known;
+  out.allocated_slots = out.blocks_in_use * size;
+  out.internal_slots = out.allocated_slots - known;
   return out;
 }
 
 void PagedKvManager::check_invariants() const {
   pool_.check_invariants();
-  std::unordered_map<std::int32_t, std::int32_t> references, swap_references;
+  std::unordered_map<std::int32_t, std::int32_t> references, swap_references;  // by page
   for (const auto& [id, table] : tables_) {
     CHECK(table.num_computed <= table.num_tokens);
-    CHECK(static_cast<std::int64_t>(table.blocks.size()) == blocks_for(table.num_tokens));
     CHECK(!table.swapped || swap_pool_);
+    CHECK((table.num_promised > 0) == promised_.contains(id));
     auto& counts = table.swapped ? swap_references : references;
-    for (const BlockId block : table.blocks) ++counts[index(block)];
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      const Rows& rows = table.groups[group];
+      CHECK(rows.end == blocks_for(table.num_tokens) && rows.first <= rows.end);
+      CHECK(rows.pages.size() == num(rows.end) * num(groups_[group].pages_per_row));
+      // What the next position sees is there, and no more than is kept for it.
+      CHECK(rows.first <= groups_[group].first_visible_row(table.num_computed));
+      CHECK(rows.first >= std::min(groups_[group].first_kept_row(table.num_computed), rows.end));
+      for (const BlockId block : valid_pages(table, group)) ++counts[index(block)];
+    }
   }
   if (swap_pool_) {
     swap_pool_->check_invariants();
@@ -261,6 +345,7 @@ void PagedKvManager::check_invariants() const {
     in_use += it != references.end() ? 1 : 0;
   }
   CHECK(in_use + pool_.num_free() == pool_.num_blocks());
+  CHECK(set_aside() <= num_free_blocks());
   for (const Prefix& prefix : prefixes_)
     CHECK(at(prefix.holder).num_computed == static_cast<std::int32_t>(prefix.tokens.size()));
 }

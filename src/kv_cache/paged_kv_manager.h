@@ -1,28 +1,31 @@
 #pragma once
-// PagedKvManager: the paper's memory manager. A sequence's K/V lies in blocks of block_size token slots,
-// anywhere in the pool, found through its block table. Tables only grow at the end, and by a block only
-// when the one before is full. Forks share blocks by reference count; whoever first writes into a shared
-// last block gets a copy of it. Full blocks are published under a hash chain and found again by later
-// requests with the same salt and prefix.
-// A pinned prefix is a sequence like others, which nobody runs.
-// Swapped out, a sequence's blocks are counted in a pool of their own; its content is there only.
-// Invariants: a block's ref_count is the number of tables it stands in; a block that a sequence may
-// write into (at or after its num_computed tokens, once grown) stands in no other table.
-// Source: PagedAttention (SOSP'23) §4.2-4.4; prefix cache: vLLM's automatic prefix caching.
-// Threads: none; owned by the engine thread.
+// PagedKvManager: the paper's memory manager. A sequence's K/V lies in rows of block_size token slots,
+// anywhere in the pool, found through a table for each KV group (request/kv_groups.h). Tables only grow at
+// the end, and by a row only when the one before is full. Forks share rows by reference count; whoever first
+// writes into a shared last row gets a copy of it. Full rows are published under a hash chain and found again
+// by later requests with the same salt and prefix. A group with a window gives back what no position to come
+// will see, and its rows are published only at anchors: where a later request can be expected to go on
+// (paged_prefix.cc). A prompt that was let in can finish: what it has yet to take is set aside as a count
+// (paged_promise.cc). A pinned prefix is a sequence like others, which nobody runs. Swapped out, a sequence's
+// rows are counted in a pool of their own; its content is there only. Invariants: a row's ref_count is the
+// number of tables it stands in; a row that a sequence may write into (at or after its num_computed tokens,
+// once grown) stands in no other table; what is set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4;
+// prefix cache: vLLM's automatic prefix caching. Threads: none; owned by the engine thread.
 #include <atomic>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_pool.h"
 #include "kv_cache/kv_manager.h"
+#include "request/page_ops.h"
 
 namespace pagoda {
 
 struct PagedKvConfig {
-  std::int32_t block_size = 16;      // 1 or more
-  std::int32_t num_blocks = 0;       // > 0
+  std::int32_t block_size = 16;      // 1 or more; of every row
+  std::int32_t num_blocks = 0;       // pages; > 0
   std::int32_t num_created = 0;      // the pool starts with so many; 0: with all
   std::int32_t num_swap_blocks = 0;  // at most num_blocks
   bool enable_prefix_caching = true;
@@ -33,6 +36,9 @@ struct PagedKvConfig {
   bool verify_hits = true;
 #endif
   std::int32_t hash_bits = 256;  // tests force collisions with fewer
+  // Absent: one that sees everything, a page a row. One that sees everything comes first.
+  std::optional<std::vector<KvGroup>> groups = std::nullopt;
+  bool whole_prompts = false;  // a prompt is computed in one step, however long it is
 };
 
 class PagedKvManager : public KvManager {
@@ -42,9 +48,21 @@ class PagedKvManager : public KvManager {
   std::int32_t block_size() const override { return config_.block_size; }
   std::int64_t num_blocks() const override { return pool_.num_blocks(); }
   std::int64_t num_free_blocks() const override { return pool_.num_free(); }
+  std::int64_t num_available_blocks() const override { return num_free_blocks() - set_aside(); }
+  std::span<const KvGroup> groups() const override { return groups_; }
+  std::int64_t pages_alone(std::int64_t num_tokens, std::int64_t num_sequences, std::int64_t num_shared,
+                           bool whole_prompt) const override;
+  std::int64_t tokens_alone(std::int64_t num_pages) const override;
+  std::int64_t pages_to_go_on(std::int64_t num_tokens) const override;
+  std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const override;
+  void keep_shareable(SequenceId id, std::int32_t num_tokens) override;
+
   std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                             bool allow_cache) override;
   bool caches_prefixes() const override { return config_.enable_prefix_caching; }
+  std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const override;
+  [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override;
+  std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) const override;
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void shrink(SequenceId id, std::int32_t num_tokens) override;
@@ -52,6 +70,9 @@ class PagedKvManager : public KvManager {
   std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
   std::span<const BlockId> block_table(SequenceId id) const override;
+  std::int32_t first_row(SequenceId id) const override;
+  std::span<const KvTable> more_tables(SequenceId id) const override;
+  KvTable pages_of(SequenceId id, std::size_t group) const override;
   std::int32_t ref_count(BlockId block) const override { return pool_.ref_count(block); }
   [[nodiscard]] bool pin_prefix(SequenceId parent, SequenceId holder,
                                 std::span<const TokenId> tokens) override;
@@ -59,7 +80,7 @@ class PagedKvManager : public KvManager {
   std::int64_t num_pinned_blocks() const override { return num_pinned_.load(std::memory_order_acquire); }
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
-  std::int64_t blocks_to_swap(std::span<const SequenceId> ids) const override;
+  SwapCost swap_cost(std::span<const SequenceId> ids) const override;
   std::int64_t num_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_blocks() : 0; }
   std::int64_t num_free_swap_blocks() const override { return swap_pool_ ? swap_pool_->num_free() : 0; }
   std::int64_t blocks_to_grow(SequenceId id, std::int32_t num_tokens) const override;
@@ -73,22 +94,36 @@ class PagedKvManager : public KvManager {
   const BlockPool& pool() const { return pool_; }
 
  protected:
-  // The block at place `at` of the sequence's table, which holds `table` so far. There is one to be had.
+  // The block at place `at` of the sequence's table, which holds `table` so far; of a pool with one group
+  // whose rows are pages. There is one to be had.
   virtual BlockId new_block(SequenceId, std::size_t at, std::span<const BlockId> table);
   std::int32_t blocks_for(std::int64_t num_tokens) const;
+  bool can_grow(SequenceId id, std::int32_t num_tokens) const { return can_grow(at(id), num_tokens); }
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
   BlockPool& mutable_pool() { return pool_; }
   const PagedKvConfig& config() const { return config_; }
 
  private:
+  // A sequence's part of one group: rows [first, end), each of them pages_per_row entries of `pages`. What
+  // stands there before `first` belongs to others by now.
+  struct Rows {
+    std::vector<BlockId> pages;
+    std::int32_t first = 0, end = 0;
+  };
   struct Table {
-    std::vector<BlockId> blocks;  // of the pool; of the swap space while `swapped`
+    std::vector<Rows> groups;   // of the pool; of the swap space while `swapped`
+    std::vector<KvTable> more;  // of groups 1, 2, … for the kernels: valid once grown
     bool swapped = false;
     std::int32_t num_tokens = 0;        // there is room for so many
     std::int32_t num_computed = 0;      // so many have K/V
-    std::int32_t num_hashed = 0;        // full blocks whose hashes are in the chain
+    std::int32_t num_promised = 0;      // what is set aside lets it get so far; 0: nothing is
+    std::int32_t promised_chunk = 0;    // by so many tokens at a time
+    std::int32_t num_hashed = 0;        // full rows whose hashes are in the chain
     BlockHash root;                     // of the chain: model and salt
     BlockHash chain;                    // hash of the last of them; the root when there is none
+    std::vector<BlockHash> hashes;      // of all of them, where there are windows
+    std::vector<TokenId> content;       // with verify_hits: their tokens
+    std::vector<std::int32_t> anchors;  // ascending, in rows: where window rows are published, or have been
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
   };
   struct Prefix {
@@ -98,27 +133,68 @@ class PagedKvManager : public KvManager {
   Table& at(SequenceId id);
   const Table& at(SequenceId id) const;
   Table& insert(SequenceId id);
-  // The block that the next token is written into, if it exists and others share it.
-  bool must_copy(const Table& table, std::int32_t num_tokens) const;
+  static std::size_t num(std::int32_t value) { return static_cast<std::size_t>(value); }
+  BlockId row(const Table& table, std::size_t group, std::int32_t at) const {
+    return table.groups[group].pages[num(at) * num(groups_[group].pages_per_row)];
+  }
+  std::span<const BlockId> valid_pages(const Table& table, std::size_t group) const;
+  // A row of the group for the end of `rows`; there are pages to be had.
+  void append_row(SequenceId id, std::size_t group, Rows& rows, BlockPool& pool);
+  // `to` becomes the rows [first, end) of `from`.
+  void share_rows(const Rows& from, std::size_t group, std::int32_t first, std::int32_t end, Rows& to);
+  // Nothing yet, to be filled from row `first` on.
+  Rows rows_from(std::size_t group, std::int32_t first) const;
+  // Calls f(group, first page) for each row in the table, the last ones of a group first.
+  template <class F>
+  void each_row(const Table& table, F f) const {
+    for (std::size_t group = 0; group < table.groups.size(); ++group) {
+      for (std::int32_t i = table.groups[group].end - 1; i >= table.groups[group].first; --i)
+        f(group, row(table, group, i));
+    }
+  }
+  void release_rows(Table& table);
+  void give_back(Table& table);  // what is behind the windows
+
+  // The row that the next token is written into, if it exists and others share it.
+  bool must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const;
+  std::int64_t pages_to_grow(const Table& table, std::int32_t num_tokens) const;
+
+  // In paged_promise.cc.
+  std::int64_t set_aside() const;  // over all sequences
+  // For this one, if it had room for `num_tokens` tokens.
+  std::int64_t set_aside_for(const Table& table, std::int32_t num_tokens, std::int32_t num_promised,
+                             std::int32_t chunk) const;
+  bool can_grow(const Table& table, std::int32_t num_tokens) const;
+  void end_promise(SequenceId id, Table& table);
+
+  // In paged_prefix.cc.
   void map_cached(Table& table, std::span<const TokenId> tokens);
   void map_prefix(Table& table, std::span<const TokenId> tokens);  // when that gives more
+  void add_anchor(Table& table, std::int32_t rows) const;
+  void publish_full_rows(Table& table, std::span<const TokenId> tokens);
+  void publish_anchor(Table& table, std::int32_t rows);
+  void release_in_segments(Table& table);
   void count_pinned();
   BlockHash hash_block(const BlockHash& parent, std::span<const TokenId> tokens);
+  bool publish(BlockId block, const BlockHash& hash, std::size_t group, std::span<const TokenId> content);
   bool content_matches(BlockId block, std::span<const TokenId> tokens) const;
 
   const PagedKvConfig config_;
+  const std::vector<KvGroup> groups_;
+  const bool sees_all_, has_windows_;  // the first group does; some have
   BlockPool pool_;
   std::optional<BlockPool> swap_pool_;  // its block ids are swap block ids
   BlockHasher hasher_;
   std::unordered_map<SequenceId, Table> tables_;
-  std::vector<TokenId> content_;  // with verify_hits: the tokens of each published block
+  std::unordered_set<SequenceId> promised_;
+  std::vector<TokenId> content_;  // with verify_hits: the tokens of each published row, at its first page
   PrefixCacheStats stats_;
   std::vector<Prefix> prefixes_;
   std::atomic<std::int64_t> num_pinned_{0};
   struct Fill {
-    std::int16_t computed = 0, known = 0;
+    std::int32_t computed = 0, known = 0;
   };
-  mutable std::vector<Fill> fills_;  // usage() works in it: by block, at most 256 slots each
+  mutable std::vector<Fill> fills_;  // usage() works in it: by page, slots
 };
 
 }  // namespace pagoda

@@ -1,12 +1,162 @@
-// Pinned prefixes of PagedKvManager: whole blocks by reference, the last one copied by whoever writes.
+// Prefixes of PagedKvManager: the cache of what finished sequences leave behind, and pinned prefixes: whole
+// rows by reference, the last one copied by whoever writes.
+//
+// A hit of L tokens takes the rows that see everything of [0, L), and of each window the rows that the next
+// position sees. The latter would be gone by the time a conversation goes on, or be worth nothing in the
+// middle of a text; so they are published at anchors only: the last row border before a prompt's end, a
+// sequence's end, and where a hit could have gone further than its windows allowed (a branch), or others wait
+// for it.
 #include <algorithm>
 #include <ranges>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "kv_cache/paged_kv_manager.h"
 
 namespace pagoda {
+
+BlockHash PagedKvManager::hash_block(const BlockHash& parent, std::span<const TokenId> tokens) {
+  BlockHash hash = hasher_.next(parent, tokens);
+  if (config_.hash_bits < 64)
+    hash = {{hash.words[0] & ((std::uint64_t{1} << config_.hash_bits) - 1), 0, 0, 0}};
+  return hash;
+}
+
+bool PagedKvManager::content_matches(BlockId block, std::span<const TokenId> tokens) const {
+  if (!config_.verify_hits) return true;
+  return std::ranges::equal(
+      tokens,
+      std::span(content_).subspan(static_cast<std::size_t>(index(block)) * tokens.size(), tokens.size()));
+}
+
+bool PagedKvManager::publish(BlockId block, const BlockHash& hash, std::size_t group,
+                             std::span<const TokenId> content) {
+  if (!pool_.publish(block, hash, static_cast<std::int32_t>(group))) return false;
+  if (config_.verify_hits) {
+    const std::size_t begin = static_cast<std::size_t>(index(block)) * content.size();
+    std::ranges::copy(content, content_.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+  return true;
+}
+
+void PagedKvManager::add_anchor(Table& table, std::int32_t rows) const {
+  if (rows <= 0) return;
+  const auto place = std::ranges::lower_bound(table.anchors, rows);
+  if (place == table.anchors.end() || *place != rows) table.anchors.insert(place, rows);
+}
+
+void PagedKvManager::keep_shareable(SequenceId id, std::int32_t num_tokens) {
+  if (has_windows_) add_anchor(at(id), num_tokens / config_.block_size);
+}
+
+void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
+  const auto block_size = num(config_.block_size);
+  const auto content = [&](std::int32_t i) { return tokens.subspan(num(i) * block_size, block_size); };
+  const auto find = [&](const BlockHash& hash, std::int32_t i, std::size_t group) -> std::optional<BlockId> {
+    const auto block = pool_.find_cached(hash, static_cast<std::int32_t>(group));
+    return block && content_matches(*block, content(i)) ? block : std::nullopt;
+  };
+  // The last token must be computed, for its logits; and a row is shared whole or not at all.
+  const auto most = static_cast<std::int32_t>((tokens.size() - 1) / block_size);
+  std::vector<BlockHash> hashes;
+  std::vector<std::int32_t> run(groups_.size(), 0);  // rows in a row that end here, of each group
+  std::int32_t agreed = 0, num_full = 0;
+  BlockHash chain = table.chain;
+  for (std::int32_t i = 0; i < most; ++i) {
+    chain = hash_block(chain, content(i));
+    if (sees_all_ && !find(chain, i, 0)) break;
+    hashes.push_back(chain);
+    num_full = i + 1;
+    bool all = true;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (groups_[group].kind == KvKind::full) continue;
+      run[group] = find(chain, i, group) ? run[group] + 1 : 0;
+      all &= run[group] >= num_full - groups_[group].first_visible_row(num_full * config_.block_size);
+    }
+    if (all) agreed = num_full;
+  }
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    Rows& rows = table.groups[group];
+    rows = rows_from(group, groups_[group].first_visible_row(agreed * config_.block_size));
+    for (; rows.end < agreed; ++rows.end) {
+      const auto block = pool_.acquire_cached(hashes[num(rows.end)], static_cast<std::int32_t>(group));
+      CHECK(block);
+      pool_.append_pages(*block, rows.pages);
+    }
+  }
+  hashes.resize(num(agreed));
+  if (agreed > 0) table.chain = hashes.back();
+  table.num_hashed = agreed;
+  table.num_tokens = table.num_computed = agreed * config_.block_size;
+  if (!has_windows_) return;
+  table.hashes = std::move(hashes);
+  if (config_.verify_hits) table.content.assign(tokens.begin(), tokens.begin() + agreed * config_.block_size);
+  add_anchor(table, agreed);
+  if (sees_all_) add_anchor(table, num_full);  // a branch
+}
+
+void PagedKvManager::publish_full_rows(Table& table, std::span<const TokenId> tokens) {
+  const auto block_size = num(config_.block_size);
+  while ((table.num_hashed + 1) * config_.block_size <= table.num_computed) {
+    const std::int32_t i = table.num_hashed++;
+    const auto content = tokens.subspan(num(i) * block_size, block_size);
+    table.chain = hash_block(table.chain, content);
+    // Without a group that tells how far a text is known, the windows' own rows have to.
+    for (std::size_t group = 0; group < (sees_all_ ? 1 : groups_.size()); ++group) {
+      if (i >= table.groups[group].first) publish(row(table, group, i), table.chain, group, content);
+    }
+    if (!has_windows_) continue;
+    table.hashes.push_back(table.chain);
+    if (config_.verify_hits) table.content.insert(table.content.end(), content.begin(), content.end());
+    if (std::ranges::binary_search(table.anchors, table.num_hashed)) publish_anchor(table, table.num_hashed);
+  }
+}
+
+// What a position behind so many rows sees of each window.
+void PagedKvManager::publish_anchor(Table& table, std::int32_t rows) {
+  if (!sees_all_) return;  // all of them are
+  for (std::size_t group = 1; group < groups_.size(); ++group) {
+    const std::int32_t first = groups_[group].first_visible_row(rows * config_.block_size);
+    for (std::int32_t i = std::max(first, table.groups[group].first); i < rows; ++i) {
+      const auto full = pool_.find_cached(table.hashes[num(i)]);
+      if (!full) return;  // of no use without
+      std::span<const TokenId> content;
+      if (config_.verify_hits) {
+        content = std::span(table.content).subspan(num(i * config_.block_size), num(config_.block_size));
+        if (!content_matches(*full, content)) return;
+      }
+      publish(row(table, group, i), table.hashes[num(i)], group, content);
+    }
+  }
+}
+
+// So that what is evicted first is of use to nobody: from the end back to the start, an anchor's window rows
+// before the full rows since the anchor before it. Those that were given back on the way count as used until
+// now.
+void PagedKvManager::release_in_segments(Table& table) {
+  if (!sees_all_) {
+    each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
+    return;
+  }
+  publish_anchor(table, table.num_hashed);
+  for (std::size_t group = 1; group < groups_.size(); ++group) {
+    for (std::int32_t i = table.groups[group].end - 1; i >= table.groups[group].first; --i)
+      pool_.release_one(row(table, group, i));
+  }
+  auto anchor = table.anchors.rbegin();
+  for (std::int32_t i = table.groups.front().end - 1; i >= 0; --i) {
+    for (; anchor != table.anchors.rend() && *anchor > i; ++anchor) {
+      if (*anchor > table.num_hashed) continue;
+      for (std::size_t group = 1; group < groups_.size(); ++group) {
+        const std::int32_t first = groups_[group].first_visible_row(*anchor * config_.block_size);
+        for (std::int32_t at = *anchor - 1; at >= first; --at) {
+          const auto block = pool_.find_cached(table.hashes[num(at)], static_cast<std::int32_t>(group));
+          if (block) pool_.renew(*block);
+        }
+      }
+    }
+    pool_.release_one(row(table, 0, i));
+  }
+}
 
 bool PagedKvManager::pin_prefix(SequenceId parent, SequenceId holder, std::span<const TokenId> tokens) {
   CHECK(at(parent).num_computed == static_cast<std::int32_t>(tokens.size()));
@@ -24,8 +174,10 @@ void PagedKvManager::unpin_prefix(SequenceId holder) {
 
 void PagedKvManager::count_pinned() {
   std::unordered_set<std::int32_t> blocks;  // prefixes may share
-  for (const Prefix& prefix : prefixes_)
-    for (const BlockId block : at(prefix.holder).blocks) blocks.insert(index(block));
+  for (const Prefix& prefix : prefixes_) {
+    for (std::size_t group = 0; group < groups_.size(); ++group)
+      for (const BlockId block : valid_pages(at(prefix.holder), group)) blocks.insert(index(block));
+  }
   num_pinned_.store(static_cast<std::int64_t>(blocks.size()), std::memory_order_release);
 }
 
@@ -41,17 +193,23 @@ void PagedKvManager::map_prefix(Table& table, std::span<const TokenId> tokens) {
     num_taken = taken;
   }
   if (best == nullptr) return;
-  for (const BlockId block : std::views::reverse(table.blocks)) pool_.release_one(block);
+  each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
   const Table& holder = at(best->holder);
-  table.blocks.assign(holder.blocks.begin(), holder.blocks.begin() + blocks_for(num_taken));
-  for (const BlockId block : table.blocks) pool_.share(block);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int32_t end = blocks_for(num_taken);
+    share_rows(holder.groups[group], group, std::min(groups_[group].first_visible_row(num_taken), end), end,
+               table.groups[group]);
+  }
   table.num_tokens = table.num_computed = num_taken;
   if (!config_.enable_prefix_caching) return;
-  const auto block_size = static_cast<std::size_t>(config_.block_size);
+  const auto block_size = num(config_.block_size);
   for (; (table.num_hashed + 1) * config_.block_size <= num_taken; ++table.num_hashed) {
-    const auto begin = static_cast<std::size_t>(table.num_hashed) * block_size;
+    const std::size_t begin = num(table.num_hashed) * block_size;
     table.chain = hash_block(table.chain, tokens.subspan(begin, block_size));
+    if (has_windows_) table.hashes.push_back(table.chain);
   }
+  if (config_.verify_hits && has_windows_)
+    table.content.assign(tokens.begin(), tokens.begin() + table.num_hashed * config_.block_size);
 }
 
 }  // namespace pagoda

@@ -9,7 +9,7 @@
 namespace pagoda {
 
 ReservedKvManager::ReservedKvManager(const ReservedKvConfig& config)
-    : config_(config), buddies_(config.num_blocks) {
+    : config_(config), groups_(one_full_group(config.block_size)), buddies_(config.num_blocks) {
   CHECK(config_.block_size >= 1 && config_.max_model_len >= 1);
 }
 
@@ -188,6 +188,7 @@ KvUsage ReservedKvManager::usage() const {
   KvUsage out;
   out.total_slots = num_blocks() * size;
   out.blocks_in_use = out.blocks_without_sharing = num_blocks() - num_free_blocks();
+  out.allocated_slots = out.blocks_in_use * size;
   // The paper counts what the allocator's rounding wastes with the external fragmentation.
   const auto rounding = [&](std::int64_t blocks) {
     return (BuddyAllocator::region_size(static_cast<std::int32_t>(blocks)) - blocks) * size;

@@ -17,6 +17,7 @@ VirtualKvManager::VirtualKvManager(const VirtualKvConfig& config)
     : PagedKvManager(config.pages), slots_(config.slots, mutable_pool()), may_create_(config.may_create) {
   CHECK(config.pages.num_created <= config.pages.num_blocks);
   CHECK(num_uncreated() == 0 || may_create_);
+  CHECK(groups().size() == 1 && groups().front().pages_per_row == 1 && groups().front().kind == KvKind::full);
 }
 
 bool VirtualKvManager::make_available(std::int64_t num_pages) {
@@ -40,6 +41,12 @@ bool VirtualKvManager::make_available(std::int64_t num_pages) {
   return num_pages <= pool().num_free();
 }
 
+bool VirtualKvManager::make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) {
+  std::int64_t entries = 0;
+  for (const std::int32_t tokens : num_tokens) entries += tokens / block_size() + 1;
+  return make_available(num_blocks) && slots_.make_room(entries);
+}
+
 BlockId VirtualKvManager::new_block(SequenceId, std::size_t at, std::span<const BlockId> table) {
   const BlockId previous = at > 0 ? table[at - 1] : kNoPage;
   return *slots_.allocate(growing_in_, static_cast<std::int32_t>(at), previous);
@@ -52,7 +59,8 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   const std::int64_t more = blocks_to_grow(id, num_tokens);
   auto place = places_.find(id);
   const bool fresh = place == places_.end();
-  if (!make_available(more) || !slots_.make_room(fresh ? wanted : more)) return false;
+  if (!can_grow(id, num_tokens) || !make_available(more) || !slots_.make_room(fresh ? wanted : more))
+    return false;
   if (fresh) {
     const std::optional<std::int32_t> slot = slots_.acquire(blocks_of(id), wanted);
     if (!slot) return false;
@@ -103,7 +111,7 @@ bool VirtualKvManager::swap_out(std::span<const SequenceId> ids, std::vector<Swa
 }
 
 bool VirtualKvManager::swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) {
-  return make_available(blocks_to_swap(ids)) && PagedKvManager::swap_in(ids, copies);
+  return make_available(swap_cost(ids).pages) && PagedKvManager::swap_in(ids, copies);
 }
 
 std::span<const BlockId> VirtualKvManager::block_table(SequenceId id) const {

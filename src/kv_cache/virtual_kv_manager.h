@@ -37,11 +37,10 @@ class VirtualKvManager final : public PagedKvManager {
   void free(SequenceId id) override;
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
-  [[nodiscard]] bool make_ready(std::int64_t num_blocks, std::int64_t num_entries) override {
-    return make_available(num_blocks) && slots_.make_room(num_entries);
-  }
+  [[nodiscard]] bool make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) override;
   std::span<const BlockId> block_table(SequenceId id) const override;  // empty before the first grow()
-  std::span<const BlockId> blocks_of(SequenceId id) const override { return PagedKvManager::block_table(id); }
+  // The pages behind the table.
+  std::span<const BlockId> blocks_of(SequenceId id) const { return PagedKvManager::block_table(id); }
   void take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) override {
     slots_.take(now, ahead);
   }

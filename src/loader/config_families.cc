@@ -6,13 +6,17 @@
 namespace pagoda {
 
 std::span<const ConfigFamily> config_families() {
-  static constexpr std::array<ConfigFamily, 8> all = {{
+  static constexpr std::array<ConfigFamily, 12> all = {{
       {"LlamaForCausalLM", "LlamaModel", "llama", "llama", read_llama_like},
       {"MistralForCausalLM", "MistralModel", "mistral", "mistral", read_llama_like},
       {"Qwen2ForCausalLM", "Qwen2Model", "qwen2", "qwen2", read_llama_like},
       {"Qwen3ForCausalLM", "Qwen3Model", "qwen3", "qwen3", read_llama_like},
       {"Gemma3ForCausalLM", "Gemma3TextModel", "gemma3_text", "gemma3", read_gemma3},
       {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},
+      {"GraniteForCausalLM", "GraniteModel", "granite", "granite", read_granite},
+      {"Olmo2ForCausalLM", "Olmo2Model", "olmo2", "olmo2", read_olmo2},
+      {"Phi3ForCausalLM", "Phi3Model", "phi3", "phi3", read_phi3},
+      {"SmolLM3ForCausalLM", "SmolLM3Model", "smollm3", "smollm3", read_smollm3},
       {"OPTForCausalLM", "OPTModel", "opt", "opt", read_opt},
       {"GPT2LMHeadModel", "GPT2Model", "gpt2", "gpt2", read_gpt2},
   }};

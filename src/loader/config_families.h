@@ -23,6 +23,10 @@ std::span<const ConfigFamily> config_families();
 
 void read_llama_like(Fields& fields, ModelConfig& config);
 void read_gemma3(Fields& fields, ModelConfig& config);
+void read_granite(Fields& fields, ModelConfig& config);
+void read_olmo2(Fields& fields, ModelConfig& config);
+void read_phi3(Fields& fields, ModelConfig& config);
+void read_smollm3(Fields& fields, ModelConfig& config);
 void read_opt(Fields& fields, ModelConfig& config);
 void read_gpt2(Fields& fields, ModelConfig& config);
 

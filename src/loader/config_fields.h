@@ -91,6 +91,20 @@ class Fields {
     }
     return out;
   }
+  // A list of `count` flags, each 0 or 1.
+  std::vector<bool> flags(std::string_view name, std::int32_t count) {
+    std::vector<bool> out;
+    const json::value* value = find(name);
+    const json::array* list = value != nullptr ? value->if_array() : nullptr;
+    if (list != nullptr && list->size() == static_cast<std::size_t>(count)) {
+      for (const json::value& each : *list) {
+        if (each != 0 && each != 1) break;
+        out.push_back(each == 1);
+      }
+    }
+    if (out.size() != static_cast<std::size_t>(count)) fail(name, "a 0 or 1 for each layer");
+    return out;
+  }
   // Refuses the option `name` unless it is absent, null or `harmless`.
   void only(std::string_view name, const json::value& harmless) {
     const json::value* value = find(name);

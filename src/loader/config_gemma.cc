@@ -57,7 +57,8 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
 
   config.sliding_window = fields.integer("sliding_window", 4096);
   if (!read_layer_types(fields, config)) {
-    const std::int32_t pattern = fields.integer("sliding_window_pattern", fields.integer("_sliding_window_pattern", 6));
+    const std::int32_t pattern =
+        fields.integer("sliding_window_pattern", fields.integer("_sliding_window_pattern", 6));
     if (pattern < 1) return fields.fail("sliding_window_pattern", "a positive integer");
     for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
       config.window_layers.push_back((layer + 1) % pattern != 0);

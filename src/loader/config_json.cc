@@ -12,7 +12,8 @@ namespace {
 
 std::string supported_names() {
   std::string names;
-  for (const ConfigFamily& family : config_families()) names += concat(names.empty() ? "" : ", ", family.hf_name);
+  for (const ConfigFamily& family : config_families())
+    names += concat(names.empty() ? "" : ", ", family.hf_name);
   return names;
 }
 

@@ -56,6 +56,12 @@ TEST(ConfigJson, AgreesWithTransformers) {
                                       : type == "linear" ? RopeScaling::linear
                                                          : RopeScaling::none);
       EXPECT_FLOAT_EQ(config->rope_theta, static_cast<float>(expected.at("rope_theta").to_number<double>()));
+      if (expected.contains("rope_local_theta")) {
+        EXPECT_FLOAT_EQ(config->rope_local_theta,
+                        static_cast<float>(expected.at("rope_local_theta").to_number<double>()));
+        EXPECT_FLOAT_EQ(config->attention_scale,
+                        static_cast<float>(expected.at("attention_scale").to_number<double>()));
+      }
       EXPECT_FLOAT_EQ(config->rope_factor,
                       static_cast<float>(expected.at("rope_factor").to_number<double>()));
       EXPECT_EQ(config->rope_original_positions, integer("rope_original_positions"));

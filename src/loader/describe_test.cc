@@ -43,8 +43,8 @@ TEST(Describe, Gguf) {
   EXPECT_EQ(out.at("config").at("num_kv_heads"), 2);
   EXPECT_EQ(out.at("kv_bytes_per_token").at("float32"), 2 * 1 * 2 * 32 * 4);
   EXPECT_EQ(out.at("kv_bytes_per_token").at("int8"), 2 * 1 * 2 * (32 + 4));
-  EXPECT_EQ(out.at("parameters"), 11 * 3 * 512);
-  EXPECT_EQ(out.at("num_tensors"), 11);
+  EXPECT_EQ(out.at("parameters"), 16 * 3 * 512);
+  EXPECT_EQ(out.at("num_tensors"), 16);
   EXPECT_EQ(out.at("bytes_by_type").at("Q4_1"), 3 * 16 * 20);
   EXPECT_EQ(out.at("metadata").at("tokenizer.ggml.tokens").at("count"), 5);
   EXPECT_EQ(out.at("tensors").as_array().front().at("shape"), (json::array{3, 512}));

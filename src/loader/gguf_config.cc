@@ -4,14 +4,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/strings.h"
 #include "loader/printable.h"
 
 namespace pagoda {
 namespace {
-
-constexpr std::string_view kSupported = "llama, qwen2, qwen3, gpt2, gemma3";
 
 // What follows "ARCHITECTURE." in keys that are read below, or that change nothing.
 constexpr std::array kKnownKeys = {
@@ -27,8 +26,6 @@ constexpr std::array kKnownKeys = {
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.sliding_window",
-    "attention.sliding_window_pattern",
-    "rope.freq_base_swa",
     "attention.causal",
     "rope.dimension_count",
     "rope.freq_base",
@@ -97,11 +94,13 @@ class Keys {
     return std::string(otherwise);
   }
 
-  void refuse_unknown() {
+  // `own`: those of this family alone.
+  void refuse_unknown(std::span<const std::string_view> own) {
     for (const auto& [full, value] : file_.metadata()) {
       if (!full.starts_with(prefix_)) continue;
       const std::string_view name = std::string_view(full).substr(prefix_.size());
-      if (std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end() || is_zero(value))
+      if (std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end() ||
+          std::find(own.begin(), own.end(), name) != own.end() || is_zero(value))
         continue;
       fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
     }
@@ -178,8 +177,10 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
       config.eos_token_ids.push_back(id);
     }
   }
-  if (config.architecture != "gemma3") return;
-  // Gemma's turns end with a token that some files do not name.
+}
+
+// Some files do not name the token that ends Gemma's turns.
+void read_end_of_turn(const GgufFile& file, ModelConfig& config) {
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
   for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
        ++id) {
@@ -191,16 +192,80 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   }
 }
 
+// What families have beside what all have.
+void read_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
+  read_window_pattern(file, keys, 6, config);
+  read_end_of_turn(file, config);
+  // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
+  if (config.num_layers == 62 && config.num_heads > 0)
+    config.attention_scale =
+        1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
+}
+
+void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.embedding_scale = keys.number("embedding_scale", 1.0f);
+  config.residual_scale = keys.number("residual_scale", 1.0f);
+  config.attention_scale = keys.number("attention.scale", 0.0f);
+  config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
+}
+
+// OLMo 3 comes under the same name, with windows in three of four layers.
+void read_olmo2(const GgufFile&, Keys& keys, ModelConfig& config) {
+  if (config.sliding_window > 0) keys.fail(unimplemented("OLMo with sliding windows is not supported"));
+}
+
+void read_phi3(const GgufFile& file, Keys& keys, ModelConfig&) {
+  for (const GgufTensor& tensor : file.tensor_list())
+    if (tensor.name == "rope_factors_long.weight")
+      keys.fail(unimplemented("rope scaling type 'longrope' is not supported"));
+}
+
+void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.rope_layers.push_back((layer + 1) % 4 != 0);
+}
+
+struct GgufFamily {
+  std::string_view name;
+  std::string_view activation = "silu";
+  bool layer_norm = false;        // and learned positions
+  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
+  void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
+  std::array<std::string_view, 4> own_keys = {};
+};
+constexpr std::array<GgufFamily, 9> kFamilies = {{
+    {.name = "llama", .interleaved_rows = true},
+    {.name = "qwen2"},
+    {.name = "qwen3"},
+    {.name = "gpt2", .activation = "gelu_new", .layer_norm = true},
+    {.name = "gemma3",
+     .activation = "gelu_new",
+     .read = read_gemma3,
+     .own_keys = {"attention.sliding_window_pattern", "rope.freq_base_swa"}},
+    {.name = "granite",
+     .interleaved_rows = true,
+     .read = read_granite,
+     .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
+    {.name = "olmo2", .read = read_olmo2},
+    {.name = "phi3", .read = read_phi3},
+    {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
+}};
+
+std::string supported_names() {
+  std::string names;
+  for (const GgufFamily& family : kFamilies) names += concat(names.empty() ? "" : ", ", family.name);
+  return names;
+}
+
 }  // namespace
 
 Result<ModelConfig> gguf_config(const GgufFile& file) {
   const std::string* architecture = file.string("general.architecture");
   if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
-  const bool gpt2 = *architecture == "gpt2";
-  const bool gemma3 = *architecture == "gemma3";
-  if (*architecture != "llama" && *architecture != "qwen2" && *architecture != "qwen3" && !gpt2 && !gemma3) {
-    return unsupported_architecture(*architecture, kSupported);
-  }
+  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                   [&](const GgufFamily& each) { return each.name == *architecture; });
+  if (family == kFamilies.end()) return unsupported_architecture(*architecture, supported_names());
   if (file.integer("split.count").value_or(0) > 1) {
     return unimplemented(
         "a GGUF model split over several files is not supported; merge them with llama-gguf-split");
@@ -211,9 +276,9 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   if (const std::string* name = file.string("general.name")) config.name = *name;
   Keys keys(file, *architecture);
   if (keys.integer("expert_count", 0) > 0) {
-    return unsupported_architecture(concat(*architecture, " with experts"), kSupported);
+    return unsupported_architecture(concat(*architecture, " with experts"), supported_names());
   }
-  keys.refuse_unknown();
+  keys.refuse_unknown(family->own_keys);
 
   const auto embedding =
       std::find_if(file.tensor_list().begin(), file.tensor_list().end(),
@@ -246,25 +311,17 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
     keys.fail(
         unimplemented(concat("GGUF option '", *architecture, ".use_parallel_residual' is not supported")));
   }
-  if (gpt2) {
+  config.activation = family->activation;
+  config.attention_bias = family->layer_norm || *architecture == "qwen2";
+  config.rope_interleaved_rows = family->interleaved_rows;
+  if (family->layer_norm) {
     config.norm_eps = keys.number("attention.layer_norm_epsilon");
-    config.activation = "gelu_new";
-    config.attention_bias = true;
   } else {
     config.norm_eps = keys.number("attention.layer_norm_rms_epsilon");
-    config.activation = gemma3 ? "gelu_new" : "silu";
-    config.attention_bias = *architecture == "qwen2";
-    config.rope_interleaved_rows = *architecture == "llama";
     read_rope(keys, config);
   }
-  if (gemma3) {
-    config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
-    read_window_pattern(file, keys, 6, config);
-    // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
-    if (config.num_layers == 62 && config.num_heads > 0)
-      config.attention_scale =
-          1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
-  }
+  read_special_tokens(file, config);
+  if (family->read != nullptr) family->read(file, keys, config);
   if (!keys.status().ok()) return keys.status();
 
   std::map<std::string, std::int64_t> bytes_by_type;
@@ -274,7 +331,6 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
     if (tensor.name == "output.weight") config.tie_embeddings = false;
   }
   config.weight_type = describe_types(bytes_by_type);
-  read_special_tokens(file, config);
   PAGODA_RETURN_IF_ERROR(finish_config(config));
   return config;
 }

@@ -11,16 +11,16 @@ namespace {
 using testing::as_bytes;
 using testing::GgufBuilder;
 
-GgufBuilder llama(std::string_view architecture = "llama") {
+GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers = 2) {
   const std::string arch(architecture);
   GgufBuilder builder;
   builder.string("general.architecture", arch)
       .u32(arch + ".context_length", 512)
       .u32(arch + ".embedding_length", 64)
-      .u32(arch + ".block_count", 2)
+      .u32(arch + ".block_count", layers)
       .u32(arch + ".feed_forward_length", 128)
       .u32(arch + ".attention.head_count", 4)
-      .strings("tokenizer.ggml.tokens", {"a", "b", "c", "d"});
+      .strings("tokenizer.ggml.tokens", {"a", "b", "<end_of_turn>", "d"});
   return arch == "gpt2" ? builder.f32("gpt2.attention.layer_norm_epsilon", 1e-5f)
                         : builder.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-6f);
 }
@@ -91,6 +91,55 @@ TEST(GgufConfig, Gpt2) {
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->activation, "gelu_new");
   EXPECT_FLOAT_EQ(config->norm_eps, 1e-5f);
+}
+
+TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
+  GgufBuilder gemma = llama("gemma3");
+  gemma.u32("gemma3.attention.sliding_window", 16).u32("tokenizer.ggml.eos_token_id", 1);
+  Result<ModelConfig> config = config_of(gemma);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, true}));  // the sixth would attend to all
+  EXPECT_FLOAT_EQ(config->rope_local_theta, 10000.0f);
+  EXPECT_EQ(config->norm_weight_offset, 0) << "the file's norms hold their 1";
+  EXPECT_EQ(config->attention_scale, 0);
+  EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(config->activation, "gelu_new");
+
+  config = config_of(GgufBuilder(gemma)
+                         .array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0, 1})
+                         .f32("gemma3.rope.freq_base_swa", 100.0f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{false, true}));
+  EXPECT_FLOAT_EQ(config->rope_local_theta, 100.0f);
+
+  config = config_of(GgufBuilder(gemma).u32("gemma3.attention.sliding_window_pattern", 2));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, false}));
+  expect_refused(GgufBuilder(gemma).array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0}),
+                 "not given for every layer");
+  config = config_of(llama("gemma3", 62));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->attention_scale, 0.25f) << "the 27B model: width 64, 4 heads";
+}
+
+TEST(GgufConfig, Variants) {
+  Result<ModelConfig> config = config_of(llama("granite")
+                                             .f32("granite.embedding_scale", 12.0f)
+                                             .f32("granite.residual_scale", 0.5f)
+                                             .f32("granite.attention.scale", 0.25f)
+                                             .f32("granite.logit_scale", 8.0f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->embedding_scale, 12);
+  EXPECT_FLOAT_EQ(config->residual_scale, 0.5f);
+  EXPECT_FLOAT_EQ(config->attention_scale, 0.25f);
+  EXPECT_FLOAT_EQ(config->logit_scale, 0.125f);
+  EXPECT_TRUE(config->rope_interleaved_rows);
+  expect_refused(llama("granite").f32("granite.logit_scale", 0.0f), "logit scale");
+  config = config_of(llama("smollm3", 4));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false}));
+  expect_refused(llama("phi3").tensor("rope_factors_long.weight", {1}, 0, "xxxx"), "longrope");
+  expect_refused(llama("olmo2").u32("olmo2.attention.sliding_window", 8), "sliding windows");
 }
 
 TEST(GgufConfig, RefusesByName) {

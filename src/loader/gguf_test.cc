@@ -80,7 +80,7 @@ TEST(Gguf, ReadsTensorsOfEverySupportedType) {
   const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_TRUE(file->check_supported().ok());
-  EXPECT_EQ(file->tensors().size(), 11u);
+  EXPECT_EQ(file->tensors().size(), 16u);
   for (const GgufTensor& tensor : file->tensor_list()) {
     const TensorView& view = file->tensors().at(tensor.name);
     EXPECT_EQ(dtype_info(view.dtype).name, tensor.name);
@@ -99,7 +99,7 @@ TEST(Gguf, NamesATypeThatIsNotRun) {
   EXPECT_EQ(
       file->check_supported().message(),
       "tensor 'blk.0.x' has type IQ2_XS, which is not supported; supported: F32, F16, Q4_0, Q4_1, Q5_0, "
-      "Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16");
+      "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4");
 }
 
 TEST(Gguf, ReversesExtents) {

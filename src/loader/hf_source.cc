@@ -1,10 +1,12 @@
 #include "loader/hf_source.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <utility>
 
 #include "base/strings.h"
+#include "base/xxh64.h"
 #include "loader/config_json.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
@@ -46,6 +48,21 @@ class HuggingFaceSource final : public ModelSource {
     return std::move(*text);
   }
   const std::string& path() const override { return path_; }
+  std::string identity() const override {
+    // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
+    std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
+                              xxh64(side_file("model.safetensors.index.json").value_or("")));
+    for (const SafetensorsFile& file : files_)
+      text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
+    return text;
+  }
+  bool unchanged() const override {
+    return std::ranges::all_of(files_, [](const SafetensorsFile& file) { return file.file()->unchanged(); });
+  }
+  void give_back(const TensorView& tensor) const override {
+    for (const SafetensorsFile& file : files_)
+      file.file()->give_back({tensor.data, static_cast<std::size_t>(tensor.bytes())});
+  }
 
  private:
   std::string path_;

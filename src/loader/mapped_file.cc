@@ -6,11 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "base/strings.h"
+#include "base/xxh64.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -18,7 +21,8 @@ namespace {
 
 struct OpenFile {
   OpenFile() = default;
-  OpenFile(OpenFile&& other) noexcept : descriptor(std::exchange(other.descriptor, -1)), size(other.size) {}
+  OpenFile(OpenFile&& other) noexcept
+      : descriptor(std::exchange(other.descriptor, -1)), size(other.size), info(other.info) {}
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() {
@@ -26,6 +30,7 @@ struct OpenFile {
   }
   int descriptor = -1;
   std::size_t size = 0;
+  struct stat info{};
 };
 
 Status file_error(const std::string& path, int error) {
@@ -39,7 +44,7 @@ Result<OpenFile> open_regular(const std::string& path) {
   // O_NONBLOCK: opening a pipe nobody writes to must fail below, not wait for ever.
   file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor < 0) return file_error(path, errno);
-  struct stat info;
+  struct stat& info = file.info;
   if (::fstat(file.descriptor, &info) != 0) return file_error(path, errno);
   if (S_ISDIR(info.st_mode)) return file_error(path, EISDIR);
   if (!S_ISREG(info.st_mode)) {
@@ -63,6 +68,7 @@ Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   if (!file) return file.error();
   std::shared_ptr<MappedFile> mapped(new MappedFile);
   mapped->path_ = path;
+  mapped->stamp_ = stamp_of(file->info);
   if (file->size > 0) {
     void* address = ::mmap(nullptr, file->size, PROT_READ, MAP_PRIVATE, file->descriptor, 0);
     if (address == MAP_FAILED) return file_error(path, errno);
@@ -70,6 +76,46 @@ Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
     mapped->size_ = file->size;
   }
   return mapped;
+}
+
+template <class Stat>
+MappedFile::Stamp MappedFile::stamp_of(const Stat& info) {
+  const auto nanoseconds = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {.inode = info.st_ino,
+          .bytes = static_cast<std::uint64_t>(info.st_size),
+          .modified = nanoseconds(info.st_mtim),
+          .changed = nanoseconds(info.st_ctim)};
+}
+
+std::string MappedFile::identity(std::size_t header_bytes) const {
+  return concat("bytes ", stamp_.bytes, " inode ", stamp_.inode, " modified ", stamp_.modified, " changed ",
+                stamp_.changed, " header ", xxh64(bytes().first(std::min(header_bytes, size_))));
+}
+
+bool MappedFile::unchanged() const {
+  constexpr std::int64_t kTick = 20'000'000;  // the clock of files ticks at least every 10 ms
+  struct stat info;
+  if (::stat(path_.c_str(), &info) != 0) return false;
+  const Stamp now = stamp_of(info);
+  timespec time;
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  const std::int64_t since = std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec - now.changed;
+  if (since >= 0 && since < kTick) {
+    const timespec wait = {.tv_sec = 0, .tv_nsec = static_cast<long>(kTick - since)};
+    ::nanosleep(&wait, nullptr);
+  }
+  return now == stamp_;
+}
+
+void MappedFile::give_back(std::span<const std::byte> bytes) const {
+  constexpr std::uintptr_t kPage = 4096;
+  if (data_ == nullptr || bytes.data() < data_ || bytes.data() + bytes.size() > data_ + size_) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + kPage - 1) / kPage * kPage;
+  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / kPage * kPage;
+  // Read-only and private: what goes is the file's.
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT
 }
 
 MappedFile::~MappedFile() {

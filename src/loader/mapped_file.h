@@ -3,7 +3,9 @@
 // is left to whoever knows the order of use. Not a defence against a file that another program truncates
 // while it is mapped: that raises SIGBUS, which install_sigbus_handler() turns into one line and exit 2.
 // Threads: any may read.
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,12 +25,40 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  // What tells this file from others and from what it was or will be: size, inode and times of change when it
+  // was opened, and a checksum of its first `header_bytes`. Its name does not.
+  std::string identity(std::size_t header_bytes) const;
+  // Whether the file that has the path now is still what was opened. Waits, some milliseconds, until the file
+  // system's clock has passed the last change, so that any later one shows.
+  bool unchanged() const;
+  // These bytes are not needed for now: their memory is the system's, until they are read again.
+  void give_back(std::span<const std::byte> bytes) const;
+
  private:
+  struct Stamp {
+    std::uint64_t inode = 0, bytes = 0;
+    std::int64_t modified = 0, changed = 0;  // nanoseconds
+    bool operator==(const Stamp&) const = default;
+  };
+  template <class Stat>
+  static Stamp stamp_of(const Stat& info);
   MappedFile() = default;
+  Stamp stamp_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::string path_;
 };
+
+// Of a model's file: what lies before the first of its tensors' bytes.
+template <class Tensors>
+std::size_t header_bytes(const MappedFile& file, const Tensors& tensors) {
+  std::size_t header = file.bytes().size();
+  for (const auto& tensor : tensors) {
+    if (tensor.bytes > 0)
+      header = std::min(header, static_cast<std::size_t>(tensor.data - file.bytes().data()));
+  }
+  return header;
+}
 
 // A whole small file as a string; corrupt_data when it is over `max_bytes`, else as MappedFile::open.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);

@@ -60,6 +60,9 @@ Status finish_config(ModelConfig& config) {
       {"rope scaling factor", config.rope_factor},
       {"rope low_freq_factor", config.rope_low_freq_factor},
       {"rope high_freq_factor", config.rope_high_freq_factor},
+      {"embedding scale", config.embedding_scale},
+      {"residual scale", config.residual_scale},
+      {"logit scale", config.logit_scale},
   };
   for (const auto& positive : positives) {
     if (!std::isfinite(positive.value) || positive.value <= 0) {
@@ -73,9 +76,9 @@ Status finish_config(ModelConfig& config) {
         "llama3 rope scaling needs original_max_position_embeddings and high_freq_factor > low_freq_factor");
   }
   if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
-  if (!config.window_layers.empty() &&
-      config.window_layers.size() != static_cast<std::size_t>(config.num_layers)) {
-    return corrupt_data("windows are not given for every layer");
+  for (const std::vector<bool>* layers : {&config.window_layers, &config.rope_layers}) {
+    if (!layers->empty() && layers->size() != static_cast<std::size_t>(config.num_layers))
+      return corrupt_data("windows or rotations are not given for every layer");
   }
   if (!std::isfinite(config.rope_local_theta) || config.rope_local_theta < 0)
     return corrupt_data(concat("the model's local rope theta is ", config.rope_local_theta));

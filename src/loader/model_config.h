@@ -14,7 +14,7 @@ namespace pagoda {
 enum class RopeScaling { none, linear, llama3 };
 
 struct ModelConfig {
-  std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3"
+  std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
   std::string name;          // for people: general.name, or the folder's
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
@@ -24,11 +24,11 @@ struct ModelConfig {
   float norm_eps = 1e-5f;
   std::string activation;  // "silu", "relu", "gelu_new", "gelu"
   bool tie_embeddings = false;
-  bool attention_bias = false;          // informative: a bias is used where the tensor exists
-  bool norm_before = true;              // OPT: do_layer_norm_before
-  bool final_norm = true;               // OPT: not _remove_final_layer_norm
-  std::int32_t sliding_window = 0;      // 0: none; itself included
-  std::vector<bool> window_layers;      // which attend to the window alone; empty: all do
+  bool attention_bias = false;      // informative: a bias is used where the tensor exists
+  bool norm_before = true;          // OPT: do_layer_norm_before
+  bool final_norm = true;           // OPT: not _remove_final_layer_norm
+  std::int32_t sliding_window = 0;  // 0: none; itself included
+  std::vector<bool> window_layers;  // which attend to the window alone; empty: all do
 
   float rope_theta = 10000.0f;
   std::int32_t rotary_size = 0;        // dimensions rotated; head_size unless partial
@@ -40,6 +40,8 @@ struct ModelConfig {
 
   float norm_weight_offset = 0;  // what norms' weights are more than the file has
   float attention_scale = 0;     // of the products of queries and keys; 0: 1 / sqrt(head_size)
+  float embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite
+  std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

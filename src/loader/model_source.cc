@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "base/strings.h"
 #include "loader/gguf_config.h"
 #include "loader/hf_source.h"
 #include "loader/model_files.h"
@@ -29,6 +30,14 @@ class GgufSource final : public ModelSource {
   }
   const GgufFile* gguf() const override { return &file_; }
   const std::string& path() const override { return path_; }
+  std::string identity() const override {
+    const MappedFile& file = *file_.file();
+    return concat("gguf ", file.identity(header_bytes(file, file_.tensor_list())));
+  }
+  bool unchanged() const override { return file_.file()->unchanged(); }
+  void give_back(const TensorView& tensor) const override {
+    file_.file()->give_back({tensor.data, static_cast<std::size_t>(tensor.bytes())});
+  }
 
  private:
   GgufFile file_;

@@ -41,6 +41,13 @@ class ModelSource {
     return std::nullopt;
   }
   virtual const std::string& path() const = 0;  // resolved folder or file
+
+  // What tells this model from any other and from what its files were before a change; empty: cannot tell.
+  virtual std::string identity() const { return {}; }
+  // Whether the files still are what was opened; see MappedFile::unchanged.
+  virtual bool unchanged() const { return true; }
+  // The bytes of a tensor of this source, or of a part of one, are not needed for now.
+  virtual void give_back(const TensorView& tensor) const { (void)tensor; }
 };
 
 }  // namespace pagoda

@@ -46,6 +46,8 @@ class SafetensorsFile {
   // I64 tensors pass: they are masks and position buffers that old checkpoints carry along.
   Status check_supported() const;
 
+  const std::shared_ptr<MappedFile>& file() const { return file_; }  // null after parse()
+
  private:
   std::shared_ptr<MappedFile> file_;
   std::map<std::string, TensorView, std::less<>> tensors_;

@@ -94,14 +94,6 @@ class Reader {
   bool ok_ = true;
 };
 
-// The part of a sequence's table that its tokens of this step attend to.
-std::size_t needed_blocks(const ScheduledSequence& sequence, std::int32_t block_size) {
-  const std::size_t end = static_cast<std::size_t>(sequence.num_computed_tokens) + sequence.tokens.size();
-  const auto size = static_cast<std::size_t>(block_size);
-  const std::size_t rows = (end + size - 1) / size, given_back = static_cast<std::size_t>(sequence.first_row);
-  return std::min(sequence.block_table.size(), rows - std::min(rows, given_back));
-}
-
 // One sequence in words: computed tokens, prompt tokens, flags, guesses, prompt_logprobs, first row, and the
 // numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its first
 // row and its number of blocks before it.
@@ -220,7 +212,7 @@ void read_step(Reader& in, ControlMessage& message) {
 
 }  // namespace
 
-void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vector<std::byte>& bytes) {
+void encode_step(const ScheduledBatch& batch, std::vector<std::byte>& bytes) {
   Writer out(ControlKind::step, bytes);
   out.list(batch.swap_out);
   out.list(batch.swap_in);
@@ -230,7 +222,6 @@ void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vect
   out.list(batch.state_copies);
   out.count(batch.sequences.size());
   for (const ScheduledSequence& sequence : batch.sequences) {
-    const std::size_t num_blocks = needed_blocks(sequence, block_size);
     out.word(sequence.num_computed_tokens);
     out.word(sequence.num_prompt_tokens);
     out.word(flags_of(sequence));
@@ -238,7 +229,7 @@ void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vect
     out.word(sequence.prompt_logprobs);
     out.word(sequence.first_row);
     out.count(sequence.tokens.size());
-    out.count(num_blocks);
+    out.count(sequence.block_table.size());
     out.count(sequence.more_tables.size());
     if (sequence.work != WorkKind::generate) {
       out.word(static_cast<std::int32_t>(sequence.pooling.type));
@@ -246,7 +237,7 @@ void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vect
       out.word(sequence.pooling.normalize ? 1 : 0);
     }
     out.items(sequence.tokens);
-    out.items(sequence.block_table.first(num_blocks));
+    out.items(sequence.block_table);
     for (const KvTable& table : sequence.more_tables) {
       out.word(table.first_row);
       out.count(table.blocks.size());

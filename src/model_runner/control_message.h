@@ -41,8 +41,8 @@ struct ControlMessage {
 
 inline constexpr std::size_t kMaxControlBytes = std::size_t{256} << 20;
 
-// Into `bytes`, whose capacity is kept. block_size tells how much of a table is needed.
-void encode_step(const ScheduledBatch& batch, std::int32_t block_size, std::vector<std::byte>& bytes);
+// Into `bytes`, whose capacity is kept.
+void encode_step(const ScheduledBatch& batch, std::vector<std::byte>& bytes);
 void encode_allocate(std::int64_t num_blocks, std::int64_t num_swap_blocks, std::vector<std::byte>& bytes);
 void encode_allocate_virtual(std::int32_t block_size, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks, std::vector<std::byte>& bytes);

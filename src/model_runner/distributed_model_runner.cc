@@ -20,7 +20,7 @@ constexpr milliseconds kStopTimeout{500};
 
 // What rank 0 tells first: the options that have to be the same on every rank.
 struct RankSetup {
-  std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0;
+  std::int32_t max_num_batched_tokens = 0, block_size = 0, deterministic = 0, kv_windows = 0, max_context = 0;
   char dtype[20] = {}, kv_cache_dtype[20] = {};
 };
 
@@ -28,6 +28,8 @@ RankSetup setup_of(const RunnerOptions& options) {
   RankSetup setup;
   setup.max_num_batched_tokens = options.max_num_batched_tokens;
   setup.block_size = options.block_size;
+  setup.kv_windows = options.kv_windows ? 1 : 0;
+  setup.max_context = options.max_context;
   setup.deterministic = options.parallel.deterministic ? 1 : 0;
   options.dtype.copy(setup.dtype, sizeof(setup.dtype) - 1);
   options.kv_cache_dtype.copy(setup.kv_cache_dtype, sizeof(setup.kv_cache_dtype) - 1);
@@ -45,6 +47,8 @@ Status agree_on_options(RunnerOptions& options) {
   setup.dtype[sizeof(setup.dtype) - 1] = setup.kv_cache_dtype[sizeof(setup.kv_cache_dtype) - 1] = '\0';
   options.max_num_batched_tokens = setup.max_num_batched_tokens;
   options.block_size = setup.block_size;
+  options.kv_windows = setup.kv_windows != 0;
+  options.max_context = setup.max_context;
   options.parallel.deterministic = setup.deterministic != 0;
   options.dtype = setup.dtype;
   options.kv_cache_dtype = setup.kv_cache_dtype;
@@ -56,7 +60,7 @@ struct RankReport {
   std::int32_t ok = 0;
   std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
   std::int32_t kv_heads = 0, padding = 0;
-  std::int64_t weight_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
+  std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
   char error[512] = {};
 };
 
@@ -72,7 +76,8 @@ RankReport make_report(const Status& status, const LocalModelRunner* runner) {
   const MemoryPlan plan = runner->memory_plan();
   report.kv_heads = runner->kv_layout().num_kv_heads;
   report.weight_bytes = plan.weight_bytes;
-  report.kv_block_bytes = static_cast<std::int64_t>(runner->kv_layout().block_bytes());
+  report.mapped_bytes = plan.mapped_bytes;
+  report.kv_block_bytes = runner->kv_page_bytes();
   report.activation_bytes = plan.activation_bytes + plan.buffer_bytes;
   return report;
 }
@@ -99,6 +104,7 @@ Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Statu
       return invalid_argument(concat("rank ", rank, " has another model than rank 0"));
     }
     totals.weight_bytes += report.weight_bytes;
+    totals.mapped_bytes += report.mapped_bytes;
     totals.kv_block_bytes += report.kv_block_bytes;
     totals.activation_bytes += report.activation_bytes;
     totals.kv_heads.push_back(report.kv_heads);
@@ -253,7 +259,7 @@ StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
   const SteadyClock clock;
   const TimeNs start = clock.now();
   const CommunicationStats before = parallel_.communicator->stats();
-  encode_step(batch, local_->kv_layout().block_size, message_);
+  encode_step(batch, message_);
   const auto message_bytes = static_cast<std::int64_t>(message_.size());
   StepResult result;
   result.status = send(parallel_.timeout);

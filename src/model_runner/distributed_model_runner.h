@@ -23,7 +23,7 @@ namespace pagoda {
 
 // Sums over all ranks, for planning and reports.
 struct RankTotals {
-  std::int64_t weight_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
+  std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
   std::vector<std::int32_t> kv_heads;  // of each rank
 };
 

@@ -61,9 +61,20 @@ TEST_P(SplitFixture, GivesTheGoldensTokens) {
   const std::string folder = fixture(GetParam().name);
   expect_split_goldens(model_in(folder), folder + "/golden.jsonl", GetParam().most_ranks);
 }
-constexpr Case kFixtures[] = {
-    {"opt", 4},     {"opt_post_norm", 4}, {"gpt2", 4},  {"gpt2_no_prefix", 4}, {"llama", 4},
-    {"mistral", 4}, {"qwen2", 4},         {"qwen3", 4}, {"gemma3", 4}, {"llama_gguf_f16", 2}, {"llama_gguf_quantized", 2}};
+constexpr Case kFixtures[] = {{"opt", 4},
+                              {"opt_post_norm", 4},
+                              {"gpt2", 4},
+                              {"gpt2_no_prefix", 4},
+                              {"llama", 4},
+                              {"mistral", 4},
+                              {"qwen2", 4},
+                              {"qwen3", 4},
+                              {"gemma3", 4},
+                              {"granite", 4},
+                              {"phi3", 2},
+                              {"smollm3", 4},
+                              {"llama_gguf_f16", 2},
+                              {"llama_gguf_quantized", 2}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kFixtures), case_name);
 
 class SplitShared : public ::testing::TestWithParam<Case> {};
@@ -73,7 +84,7 @@ TEST_P(SplitShared, GivesTheGoldensTokens) {
   const bool stories = std::string_view(GetParam().name) == "stories260K";
   expect_split_goldens(*folder, *folder + (stories ? "/golden_greedy_sample.jsonl" : "/golden.jsonl"), 4);
 }
-constexpr Case kShared[] = {{"tiny_opt", 4},   {"tiny_gpt2", 4},  {"tiny_llama", 4}, {"tiny_mistral", 4},
+constexpr Case kShared[] = {{"tiny_opt", 4},   {"tiny_gpt2", 4},  {"tiny_llama", 4},  {"tiny_mistral", 4},
                             {"tiny_qwen2", 4}, {"tiny_qwen3", 4}, {"tiny_gemma3", 4}, {"stories260K", 4}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitShared, ::testing::ValuesIn(kShared), case_name);
 

@@ -44,16 +44,22 @@ class Fixture : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Fixture, AgreesWithNumpy) {
   const std::string folder = fixture(GetParam());
-  const std::string gguf = folder + "/model.gguf";
-  const std::string model = std::filesystem::exists(gguf) ? gguf : folder;
-  for (const Backend backend : {Backend::reference, Backend::cpu}) {
-    SCOPED_TRACE(backend == Backend::cpu ? "cpu" : "reference");
-    expect_goldens(model, folder + "/golden.jsonl", float32_options(backend));
+  int formats = 0;  // a folder may hold the same model in both
+  for (const std::string file : {"/config.json", "/model.gguf"}) {
+    if (!std::filesystem::exists(folder + file)) continue;
+    ++formats;
+    for (const Backend backend : {Backend::reference, Backend::cpu}) {
+      SCOPED_TRACE(file + (backend == Backend::cpu ? " cpu" : " reference"));
+      expect_goldens(file == "/config.json" ? folder : folder + file, folder + "/golden.jsonl",
+                     float32_options(backend));
+    }
   }
+  EXPECT_GT(formats, 0);
 }
 INSTANTIATE_TEST_SUITE_P(Models, Fixture,
                          ::testing::Values("opt", "opt_post_norm", "gpt2", "gpt2_no_prefix", "llama",
-                                           "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "llama_gguf_f16",
+                                           "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "granite",
+                                           "olmo2", "phi3", "smollm3", "llama_gguf_f16",
                                            "llama_gguf_quantized"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -66,7 +72,8 @@ TEST_P(Shared, AgreesWithTransformers) {
 }
 INSTANTIATE_TEST_SUITE_P(Models, Shared,
                          ::testing::Values("tiny_opt", "tiny_gpt2", "tiny_llama", "tiny_mistral",
-                                           "tiny_qwen2", "tiny_qwen3", "tiny_gemma3"),
+                                           "tiny_qwen2", "tiny_qwen3", "tiny_gemma3", "tiny_granite",
+                                           "tiny_olmo2", "tiny_phi3"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Stories, BothFormatsAgreeWithTransformers) {
@@ -113,7 +120,8 @@ TEST(DefaultModel, GreedyAgreesWithTransformers) {
 TEST(Gemma3, GreedyAgreesWithTransformers) {
   const auto model = fetched_model("gemma-3-270m-q4_k_m.gguf");
   const auto goldens = shared_data("conformance/gemma3_270m_greedy_golden.jsonl");
-  if (!model || !goldens) GTEST_SKIP() << "no gemma-3-270m (script/model gemma-3-270m) or no shared test data";
+  if (!model || !goldens)
+    GTEST_SKIP() << "no gemma-3-270m (script/model gemma-3-270m) or no shared test data";
   EXPECT_GE(expect_some_goldens(*model, *goldens,
                                 [](const boost::json::object& line, std::size_t done) {
                                   return done < 2 || line.at("name").as_string() == "lighthouse_code";

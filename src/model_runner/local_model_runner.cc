@@ -81,7 +81,6 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (!layout) return layout.error();
 
   std::unique_ptr<LocalModelRunner> runner(new LocalModelRunner);
-  runner->source_ = std::move(source);
   runner->options_ = options;
   runner->layout_ = *layout;
   runner->pool_ = std::make_unique<ThreadPool>(options.threads);
@@ -89,11 +88,14 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.cpu_level) runner->context_.level = *options.cpu_level;
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
-  auto decoder = DecoderModel::load(runner->context_, *runner->source_, options.dtype,
-                                    options.max_num_batched_tokens, options.parallel);
+  auto decoder = DecoderModel::load(runner->context_, *source, options.dtype, options.max_num_batched_tokens,
+                                    options.parallel, options.weight_caching.get());
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
+  runner->layout_.num_kv_heads =
+      static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
+  runner->kv_plan_ = plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context,
+                                    options.kv_windows);
   if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
@@ -109,7 +111,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
 
 Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
   kv_ = {};  // the old one goes first: both may not fit
-  auto storage = KvStorage::create(layout_, num_blocks, num_swap_blocks);
+  auto storage = KvStorage::create(page_layout(kv_plan_, layout_), num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
   kv_ = *std::move(storage);
   return ok_status();
@@ -117,6 +119,8 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
 
 Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                              std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  if (kv_plan_.groups.size() != 1 || kv_plan_.groups.front().kind != KvKind::full)
+    return internal_error("a virtual KV cache has one group");
   kv_ = {};
   auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
@@ -134,6 +138,7 @@ Status LocalModelRunner::create_kv_pages(std::int64_t first, std::int64_t count)
 MemoryPlan LocalModelRunner::memory_plan() const {
   MemoryPlan plan;
   plan.weight_bytes = decoder_->weights().packed_bytes;
+  if (decoder_->weights().mapped) plan.mapped_bytes = plan.weight_bytes + embedding_bytes();
   plan.kv_bytes = kv_.pool_bytes();
   plan.swap_bytes = kv_.swap_bytes();
   plan.activation_bytes = decoder_->activation_bytes();
@@ -152,21 +157,14 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
       return internal_error("a sequence without work");
     if (end > config().max_positions)
       return internal_error(concat("position ", end - 1, " is beyond the model's"));
-    if (static_cast<std::int64_t>(sequence.block_table.size()) * layout_.block_size < end) {
-      return internal_error("a block table does not cover its sequence");
-    }
+    PAGODA_RETURN_IF_ERROR(check_tables(sequence));
     for (const TokenId token : sequence.tokens) {
       if (token < 0 || token >= config().vocab_size) {
         return internal_error(concat("token id ", token, " is outside of the vocabulary"));
       }
     }
-    for (const BlockId block : sequence.block_table) {
-      if (index(block) < 0 || index(block) >= kv_.num_table_ids())
-        return internal_error("a block id is out of range");
-    }
-    // Declared for those to come: this runner has one KV group, keeps all of its rows, and only generates.
-    if (!sequence.more_tables.empty() || sequence.first_row != 0 || sequence.work != WorkKind::generate ||
-        sequence.whole_prompt)
+    // Declared for those to come: this runner only generates.
+    if (sequence.work != WorkKind::generate || sequence.whole_prompt)
       return internal_error("this runner cannot do what the batch asks for");
     if (sequence.sample && sequence.spec.params == nullptr && samples())
       return internal_error("sampling without parameters");
@@ -183,6 +181,28 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
   }
   return check_copies(batch);
+}
+
+Status LocalModelRunner::check_tables(const ScheduledSequence& sequence) const {
+  const std::int64_t end = sequence.num_computed_tokens + static_cast<std::int64_t>(sequence.tokens.size());
+  if (sequence.more_tables.size() + 1 != kv_plan_.groups.size())
+    return internal_error("a sequence without a table for each KV group");
+  for (std::size_t i = 0; i < kv_plan_.groups.size(); ++i) {
+    const KvGroup& group = kv_plan_.groups[i];
+    const KvTable table = kv_table(sequence, i);
+    // A virtual cache has rows of its own size.
+    const std::int64_t rows = (end + layout_.block_size - 1) / layout_.block_size;
+    if (table.first_row < 0 || table.first_row > group.first_visible_row(sequence.num_computed_tokens) ||
+        std::ssize(table.blocks) % group.pages_per_row != 0 ||
+        table.first_row + std::ssize(table.blocks) / group.pages_per_row < rows) {
+      return internal_error("a block table does not cover its sequence");
+    }
+    for (const BlockId block : table.blocks) {
+      if (index(block) < 0 || index(block) >= kv_.num_table_ids())
+        return internal_error("a block id is out of range");
+    }
+  }
+  return ok_status();
 }
 
 Status LocalModelRunner::check_copies(const ScheduledBatch& batch) const {
@@ -234,7 +254,8 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                      .sequences = sequences_,
                                      .output_rows = output_row_ids_,
                                      .layout = layout_,
-                                     .cache = kv_.data()});
+                                     .cache = kv_.data(),
+                                     .layers = layer_kv_});
   if (result.status.ok()) result.status = sample(batch, result);
   return result;
 }
@@ -242,7 +263,6 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
 void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) {
   token_ids_.clear();
   positions_.clear();
-  block_tables_.clear();
   sequences_.clear();
   output_row_ids_.clear();
   output_rows_.clear();
@@ -254,10 +274,6 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
     token_ids_.insert(token_ids_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (std::int32_t row = 0; row < count; ++row) positions_.push_back(computed + row);
     sequences_.push_back({.query_start = start, .num_queries = count, .context_len = computed + count});
-    for (const BlockId block : sequence.block_table) {
-      block_tables_.push_back(index(block));
-      kv_.note_used(block);
-    }
 
     if (sequence.prompt_logprobs >= 0) {
       // Row r, at position computed + r, scores the prompt token after it.
@@ -280,11 +296,53 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
       }
     }
   }
+  flatten_tables(batch);
+}
+
+// A table for each page of a row ("lane"), from the sequence's first row on: the kernels go by positions.
+// Where rows have been given back they find, should they ever ask, one that is still there.
+void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
+  block_tables_.clear();
+  std::size_t num_lanes = 0;
+  for (const KvGroup& group : kv_plan_.groups) num_lanes += static_cast<std::size_t>(group.pages_per_row);
+  lanes_.resize(num_lanes);
+  std::vector<std::size_t>& ends = table_ends_;
+  ends.clear();
+  for (const ScheduledSequence& sequence : batch.sequences) {
+    for (std::size_t i = 0; i < kv_plan_.groups.size(); ++i) {
+      const KvTable table = kv_table(sequence, i);
+      const auto per_row = static_cast<std::size_t>(kv_plan_.groups[i].pages_per_row);
+      for (const BlockId block : table.blocks) kv_.note_used(block);
+      for (std::size_t page = 0; page < per_row; ++page) {
+        block_tables_.insert(block_tables_.end(), static_cast<std::size_t>(table.first_row),
+                             index(table.blocks[page]));
+        for (std::size_t at = page; at < table.blocks.size(); at += per_row)
+          block_tables_.push_back(index(table.blocks[at]));
+        ends.push_back(block_tables_.size());
+      }
+    }
+  }
   // Only now does the vector of tables stay in place.
-  std::size_t table = 0;
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    sequences_[i].block_table = block_tables_.data() + table;
-    table += batch.sequences[i].block_table.size();
+  for (std::size_t lane = 0; lane < num_lanes; ++lane) {
+    lanes_[lane] = sequences_;
+    for (std::size_t i = 0; i < sequences_.size(); ++i) {
+      const std::size_t table = i * num_lanes + lane;
+      lanes_[lane][i].block_table = block_tables_.data() + (table == 0 ? 0 : ends[table - 1]);
+    }
+  }
+  layer_kv_.clear();
+  for (std::size_t i = 0; i < sequences_.size(); ++i) sequences_[i] = lanes_.front()[i];
+  if (num_lanes == 1) return;
+  std::vector<std::size_t> first_lane;
+  for (std::size_t lane = 0; const KvGroup& group : kv_plan_.groups) {
+    first_lane.push_back(lane);
+    lane += static_cast<std::size_t>(group.pages_per_row);
+  }
+  const KvLayout page = page_layout(kv_plan_, layout_);
+  for (const KvPlace& place : kv_plan_.layers) {
+    const std::size_t lane =
+        first_lane[static_cast<std::size_t>(place.group)] + static_cast<std::size_t>(place.page);
+    layer_kv_.push_back({.layout = page, .layer = place.layer, .sequences = lanes_[lane]});
   }
 }
 

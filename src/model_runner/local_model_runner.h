@@ -18,6 +18,7 @@
 #include "distributed/parallel_context.h"
 #include "kernels/backend.h"
 #include "loader/model_source.h"
+#include "model_runner/kv_group_plan.h"
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
 #include "models/decoder.h"
@@ -30,6 +31,10 @@ struct RunnerOptions {
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8
   std::int32_t threads = 1;
   std::int32_t block_size = 16;
+  // Layers with windows of less than max_context tokens have KV groups of their own; else every layer keeps
+  // all.
+  bool kv_windows = false;
+  std::int32_t max_context = 0;
   std::int32_t max_num_batched_tokens = 512;
   std::int32_t max_num_seqs = 256;
   std::int64_t num_blocks = 0;  // 0: allocate_kv_cache follows
@@ -37,12 +42,14 @@ struct RunnerOptions {
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
   ParallelContext parallel = {};
+  std::shared_ptr<const WeightCaching> weight_caching = {};  // null: weights are packed into memory
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
 // resident as they are used.
 struct MemoryPlan {
-  std::int64_t weight_bytes = 0;  // packed; the token embedding stays in the file's mapping
+  std::int64_t weight_bytes = 0;  // packed; embeddings are as large as they are in the file, beside them
+  std::int64_t mapped_bytes = 0;  // of both, mapped from a packed file, which processes share
   std::int64_t kv_bytes = 0;
   std::int64_t swap_bytes = 0;
   std::int64_t activation_bytes = 0;  // of a full batch
@@ -59,11 +66,11 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
 
 class LocalModelRunner final : public ModelRunner {
  public:
-  // Errors name the option, the architecture or the tensor.
+  // Errors name the option, the architecture or the tensor. Nothing of `source` is kept.
   static Result<std::unique_ptr<LocalModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                           const RunnerOptions& options);
 
-  // Replaces the KV cache by one of this many blocks, all empty.
+  // Replaces the KV cache by one of this many blocks (pages of kv_plan()), all empty.
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
 
   // The same in reserved address space (--kv-manager virtual); `layout` is the runner's with the strides and
@@ -76,12 +83,15 @@ class LocalModelRunner final : public ModelRunner {
   StepResult run(const ScheduledBatch& batch) override;
   bool prepare_ahead() override { return kv_.populate_ahead(); }
 
-  const ModelSource& source() const { return *source_; }
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // of this rank's key-value heads
+  const KvLayout& kv_layout() const { return layout_; }  // of all layers; of this rank's key-value heads
+  const KvGroupPlan& kv_plan() const { return kv_plan_; }
+  std::int64_t kv_page_bytes() const {
+    return static_cast<std::int64_t>(page_layout(kv_plan_, layout_).block_bytes());
+  }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
-  // Of the token embedding, which stays in the file's mapping: only rows that are looked up become resident.
+  // Of the token embedding, as it is stored.
   std::int64_t embedding_bytes() const { return decoder_->weights().token_embedding.bytes(); }
   // Tensors of the file that the architecture has no use for; worth a warning when there are any.
   const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
@@ -97,6 +107,8 @@ class LocalModelRunner final : public ModelRunner {
     std::int32_t draft = 0;  // so many guesses come before it; sampled rows only
   };
   Status check(const ScheduledBatch& batch) const;
+  Status check_tables(const ScheduledSequence& sequence) const;
+  void flatten_tables(const ScheduledBatch& batch);
   void flatten(const ScheduledBatch& batch, StepResult& result);
   Status check_copies(const ScheduledBatch& batch) const;
   SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
@@ -104,19 +116,23 @@ class LocalModelRunner final : public ModelRunner {
   Status sample(const ScheduledBatch& batch, StepResult& result);
   bool samples() const { return options_.parallel.rank() == 0; }
 
-  std::shared_ptr<const ModelSource> source_;
   RunnerOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
   std::optional<Sampler> sampler_;  // rank 0
   KvLayout layout_;
+  KvGroupPlan kv_plan_;
   KvStorage kv_;
   Memory logits_;
 
   // Flat inputs of the step; kept for their capacity.
   std::vector<std::int32_t> token_ids_, positions_, block_tables_, output_row_ids_;
   std::vector<AttentionSequence> sequences_;
+  // A table for each page of a row of each group ("lane"), and the sequences with it; by lane.
+  std::vector<std::vector<AttentionSequence>> lanes_;
+  std::vector<std::size_t> table_ends_;
+  std::vector<LayerKv> layer_kv_;
   std::vector<OutputRow> output_rows_;
   std::vector<SampleRow> sample_rows_;
   std::vector<LogitMax> largest_;

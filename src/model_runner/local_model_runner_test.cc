@@ -248,10 +248,10 @@ TEST_P(BitIdentity, PromptScoresInAnyChunks) {
 
 INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                          ::testing::Values(Case{"llama", "float32"}, Case{"llama", "auto"},
-                                           Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"}, Case{"gemma3", "auto"},
-                                           Case{"mistral", "bfloat16"}, Case{"llama_gguf_quantized", "auto"},
-                                           Case{"default", "auto"}, Case{"llama", "float32", "int8"},
-                                           Case{"opt", "bfloat16", "int8"},
+                                           Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"},
+                                           Case{"gemma3", "auto"}, Case{"mistral", "bfloat16"},
+                                           Case{"llama_gguf_quantized", "auto"}, Case{"default", "auto"},
+                                           Case{"llama", "float32", "int8"}, Case{"opt", "bfloat16", "int8"},
                                            Case{"default", "auto", "bfloat16"}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" + info.param.dtype + "_" +

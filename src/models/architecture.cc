@@ -9,7 +9,8 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array<Architecture, 7> all = {kGemma3, kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3};
+  static const std::array<Architecture, 11> all = {kGemma3, kGpt2, kGranite, kLlama, kMistral, kOlmo2,
+                                                   kOpt,    kPhi3, kQwen2,   kQwen3, kSmolLm3};
   return all;
 }
 
@@ -50,7 +51,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   if (config.rope_local_theta > 0)
     decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
 
-  const NormConfig norm = {.kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
+  const NormConfig norm = {
+      .kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
   decoder.final_norm = norm;
   const AttentionConfig attention = {
       .num_heads = config.num_heads,
@@ -63,9 +65,14 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .feed_forward = DenseFeedForwardConfig{config.intermediate_size, *activation, true},
       .norm = norm,
       .mixer_norms = {},
-      .feed_forward_norms = {}};
+      .feed_forward_norms = {},
+      .residual_scale = config.residual_scale};
+  decoder.embedding_scale = config.embedding_scale;
+  decoder.logit_scale = config.logit_scale;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
+    if (!config.rope_layers.empty() && !config.rope_layers[static_cast<std::size_t>(index)])
+      decoder.layers.back().attention()->rope = kNoRope;
     if (!config.has_window(index)) continue;
     AttentionConfig& windowed = *decoder.layers.back().attention();
     windowed.sliding_window = config.sliding_window;

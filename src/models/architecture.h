@@ -15,8 +15,8 @@ namespace pagoda {
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
-  std::string prefix = {};                        // in front of all names but the head's: "model."
-  std::vector<std::string> other_prefixes = {};   // instead of which a file may have these: ""
+  std::string prefix = {};                       // in front of all names but the head's: "model."
+  std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
   std::string final_norm = {}, head = {};
   std::string rope_factors = {};  // whole name: divisors of the rotation frequencies
@@ -26,7 +26,8 @@ struct WeightNames {
   std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
   std::string fused_qkv = {};  // instead of query, key, value
   std::string gate = {}, up = {}, down = {};
-  bool transposed = false;  // linear weights are stored [in, out]
+  std::string fused_gate_up = {};  // instead of gate and up
+  bool transposed = false;         // linear weights are stored [in, out]
 
   std::string layer_prefix(std::int32_t index) const;
 };
@@ -48,6 +49,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 WeightNames llama_names(ModelFormat format);
 
-extern const Architecture kGemma3, kGpt2, kLlama, kMistral, kOpt, kQwen2, kQwen3;
+extern const Architecture kGemma3, kGpt2, kGranite, kLlama, kMistral, kOlmo2, kOpt, kPhi3, kQwen2, kQwen3,
+    kSmolLm3;
 
 }  // namespace pagoda

@@ -39,7 +39,7 @@ class Attention final : public Mixer {
 
  private:
   PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
-  void normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const;
+  void normalize_queries_and_keys(const KernelContext& context, float* qkv, std::int64_t count) const;
 
   AttentionConfig own_;  // with this rank's numbers of heads
   std::int32_t layer_;
@@ -57,13 +57,15 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   const HeadShard& shard = place.shard->heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
-  if (config.rope != kNoRope)
-    rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
+  if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
   const WeightNames& names = loader.names();
   const std::string& prefix = place.prefix;
-  if (config.query_key_norm) {
-    query_norm_ = loader.norm_vector(prefix + names.query_norm, config.head_size, *place.norm);
-    key_norm_ = loader.norm_vector(prefix + names.key_norm, config.head_size, *place.norm);
+  if (config.query_key_norm != QueryKeyNorm::none) {
+    const bool whole = config.query_key_norm == QueryKeyNorm::whole;
+    query_norm_ = loader.norm_vector(prefix + names.query_norm,
+                                     whole ? config.query_size() : config.head_size, *place.norm);
+    key_norm_ =
+        loader.norm_vector(prefix + names.key_norm, whole ? config.kv_size() : config.head_size, *place.norm);
   }
 
   const auto features = [&](Range heads) {
@@ -92,18 +94,25 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
       loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
 }
 
-// RMS norm of each query and key head in the fused rows, in place.
-void Attention::normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const {
-  const std::int32_t size = own_.head_size;
+// RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place.
+void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv,
+                                           std::int64_t count) const {
+  const bool whole = own_.query_key_norm == QueryKeyNorm::whole;
+  const auto normalize = [&](float* values, std::int32_t size, const std::vector<float>& weight) {
+    double sum = 0;
+    for (std::int32_t i = 0; i < size; ++i) sum += static_cast<double>(values[i]) * values[i];
+    const auto scale = static_cast<float>(1.0 / std::sqrt(sum / size + norm_eps_));
+    for (std::int32_t i = 0; i < size; ++i)
+      values[i] = values[i] * scale * weight[static_cast<std::size_t>(i)];
+  };
   const auto body = [&](std::int64_t row, int) {
     float* heads = qkv + row * own_.qkv_size();
-    for (std::int32_t head = 0; head < own_.num_heads + own_.num_kv_heads; ++head, heads += size) {
-      const float* weight = head < own_.num_heads ? query_norm_.data() : key_norm_.data();
-      double sum = 0;
-      for (std::int32_t i = 0; i < size; ++i) sum += static_cast<double>(heads[i]) * heads[i];
-      const auto scale = static_cast<float>(1.0 / std::sqrt(sum / size + norm_eps_));
-      for (std::int32_t i = 0; i < size; ++i) heads[i] = heads[i] * scale * weight[i];
+    if (whole) {
+      normalize(heads, own_.query_size(), query_norm_);
+      return normalize(heads + own_.query_size(), own_.kv_size(), key_norm_);
     }
+    for (std::int32_t head = 0; head < own_.num_heads + own_.num_kv_heads; ++head, heads += own_.head_size)
+      normalize(heads, own_.head_size, head < own_.num_heads ? query_norm_ : key_norm_);
   };
   for_tiles(context, count, body);
 }
@@ -112,7 +121,7 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   const std::int64_t width = entered_width();
   float* const qkv = room.entered + rows.first * width;
   linear(*room.context, qkv_, input, rows.count, qkv);
-  if (own_.query_key_norm) normalize_heads(*room.context, qkv, rows.count);
+  if (own_.query_key_norm != QueryKeyNorm::none) normalize_queries_and_keys(*room.context, qkv, rows.count);
   if (rotary_size_ == 0) return;
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
@@ -126,10 +135,11 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
 PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
   const float* const key = room.entered + own_.query_size();
-  return {.layout = batch.layout,
+  const LayerKv kv = batch.kv_of(layer_);
+  return {.layout = kv.layout,
           .cache = batch.cache,
-          .layer = layer_,
-          .sequences = batch.sequences,
+          .layer = kv.layer,
+          .sequences = kv.sequences,
           .rows_at_once = chunks[0].count,
           .query = room.entered,
           .key = key,

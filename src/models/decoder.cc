@@ -102,7 +102,8 @@ Status DecoderModel::check_split(const ModelSource& source, std::string_view dty
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
                                                          const ModelSource& source, std::string_view dtype,
                                                          std::int32_t max_batched_tokens,
-                                                         const ParallelContext& parallel) {
+                                                         const ParallelContext& parallel,
+                                                         const WeightCaching* caching) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
   auto config = describe_decoder(source.config());
   if (!config) return config.error();
@@ -123,13 +124,17 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  auto weights = load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
+  const std::string part =
+      concat(parallel.rank(), " of ", parallel.size(), parallel.deterministic ? " fixed" : " any");
+  auto weights =
+      caching != nullptr
+          ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)
+          : load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
-  decoder->embedding_scale_ =
-      config->scale_as_embedding
-          ? rounded_to(decoder->weights_.token_embedding.dtype, config->embedding_scale)
-          : config->embedding_scale;
+  decoder->embedding_scale_ = config->scale_as_embedding ? rounded_to(decoder->weights_.token_embedding.dtype,
+                                                                      config->embedding_scale)
+                                                         : config->embedding_scale;
   for (std::size_t i = 0; i < config->ropes.size(); ++i) {
     const std::span<const float> factors = decoder->weights_.rope_factors;
     auto rope = RopeTable::create(config->ropes[i], i == 0 ? factors : std::span<const float>(),
@@ -187,7 +192,8 @@ Status DecoderModel::reserve_buffers() {
 }
 
 // x, normalised on its way into a matrix.
-LinearInput DecoderModel::normalized(const NormConfig& config, const NormWeights& norm, const float* x) const {
+LinearInput DecoderModel::normalized(const NormConfig& config, const NormWeights& norm,
+                                     const float* x) const {
   return {.x = x,
           .stride = config_.hidden_size,
           .op = config.kind == NormKind::rms ? LinearInput::Op::rms_norm : LinearInput::Op::layer_norm,
@@ -196,8 +202,8 @@ LinearInput DecoderModel::normalized(const NormConfig& config, const NormWeights
           .eps = config.eps};
 }
 
-LinearInput DecoderModel::input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
-                                   const float* x) const {
+LinearInput DecoderModel::input_of(const LayerConfig& layer, const NormPlaces& places,
+                                   const NormsAround& norms, const float* x) const {
   if (places.input) return normalized(layer.norm, norms.input, x);
   return LinearInput::rows(x, config_.hidden_size);
 }
@@ -310,7 +316,8 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::size_t 
   if (when == BringsAhead::nothing) return;
   const DecoderLayer &layer = weights_.layers[next - 1], &after = weights_.layers[next];
   after.mixer->list_ahead(room_, batch, read_ahead_);
-  const std::int64_t first = (layer.leaving + layer.first) * rows, last = (layer.last + after.entering) * rows;
+  const std::int64_t first = (layer.leaving + layer.first) * rows,
+                     last = (layer.last + after.entering) * rows;
   if (when == BringsAhead::late)
     read_ahead_.start(first, last);
   else
@@ -345,15 +352,13 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     }
     for (std::int64_t i = 0; i < left.count(); ++i) {
       const Rows rows = left[i];
-      PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows, [&](float* y) {
-        return layer.mixer->leave(room_, rows, y);
-      }));
-      const LinearInput input =
-          input_of(config, config.feed_forward_norms, layer.feed_forward_norms, residual_ + rows.first * hidden);
+      PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows,
+                                      [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
+      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms,
+                                         residual_ + rows.first * hidden);
       PAGODA_RETURN_IF_ERROR(
-          add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows, [&](float* y) {
-            return layer.feed_forward->forward(room_, input, rows.count, y);
-          }));
+          add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
+                   [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
     }
   }
   return ok_status();
@@ -383,8 +388,8 @@ Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count,
 // What the head multiplies: rows of the last layer's output, normalised, projected.
 LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
   const float* x = residual_ + first * config_.hidden_size;
-  const LinearInput input =
-      config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x) : LinearInput::rows(x, config_.hidden_size);
+  const LinearInput input = config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x)
+                                               : LinearInput::rows(x, config_.hidden_size);
   if (!weights_.project_out) return input;
   linear(context_, *weights_.project_out, input, count, normed_);
   return LinearInput::rows(normed_, config_.embedding_size);

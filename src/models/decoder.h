@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "distributed/parallel_context.h"
 #include "loader/model_source.h"
+#include "models/cached_weights.h"
 #include "models/decoder_config.h"
 #include "models/decoder_weights.h"
 #include "models/layer_part.h"
@@ -28,11 +29,12 @@ namespace pagoda {
 class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
-  // or misshapen. invalid_argument: it cannot be cut into so many parts. `source` must outlive the decoder.
-  // max_batched_tokens bounds every batch.
+  // or misshapen. invalid_argument: it cannot be cut into so many parts. Nothing of `source` is kept.
+  // max_batched_tokens bounds every batch. `caching`: through the cache on disk.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
-                                                    const ParallelContext& parallel = {});
+                                                    const ParallelContext& parallel = {},
+                                                    const WeightCaching* caching = nullptr);
 
   // What load() would say against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,

@@ -49,12 +49,18 @@ struct RopeConfig {
 
 constexpr std::int32_t kNoRope = -1;
 
+enum class QueryKeyNorm {
+  none,
+  per_head,  // an RMS norm of every query and key head before rotation
+  whole,     // one of all query heads together, one of all key heads
+};
+
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
   float scale = 1;                  // of the products of queries and keys
-  bool query_key_norm = false;      // an RMS norm of every query and key head before rotation
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
 
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }

@@ -30,9 +30,8 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
                       .norm = &layer.norm,
                       .shard = &shard.layers[static_cast<std::size_t>(index)]};
   DecoderLayer result;
-  result.mixer_norms =
-      norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
-                   place.prefix + names.attention_branch_norm, config.hidden_size, loader);
+  result.mixer_norms = norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
+                                    place.prefix + names.attention_branch_norm, config.hidden_size, loader);
   result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms, place.prefix + names.mlp_norm,
                                            place.prefix + names.mlp_branch_norm, config.hidden_size, loader);
   const auto make = [&](const auto& part) { return make_part(part, place, config, loader); };
@@ -68,21 +67,22 @@ void link(DecoderWeights& weights) {
 
 Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const ModelSource& source,
                                             const WeightNames& names, const DecoderConfig& config,
-                                            const TensorShard& shard, std::string_view dtype) {
-  WeightLoader loader(context, source, names, shard.rank, dtype);
+                                            const TensorShard& shard, std::string_view dtype,
+                                            WeightStore store) {
+  WeightLoader loader(context, source, names, shard.rank, dtype, store);
   WeightReader& reader = loader.reader();
   DecoderWeights weights;
   const std::string embedding = names.token_embedding + ".weight";
   const TensorView all_tokens = reader.matrix(embedding, config.vocab_size, config.embedding_size);
   if (!loader.status().ok()) return loader.status();
-  weights.token_embedding = with_rows(all_tokens, shard.own_vocab());
+  weights.token_embedding = loader.keep_rows(all_tokens, embedding, shard.own_vocab());
   if (config.learned_positions) {
-    weights.position_embedding =
-        reader.matrix(names.position_embedding + ".weight", config.max_positions + config.position_offset,
-                      config.hidden_size);
+    const std::string positions = names.position_embedding + ".weight";
+    const std::int64_t count = config.max_positions + config.position_offset;
+    const TensorView stored = reader.matrix(positions, count, config.hidden_size);
+    weights.position_embedding = loader.keep_rows(stored, positions, {0, count});
   } else if (!names.rope_factors.empty() && !config.ropes.empty()) {
-    weights.rope_factors =
-        reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
+    weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
   }
   if (config.embedding_size != config.hidden_size) {
     weights.project_in = loader.linear(names.project_in, config.hidden_size, config.embedding_size);
@@ -101,17 +101,19 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   // Tied weights are sometimes stored a second time: the embedding is what the model was trained with.
   Matrices head;
   if (config.tied_head) {
-    head.views.push_back(weights.token_embedding);
+    loader.add_rows(head, all_tokens, embedding, shard.own_vocab());
     weights.head = loader.pack(std::move(head), embedding);
     reader.ignore(names.head + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
     const TensorView rows = reader.matrix(names.head + ".weight", config.vocab_size, config.embedding_size);
-    if (loader.status().ok()) head.views.push_back(with_rows(rows, shard.own_vocab()));
+    loader.add_rows(head, rows, names.head, shard.own_vocab());
     weights.head = loader.pack(std::move(head), names.head);
   }
   if (!loader.status().ok()) return loader.status();
   link(weights);
   weights.packed_bytes = loader.packed_bytes();
+  weights.owners = store.owners();
+  weights.mapped = store.is_mapped();
   weights.ignored_tensors = reader.unused();
   return weights;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // DecoderWeights: the weights of a generic decoder, packed for the kernels: all of them, or one rank's part
-// (tensor_shard.h). The parts of the layers hold their own. The token embedding stays where the file has it:
-// the ModelSource must outlive the weights.
+// (tensor_shard.h). The parts of the layers hold their own. Embeddings are kept as they are stored. All of it
+// is in memory, or mapped from a packed file (weight_store.h): the ModelSource may go.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +16,7 @@
 #include "models/decoder_config.h"
 #include "models/layer_part.h"
 #include "models/tensor_shard.h"
+#include "models/weight_store.h"
 
 namespace pagoda {
 
@@ -41,13 +42,17 @@ struct DecoderWeights {
   PackedLinear head;
   std::vector<float> rope_factors;  // divisors of the rotation frequencies; empty: none
 
-  std::int64_t packed_bytes = 0;             // memory taken by packed matrices
-  std::vector<std::string> ignored_tensors;  // of the file, without meaning to this architecture
+  std::vector<std::shared_ptr<const void>> owners;  // of the embeddings' bytes
+  bool mapped = false;                              // all of it from a packed file
+  std::int64_t packed_bytes = 0;                    // taken by packed matrices
+  std::vector<std::string> ignored_tensors;         // of the file, without meaning to this architecture
 };
 
-// `dtype` as choose_linear_type reads it. corrupt_data names the tensor that is missing or misshapen.
+// `dtype` as choose_linear_type reads it. Where the store writes a file, the result is that of the file
+// alone: its matrices are empty. corrupt_data names the tensor that is missing or misshapen.
 Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const ModelSource& source,
                                             const WeightNames& names, const DecoderConfig& config,
-                                            const TensorShard& shard, std::string_view dtype);
+                                            const TensorShard& shard, std::string_view dtype,
+                                            WeightStore store = {});
 
 }  // namespace pagoda

@@ -10,16 +10,26 @@ namespace {
 class DenseFeedForward final : public FeedForward {
  public:
   DenseFeedForward(const DenseFeedForwardConfig& config, const LayerPlace& place, WeightLoader& loader)
-      : activation_(config.activation), width_(place.shard->inner.own.count), parts_(place.shard->inner.parts) {
+      : activation_(config.activation),
+        width_(place.shard->inner.own.count),
+        parts_(place.shard->inner.parts) {
     const WeightNames& names = loader.names();
     const std::array own_rows = {place.shard->inner.own};
     const std::int64_t inner = config.intermediate_size;
+    const bool fused = !names.fused_gate_up.empty();
     Matrices in;
-    if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
-    loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
-    in_ = loader.pack(std::move(in), place.prefix + names.up,
+    if (fused) {  // gate above up
+      const std::array up_rows = {Range{inner + own_rows[0].first, own_rows[0].count}};
+      for (const auto& rows : {own_rows, up_rows})
+        loader.add(in, place.prefix + names.fused_gate_up, 2 * inner, place.hidden_size, rows);
+    } else {
+      if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
+      loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
+    }
+    in_ = loader.pack(std::move(in), place.prefix + (fused ? names.fused_gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
+    out_ =
+        loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
   }
 
   std::int64_t inner_width() const override { return width_; }
@@ -36,7 +46,8 @@ class DenseFeedForward final : public FeedForward {
       return ok_status();
     }
     linear(*room.context, in_, input, count, room.inner, {.activation = activation_});
-    return room.sum->add_product(*room.context, out_, parts_, LinearInput::rows(room.inner, width_), count, y);
+    return room.sum->add_product(*room.context, out_, parts_, LinearInput::rows(room.inner, width_), count,
+                                 y);
   }
 
  private:

@@ -1,5 +1,5 @@
-// Gemma 3: Llama with norms on both sides of each half, normalised queries and keys, GELU, a scaled embedding,
-// and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
+// Gemma 3: Llama with norms on both sides of each half, normalised queries and keys, GELU, a scaled
+// embedding, and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
 #include <cmath>
 
 #include "models/architecture.h"
@@ -14,7 +14,7 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   decoder->scale_as_embedding = true;
   for (LayerConfig& layer : decoder->layers) {
     layer.mixer_norms.branch = layer.feed_forward_norms.branch = true;
-    layer.attention()->query_key_norm = true;
+    layer.attention()->query_key_norm = QueryKeyNorm::per_head;
   }
   return decoder;
 }

@@ -27,6 +27,14 @@
 
 namespace pagoda {
 
+// Where one layer's K and V are: in a cache of this layout, as layer `layer` of its blocks, through the block
+// tables of these sequences (the batch's own in all else).
+struct LayerKv {
+  KvLayout layout;
+  std::int32_t layer = 0;
+  std::span<const AttentionSequence> sequences;
+};
+
 // Flat inputs: row r of the batch has token token_ids[r] at positions[r]; sequences say which rows are whose.
 struct DecoderBatch {
   std::span<const std::int32_t> token_ids;
@@ -35,6 +43,12 @@ struct DecoderBatch {
   std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
   KvLayout layout;
   std::byte* cache = nullptr;
+  std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
+
+  LayerKv kv_of(std::int32_t layer) const {
+    return layers.empty() ? LayerKv{.layout = layout, .layer = layer, .sequences = sequences}
+                          : layers[static_cast<std::size_t>(layer)];
+  }
 };
 
 struct Rows {

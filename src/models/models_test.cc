@@ -131,7 +131,8 @@ TEST(Architectures, UnknownOnesAreRefusedWithTheList) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), StatusCode::unimplemented);
   EXPECT_NE(found.error().message().find("'mamba'"), std::string::npos);
-  for (const char* name : {"gemma3", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"}) {
+  for (const char* name : {"gemma3", "gpt2", "granite", "llama", "mistral", "olmo2", "opt", "phi3", "qwen2",
+                           "qwen3", "smollm3"}) {
     EXPECT_NE(found.error().message().find(name), std::string::npos) << name;
     ASSERT_TRUE(find_architecture(name));
     EXPECT_EQ((*find_architecture(name))->name, name);
@@ -277,6 +278,71 @@ TEST(Load, OneBiasAmongThreeFillsTheOthersWithZero) {
   std::fill(all.values(layer + "v_proj.bias").begin(), all.values(layer + "v_proj.bias").end(), 0.0f);
   EXPECT_EQ(logits_of(one, {1, 2, 3}), logits_of(all, {1, 2, 3}));
   EXPECT_NE(logits_of(one, {1, 2, 3}), logits_of(llama_source(), {1, 2, 3}));
+}
+
+// What a family names otherwise: tensors and the config under which the same weights mean the same.
+FakeSource gemma_source(const std::string& prefix) {
+  FakeSource source = llama_source();
+  FakeSource gemma;
+  gemma.config_ = source.config_;
+  gemma.config_.architecture = "gemma3";
+  gemma.config_.activation = "gelu_new";
+  gemma.config_.tie_embeddings = true;
+  gemma.config_.sliding_window = 2;
+  gemma.config_.rope_local_theta = 10;
+  float seed = 1;
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape) {
+    gemma.add(prefix + name, std::move(shape), seed++);
+  };
+  for (const std::string& name : source.tensor_names()) {
+    if (name.starts_with("model.")) add(name.substr(6), source.find(name)->shape);
+  }
+  const std::string layer = "layers.0.";
+  add(layer + "pre_feedforward_layernorm.weight", {kHidden});
+  add(layer + "post_feedforward_layernorm.weight", {kHidden});
+  add(layer + "self_attn.q_norm.weight", {kHeadSize});
+  add(layer + "self_attn.k_norm.weight", {kHeadSize});
+  return gemma;
+}
+
+TEST(Load, ALanguageModelIsFoundInsideOfOneThatSees) {
+  const std::vector<float> plain = logits_of(gemma_source("model."), {1, 2, 3, 4});
+  for (const char* prefix : {"model.language_model.", "language_model.model.", ""}) {
+    FakeSource source = gemma_source(prefix);
+    source.add("vision_tower.patch.weight", {2});
+    EXPECT_EQ(logits_of(source, {1, 2, 3, 4}), plain) << prefix;
+    const auto decoder = DecoderModel::load(KernelContext{}, source, "float32", 16);
+    EXPECT_EQ((*decoder)->weights().ignored_tensors, std::vector<std::string>{"vision_tower.patch.weight"});
+  }
+}
+
+TEST(Load, NormsStoredWithoutTheirOneGetIt) {
+  FakeSource whole = gemma_source("model."), less = gemma_source("model.");
+  for (const std::string& name : less.tensor_names()) {
+    if (!name.ends_with("norm.weight")) continue;
+    for (float& value : less.values(name)) value -= 1;
+  }
+  less.config_.norm_weight_offset = 1;
+  const std::vector<float> expected = logits_of(whole, {1, 2, 3, 4}), got = logits_of(less, {1, 2, 3, 4});
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << i;
+}
+
+TEST(Layers, SayWhatTheyKeep) {
+  FakeSource source = gemma_source("model.");
+  ModelConfig& config = source.config_;
+  config.num_layers = 3;
+  config.window_layers = {true, false, true};
+  const auto decoder = describe_decoder(config);
+  ASSERT_TRUE(decoder) << decoder.error().message();
+  const LayerState window = {LayerState::Kind::window, 2, 1, kHeadSize},
+                   full = {LayerState::Kind::full, 0, 1, kHeadSize};
+  EXPECT_EQ(layer_states(*decoder), (std::vector<LayerState>{window, full, window}));
+  EXPECT_EQ(decoder->layers[0].attention()->rope, 1);
+  EXPECT_EQ(decoder->layers[1].attention()->rope, 0);
+  DecoderConfig other = *decoder;
+  other.layers[1].attention()->num_kv_heads = 2;
+  EXPECT_TRUE(kv_heads(*decoder));
+  EXPECT_FALSE(kv_heads(other));
 }
 
 TEST(Decoder, OutputRowsAreThoseAskedFor) {

@@ -7,7 +7,7 @@ namespace {
 Result<DecoderConfig> describe(const ModelConfig& config) {
   auto decoder = common_description(config);
   if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = true;
+  for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = QueryKeyNorm::per_head;
   return decoder;
 }
 

@@ -104,6 +104,8 @@ struct Cut {
 };
 
 Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
+  if (config.query_key_norm == QueryKeyNorm::whole && cut.size > 1)
+    return unimplemented("norms over all heads together cannot be split over ranks");
   const auto split = [&](std::int32_t size) { return split_heads(config, block, size); };
   const auto heads = split(cut.size);
   if (!heads) return heads.error();
@@ -157,11 +159,11 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   shard.size = size;
   const Cut cut = {rank, size, order};
   for (const LayerConfig& layer : config.layers) {
-    auto heads = std::visit(
-        [&](const auto& mixer) { return shard_of(mixer, blocks.attention_output, cut); }, layer.mixer);
+    auto heads = std::visit([&](const auto& mixer) { return shard_of(mixer, blocks.attention_output, cut); },
+                            layer.mixer);
     if (!heads) return heads.error();
-    auto inner = std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); },
-                            layer.feed_forward);
+    auto inner =
+        std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); }, layer.feed_forward);
     if (!inner) return inner.error();
     shard.most_pieces = std::max({shard.most_pieces, heads->pieces.size(), inner->pieces.size()});
     shard.layers.push_back({*std::move(heads), *std::move(inner)});

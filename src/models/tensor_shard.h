@@ -29,8 +29,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// What a rank has of the heads of one layer. The output matrix's columns are summed as pieces, each by itself;
-// one piece unless deterministic.
+// What a rank has of the heads of one layer. The output matrix's columns are summed as pieces, each by
+// itself; one piece unless deterministic.
 struct HeadShard {
   Range query, kv;
   std::vector<Range> pieces;        // of this rank, inside `query`
@@ -52,7 +52,7 @@ struct LayerShard {
 struct TensorShard {
   std::int32_t rank = 0, size = 1;
   std::vector<LayerShard> layers;
-  std::vector<Range> vocab;  // of each rank
+  std::vector<Range> vocab;     // of each rank
   std::size_t most_pieces = 1;  // of one matrix
 
   const Range& own_vocab() const { return vocab[static_cast<std::size_t>(rank)]; }

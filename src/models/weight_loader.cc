@@ -10,7 +10,7 @@ namespace pagoda {
 namespace {
 
 // Rows `range` of [out, in], out of the stored [in, out].
-TensorView transposed(const TensorView& stored, Range range, std::vector<std::byte>& copy) {
+void transpose(const TensorView& stored, Range range, std::vector<std::byte>& copy) {
   const std::int64_t in = stored.rows(), out = stored.columns();
   const auto element = static_cast<std::size_t>(dtype_info(stored.dtype).block_bytes);
   copy.resize(static_cast<std::size_t>(in * range.count) * element);
@@ -20,8 +20,44 @@ TensorView transposed(const TensorView& stored, Range range, std::vector<std::by
                   stored.data + static_cast<std::size_t>(i * out + range.first + o) * element, element);
     }
   }
-  return {stored.dtype, {range.count, in}, copy.data()};
 }
+
+// Columns `range`, which are whole blocks.
+void copy_columns(const TensorView& matrix, Range range, std::vector<std::byte>& copy) {
+  const std::int64_t rows = matrix.rows(), columns = matrix.columns();
+  const auto bytes = static_cast<std::size_t>(dtype_bytes(matrix.dtype, range.count));
+  copy.resize(static_cast<std::size_t>(rows) * bytes);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes,
+                matrix.data + dtype_bytes(matrix.dtype, row * columns + range.first), bytes);
+  }
+}
+
+// Columns `range`, cut inside of blocks: as what they mean, in float32.
+void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& copy) {
+  std::vector<float> row_values(static_cast<std::size_t>(matrix.columns()));
+  const auto bytes = static_cast<std::size_t>(range.count) * sizeof(float);
+  copy.resize(static_cast<std::size_t>(matrix.rows()) * bytes);
+  for (std::int64_t row = 0; row < matrix.rows(); ++row) {
+    dequantize_row(matrix, row, row_values.data());
+    std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes, row_values.data() + range.first, bytes);
+  }
+}
+
+// Adds [rows, columns] that `copy` will make out of `read`.
+template <class Copy>
+void add_copy(Matrices& matrices, const TensorView& read, TensorView view, const Copy& copy) {
+  view.data = nullptr;
+  matrices.to_copy.push_back([copy, read, at = matrices.views.size()](Matrices& to) {
+    std::vector<std::byte>& bytes = to.copies.emplace_back();
+    copy(read, bytes);
+    to.views[at].data = bytes.data();
+  });
+  matrices.views.push_back(std::move(view));
+  matrices.read.push_back(read);
+}
+
+std::string text(Range range) { return concat("[", range.first, "+", range.count, "]"); }
 
 // Ranges without those that are empty, neighbours joined.
 std::vector<Range> joined(std::span<const Range> ranges) {
@@ -67,6 +103,24 @@ TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, st
   return view;
 }
 
+TensorView WeightLoader::keep_rows(const TensorView& matrix, const std::string& name, Range range) {
+  if (!reader_.status().ok()) return {};
+  const TensorView rows = with_rows(matrix, range);
+  auto kept = store_.rows(concat("as stored ", name, text(range)), rows);
+  source_.give_back(rows);
+  if (kept) return *std::move(kept);
+  reader_.fail(kept.error().annotate(concat("tensor '", name, "'")));
+  return {};
+}
+
+void WeightLoader::add_rows(Matrices& matrices, const TensorView& matrix, const std::string& name,
+                            Range range) {
+  if (!reader_.status().ok()) return;
+  matrices.recipe += concat(" ", name, text(range));
+  matrices.views.push_back(with_rows(matrix, range));
+  matrices.read.push_back(matrices.views.back());
+}
+
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
                        std::span<const Range> ranges) {
   const TensorView whole = stored(name + ".weight", rows, columns);
@@ -75,8 +129,13 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
   for (const Range& range : joined(ranges)) {
     std::int64_t before = 0;
     for (const TensorView& view : matrices.views) before += view.rows();
-    matrices.views.push_back(names_.transposed ? transposed(whole, range, matrices.copies.emplace_back())
-                                               : with_rows(whole, range));
+    if (names_.transposed) {
+      matrices.recipe += concat(" ", name, text(range), " transposed");
+      add_copy(matrices, whole, {whole.dtype, {range.count, columns}, nullptr},
+               [range](const TensorView& from, std::vector<std::byte>& to) { transpose(from, range, to); });
+    } else {
+      add_rows(matrices, whole, name, range);
+    }
     if (bias.empty() && matrices.bias.empty()) continue;
     matrices.bias.resize(static_cast<std::size_t>(before), 0.0f);  // those above that have none
     if (!bias.empty())
@@ -85,34 +144,22 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
   }
 }
 
-TensorView WeightLoader::with_columns(const TensorView& matrix, const std::string& weight, Range range,
-                                      std::vector<std::byte>& copy) {
+void WeightLoader::add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight,
+                               Range range) {
+  matrices.recipe += concat(" ", weight, " columns ", text(range));
   const DTypeInfo& info = dtype_info(matrix.dtype);
-  const std::int64_t rows = matrix.rows(), columns = matrix.columns();
   if (range.first % info.block_elements == 0 && range.count % info.block_elements == 0) {
-    const auto bytes = static_cast<std::size_t>(dtype_bytes(matrix.dtype, range.count));
-    copy.resize(static_cast<std::size_t>(rows) * bytes);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes,
-                  matrix.data + dtype_bytes(matrix.dtype, row * columns + range.first), bytes);
-    }
-    return {matrix.dtype, {rows, range.count}, copy.data()};
+    return add_copy(
+        matrices, matrix, {matrix.dtype, {matrix.rows(), range.count}, nullptr},
+        [range](const TensorView& from, std::vector<std::byte>& to) { copy_columns(from, range, to); });
   }
   const auto type = choose_linear_type(dtype_, matrix.dtype, context_.level);
   if (!type || (*type == LinearType::int8 && is_quantized(matrix.dtype))) {
-    reader_.fail(unimplemented(concat("tensor '", weight, "' cannot be cut at column ", range.first,
-                                      ", inside a block of ", info.name)));
-    return {};
+    return reader_.fail(unimplemented(concat("tensor '", weight, "' cannot be cut at column ", range.first,
+                                             ", inside a block of ", info.name)));
   }
-  // Cut inside of blocks: as what they mean.
-  std::vector<float> row_values(static_cast<std::size_t>(columns));
-  const auto bytes = static_cast<std::size_t>(range.count) * sizeof(float);
-  copy.resize(static_cast<std::size_t>(rows) * bytes);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    dequantize_row(matrix, row, row_values.data());
-    std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes, row_values.data() + range.first, bytes);
-  }
-  return {DType::f32, {rows, range.count}, copy.data()};
+  add_copy(matrices, matrix, {DType::f32, {matrix.rows(), range.count}, nullptr},
+           [range](const TensorView& from, std::vector<std::byte>& to) { copy_values(from, range, to); });
 }
 
 RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
@@ -127,12 +174,14 @@ RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64
     Matrices matrices;
     if (names_.transposed) {
       // The columns of [out, in] are rows of what is stored.
-      matrices.views.push_back(
-          transposed(with_rows(whole, piece), {0, rows}, matrices.copies.emplace_back()));
+      matrices.recipe = concat(" ", weight, " rows ", text(piece), " transposed");
+      add_copy(
+          matrices, with_rows(whole, piece), {whole.dtype, {rows, piece.count}, nullptr},
+          [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
     } else if (piece.count == columns) {
-      matrices.views.push_back(whole);
+      add_rows(matrices, whole, weight, {0, rows});
     } else {
-      matrices.views.push_back(with_columns(whole, weight, piece, matrices.copies.emplace_back()));
+      add_columns(matrices, whole, weight, piece);
     }
     if (result.empty()) matrices.bias = std::move(bias);
     result.push_back(pack(std::move(matrices), name));
@@ -143,44 +192,63 @@ RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64
 void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads,
                                 std::int64_t head_size, std::int64_t rotary_size, std::int64_t first_bias) {
   if (!reader_.status().ok()) return;
-  TensorView& tensor = matrices.views[view];
-  const auto row_bytes = static_cast<std::size_t>(dtype_bytes(tensor.dtype, tensor.columns()));
-  const std::int64_t half = rotary_size / 2;
-  std::vector<std::byte>& copy = matrices.copies.emplace_back(tensor.data, tensor.data + tensor.bytes());
-  std::vector<float> bias = matrices.bias;
-  for (std::int64_t head = 0; head < num_heads; ++head) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      for (std::int64_t part = 0; part < 2; ++part) {
-        const std::int64_t to = head * head_size + part * half + i;
-        const std::int64_t from = head * head_size + 2 * i + part;
-        std::memcpy(copy.data() + static_cast<std::size_t>(to) * row_bytes,
-                    tensor.data + static_cast<std::size_t>(from) * row_bytes, row_bytes);
-        if (!bias.empty()) {
-          bias[static_cast<std::size_t>(first_bias + to)] =
-              matrices.bias[static_cast<std::size_t>(first_bias + from)];
+  matrices.recipe += concat(" interleaved ", view, " ", num_heads, " ", head_size, " ", rotary_size);
+  const auto each_row = [=](const auto& move) {
+    for (std::int64_t head = 0; head < num_heads; ++head) {
+      for (std::int64_t i = 0; i < rotary_size / 2; ++i) {
+        for (std::int64_t part = 0; part < 2; ++part) {
+          const std::int64_t from = head * head_size + 2 * i + part;
+          move(from, head * head_size + part * (rotary_size / 2) + i);
         }
       }
     }
-  }
-  tensor.data = copy.data();
+  };
+  matrices.to_copy.push_back([=](Matrices& to_move) {
+    TensorView& tensor = to_move.views[view];
+    const auto row_bytes = static_cast<std::size_t>(dtype_bytes(tensor.dtype, tensor.columns()));
+    std::vector<std::byte>& copy = to_move.copies.emplace_back(tensor.data, tensor.data + tensor.bytes());
+    each_row([&](std::int64_t from, std::int64_t to) {
+      std::memcpy(copy.data() + static_cast<std::size_t>(to) * row_bytes,
+                  tensor.data + static_cast<std::size_t>(from) * row_bytes, row_bytes);
+    });
+    tensor.data = copy.data();
+  });
+  if (matrices.bias.empty()) return;
+  std::vector<float> bias = matrices.bias;
+  each_row([&](std::int64_t from, std::int64_t to) {
+    bias[static_cast<std::size_t>(first_bias + to)] =
+        matrices.bias[static_cast<std::size_t>(first_bias + from)];
+  });
   matrices.bias = std::move(bias);
 }
 
 PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form) {
   if (!reader_.status().ok()) return {};
   DType stored = matrices.views.front().dtype;
+  PackedShape shape = {.type = LinearType::float32, .n = 0, .k = matrices.views.front().columns()};
   for (const TensorView& view : matrices.views) {
     if (is_quantized(view.dtype)) stored = view.dtype;
+    shape.n += view.rows();
   }
+  if (form == LinearForm::gated) shape.n = matrices.views.front().rows();
   const auto type = choose_linear_type(dtype_, stored, context_.level);
   if (!type) {
     reader_.fail(type.error());
     return {};
   }
-  auto packed = PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
+  shape.type = *type;
+  const std::string recipe = concat(form == LinearForm::gated ? "gated" : "stacked", matrices.recipe);
+  auto packed = store_.matrix(recipe, shape, [&] {
+    for (const auto& copy : matrices.to_copy) copy(matrices);
+    return PackedLinear::pack(context_, *type, matrices.views, std::move(matrices.bias), form);
+  });
   if (!packed) {
     reader_.fail(packed.error().annotate(concat("tensor '", name, "'")));
     return {};
+  }
+  for (const TensorView& tensor : matrices.read) {
+    source_.give_back(tensor);
+    store_.note_read(tensor.bytes());
   }
   packed_bytes_ += packed->packed_bytes();
   return *std::move(packed);

@@ -1,9 +1,10 @@
 #pragma once
-// WeightLoader: the tensors of one model on their way into packed matrices: names, shapes, the rank's rows and
-// columns, the orders in which families store them. Parts of layers take their weights here. The first failure
-// is kept, as in WeightReader: later calls give empty results, and status() is asked where it matters.
-// Threads: one caller. Owner: whoever loads a model.
+// WeightLoader: the tensors of one model on their way into packed matrices: names, shapes, the rank's rows
+// and columns, the orders in which families store them. Parts of layers take their weights here. The first
+// failure is kept, as in WeightReader: later calls give empty results, and status() is asked where it
+// matters. Threads: one caller. Owner: whoever loads a model.
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "models/rank_sum.h"
 #include "models/tensor_shard.h"
 #include "models/weight_reader.h"
+#include "models/weight_store.h"
 
 namespace pagoda {
 
@@ -24,19 +26,29 @@ struct NormWeights {
   std::vector<float> weight, bias;  // bias is empty for RMS norms
 };
 
-// Matrices on their way into a PackedLinear, with the copies that some need.
+// Matrices on their way into a PackedLinear, with the copies that some need. Copies are made when it is
+// packed: what is mapped from a cache needs none, and nothing of the source.
 struct Matrices {
-  std::vector<TensorView> views;
-  std::vector<std::vector<std::byte>> copies;
+  std::vector<TensorView> views;  // without data where a copy is still to be made
   std::vector<float> bias;
+  std::string recipe;  // which parts of which tensors, and what was done to them: the name in a cache
+  std::vector<TensorView> read;                         // what will have been read of the source
+  std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
+  std::vector<std::vector<std::byte>> copies;
 };
 
 class WeightLoader {
  public:
   // `dtype` as choose_linear_type reads it. All that is passed in must outlive the loader.
   WeightLoader(const KernelContext& context, const ModelSource& source, const WeightNames& names,
-               std::int32_t rank, std::string_view dtype)
-      : context_(context), names_(names), rank_(rank), dtype_(dtype), reader_(source, names.prefix, names.other_prefixes) {}
+               std::int32_t rank, std::string_view dtype, WeightStore& store)
+      : context_(context),
+        source_(source),
+        names_(names),
+        rank_(rank),
+        dtype_(dtype),
+        store_(store),
+        reader_(source, names.prefix, names.other_prefixes) {}
 
   const WeightNames& names() const { return names_; }
   WeightReader& reader() { return reader_; }
@@ -46,6 +58,10 @@ class WeightLoader {
   NormWeights norm(const std::string& name, std::int64_t size, const NormConfig& config);
   std::vector<float> norm_vector(const std::string& name, std::int64_t size, const NormConfig& config);
 
+  // These rows of a matrix as they are stored, kept for as long as the weights.
+  TensorView keep_rows(const TensorView& matrix, const std::string& name, Range range);
+  // Adds these rows of a matrix, below what `matrices` holds.
+  void add_rows(Matrices& matrices, const TensorView& matrix, const std::string& name, Range range);
   // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds.
   void add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
            std::span<const Range> ranges);
@@ -60,13 +76,14 @@ class WeightLoader {
 
  private:
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
-  TensorView with_columns(const TensorView& matrix, const std::string& weight, Range range,
-                          std::vector<std::byte>& copy);
+  void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);
 
   const KernelContext& context_;
+  const ModelSource& source_;
   const WeightNames& names_;
   std::int32_t rank_;
   std::string_view dtype_;
+  WeightStore& store_;
   WeightReader reader_;
   std::int64_t packed_bytes_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "request/kv_groups.h"
 #include "request/kv_usage.h"
 #include "request/sequence.h"
 
@@ -15,7 +16,7 @@ struct SequenceSnapshot {
   std::int32_t index = 0;
   SequenceState state = SequenceState::parked;
   std::int32_t num_tokens = 0, num_computed_tokens = 0;
-  std::vector<BlockId> blocks;           // in the pool; empty unless resident
+  std::vector<BlockId> blocks;           // in the pool, KV group after KV group; empty unless resident
   std::vector<std::int32_t> ref_counts;  // of these
   std::int64_t num_swapped_blocks = 0;   // in the swap space
 };
@@ -45,6 +46,8 @@ struct EngineTotals {
 
 struct DebugSnapshot {
   std::int64_t block_size = 0, num_blocks = 0, num_free_blocks = 0;
+  std::int64_t num_available_blocks = 0;  // free, and not set aside for prompts that were let in
+  std::vector<KvGroup> groups;
   std::int64_t num_swap_blocks = 0, num_free_swap_blocks = 0;
   KvUsage usage;
   EngineTotals totals;

@@ -7,11 +7,12 @@ namespace pagoda {
 // Where every token slot of the pool is at this moment (paper Fig. 2), and what sharing saves (Fig. 15).
 struct KvUsage {
   std::int64_t total_slots = 0;
-  std::int64_t token_slots = 0;     // hold K/V of live sequences; a shared slot counts once
-  std::int64_t reserved_slots = 0;  // allocated for tokens still to come that will be used
-  std::int64_t internal_slots = 0;  // allocated and never used
-  std::int64_t external_slots = 0;  // unusable gaps between allocations
-  std::int64_t cached_slots = 0;    // content kept of finished sequences, evictable
+  std::int64_t token_slots = 0;      // hold K/V of live sequences; a shared slot counts once
+  std::int64_t reserved_slots = 0;   // allocated for tokens still to come that will be used
+  std::int64_t internal_slots = 0;   // allocated and never used
+  std::int64_t external_slots = 0;   // unusable gaps between allocations
+  std::int64_t cached_slots = 0;     // content kept of finished sequences, evictable
+  std::int64_t allocated_slots = 0;  // in what is in use
   std::int64_t blocks_in_use = 0;
   std::int64_t blocks_without_sharing = 0;  // the same if every sequence had its own
 
@@ -22,6 +23,7 @@ struct KvUsage {
     internal_slots += other.internal_slots;
     external_slots += other.external_slots;
     cached_slots += other.cached_slots;
+    allocated_slots += other.allocated_slots;
     blocks_in_use += other.blocks_in_use;
     blocks_without_sharing += other.blocks_without_sharing;
     return *this;

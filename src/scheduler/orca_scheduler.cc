@@ -38,7 +38,7 @@ Status OrcaScheduler::validate(const Request& request) const {
   const bool alone = width > 1 && kv_.can_ever_reserve(prompt, total, 0);
   return invalid_argument(concat("The request can never fit: regions for ", width, " sequence(s) of up to ",
                                  total, " tokens cannot be reserved in a KV cache of ",
-                                 kv_.num_blocks() * kv_.block_size(), " tokens."))
+                                 kv_.tokens_alone(kv_.num_blocks()), " tokens."))
       .with_param(alone ? (sampling.best_of > sampling.n ? "best_of" : "n") : "max_tokens")
       .with_reason("context_length_exceeded");
 }
@@ -186,8 +186,7 @@ Standing OrcaScheduler::standing(const SequenceGroup& group) const {
     out.reason = "It is running.";
     return out;
   }
-  const std::int64_t size = kv_.block_size();
-  out.blocks_needed = group.max_live_sequences * ((num_tokens_of(group.request) + size - 1) / size);
+  out.blocks_needed = kv_.pages_alone(num_tokens_of(group.request), group.max_live_sequences);
   std::int64_t num_seqs = 0;
   for (const SequenceGroup* other : running_) num_seqs += other->num_reserved();
   if (!may_admit()) {

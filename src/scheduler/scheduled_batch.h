@@ -9,6 +9,7 @@
 
 #include "request/block_copy.h"
 #include "request/ids.h"
+#include "request/kv_groups.h"
 #include "request/page_ops.h"
 #include "request/sampling_params.h"
 #include "request/token_constraint.h"
@@ -27,13 +28,6 @@ struct SampleSpec {
   // A mask of mask_words() words for each drawn row, 1 + num_draft_tokens of them; all candidates of a row
   // share its mask. Empty: every token may be drawn. Filled in by the engine after schedule().
   std::span<const MaskWord> masks = {};
-};
-
-// Where a sequence's part of one KV group lies. Rows before `first_row` have been given back: `blocks` has no
-// entry for them, its first one belongs to `first_row`.
-struct KvTable {
-  std::span<const BlockId> blocks = {};
-  std::int32_t first_row = 0;
 };
 
 // A recurrent state as it is after `position` tokens of a sequence of the batch, written to pages of its own
@@ -66,6 +60,12 @@ struct ScheduledSequence {
   bool whole_prompt = false;          // `tokens` is the whole prompt, and each attends to all of them
   std::int32_t prompt_logprobs = -1;  // top-k for the prompt rows computed in this step; -1: none
 };
+
+// A sequence's table of KV group `group`.
+inline KvTable kv_table(const ScheduledSequence& sequence, std::size_t group) {
+  if (group > 0) return sequence.more_tables[group - 1];
+  return {.blocks = sequence.block_table, .first_row = sequence.first_row};
+}
 
 struct ScheduledBatch {
   std::vector<SwapCopy> swap_out;            // first: device -> swap space

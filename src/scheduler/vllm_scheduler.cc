@@ -47,14 +47,15 @@ Status VllmScheduler::validate(const Request& request) const {
   const std::int64_t total = max_tokens_of(request, config_.max_model_len);
   // Only what any thread may read is read here: others call this while the engine runs. What is pinned
   // may start this prompt, but it counts as if not.
-  const std::int64_t size = kv_.block_size();
   const std::int64_t usable = kv_.num_blocks() - kv_.num_pinned_blocks();
-  if ((total + size - 1) / size > usable) {
+  const std::int64_t needed = kv_.pages_alone(total, 1, 0, request.work.whole_prompt);
+  if (needed > usable) {
+    const std::int64_t most = kv_.tokens_alone(usable);
     return invalid_argument(concat("The request can never fit: it may need ", total,
                                    " tokens of KV cache (prompt ", prompt,
-                                   " + max_tokens), and the whole KV cache holds ", usable * size,
+                                   " + max_tokens), and the whole KV cache holds ", most,
                                    usable < kv_.num_blocks() ? " beside the pinned prefixes." : "."))
-        .with_param(prompt > usable * size ? "prompt" : "max_tokens")
+        .with_param(prompt > most ? "prompt" : "max_tokens")
         .with_reason("context_length_exceeded");
   }
   if (request.work.whole_prompt && prompt > config_.max_num_batched_tokens) {
@@ -66,15 +67,14 @@ Status VllmScheduler::validate(const Request& request) const {
         .with_reason("context_length_exceeded");
   }
   // Samples can run one after the other.
-  if (!sampling.use_beam_search) return kv_.check_alone(1, total, (total + size - 1) / size);
+  if (!sampling.use_beam_search) return kv_.check_alone(1, total, needed);
   if (width > config_.max_num_batched_tokens) {
     return invalid_argument(concat(width_name, " = ", width,
                                    " beams can never take a step together: max_num_batched_tokens is ",
                                    config_.max_num_batched_tokens, "."))
         .with_param(width_name);
   }
-  const std::int64_t shared = prompt / size;
-  const std::int64_t blocks = shared + width * ((total + size - 1) / size - shared);
+  const std::int64_t blocks = kv_.pages_alone(total, width, prompt);
   if (blocks > usable) {
     return invalid_argument(concat("The request can never fit: ", width, " beams of ", total,
                                    " tokens may need ", blocks, " KV blocks, and the whole KV cache has ",
@@ -159,6 +159,8 @@ void VllmScheduler::take(SequenceGroup& group, Sequence& sequence, std::int32_t 
                          std::int32_t num_draft_tokens) {
   batch_.sequences.push_back(
       describe(group, sequence, count, kv_.block_table(sequence.id), num_draft_tokens));
+  batch_.sequences.back().first_row = kv_.first_row(sequence.id);
+  batch_.sequences.back().more_tables = kv_.more_tables(sequence.id);
   batch_.num_tokens += count + num_draft_tokens;
   tokens_left_ -= count + num_draft_tokens;
   refs_.push_back({&group, &sequence});
@@ -194,8 +196,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
       count = std::min(count, left);
     }
     if (count == 0) continue;
-    // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
-    switch (make_room(position, sequence)) {
+    switch (make_room(position, sequence, count)) {
       case Room::ok:
         take(group, sequence, count, make_room_for_drafts(position, sequence));
         break;
@@ -217,95 +218,6 @@ bool VllmScheduler::lockstep_ready(const SequenceGroup& group) const {
   return !group.forked || std::ranges::all_of(group.sequences, [](const auto& sequence) {
     return sequence->finished() || sequence->decodes();
   });
-}
-
-VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& sequence) {
-  SequenceGroup& group = *running_[position];
-  while (!kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies)) {
-    SequenceGroup& latest = *running_.back();
-    if (&latest != &group) {
-      preempt(latest);
-      continue;
-    }
-    if (position > 0) {
-      preempt(group);
-      return Room::group_preempted;
-    }
-    // The oldest group, alone: park the last sequence that is not in the batch yet.
-    CHECK(!group.lockstep);
-    Sequence* victim = nullptr;
-    for (const auto& other : std::ranges::reverse_view(group.sequences)) {
-      if (other->state == SequenceState::resident) {
-        victim = other.get();
-        break;
-      }
-    }
-    release_kv(*victim, kv_);
-    if (victim == &sequence) {
-      CHECK(batch_.num_tokens > 0);  // validate() saw to it that one sequence always fits
-      return Room::sequence_parked;
-    }
-  }
-  return Room::ok;
-}
-
-// How many of the sequence's guesses can be computed too, without taking anything from those who run: nobody
-// is preempted or put off for them.
-std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence) {
-  if (sequence.draft.empty() || sequence.num_missing() != 1) return 0;
-  std::int32_t count = std::min(static_cast<std::int32_t>(sequence.draft.size()),
-                                tokens_left_ - decodes_from(position) - prompts_from(position));
-  std::int64_t reserve = watermark_blocks_;  // each running sequence may need one more
-  for (const SequenceGroup* group : running_) reserve += std::ssize(group->sequences);
-  for (; count > 0; --count) {
-    const std::int64_t blocks = kv_.blocks_to_grow(sequence.id, sequence.num_tokens() + count);
-    if (blocks > 0 && blocks + reserve > kv_.num_free_blocks()) continue;
-    if (kv_.grow(sequence.id, sequence.num_tokens() + count, batch_.block_copies)) return count;
-  }
-  return 0;
-}
-
-void VllmScheduler::resume_siblings(std::size_t position) {
-  SequenceGroup& group = *running_[position];
-  for (const auto& entry : group.sequences) {
-    if (entry->state != SequenceState::parked) continue;
-    if (!resume_sibling(position, *entry)) return;
-  }
-}
-
-// Shares with the sibling that has most in common, once that has computed it. False: not yet.
-bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
-  SequenceGroup& group = *running_[position];
-  const Sequence* sibling = nullptr;
-  std::int32_t shared = -1, num_resident = 0;
-  for (const auto& other : group.sequences) {
-    if (other->state != SequenceState::resident) continue;
-    ++num_resident;
-    // Samples part at the prompt's end; only beams have more to look for.
-    if (sibling != nullptr && !group.lockstep) continue;
-    const std::int32_t common = std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1);
-    if (common / kv_.block_size() <= shared) continue;
-    shared = common / kv_.block_size();
-    sibling = other.get();
-  }
-  CHECK(sibling != nullptr);
-  shared *= kv_.block_size();
-  if (sibling->num_computed_tokens < shared) return false;
-  sequence.num_computed_tokens = kv_.fork_prefix(sibling->id, sequence.id, shared);
-  sequence.state = SequenceState::resident;
-  // Beams need each other; samples can wait for room that lets all of them go on for a while.
-  const std::int64_t margin = group.lockstep ? 0 : num_resident;
-  while (kv_.blocks_to_grow(sequence.id, sequence.num_tokens()) + margin > kv_.num_free_blocks() ||
-         !kv_.grow(sequence.id, sequence.num_tokens(), batch_.block_copies)) {
-    if (!group.lockstep || running_.back() == &group) {
-      release_kv(sequence, kv_);
-      CHECK(!group.lockstep || position > 0);
-      if (group.lockstep) preempt(group);
-      return false;
-    }
-    preempt(*running_.back());
-  }
-  return true;
 }
 
 bool VllmScheduler::has_parked(const SequenceGroup& group) const {
@@ -362,7 +274,7 @@ void VllmScheduler::run_now(SequenceGroup& group) {
 
 bool VllmScheduler::try_admit(SequenceGroup& group) {
   const bool alone = running_.empty();
-  const std::int64_t free_before = kv_.num_free_blocks();
+  const std::int64_t free_before = kv_.num_available_blocks();
   if (!alone && free_before < group.retry_free_blocks) return false;
   const std::int64_t margin = alone ? 0 : watermark_blocks_;
   const std::int64_t gang = group.resume_blocks > 0 ? group.resume_blocks + group.num_live() + margin : 0;
@@ -377,10 +289,17 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
       kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
-  const std::int64_t needed = kv_.blocks_to_grow(leader.id, leader.num_tokens());
-  const bool fits = needed + margin <= kv_.num_free_blocks();
   if (alone && batch_.empty() && runs_whole(group))
     tokens_left_ = std::max(tokens_left_, leader.num_missing());
+  std::int32_t chunk = leader.num_missing();
+  if (!runs_whole(group)) chunk = std::min(chunk, tokens_left_);
+  const auto needed_for = [&](std::int32_t tokens) {
+    return kv_.pages_to_promise(leader.id, leader.num_tokens(), tokens);
+  };
+  // Alone, it takes small steps rather than none.
+  if (alone && !runs_whole(group) && needed_for(chunk) > kv_.num_available_blocks()) chunk = 1;
+  const std::int64_t needed = needed_for(chunk);
+  const bool fits = needed + margin <= kv_.num_available_blocks();
   const bool in_budget = !runs_whole(group) || leader.num_missing() <= tokens_left_;
   if (prefix_under_way(group, leader, cached)) {
     release_kv(leader, kv_);
@@ -390,11 +309,14 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
     CHECK(fits || !alone);
     if (!fits)
       group.retry_free_blocks =
-          std::min(kv_.num_blocks(), free_before - kv_.num_free_blocks() + needed + margin);
+          std::min(kv_.num_blocks(), free_before - kv_.num_available_blocks() + needed + margin);
     release_kv(leader, kv_);
     return false;
   }
-  if (!kv_.grow(leader.id, leader.num_tokens(), batch_.block_copies)) {
+  CHECK(kv_.promise(leader.id, leader.num_tokens(), chunk));
+  std::int32_t one = 1;
+  const std::int32_t length = leader.num_tokens();
+  if (!kv_.make_ready(needed, std::span(&length, 1)) || !try_grow(group, leader, one)) {
     CHECK(!alone);  // beside blocks, a manager may lack something else for the moment
     release_kv(leader, kv_);
     return false;
@@ -407,14 +329,16 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
 // Only of this step: so it gets on, and whoever waits for it does not wait for ever. Nor does that cost time:
 // the common tokens are computed no later than `leader` would compute them.
 bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence& leader,
-                                     std::int32_t cached) const {
+                                     std::int32_t cached) {
   if (!kv_.caches_prefixes() || !group.takes_cached_prefix()) return false;
-  const std::int32_t size = kv_.block_size();
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
     if (other.num_missing() == 1 || ref.group->request.cache_salt != group.request.cache_salt) return false;
-    const std::int32_t common = std::min(common_prefix(other, leader), leader.num_tokens() - 1) / size * size;
-    return common > cached && common > other.num_computed_tokens;
+    const std::int32_t common =
+        kv_.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
+    if (common <= cached || common <= other.num_computed_tokens) return false;
+    kv_.keep_shareable(other.id, common);
+    return true;
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // VllmScheduler: the paper's scheduler with today's chunked prefill. Each step gives every running sequence
-// the tokens it still misses, decodes first, under one token budget; then admits waiting groups in order
+// the tokens it still misses, decodes first, under one token budget, and gets its rows of the KV cache chunk
+// by chunk: what a prompt that was let in has yet to take is set aside; then admits waiting groups in order
 // (admission_order.h) while blocks, sequences and tokens last, never skipping one. When
 // blocks run out, the latest group loses all of its K/V (§4.5): either it is swapped out, and while any
 // group is, nobody new is admitted; or it waits again at its old place and is recomputed when it returns. A
@@ -59,7 +60,11 @@ class VllmScheduler final : public Scheduler {
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens);
   std::int32_t make_room_for_drafts(std::size_t position, const Sequence& sequence);
   void keep_accepted(std::span<const Change> changes);
-  Room make_room(std::size_t position, Sequence& sequence);
+  // For `count` more tokens, or as many of them as there is room for.
+  Room make_room(std::size_t position, Sequence& sequence, std::int32_t& count);
+  bool try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count);
+  // Sets aside what a sequence needs to compute all that it knows.
+  bool promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk);
   void resume_siblings(std::size_t position);
   bool resume_sibling(std::size_t position, Sequence& sequence);
   void admit();
@@ -72,7 +77,7 @@ class VllmScheduler final : public Scheduler {
   void run_now(SequenceGroup& group);  // admitted or swapped in: into running_ and into the batch
   bool try_admit(SequenceGroup& group);
   // Whether a sequence of this step is about to compute a beginning that `leader` would compute once more.
-  bool prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached) const;
+  bool prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached);
   void preempt(SequenceGroup& group);
   void settle(SequenceGroup& group);  // after sequences of it have finished
   bool lockstep_ready(const SequenceGroup& group) const;

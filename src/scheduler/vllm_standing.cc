@@ -10,7 +10,7 @@ namespace pagoda {
 
 Standing VllmScheduler::standing(const SequenceGroup& group) const {
   Standing out;
-  const std::int64_t free = kv_.num_free_blocks(), size = kv_.block_size();
+  const std::int64_t free = kv_.num_available_blocks();
   const auto place = [&group](const auto& queue) {
     return static_cast<std::int64_t>(std::ranges::find(queue, &group) - queue.begin());
   };
@@ -32,10 +32,10 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
     for (const auto& sequence : group.sequences) {
       if (sequence->state != SequenceState::swapped) continue;
       ids.push_back(sequence->id);
-      out.blocks_needed += 2 + sequence->num_missing() / size;
+      out.blocks_needed += kv_.pages_to_go_on(sequence->num_missing());
     }
     out.position = position(swapped_);
-    out.blocks_needed += kv_.blocks_to_swap(ids) + watermark_blocks_;
+    out.blocks_needed += kv_.swap_cost(ids).pages + watermark_blocks_;
     out.reason = out.position > 0
                      ? concat("It was preempted and swapped out; ", out.position, " others come back first.")
                      : concat("It was preempted and swapped out; coming back takes ", out.blocks_needed,
@@ -47,7 +47,7 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
   for (const auto& sequence : group.sequences) {
     if (!sequence->finished()) longest = std::max<std::int64_t>(longest, sequence->num_tokens());
   }
-  out.blocks_needed = std::max((longest + size - 1) / size, group.resume_blocks) + watermark_blocks_;
+  out.blocks_needed = std::max(kv_.pages_alone(longest), group.resume_blocks) + watermark_blocks_;
   std::int64_t num_seqs = 0;
   bool gang_returns = false;
   for (const SequenceGroup* other : running_) {

@@ -10,14 +10,11 @@ namespace pagoda {
 bool VllmScheduler::try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident) {
   if (config_.preemption_mode == PreemptionMode::recompute || resident.empty()) return false;
   if (!batch_.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
-  const std::int64_t blocks = kv_.blocks_to_swap(resident);
+  const SwapCost cost = kv_.swap_cost(resident);
+  const std::int64_t blocks = cost.pages;
   if (blocks == 0) return false;  // nothing is computed
-  if (config_.preemption_mode == PreemptionMode::automatic) {
-    // Recomputed, a gang shares again what it shares now.
-    std::int64_t tokens = 0;
-    for (const auto& sequence : group.sequences) tokens += sequence->num_computed_tokens;
-    if (!swap_is_cheaper(costs_, blocks, std::min(tokens, blocks * kv_.block_size()))) return false;
-  }
+  if (config_.preemption_mode == PreemptionMode::automatic && !swap_is_cheaper(costs_, blocks, cost.tokens))
+    return false;
   const std::size_t first = batch_.swap_out.size();
   if (!kv_.swap_out(resident, batch_.swap_out)) return false;
   // A copy-on-write that this step had planned for the group does not happen: its content is still at the
@@ -48,17 +45,18 @@ bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {
     SequenceGroup& group = **swapped_.begin();
     if (tokens_left_ == 0 || num_seqs + group.num_reserved() > config_.max_num_seqs) return false;
     std::vector<SequenceId> ids;
-    std::int64_t growth = 0, entries = 0;  // at most
+    std::vector<std::int32_t> lengths;
+    std::int64_t growth = 0;  // at most
     for (const auto& sequence : group.sequences) {
       if (sequence->state != SequenceState::swapped) continue;
       ids.push_back(sequence->id);
-      growth += 1 + sequence->num_missing() / kv_.block_size() + 1;
-      entries += sequence->num_tokens() / kv_.block_size() + 1;
+      growth += kv_.pages_to_go_on(sequence->num_missing());
+      lengths.push_back(sequence->num_tokens());
     }
-    const std::int64_t blocks = kv_.blocks_to_swap(ids);
+    const std::int64_t blocks = kv_.swap_cost(ids).pages;
     // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
-    if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_free_blocks() ||
-                              !kv_.make_ready(blocks + growth, entries)))
+    if (!running_.empty() && (blocks + growth + watermark_blocks_ > kv_.num_available_blocks() ||
+                              !kv_.make_ready(blocks + growth, lengths)))
       return false;
     CHECK(batch_.swap_out.empty());
     if (!kv_.swap_in(ids, batch_.swap_in)) {

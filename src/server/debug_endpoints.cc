@@ -127,6 +127,16 @@ std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) 
   field(json, "block_size", snapshot.block_size);
   field(json, "num_blocks", snapshot.num_blocks);
   field(json, "num_free_blocks", snapshot.num_free_blocks);
+  field(json, "num_available_blocks", snapshot.num_available_blocks);
+  json.key("groups").begin_array();
+  for (const KvGroup& group : snapshot.groups) {
+    json.begin_object();
+    json.key("kind").string(group.kind == KvKind::full ? "full" : "window");
+    field(json, "window", group.window);
+    field(json, "pages_per_row", group.pages_per_row);
+    json.end_object();
+  }
+  json.end_array();
   field(json, "num_swap_blocks", snapshot.num_swap_blocks);
   field(json, "num_free_swap_blocks", snapshot.num_free_swap_blocks);
   write(json, snapshot.usage);

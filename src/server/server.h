@@ -31,7 +31,7 @@ struct ServerConfig {
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
   std::vector<const Protocol*> protocols;    // none: all that there are
-  std::string metrics_prefix = "pagoda:";
+  std::string metrics_prefix = "vllm:";
   bool access_log = true;
   bool handle_signals = true;    // SIGTERM and SIGINT drain, SIGHUP reloads
   std::function<void()> reload;  // on SIGHUP; none: there is nothing to reload

@@ -57,13 +57,35 @@ double num_requests(const ScheduledBatch& batch) {
   return out;
 }
 
-double attention_seconds(const CostModel& model, const ScheduledSequence& sequence, double share) {
+// Tokens read, and pairs of query and key, of a layer of the group.
+struct Attended {
+  double read = 0, pairs = 0;
+};
+Attended attended_in(const KvGroup& group, double before, double tokens) {
+  const Attended all = {.read = before + tokens, .pairs = tokens * before + tokens * (tokens + 1) / 2};
+  if (group.kind == KvKind::full) return all;
+  const double window = group.window, grows = std::clamp(window - before, 0.0, tokens);
+  return {.read = std::min(all.read, window - 1 + tokens),
+          .pairs = grows * before + grows * (grows + 1) / 2 + (tokens - grows) * window};
+}
+
+double attention_seconds(const CostModel& model, const ScheduledSequence& sequence, double share,
+                         std::span<const KvGroup> groups) {
   const auto tokens = static_cast<double>(sequence.tokens.size());
   const double before = sequence.num_computed_tokens;
   const double ranks = model.tensor_parallel_size;
-  const double reading =
-      (before + tokens) * model.kv_bytes_per_token / ranks / (share * model.attention_bytes_per_s);
-  const double attended = tokens * before + tokens * (tokens + 1) / 2;  // pairs of query and key
+  // A group's layers are as many as its pages.
+  double read = 0, attended = 0, pages = 0;
+  for (const KvGroup& group : groups) {
+    const Attended of = attended_in(group, before, tokens);
+    read += of.read * group.pages_per_row;
+    attended += of.pairs * group.pages_per_row;
+    pages += group.pages_per_row;
+  }
+  if (pages == 0) return 0;
+  read /= pages;
+  attended /= pages;
+  const double reading = read * model.kv_bytes_per_token / ranks / (share * model.attention_bytes_per_s);
   const double flops = 4 * model.attention_width * model.num_layers * attended / ranks;
   return std::max(reading, flops / model.attention_flops_per_s);
 }
@@ -78,11 +100,15 @@ double all_reduce_seconds(const CostModel& model, double tokens) {
 
 }  // namespace
 
-StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size, bool paged) {
+StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::span<const KvGroup> groups,
+                   bool paged) {
   StepCost out;
   const double ranks = model.tensor_parallel_size;
   const auto swapped = static_cast<double>(batch.swap_out.size() + batch.swap_in.size());
-  const double block_bytes = model.kv_bytes_per_token * block_size / ranks;
+  const std::int32_t block_size = groups.empty() ? 1 : groups.front().tokens_per_row;
+  double pages = 0;  // of a row of every group
+  for (const KvGroup& group : groups) pages += group.pages_per_row;
+  const double block_bytes = model.kv_bytes_per_token * block_size / ranks / std::max(1.0, pages);
   if (swapped > 0) out.swap_seconds = swapped * (model.swap_block_s + block_bytes / model.swap_bytes_per_s);
   // Copy-on-write reads and writes a block inside the memory.
   const double copying =
@@ -90,7 +116,7 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int
   double attention = 0, rows = 0;
   const double share = paged ? paged_share(model, block_size) : 1;
   for (const ScheduledSequence& sequence : batch.sequences) {
-    attention += attention_seconds(model, sequence, share);
+    attention += attention_seconds(model, sequence, share, groups);
     rows += sequence.sample ? 1 : 0;
   }
   const double padded = model.computes_padding ? batch.num_padded_sequences : 0;

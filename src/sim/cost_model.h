@@ -4,7 +4,8 @@
 //     linear layers   the larger of reading the weights once and 2 flops a parameter and token; or, where it
 //                     was measured, a curve over the tokens of the step
 //     output head     the same, for the rows that are sampled from
-//     attention       for each sequence the larger of reading its K/V and 4 flops a token, attended token and
+//     attention       for each sequence the larger of reading its K/V (of a window, what it sees) and 4 flops
+//     a token, attended token and
 //                     element of the queries; reading through a block table may be slower, by block size
 //     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
 //     swapping        each block over the bus, plus what starting its transfers takes
@@ -90,9 +91,15 @@ struct StepCost {
   double swap_seconds = 0;  // of these
 };
 
-// `paged`: K/V are read through a block table, not from contiguous memory.
-StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size,
+// `groups`: of the layers that see everything and of those with windows; the model's bytes and layers are
+// divided as their pages are. `paged`: K/V are read through a block table, not from contiguous memory.
+StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::span<const KvGroup> groups,
                    bool paged = true);
+// Where all layers see everything.
+inline StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::int32_t block_size,
+                          bool paged = true) {
+  return step_cost(model, batch, one_full_group(block_size), paged);
+}
 
 // invalid_argument, naming the field: what no machine or model can be.
 Status validate(const CostModel& model);

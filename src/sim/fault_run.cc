@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "load/list_workload.h"
+#include "request/kv_groups.h"
 
 namespace pagoda {
 namespace {
@@ -109,7 +110,8 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
   engine.log_stats = false;
   engine.max_waiting = draw.among({1, 4, 1000});
   // From just one longest sequence to a few of them.
-  const std::int32_t longest = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
+  const auto longest =
+      static_cast<std::int32_t>(KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len));
   out.num_blocks = std::max(2, longest + draw.between(0, 3 * longest));
   if (!baseline) {
     if (draw.one_in(3)) engine.scheduling_policy = SchedulingPolicy::priority;

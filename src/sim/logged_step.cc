@@ -43,6 +43,10 @@ LoggedStep decisions_of(const ScheduledBatch& batch) {
     }
     std::uint64_t table = 0;
     for (const BlockId block : sequence.block_table) table = mix(table, index(block));
+    for (const KvTable& more : sequence.more_tables) {
+      table = mix(table, more.first_row);
+      for (const BlockId block : more.blocks) table = mix(table, index(block));
+    }
     to.table_digest = static_cast<std::uint16_t>(table);
   }
   return out;

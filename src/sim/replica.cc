@@ -66,7 +66,8 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   auto parts = options.make_parts(options.modes, config, options.num_blocks, options.num_swap_blocks);
   if (!parts) return parts.error();
   auto runner = std::make_unique<SimulatedModelRunner>(
-      options.cost, config.block_size, out->clock_, config.seed, reads_through_block_tables(options.modes));
+      options.cost, config.kv_groups.value_or(one_full_group(config.block_size)), out->clock_, config.seed,
+      reads_through_block_tables(options.modes));
   out->runner_ = runner.get();
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);
@@ -166,7 +167,7 @@ void Replica::on_usage(const KvUsage& usage) {
   totals_.reserved += static_cast<double>(usage.reserved_slots);
   totals_.internal += static_cast<double>(usage.internal_slots);
   totals_.external += static_cast<double>(usage.external_slots);
-  totals_.in_use += static_cast<double>(usage.blocks_in_use * core_->kv().block_size());
+  totals_.in_use += static_cast<double>(usage.allocated_slots);
   totals_.total += static_cast<double>(usage.total_slots);
   totals_.saved += static_cast<double>(usage.blocks_without_sharing - usage.blocks_in_use);
   totals_.without_sharing += static_cast<double>(usage.blocks_without_sharing);

@@ -7,19 +7,21 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "request/kv_groups.h"
 #include "sim/byte_coding.h"
 
 namespace pagoda {
 namespace {
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 3;
+constexpr std::uint8_t kVersion = 4;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
 constexpr std::int32_t kMaxBlockSize = 1 << 20;  // of virtual memory: tokens in a large page
 constexpr TimeNs kMaxTime = TimeNs{1} << 60;
 constexpr std::int32_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kMaxWidth = 4096;  // n, best_of, beams
+constexpr std::int32_t kMaxGroups = 64, kMaxPagesPerRow = 1 << 16;
 
 enum class Kind : std::uint8_t {
   header = 1,
@@ -128,6 +130,25 @@ void code_pace(Coder code, Engine& engine) {
   if constexpr (!std::is_const_v<Engine>) engine.speculative = speculative;
 }
 
+// Absent: one group that sees everything.
+template <class Coder, class Engine>
+void code_groups(Coder code, Engine& engine) {
+  bool has_groups = engine.kv_groups.has_value();
+  code(has_groups);
+  if (!has_groups) return;
+  if constexpr (!std::is_const_v<Engine>) engine.kv_groups.emplace();
+  auto& groups = *engine.kv_groups;
+  auto count = static_cast<std::int32_t>(groups.size());
+  code(count, 0, kMaxGroups);
+  if constexpr (!std::is_const_v<Engine>) groups.resize(static_cast<std::size_t>(count));
+  for (auto& group : groups) {
+    code.choice(group.kind, 2);
+    code(group.window, 0, kMaxInt32);
+    code(group.pages_per_row, 1, kMaxPagesPerRow);
+    if constexpr (!std::is_const_v<Engine>) group.tokens_per_row = engine.block_size;
+  }
+}
+
 template <class Coder, class Header>
 void code_header(Coder code, Header& header) {
   code(header.modes.scheduler);
@@ -149,6 +170,7 @@ void code_header(Coder code, Header& header) {
   code(engine.seed);
   code(engine.vocab_size, 0, kMaxInt32);
   code_pace(code, engine);
+  code_groups(code, engine);
   bool has_slots = header.modes.slots.has_value();
   code(has_slots);
   if (!has_slots) return;
@@ -163,18 +185,46 @@ void code_header(Coder code, Header& header) {
   code(header.modes.num_created, 0, kMaxInt32);
 }
 
+// Who wrote it, where that says what to do.
+std::string_view written_by(int version) {
+  return version == 3
+             ? ", written by a Pagoda that gave a prompt the room for all of its tokens at once (before "
+               "KV groups): replay it with that one"
+             : "";
+}
+
+// What the paged manager takes for granted.
+bool groups_can_be(const RunHeader& header) {
+  const auto& groups = header.engine.kv_groups;
+  if (!groups) return true;
+  for (const KvGroup& group : *groups) {
+    if ((group.kind == KvKind::window) != (group.window > 0)) return false;
+    if (group.kind == KvKind::full && &group != &groups->front()) return false;
+  }
+  const bool paged = header.modes.scheduler == "vllm" && !header.modes.slots;
+  return paged && pages_for(*groups, header.engine.max_model_len) <= header.num_blocks;
+}
+
 // What the virtual manager takes for granted.
 bool slots_can_be(const RunHeader& header) {
   const SlotMapConfig& slots = *header.modes.slots;
   const EngineConfig& engine = header.engine;
-  const std::int64_t needed =
-      (std::int64_t{engine.max_model_len} + engine.block_size - 1) / engine.block_size;
+  const std::int64_t needed = KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len);
   return std::int64_t{slots.num_slots} * slots.blocks_per_slot <= kMaxBlocks &&
          slots.blocks_per_slot >= needed && slots.num_slots >= engine.max_num_seqs &&
          (slots.max_regions == 0 || slots.max_regions > 2 * std::int64_t{slots.blocks_per_slot}) &&
          header.modes.num_created <= header.num_blocks &&
          (header.modes.num_created == 0 ||
           header.modes.num_created >= std::min<std::int64_t>(header.num_blocks, slots.blocks_per_slot));
+}
+
+template <class Coder, class W>
+void code_work(Coder code, W& work) {
+  code.choice(work.kind, 3);
+  code.choice(work.pooling.type, 3);
+  code(work.pooling.dimensions, 0, kMaxInt32);
+  code(work.pooling.normalize);
+  code(work.whole_prompt);
 }
 
 // What decisions depend on; how tokens are drawn does not matter to them.
@@ -184,6 +234,9 @@ void code_request(Coder code, R& request) {
   code(request.prompt_token_ids);
   code(request.priority, std::numeric_limits<std::int32_t>::min(), kMaxInt32);
   code(request.cache_salt);
+  code(request.tenant);
+  code(request.weight, 1, kMaxInt32);
+  code_work(code, request.work);
   code(request.arrival_time, -kMaxTime, kMaxTime);
   code(sampling.n, 1, kMaxWidth);
   code(sampling.best_of, 1, kMaxWidth);
@@ -372,9 +425,9 @@ Result<std::unique_ptr<RunLogReader>> RunLogReader::open(const std::string& path
   out->file_.read(magic.data(), static_cast<std::streamsize>(magic.size()));
   if (!out->file_ || !std::string_view(magic).starts_with(kMagic))
     return corrupt_data(concat(path, ": not a log of `pagoda serve --record`"));
-  if (static_cast<std::uint8_t>(magic.back()) != kVersion)
-    return corrupt_data(concat(path, ": version ", static_cast<int>(magic.back()),
-                               " of the log; this program reads ", static_cast<int>(kVersion)));
+  if (const int version = static_cast<std::uint8_t>(magic.back()); version != kVersion)
+    return corrupt_data(concat(path, ": version ", version, " of the log", written_by(version),
+                               "; this program reads version ", static_cast<int>(kVersion)));
   auto record = out->read_record();
   if (!record) return record.error();
   if (!*record || (*record)->kind != static_cast<std::uint8_t>(Kind::header))
@@ -385,6 +438,7 @@ Result<std::unique_ptr<RunLogReader>> RunLogReader::open(const std::string& path
   if (!in.ok() || !in.at_end()) return out->corrupt("a header with impossible values");
   if (const Status status = validate(out->header_.engine); !status.ok())
     return out->corrupt(concat("a header that cannot be: ", status.message()));
+  if (!groups_can_be(out->header_)) return out->corrupt("KV groups that cannot be");
   if (out->header_.modes.slots && !slots_can_be(out->header_))
     return out->corrupt("slots of the virtual manager that cannot be");
   if (out->header_.num_swap_blocks > out->header_.num_blocks)

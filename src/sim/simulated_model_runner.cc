@@ -61,7 +61,7 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
     out.status = internal_error("the simulated device is lost");
     return out;
   }
-  const StepCost cost = step_cost(model_, batch, block_size_, paged_);
+  const StepCost cost = step_cost(model_, batch, groups_, paged_);
   const bool has_prompts = batch.num_tokens > std::ssize(batch.sequences);
   const double scatter = scatter_.next(has_prompts);
   const auto duration = static_cast<TimeNs>(std::ceil(cost.seconds * scatter * 1e9));

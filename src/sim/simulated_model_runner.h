@@ -15,9 +15,9 @@ namespace pagoda {
 class SimulatedModelRunner final : public ModelRunner {
  public:
   // Borrows clock. paged: see step_cost().
-  SimulatedModelRunner(const CostModel& model, std::int32_t block_size, VirtualClock& clock,
+  SimulatedModelRunner(const CostModel& model, std::vector<KvGroup> groups, VirtualClock& clock,
                        std::uint64_t seed = 0, bool paged = true)
-      : model_(model), block_size_(block_size), paged_(paged), clock_(clock), scatter_(model_, seed) {}
+      : model_(model), groups_(std::move(groups)), paged_(paged), clock_(clock), scatter_(model_, seed) {}
 
   StepResult run(const ScheduledBatch& batch) override;
 
@@ -28,7 +28,7 @@ class SimulatedModelRunner final : public ModelRunner {
 
  private:
   const CostModel model_;
-  const std::int32_t block_size_;
+  const std::vector<KvGroup> groups_;
   const bool paged_;
   VirtualClock& clock_;
   StepScatter scatter_;

@@ -1,5 +1,5 @@
 #pragma once
-// DType: how the elements of a tensor are stored. Quantised types are GGML's blocks, numbers included.
+// DType: how the elements of a tensor are stored (dtypes.def). Quantised types are GGML's blocks.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,29 +8,25 @@
 namespace pagoda {
 
 enum class DType : std::uint8_t {
-  f32,
-  f16,
-  bf16,
-  i32,
-  i8,
-  u8,
-  q8_0,
-  q4_0,
-  q4_1,
-  q5_0,
-  q5_1,
-  q4_k,
-  q5_k,
-  q6_k
+#define PAGODA_DTYPE(type, name, elements, bytes, gguf) type,
+#include "tensor/dtypes.def"
+#undef PAGODA_DTYPE
 };
 
 struct DTypeInfo {
   std::string_view name;        // "F32", "Q4_1": as GGUF and safetensors write it
   std::int32_t block_elements;  // elements in one block; 1 for plain types
   std::int32_t block_bytes;     // bytes of one block
+  std::int32_t gguf;            // number in GGUF files, or -1
 };
 
-const DTypeInfo& dtype_info(DType dtype);
+inline constexpr DTypeInfo kDTypes[] = {
+#define PAGODA_DTYPE(type, name, elements, bytes, gguf) {name, elements, bytes, gguf},
+#include "tensor/dtypes.def"
+#undef PAGODA_DTYPE
+};
+
+constexpr const DTypeInfo& dtype_info(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)]; }
 inline bool is_quantized(DType dtype) { return dtype_info(dtype).block_elements > 1; }
 
 // Bytes of `elements` consecutive elements; elements must be a multiple of the block.

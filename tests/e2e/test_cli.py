@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -10,9 +11,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
 
 
-def run(*arguments, **environment):
+def run(*arguments, stdin="", **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PAGODA_", "VLLM_", "OMP_"))}
-    done = subprocess.run([BINARY, *arguments], env={**clean, **environment}, timeout=60,
+    done = subprocess.run([BINARY, *arguments], env={**clean, **environment}, timeout=60, input=stdin,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -50,19 +51,109 @@ def test_engine_commands_share_their_flags(command):
         assert flag in out
 
 
-def test_the_flags_page_has_every_flag_and_default():
-    page = (ROOT / "docs/flags.md").read_text()
+@pytest.mark.parametrize("page", ["flags", "commands"])
+def test_the_pages_of_flags_are_made_from_the_declarations(page):
+    made = run("man", "--markdown", page)[1]
+    assert (ROOT / f"docs/{page}.md").read_text() == made, f"stale: build/pagoda man --markdown {page} > docs/{page}.md"
+
+
+def test_every_flag_stands_on_a_page():
+    pages = (ROOT / "docs/flags.md").read_text() + (ROOT / "docs/commands.md").read_text()
     for command in commands():
         for line in run(command, "--help")[1].splitlines():
             for flag in re.findall(r"^  (?:-\w, )?(--[\w\[\]-]+)", line):
-                assert flag in page or flag == "--help", f"{command} {flag} is not in docs/flags.md"
-    for line in run("serve", "--help")[1].splitlines():
-        if match := re.match(r"  (--[\w-]+).*\[(\d+|[a-z]+)\]$", line):
-            flag, default = match.groups()
-            row = next(row for row in page.splitlines() if row.startswith("| `" + flag))
-            documented = row.split("|")[2].strip()
-            sizes = {"33554432": "32 MiB", "65536": "64 KiB"}
-            assert documented == sizes.get(default, default), flag
+                assert flag in pages or flag == "--help", f"{command} {flag}"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_are_scripts_that_the_shell_reads(shell, tmp_path):
+    script = run("completion", shell)[1]
+    assert "--max-model-len" in script or "-l max-model-len" in script
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here: its completions are not read")
+    (tmp_path / "pagoda").write_text(script)
+    assert subprocess.run([shell, "-n", tmp_path / "pagoda"], capture_output=True, text=True).stderr == ""
+
+
+@pytest.mark.parametrize("typed, offered", [
+    ("pagoda ser", {"serve"}),
+    ("pagoda bench ser", {"serve"}),
+    ("pagoda serve --max-model", {"--max-model-len"}),
+    ("pagoda serve --dtype fl", {"float32"}),
+    ("pagoda serve --no-enable-pre", {"--no-enable-prefix-caching"}),
+    ("pagoda bench serve --burst", {"--burstiness"}),
+])
+def test_bash_completes(typed, offered, tmp_path):
+    (tmp_path / "c").write_text(run("completion", "bash")[1])
+    words = typed.split()
+    ask = (f'source {tmp_path}/c; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _pagoda; '
+           'printf "%s\\n" "${COMPREPLY[@]}"')
+    assert set(subprocess.run(["bash", "-c", ask], capture_output=True, text=True).stdout.split()) == offered
+
+
+def test_man_pages_are_clean(tmp_path):
+    assert run("man", "--output", str(tmp_path)) == (0, "", "")
+    pages = sorted(tmp_path.iterdir())
+    assert {"pagoda.1", "pagoda-serve.1", "pagoda-bench-serve.1"} <= {page.name for page in pages}
+    assert run("man", "bench-serve")[1] == (tmp_path / "pagoda-bench-serve.1").read_text()
+    if shutil.which("mandoc") is None:
+        pytest.skip("no mandoc here: the pages are not linted")
+    # A date would make the pages differ from build to build; a line may be long.
+    linted = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], capture_output=True, text=True).stdout
+    assert [line for line in linted.splitlines() if "missing date" not in line] == []
+
+
+def test_a_file_of_flags(tmp_path):
+    config = tmp_path / "serve.yaml"
+
+    def check(text):
+        config.write_text(text)
+        code, out, err = run("config", "check", str(config))
+        return (code, (out + err).replace(str(config), "FILE"))
+
+    assert check("model: m\nmax_model_len: 8k\nenable-prefix-caching: false\nserved-model-name: [a, b]\n"
+                 "speculative-config: {method: ngram, num_speculative_tokens: 5}\n") == (
+                     0, "FILE: 5 flags, each known to pagoda serve\n")
+    assert check("port: 1\nprot: 2\n") == (2, "pagoda: FILE:2: unknown key 'prot'; did you mean port?\n")
+    assert check("port: 1\n\nport: 2\n") == (2, "pagoda: FILE:3: 'port' was given before, on line 1\n")
+    assert check("tp: 1\ntensor_parallel_size: 2\n")[1].startswith("pagoda: FILE:2: 'tensor_parallel_size' was given")
+    assert check("block-size: 0\n") == (2, "pagoda: FILE:1: block-size: 0 is not between 1 and 256\n")
+    assert check("access-log: maybe\n") == (2, "pagoda: FILE:1: 'access-log' is true or false\n")
+    assert check("port: [1, 2]\n") == (2, "pagoda: FILE:1: 'port' takes one value, not a list\n")
+    assert check("device: cuda\n")[0] == 2
+    assert check("a: [\n")[0] == 2 and check("- a\n")[0] == 2
+    assert check("") == (0, "FILE: 0 flags, each known to pagoda serve\n")
+    assert run("serve", "--config", str(tmp_path / "none.yaml"))[0] == 2
+
+
+def test_the_command_line_comes_before_the_environment_and_that_before_the_file(tmp_path):
+    config = tmp_path / "f.yaml"
+    config.write_text("model: /of-file\n")
+
+    def model(*arguments, **environment):
+        return run("serve", *arguments, **{"PAGODA_MODEL": "", **environment})[2]
+
+    assert "/of-file" in model("--config", str(config))
+    assert "/of-file" in model(PAGODA_CONFIG=str(config))
+    assert "/of-environment" in model("--config", str(config), PAGODA_MODEL="/of-environment")
+    assert "/of-line" in model("/of-line", "--config", str(config), PAGODA_MODEL="/of-environment")
+    assert model(PAGODA_PORT="70000") == "pagoda: PAGODA_PORT: 70000 is not between 0 and 65535\n"
+    assert model(PAGODA_ACCESS_LOG="maybe") == "pagoda: PAGODA_ACCESS_LOG: 'maybe' is neither true nor false\n"
+    assert "PAGODA_PROT sets nothing; did you mean PAGODA_PORT?" in model("/nowhere", PAGODA_PROT="1")
+
+
+def test_text_is_typed_or_piped():
+    model = str(small_model())
+    ids = run("tokenize", model, "Hello there")[1]
+    assert ids.startswith('{"ids": [')
+    assert run("tokenize", model, stdin="Hello there\n")[1] == ids
+    assert run("tokenize", "--decode", model, ids[9:-3])[1] == '{"text": "Hello there"}\n'
+    code, typed, err = run("generate", model, "Once upon a time", "--max-tokens", "4", "--seed", "1")
+    assert code == 0 and typed.strip(), err
+    assert run("generate", "--model", model, "Once", "--max-tokens", "2")[0] == 0
+    assert run("generate", model, "--max-tokens", "2", stdin="Once upon a time")[0] == 0
+    assert run("generate", "Once", "--max-tokens", "2", PAGODA_MODEL=model)[0] == 0
+    assert run("run", model, "Hello", "--max-tokens", "4", "--temperature", "0")[0] == 0
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -73,7 +164,13 @@ def test_the_flags_page_has_every_flag_and_default():
     (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
     (["serve", "--trust-remote-code"], "--trust-remote-code: code from a model's folder is never run"),
     (["serve", "a", "b"], "unexpected argument 'b'"),
-    (["generate"], "--input is required"),
+    (["generate"], "give a text, as a word or by pipe, or --input FILE"),
+    (["serve", "-c", "4096", "m.gguf"], "unknown flag -c; llama-server's -c is --max-model-len here"),
+    (["serve", "-np", "4"], "unknown flag -np; llama-server's -np is --max-num-seqs here"),
+    (["serve", "-hf", "a/b"], "unknown flag -hf; llama-server's -hf is the first word, or --model, as ORG/NAME, here"),
+    (["serve", "--ctx-size=4096"], "unknown flag --ctx-size; llama-server's --ctx-size is --max-model-len here"),
+    (["serve", "--device", "cuda"], "--device: 'cuda' cannot be had: this build computes on the CPU"),
+    (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),
 ])
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message):
     assert run(*arguments) == (2, "", f"pagoda: {message}\n")

@@ -165,3 +165,16 @@ def test_a_fork_bomb_is_served_or_refused_and_others_move_on(flags, served):
         assert server.wait_until_idle()
         held = http.get("/debug/kv").json()
         assert held["num_free_blocks"] == held["num_blocks"] and held["num_free_swap_blocks"] == held["num_swap_blocks"]
+
+
+def test_orca_serves_the_same_beams(small):
+    asks = [{**ASK, "n": 2, "beam_width": width, "max_tokens": 24, "ignore_eos": True} for width in (2, 6)]
+    with serving(small_model(), "--max-model-len", "128", "--scheduler", "orca") as server, \
+            httpx.Client(base_url=server.url, timeout=120) as http:
+        for ask in asks:
+            theirs, ours = http.post("/v1/completions", json=ask), small.post("/v1/completions", json=ask)
+            assert theirs.status_code == 200, theirs.text
+            assert theirs.json()["choices"] == ours.json()["choices"]
+        assert server.wait_until_idle()
+        held = http.get("/debug/kv").json()
+        assert held["num_free_blocks"] == held["num_blocks"]

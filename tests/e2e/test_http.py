@@ -48,7 +48,12 @@ def test_metrics_satisfy_promtool(server, http):
     text = http.get("/metrics").text
     for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total", "generation_tokens_total",
                  "request_success_total", "time_to_first_token_seconds_bucket", "e2e_request_latency_seconds_bucket"):
-        assert f"\npagoda:{name}" in "\n" + text, name
+        assert f"\nvllm:{name}" in "\n" + text, name
+    ours = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE pagoda:")}
+    assert ours == {"pagoda:" + name for name in (
+        "kv_cache_slots_perc", "kv_cache_saved_perc", "num_preemptions_by_swap_total", "swapped_out_blocks_total",
+        "swapped_in_blocks_total", "kv_blocks_copied_total", "padded_tokens_total", "kv_map_calls_total",
+        "kv_mapped_pages_total", "kv_map_seconds_total", "kv_map_delayed_steps_total")}
     assert "http_requests_total{" in text and "process_resident_memory_bytes" in text
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed: the metrics' format is not checked")
@@ -57,7 +62,7 @@ def test_metrics_satisfy_promtool(server, http):
     # 3) of vLLM too. Nothing else may be amiss, and the format itself must be sound.
     assert checked.returncode in (0, 3), checked.stderr
     complaints = [line for line in checked.stderr.splitlines() if "should not contain ':'" not in line]
-    assert complaints in ([], ['pagoda:iteration_tokens_total non-counter metrics should not have "_total" suffix']), complaints
+    assert complaints in ([], ['vllm:iteration_tokens_total non-counter metrics should not have "_total" suffix']), complaints
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"prompt":"\xff"}', b'{"prompt":"a","prompt":"b"}', b'{"prompt":NaN}', b"[" * 100])
@@ -111,9 +116,10 @@ def test_keys():
         assert not any("sesame" in line for line in server.log)
 
 
-def test_dashboards_of_vllm():
-    with serving(small_model(), "--metrics-prefix", "vllm") as server:
-        assert "\nvllm:num_requests_running{" in httpx.get(server.url + "/metrics").text
+def test_metrics_all_under_pagoda():
+    with serving(small_model(), "--metrics-prefix", "pagoda") as server:
+        text = httpx.get(server.url + "/metrics").text
+        assert "\npagoda:num_requests_running{" in text and "\npagoda:padded_tokens_total{" in text and "vllm:" not in text
 
 
 def test_sigterm_lets_running_requests_finish():

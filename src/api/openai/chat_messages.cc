@@ -141,6 +141,7 @@ std::vector<ChatMessage> read_messages(FieldReader& fields) {
     read.name = reader.string("name", kNoLimit);
     read.tool_call_id = reader.string("tool_call_id", kNoLimit);
     read.reasoning = reader.string("reasoning_content", kNoLimit);
+    if (!read.reasoning) read.reasoning = reader.string("reasoning", kNoLimit);
     if (!reader.ok()) fields.fail(reader.status());
     out.push_back(std::move(read));
   }
@@ -215,6 +216,7 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   if (!fields.ok()) return result;
 
   if (conversation.continue_final_message) result.continued = conversation.messages.back().content.joined();
+  result.tools = conversation.tools;
   Result<std::vector<TokenId>> ids = chat_prompt_tokens(std::move(conversation), api, options);
   if (!ids)
     fields.fail(ids.error());

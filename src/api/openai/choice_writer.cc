@@ -33,11 +33,18 @@ Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& ch
   } else if (chunk) {
     writer.key("delta").begin_object();
     if (first) writer.key("role").string("assistant");
-    if (first || !fresh.text.empty()) writer.key("content").string(fresh.text);
+    const bool more = !fresh.reasoning.empty() || !fresh.calls.empty();
+    if ((first && !more) || !fresh.text.empty()) writer.key("content").string(fresh.text);
+    if (!fresh.reasoning.empty()) write_reasoning(writer, fresh.reasoning);
+    if (!fresh.calls.empty()) write_calls(writer, index, fresh.calls, /*chunk=*/true);
     writer.end_object();
   } else {
     writer.key("message").begin_object();
-    writer.key("role").string("assistant").key("content").string(fresh.text).key("refusal").null();
+    writer.key("role").string("assistant").key("content");
+    fresh.text.empty() && !fresh.calls.empty() ? writer.null() : writer.string(fresh.text);
+    writer.key("refusal").null();
+    if (!fresh.reasoning.empty()) write_reasoning(writer, fresh.reasoning);
+    if (!fresh.calls.empty()) write_calls(writer, index, fresh.calls, /*chunk=*/false);
     writer.end_object();
   }
 
@@ -54,9 +61,11 @@ Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& ch
   }
 
   writer.key("finish_reason");
-  choice.finish_reason
-      ? writer.string(options_.without_generation ? "length" : finish_reason_name(*choice.finish_reason))
-      : writer.null();
+  const bool calls = choice.num_calls > 0 && choice.finish_reason == FinishReason::stop;
+  choice.finish_reason ? writer.string(options_.without_generation ? "length"
+                                       : calls                     ? "tool_calls"
+                                               : finish_reason_name(*choice.finish_reason))
+                       : writer.null();
   writer.key("stop_reason");
   if (const auto* text = std::get_if<std::string>(&choice.stop_reason))
     writer.string(*text);
@@ -77,6 +86,41 @@ Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& ch
     if (!chat && (first || !chunk)) writer.key("prompt_token_ids").integers(prompt.token_ids);
   }
   writer.end_object();
+}
+
+// By both names that vLLM's clients know.
+void ChoiceWriter::write_reasoning(JsonWriter& writer, const std::string& text) {
+  const std::string valid = to_valid_utf8(text);
+  writer.key("reasoning").string(valid).key("reasoning_content").string(valid);
+}
+
+// Nine letters and digits, which is what Mistral's templates take; the same for the same answer.
+std::string ChoiceWriter::call_id(std::size_t index, std::int32_t call) const {
+  std::uint64_t hash = 1469598103934665603U;  // FNV-1a
+  for (const char c : concat(options_.id, "/", index, "/", call))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::string id;
+  for (int i = 0; i < 9; ++i, hash /= kDigits.size()) id += kDigits[hash % kDigits.size()];
+  return id;
+}
+
+void ChoiceWriter::write_calls(JsonWriter& writer, std::size_t index,
+                               const std::vector<ChoiceState::CallPiece>& calls, bool chunk) const {
+  writer.key("tool_calls").begin_array();
+  for (const ChoiceState::CallPiece& call : calls) {
+    writer.begin_object();
+    if (chunk) writer.key("index").integer(call.index);
+    if (call.name)
+      writer.key("id")
+          .string(call.id.empty() ? call_id(index, call.index) : call.id)
+          .key("type")
+          .string("function");
+    writer.key("function").begin_object();
+    if (call.name) writer.key("name").string(*call.name);
+    writer.key("arguments").string(call.arguments).end_object().end_object();
+  }
+  writer.end_array();
 }
 
 Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& choice,

@@ -37,6 +37,10 @@ class ChoiceWriter {
   static void write_usage(JsonWriter& writer, const Usage& usage);
 
  private:
+  static void write_reasoning(JsonWriter& writer, const std::string& text);
+  std::string call_id(std::size_t index, std::int32_t call) const;
+  void write_calls(JsonWriter& writer, std::size_t index, const std::vector<ChoiceState::CallPiece>& calls,
+                   bool chunk) const;
   std::string token_text(TokenId id) const;
   Steps write_completion_logprobs(JsonWriter& writer, ChoiceState& choice, const PromptInfo& prompt,
                                   const PromptState& prompt_state, bool with_prompt) const;

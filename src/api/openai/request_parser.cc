@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <limits>
+#include <memory>
+#include <span>
 
 #include "api/field_reader.h"
 #include "api/json.h"
@@ -10,6 +12,7 @@
 #include "api/openai/sampling_fields.h"
 #include "api/prompt_limits.h"
 #include "base/strings.h"
+#include "text/answer_formats.h"
 
 namespace pagoda {
 namespace {
@@ -218,6 +221,27 @@ void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std:
       concat("times the number of prompts must be at most ", kMaxListedTokens, " tokens in one call"));
 }
 
+// How the answer's reasoning and calls are to be read.
+void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& prompt,
+                   ResponseOptions& response) {
+  constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
+  response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
+  response.include_reasoning = fields.boolean("include_reasoning").value_or(true);
+  AnswerParserOptions parser;
+  parser.reasoning_parser = context.reasoning_parser;
+  if (!prompt.tools.empty()) parser.tool_parser = context.tool_parser;
+  if (parser.tool_parser.empty() && parser.reasoning_parser.empty()) return;
+  std::vector<DeclaredTool> tools;
+  for (ToolSpec& tool : prompt.tools)
+    tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
+  parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
+  parser.keep_special_tokens = !response.skip_special_tokens;
+  const std::span<const TokenId> ids(prompt.token_ids);
+  parser.starts_in_reasoning = prompt_opens_reasoning(
+      parser.reasoning_parser, context.tokenizer->decode(ids.last(std::min(kTail, ids.size())), false));
+  response.parser = std::move(parser);
+}
+
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
                                 const ApiContext& context) {
   FieldReader fields(body);
@@ -248,6 +272,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     ChatPrompt prompt = read_chat_prompt(fields, context);
     if (response.echo) response.echo_prefix = std::move(prompt.continued);
     response.echo = response.echo && !response.echo_prefix.empty();
+    choose_parser(fields, context, prompt, response);
     response.prompts.push_back({.text = {}, .token_ids = std::move(prompt.token_ids)});
   } else {
     response.prompts = read_prompts(fields, context, response.echo);

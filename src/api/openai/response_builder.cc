@@ -59,7 +59,8 @@ struct ResponseBuilder::State {
   bool has_news(std::size_t index) const {
     const ChoiceState& choice = answer.choices[index];
     if (choice.finished()) return !closed[index];
-    if (!choice.fresh.text.empty() || !choice.fresh.token_ids.empty() || !choice.fresh.logprobs.empty())
+    if (!choice.fresh.text.empty() || !choice.fresh.reasoning.empty() || !choice.fresh.calls.empty() ||
+        !choice.fresh.token_ids.empty() || !choice.fresh.logprobs.empty())
       return true;
     return options.continuous_usage && choice.num_tokens != written_tokens[index];
   }

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 
 #include "api/api_context.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -49,9 +51,10 @@ std::string mib(std::int64_t bytes) {
   return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
 }
 
-// The number of blocks and the context that they allow. `taken` is what everything else needs.
-Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config, std::int32_t block_size,
-                             std::int64_t block_bytes, std::int64_t taken) {
+// The number of blocks and the context that they allow. `taken` is what everything else needs: also what is
+// mapped from the weight cache, which the system counts as available, since it could read it again.
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
+                             std::span<const KvGroup> groups, std::int64_t block_bytes, std::int64_t taken) {
   std::int64_t bytes = 0;
   const std::int64_t available = available_memory_bytes();
   if (flags.kv_cache_memory_bytes) {
@@ -67,10 +70,11 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   KvPlan plan;
   plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
   if (plan.num_blocks < 2) {
-    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ", block_size,
-                                   " tokens takes ", mib(block_bytes), ": raise --kv-cache-memory-bytes"));
+    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
+                                   groups.front().tokens_per_row, " tokens takes ", mib(block_bytes),
+                                   ": raise --kv-cache-memory-bytes"));
   }
-  const std::int64_t capacity = plan.num_blocks * block_size;
+  const std::int64_t capacity = tokens_in(groups, plan.num_blocks, !flags.enable_chunked_prefill);
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
   if (wanted > config.max_positions) {
@@ -137,7 +141,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
     log_info("memory", concat(padded, size, "  ", note));
   };
   row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
-  row("embedding, in the file", memory.embedding_bytes, "memory-mapped, rows read as they are needed");
+  row("embedding, as stored", memory.embedding_bytes,
+      memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,
       concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; ",
              is_virtual(flags) && flags.kv_precreate_pages ? "committed" : "resident as it is used"));
@@ -145,8 +150,8 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
   log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
-  log_info("memory", concat("Maximum concurrency for ", max_model_len, " tokens per request: ",
-                            fixed(static_cast<double>(memory.kv_tokens) / max_model_len, 2), "x"));
+  log_info("memory", concat("Maximum concurrency for ", max_model_len,
+                            " tokens per request: ", fixed(memory.concurrency, 2), "x"));
 }
 
 }  // namespace
@@ -195,7 +200,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     block_size = virtual_plan->layout.block_size;
     block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
   }
-  auto plan = plan_kv_cache(flags, config, block_size, block_bytes, totals.activation_bytes);
+  const KvGroupPlan runner_plan = runner->local().kv_plan();
+  std::vector<KvGroup> groups = runner_plan.groups;
+  if (virtual_plan) groups = one_full_group(block_size);
+  auto plan =
+      plan_kv_cache(flags, config, groups, block_bytes, totals.activation_bytes + totals.mapped_bytes);
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
   std::optional<VirtualMemory> virtual_memory;
@@ -225,12 +234,22 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   const MemoryPlan memory = runner->local().memory_plan();
   parts.memory = {.weight_bytes = totals.weight_bytes,
                   .embedding_bytes = runner->local().embedding_bytes(),
+                  .mapped_bytes = totals.mapped_bytes,
                   .kv_bytes = plan->num_blocks * block_bytes,
                   .swap_bytes = swap_blocks * block_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
-                  .kv_tokens = plan->num_blocks * block_size,
-                  .kv_bytes_per_token = block_bytes / block_size};
+                  .kv_tokens = tokens_in(groups, plan->num_blocks, !flags.enable_chunked_prefill),
+                  // Until windows give something back.
+                  .kv_bytes_per_token = std::accumulate(groups.begin(), groups.end(), std::int64_t{0},
+                                                        [](std::int64_t pages, const KvGroup& group) {
+                                                          return pages + group.pages_per_row;
+                                                        }) *
+                                        block_bytes / block_size};
+  parts.memory.concurrency = groups.size() == 1
+                                 ? static_cast<double>(parts.memory.kv_tokens) / plan->max_model_len
+                                 : static_cast<double>(plan->num_blocks) /
+                                       static_cast<double>(pages_for(groups, plan->max_model_len));
   parts.num_threads = options->threads;
   for (const std::string& name : runner->local().ignored_tensors())
     log_warning("start", concat("tensor ", name, " is not used by architecture ", config.architecture));
@@ -240,6 +259,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.max_num_seqs = flags.max_num_seqs;
   engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
   engine_config.block_size = block_size;
+  if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
   engine_config.enable_prefix_caching = flags.enable_prefix_caching;
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy =
@@ -279,6 +299,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
 
   parts.api.tokenizer = parts.tokenizer.get();
   parts.api.chat_template = parts.chat_template.get();
+  PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_template.get(), parts.api));
   parts.api.model_names = model_names(flags, *source);
   parts.api.model_root = parts.api.model_names.front();
   parts.api.max_model_len = plan->max_model_len;
@@ -298,6 +319,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                              config.vocab_size, "; ", ranks_text(flags), options->threads, " threads, ",
                              cpu_level_name(options->cpu_level.value_or(detected_cpu_level())), " kernels"));
     log_memory_table(parts.memory, config, flags, plan->max_model_len);
+    if (const KvGroupPlan& kv = runner_plan; kv.groups.size() > 1)
+      log_info("memory", concat("KV groups: ", describe_groups(kv), "; pages of ", block_bytes, " bytes, ",
+                                fixed(100 * kv.padding, 1), " % padding"));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
   }

@@ -22,13 +22,15 @@ class StepObserver;
 // Where each byte goes; printed at start.
 struct MemoryTable {
   std::int64_t weight_bytes = 0;      // packed, resident from the start
-  std::int64_t embedding_bytes = 0;   // read from the mapped file
+  std::int64_t embedding_bytes = 0;   // as it is stored
+  std::int64_t mapped_bytes = 0;      // of both, mapped from the weight cache; 0: in memory
   std::int64_t kv_bytes = 0;          // reserved; resident as it is used
   std::int64_t swap_bytes = 0;        // the same
   std::int64_t activation_bytes = 0;  // scratch of one step
   std::int64_t buffer_bytes = 0;      // logits, sampling
   std::int64_t kv_tokens = 0;
   std::int64_t kv_bytes_per_token = 0;
+  double concurrency = 0;  // sequences of the longest length that fit together
 };
 
 class AssembledEngine {

@@ -306,12 +306,14 @@ TEST_P(SmallModels, SameBitsWhateverTheCompany) {
   check_model(flags_for(folder, std::get<1>(GetParam()), std::get<2>(GetParam())), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Determinism, SmallModels,
-    testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt", "gpt2", "gemma3"),
-                     testing::Values("float32", "bfloat16", "int8"), testing::Values("auto")));
+INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
+                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
+                                                          "gpt2", "gemma3", "olmo2"),
+                                          testing::Values("float32", "bfloat16", "int8"),
+                                          testing::Values("auto")));
 INSTANTIATE_TEST_SUITE_P(DeterminismOfInt8Cache, SmallModels,
-                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt", "gemma3"),
+                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
+                                                          "gemma3"),
                                           testing::Values("auto"), testing::Values("int8")));
 
 // With deterministic sums, the bits of one process are those of ranks, whatever happens on them.
@@ -379,7 +381,7 @@ TEST_P(Ranks, GiveTheBitsOfOneProcess) { check_ranks(GetParam(), "auto"); }
 TEST(RanksWithInt8Cache, GiveTheBitsOfOneProcess) { check_ranks("llama", "int8"); }
 INSTANTIATE_TEST_SUITE_P(Determinism, Ranks,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "opt", "opt_post_norm", "gpt2",
-                                         "gemma3"));
+                                         "gemma3", "granite", "phi3"));
 
 TEST(DefaultModel, SameBitsWhateverTheCompany) {
   auto model = default_model();

@@ -1,6 +1,6 @@
 // Goal: gemma-3-270m as it is published reads text as its makers' tokenizer does, and predicts a text longer
-// than its window as an independent implementation does. Skipped where script/model has not fetched it; greedy
-// continuations are in model_runner/golden_test.cc.
+// than its window as an independent implementation does. Skipped where script/model has not fetched it;
+// greedy continuations are in model_runner/golden_test.cc.
 #include <gtest/gtest.h>
 
 #include "cli/assembly/load_tokenizer.h"

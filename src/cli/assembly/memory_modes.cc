@@ -94,7 +94,9 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
                       .num_blocks = static_cast<std::int32_t>(num_blocks),
                       .num_swap_blocks = static_cast<std::int32_t>(num_swap_blocks),
                       .enable_prefix_caching = config.enable_prefix_caching,
-                      .model_id = model_id};
+                      .model_id = model_id,
+                      .groups = config.kv_groups,
+                      .whole_prompts = !config.enable_chunked_prefill};
   if (is_virtual(flags)) {
     if (virtual_memory != nullptr && virtual_memory->num_created < num_blocks)
       pages.num_created = virtual_memory->num_created;

@@ -11,6 +11,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/assembly/weight_caching.h"
 #include "distributed/local_ranks.h"
 #include "distributed/mpi.h"
 
@@ -40,6 +41,7 @@ Status serve(const EngineFlags& flags, Communicator& communicator) {
   auto options = runner_options(flags, (*source)->config());
   if (!options) return options.error();
   options->parallel = parallel_context(flags, &communicator);
+  options->weight_caching = weight_caching(flags, true);
   return serve_rank(*std::move(source), *options);
 }
 
@@ -151,7 +153,8 @@ RankTotals LoadedRunner::totals() const {
   if (group_) return group_->totals();
   const MemoryPlan plan = alone_->memory_plan();
   return {.weight_bytes = plan.weight_bytes,
-          .kv_block_bytes = static_cast<std::int64_t>(alone_->kv_layout().block_bytes()),
+          .mapped_bytes = plan.mapped_bytes,
+          .kv_block_bytes = alone_->kv_page_bytes(),
           .activation_bytes = plan.activation_bytes + plan.buffer_bytes,
           .kv_heads = {alone_->kv_layout().num_kv_heads}};
 }

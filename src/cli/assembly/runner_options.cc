@@ -5,7 +5,10 @@
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/machine.h"
+#include "cli/assembly/memory_modes.h"
 #include "cli/assembly/ranks.h"
+#include "cli/assembly/virtual_memory.h"
+#include "cli/assembly/weight_caching.h"
 
 namespace pagoda {
 namespace {
@@ -46,9 +49,13 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.max_num_seqs = flags.max_num_seqs;
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = *level;
+  options.weight_caching = weight_caching(flags);
   const std::int32_t max_model_len =
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
                                                                                   : config.max_positions;
+  // The papers' baselines, and vAttention's mappings, keep what is behind a window.
+  options.kv_windows = !is_baseline(flags) && !is_virtual(flags);
+  options.max_context = max_model_len;
   // A whole prompt must fit in a step when it may not be cut.
   const std::int32_t least =
       flags.enable_chunked_prefill ? flags.max_num_seqs : std::max(max_model_len, flags.max_num_seqs);

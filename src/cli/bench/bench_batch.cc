@@ -1,8 +1,10 @@
 #include "cli/bench/bench_batch.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -86,6 +88,13 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, s
   times.decode_seconds = to_seconds(first_finished->time - begin);
   if (first_finished->time <= all_started) times.decode_tokens = 0;
   return times;
+}
+
+Result<DebugSnapshot> engine_snapshot(AssembledEngine& engine) {
+  std::promise<Result<DebugSnapshot>> taken;
+  engine.client().debug_snapshot(
+      [&taken](Result<DebugSnapshot> snapshot) { taken.set_value(std::move(snapshot)); });
+  return taken.get_future().get();
 }
 
 }  // namespace pagoda

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "request/debug_snapshot.h"
 
 namespace pagoda {
 
@@ -34,5 +35,8 @@ struct BatchTimes {
 // Submits the requests at once, numbered on from next_id, with prompts drawn from seed, and waits for all.
 Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, std::uint64_t seed,
                              std::uint64_t& next_id);
+
+// What the engine holds between two steps; waits for the step that runs.
+Result<DebugSnapshot> engine_snapshot(AssembledEngine& engine);
 
 }  // namespace pagoda

@@ -46,7 +46,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   for (std::int32_t i = -warmup; i < iterations; ++i) {
     if (i == 0) {
       bandwidth.push_back(probe.bytes_per_second());
-      if (auto snapshot = engine.client().debug_snapshot()) totals_before = snapshot->totals;
+      if (auto snapshot = engine_snapshot(engine)) totals_before = snapshot->totals;
     }
     // Fresh prompts every time, so that nothing comes from the prefix cache.
     const auto times = run_batch(engine, shape, flags.seed + static_cast<std::uint64_t>(i + 1000), next_id);
@@ -64,7 +64,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
     total.push_back(double(times->output_tokens) / times->total_seconds);
     bar.update(std::int64_t{shape.num_requests} * shape.output_len * (i + 1));
   }
-  const auto snapshot = engine.client().debug_snapshot();
+  const auto snapshot = engine_snapshot(engine);
   if (!snapshot) return snapshot.error();
 
   BenchFigures figures;

@@ -17,6 +17,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/bench/bench_batch.h"
 #include "cli/bench/kv_managers_svg.h"
 #include "cli/commands/output_collector.h"
 #include "model_runner/local_model_runner.h"
@@ -327,7 +328,7 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
   out.tokens_per_s = static_cast<double>(tokens) / to_seconds(end - start);
   std::ranges::sort(gaps);
   if (!gaps.empty()) out.p99_ms = gaps[gaps.size() * 99 / 100];
-  if (const auto snapshot = (*engine)->client().debug_snapshot()) {
+  if (const auto snapshot = engine_snapshot(**engine)) {
     const KvUsage& usage = snapshot->totals.usage;
     const auto wasted = usage.reserved_slots + usage.internal_slots + usage.external_slots;
     if (usage.total_slots > 0)

@@ -1,7 +1,6 @@
 #pragma once
 // pagoda bench serve: load on any OpenAI-compatible server, ours or a peer's. Flags, table and JSON are those
 // of `vllm bench serve`; the generator itself is load/http_load.h.
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,8 +48,6 @@ struct BenchServeArgs {
   std::vector<std::string> metadata, goodput;
   std::string percentile_metrics = "ttft,tpot,itl", metric_percentiles = "99";
 };
-
-void declare_bench_serve(CLI::App& command, BenchServeArgs& args);
 
 // An error when the server cannot be reached, a flag makes no sense, or not one request succeeded.
 Status run_bench_serve(const BenchServeArgs& args);

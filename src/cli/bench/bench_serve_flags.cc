@@ -1,146 +1,178 @@
 // The flags of bench serve.
-#include <charconv>
-#include <cmath>
+#include <iterator>
+#include <limits>
 
-#include "base/log.h"
 #include "base/strings.h"
-#include "cli/bench/bench_serve_command.h"
-#include "cli/flags/flags.h"
+#include "cli/bench/bench_flags.h"
+#include "cli/flags/flag_values.h"
 
 namespace pagoda {
 namespace {
 
 // A sampling parameter that is sent only when given.
-void sampling(CLI::App& command, BenchServeArgs& args, const std::string& flag, const std::string& member) {
-  const auto store = [&args, flag, member](const std::string& value) {
-    double number = 0;
-    const char* const end = value.data() + value.size();
-    const auto [stop, error] = std::from_chars(value.data(), end, number);
-    if (error != std::errc() || stop != end || !std::isfinite(number))
-      throw CLI::ValidationError(flag, concat("'", value, "' is not a number"));
+Flag sampling(BenchServeArgs& args, const char* name, const std::string& member) {
+  const auto store = [&args, member](const std::string& value) -> Status {
+    const auto number = flags::parse_number(value);
+    if (!number) return number.error();
     args.sampling.emplace_back(member, value);
+    return ok_status();
   };
-  command.add_option_function<std::string>(flag, store, concat("sent as '", member, "' with every request"))
-      ->type_name("X");
-}
-
-// Flags of vLLM's that scripts pass and that change nothing here, or that are refused with a reason.
-void add_vllm_only_flags(CLI::App& command) {
-  constexpr const char* kHidden = "";
-  const auto warn = [](const char* name) { log_warning("cli", concat(name, " has no effect here")); };
-  for (const char* const name :
-       {"--trust-remote-code", "--no-stream", "--no-oversample", "--disable-shuffle", "--skip-chat-template"})
-    command.add_flag_function(name, [=](std::int64_t) { warn(name); })->group(kHidden);
-  command
-      .add_option_function<std::string>("--tokenizer-mode",
-                                        [=](const std::string&) { warn("--tokenizer-mode"); })
-      ->group(kHidden);
-  struct Refused {
-    const char *name, *why;
-  };
-  for (const Refused refused : {Refused{"--profile", "no profiler is driven"},
-                                Refused{"--insecure", "https is not supported; put a proxy in front"}})
-    command
-        .add_flag_function(refused.name,
-                           [=](std::int64_t) { throw CLI::ValidationError(refused.name, refused.why); })
-        ->group(kHidden);
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--lora-modules",
-          [](const std::vector<std::string>&) {
-            throw CLI::ValidationError("--lora-modules", "LoRA adapters are not supported");
-          })
-      ->group(kHidden);
+  return {.name = name,
+          .value = flags::parsed("X", store),
+          .help = concat("sent as '", member, "' with every request")};
 }
 
 }  // namespace
 
-void declare_bench_serve(CLI::App& command, BenchServeArgs& args) {
-  flags::choice(command, "--backend", args.backend, {"openai", "openai-chat", "vllm"},
-                "what is spoken: completions or chat");
-  flags::text(command, "--base-url", args.base_url, "URL", "of the server, instead of host and port");
-  flags::text(command, "--host", args.host, "NAME", "of the server")->capture_default_str();
-  flags::int32(command, "--port", args.port, 1, "of the server", 65'535);
-  flags::text(command, "--endpoint", args.endpoint, "PATH", "as the backend has it, /v1/completions");
-  command.add_option("--header", args.header, "sent with every request")->type_name("KEY=VALUE");
-  flags::text(command, "--request-id-prefix", args.request_id_prefix, "TEXT",
-              "X-Request-Id of each request: this and its number");
-  flags::text(command, "--model", args.model, "NAME", "asked from the server where it is not given");
-  flags::text(command, "--served-model-name", args.served_model_name, "NAME", "sent instead of --model");
-  flags::text(command, "--tokenizer", args.tokenizer, "PATH",
-              "counts tokens of text data sets; without one four bytes are a token");
-  flags::text(command, "--label", args.label, "TEXT", "in the result and its file's name");
-
-  flags::choice(command, "--dataset-name", args.dataset_name,
-                {"random", "prefix_repetition", "sharegpt", "custom", "trace"}, "where requests come from");
-  flags::text(command, "--dataset-path", args.dataset_path, "FILE", "of the data set");
-  flags::text(command, "--workload", args.workload, "SPEC",
-              "instead of a data set: sharegpt:rate=2,requests=100, trace:FILE, …");
-  flags::int32(command, "--num-prompts", args.num_prompts, 1, "requests; 1000, with --workload all");
-  flags::int32(command, "--input-len", args.input_len, 1, "for --random-input-len");
-  flags::int32(command, "--output-len", args.output_len, 1, "for the data set's own output length");
-  flags::int32(command, "--random-input-len", args.random_input_len, 1, "prompt tokens");
-  flags::int32(command, "--random-output-len", args.random_output_len, 1, "generated tokens");
-  flags::int32(command, "--random-prefix-len", args.random_prefix_len, 0, "tokens that all prompts share");
-  flags::number(command, "--random-range-ratio", args.random_range_ratio, 0, 0.999,
-                "lengths are drawn between (1 - X) and (1 + X) of theirs");
-  flags::int32(command, "--prefix-repetition-prefix-len", args.prefix_repetition_prefix_len, 1,
-               "tokens of each shared prefix");
-  flags::int32(command, "--prefix-repetition-suffix-len", args.prefix_repetition_suffix_len, 1,
-               "tokens of each prompt after its prefix");
-  flags::int32(command, "--prefix-repetition-num-prefixes", args.prefix_repetition_num_prefixes, 1,
-               "prefixes, of which each prompt has one");
-  flags::int32(command, "--prefix-repetition-output-len", args.prefix_repetition_output_len, 1,
-               "generated tokens");
-  flags::int32(command, "--sharegpt-output-len", args.sharegpt_output_len, 1, "instead of the data set's");
-  flags::int32(command, "--custom-output-len", args.custom_output_len, 1, "where a line has none");
-
-  flags::text(command, "--request-rate", args.request_rate, "X",
-              "requests a second; inf (the default): all at once; a trace has its own times");
-  flags::text(command, "--burstiness", args.burstiness, "X",
-              "below 1: burstier than Poisson; above: more even")
-      ->default_str("1");
-  flags::choice(command, "--ramp-up-strategy", args.ramp_up_strategy, {"linear", "exponential"},
-                "the rate rises (or falls) over the requests, instead of --request-rate");
-  flags::number(command, "--ramp-up-start-rps", args.ramp_up_start_rps, 1e-9, 1e9, "of the first request");
-  flags::number(command, "--ramp-up-end-rps", args.ramp_up_end_rps, 1e-9, 1e9, "of the last");
-  flags::int32(command, "--max-concurrency", args.max_concurrency, 1, "requests under way at once");
-  flags::int32(command, "--num-warmups", args.num_warmups, 0, "requests before the measured ones");
-  flags::integer(
-      command, "--seed", 0, std::numeric_limits<std::int64_t>::max(),
-      [&args](std::int64_t seed) { args.seed = seed; }, "of lengths, arrivals and prompts");
-  flags::int32(command, "--ready-check-timeout-sec", args.ready_check_timeout_sec, 0,
-               "wait so long for the server; 0: do not ask");
-  flags::number(command, "--connect-timeout", args.connect_timeout_s, 0.001, 1e6, "seconds");
-  flags::number(command, "--read-timeout", args.read_timeout_s, 0.001, 1e6,
-                "seconds without a byte of an answer");
-
-  command.add_flag("--ignore-eos", args.ignore_eos, "generate to the full length; random does so always");
-  sampling(command, args, "--temperature", "temperature");
-  sampling(command, args, "--top-p", "top_p");
-  sampling(command, args, "--top-k", "top_k");
-  sampling(command, args, "--min-p", "min_p");
-  sampling(command, args, "--frequency-penalty", "frequency_penalty");
-  sampling(command, args, "--presence-penalty", "presence_penalty");
-  sampling(command, args, "--repetition-penalty", "repetition_penalty");
-  sampling(command, args, "--logprobs", "logprobs");
-  flags::text(command, "--extra-body", args.extra_body, "JSON", "an object whose members are sent too");
-
-  command.add_flag("--disable-tqdm", args.disable_tqdm, "no progress bar");
-  command.add_flag("--save-result", args.save_result, "write a JSON file");
-  command.add_flag("--save-detailed", args.save_detailed, "with every request's times and text");
-  command.add_flag("--append-result", args.append_result, "add a line to the file instead");
-  flags::text(command, "--result-dir", args.result_dir, "PATH", "for the file");
-  flags::text(command, "--result-filename", args.result_filename, "NAME", "of the file");
-  command.add_option("--metadata", args.metadata, "into the file")->type_name("KEY=VALUE");
-  command.add_option("--goodput", args.goodput, "limits in ms: ttft:200 tpot:50 e2el:5000")
-      ->type_name("KEY:MS");
-  flags::text(command, "--percentile-metrics", args.percentile_metrics, "LIST",
-              "shown: of ttft, tpot, itl, e2el")
-      ->capture_default_str();
-  flags::text(command, "--metric-percentiles", args.metric_percentiles, "LIST", "shown of them: 50,90,99")
-      ->capture_default_str();
-  add_vllm_only_flags(command);
+std::vector<Flag> bench_serve_flags(BenchServeArgs& args) {
+  return {
+      {.name = "backend",
+       .value = flags::choice(args.backend, {"openai", "openai-chat", "vllm"}),
+       .help = "what is spoken: completions or chat"},
+      {.name = "base-url",
+       .value = flags::text(args.base_url, "URL"),
+       .help = "of the server, instead of host and port"},
+      {.name = "host",
+       .value = flags::text(args.host, "NAME"),
+       .help = "of the server",
+       .default_text = args.host},
+      {.name = "port", .value = flags::int32(args.port, 1, 65'535), .help = "of the server"},
+      {.name = "endpoint",
+       .value = flags::text(args.endpoint, "PATH"),
+       .help = "as the backend has it, /v1/completions"},
+      {.name = "header",
+       .value = flags::several(args.header, "KEY=VALUE"),
+       .help = "sent with every request"},
+      {.name = "request-id-prefix",
+       .value = flags::text(args.request_id_prefix, "TEXT"),
+       .help = "X-Request-Id of each request: this and its number"},
+      {.name = "model",
+       .value = flags::text(args.model, "NAME"),
+       .help = "asked from the server where it is not given"},
+      {.name = "served-model-name",
+       .value = flags::text(args.served_model_name, "NAME"),
+       .help = "sent instead of --model"},
+      {.name = "tokenizer",
+       .value = flags::text(args.tokenizer, "PATH"),
+       .help = "counts tokens of text data sets; without one four bytes are a token"},
+      {.name = "label",
+       .value = flags::text(args.label, "TEXT"),
+       .help = "in the result and its file's name"},
+      {.name = "dataset-name",
+       .value =
+           flags::choice(args.dataset_name, {"random", "prefix_repetition", "sharegpt", "custom", "trace"}),
+       .help = "where requests come from"},
+      {.name = "dataset-path", .value = flags::text(args.dataset_path, "FILE"), .help = "of the data set"},
+      {.name = "workload",
+       .value = flags::text(args.workload, "SPEC"),
+       .help = "instead of a data set: sharegpt:rate=2,requests=100, trace:FILE, …"},
+      {.name = "num-prompts",
+       .value = flags::int32(args.num_prompts, 1),
+       .help = "requests; 1000, with --workload all"},
+      {.name = "input-len", .value = flags::int32(args.input_len, 1), .help = "for --random-input-len"},
+      {.name = "output-len",
+       .value = flags::int32(args.output_len, 1),
+       .help = "for the data set's own output length"},
+      {.name = "random-input-len", .value = flags::int32(args.random_input_len, 1), .help = "prompt tokens"},
+      {.name = "random-output-len",
+       .value = flags::int32(args.random_output_len, 1),
+       .help = "generated tokens"},
+      {.name = "random-prefix-len",
+       .value = flags::int32(args.random_prefix_len, 0),
+       .help = "tokens that all prompts share"},
+      {.name = "random-range-ratio",
+       .value = flags::number(args.random_range_ratio, 0, 0.999),
+       .help = "lengths are drawn between (1 - X) and (1 + X) of theirs"},
+      {.name = "prefix-repetition-prefix-len",
+       .value = flags::int32(args.prefix_repetition_prefix_len, 1),
+       .help = "tokens of each shared prefix"},
+      {.name = "prefix-repetition-suffix-len",
+       .value = flags::int32(args.prefix_repetition_suffix_len, 1),
+       .help = "tokens of each prompt after its prefix"},
+      {.name = "prefix-repetition-num-prefixes",
+       .value = flags::int32(args.prefix_repetition_num_prefixes, 1),
+       .help = "prefixes, of which each prompt has one"},
+      {.name = "prefix-repetition-output-len",
+       .value = flags::int32(args.prefix_repetition_output_len, 1),
+       .help = "generated tokens"},
+      {.name = "sharegpt-output-len",
+       .value = flags::int32(args.sharegpt_output_len, 1),
+       .help = "instead of the data set's"},
+      {.name = "custom-output-len",
+       .value = flags::int32(args.custom_output_len, 1),
+       .help = "where a line has none"},
+      {.name = "request-rate",
+       .value = flags::text(args.request_rate, "X"),
+       .help = "requests a second; inf (the default): all at once; a trace has its own times"},
+      {.name = "burstiness",
+       .value = flags::text(args.burstiness, "X"),
+       .help = "below 1: burstier than Poisson; above: more even",
+       .default_text = "1"},
+      {.name = "ramp-up-strategy",
+       .value = flags::choice(args.ramp_up_strategy, {"linear", "exponential"}),
+       .help = "the rate rises (or falls) over the requests, instead of --request-rate"},
+      {.name = "ramp-up-start-rps",
+       .value = flags::number(args.ramp_up_start_rps, 1e-9, 1e9),
+       .help = "of the first request"},
+      {.name = "ramp-up-end-rps",
+       .value = flags::number(args.ramp_up_end_rps, 1e-9, 1e9),
+       .help = "of the last"},
+      {.name = "max-concurrency",
+       .value = flags::int32(args.max_concurrency, 1),
+       .help = "requests under way at once"},
+      {.name = "num-warmups",
+       .value = flags::int32(args.num_warmups, 0),
+       .help = "requests before the measured ones"},
+      {.name = "seed",
+       .value = flags::integer(0, std::numeric_limits<std::int64_t>::max(),
+                               [&args](std::int64_t seed) { args.seed = seed; }),
+       .help = "of lengths, arrivals and prompts"},
+      {.name = "ready-check-timeout-sec",
+       .value = flags::int32(args.ready_check_timeout_sec, 0),
+       .help = "wait so long for the server; 0: do not ask"},
+      {.name = "connect-timeout",
+       .value = flags::number(args.connect_timeout_s, 0.001, 1e6),
+       .help = "seconds"},
+      {.name = "read-timeout",
+       .value = flags::number(args.read_timeout_s, 0.001, 1e6),
+       .help = "seconds without a byte of an answer"},
+      {.name = "ignore-eos",
+       .value = flags::on(args.ignore_eos),
+       .help = "generate to the full length; random does so always"},
+      sampling(args, "temperature", "temperature"),
+      sampling(args, "top-p", "top_p"),
+      sampling(args, "top-k", "top_k"),
+      sampling(args, "min-p", "min_p"),
+      sampling(args, "frequency-penalty", "frequency_penalty"),
+      sampling(args, "presence-penalty", "presence_penalty"),
+      sampling(args, "repetition-penalty", "repetition_penalty"),
+      sampling(args, "logprobs", "logprobs"),
+      {.name = "extra-body",
+       .value = flags::text(args.extra_body, "JSON"),
+       .help = "an object whose members are sent too"},
+      {.name = "disable-tqdm", .value = flags::on(args.disable_tqdm), .help = "no progress bar"},
+      {.name = "save-result", .value = flags::on(args.save_result), .help = "write a JSON file"},
+      {.name = "save-detailed",
+       .value = flags::on(args.save_detailed),
+       .help = "with every request's times and text"},
+      {.name = "append-result",
+       .value = flags::on(args.append_result),
+       .help = "add a line to the file instead"},
+      {.name = "result-dir", .value = flags::text(args.result_dir, "PATH"), .help = "for the file"},
+      {.name = "result-filename", .value = flags::text(args.result_filename, "NAME"), .help = "of the file"},
+      {.name = "metadata", .value = flags::several(args.metadata, "KEY=VALUE"), .help = "into the file"},
+      {.name = "goodput",
+       .value = flags::several(args.goodput, "KEY:MS"),
+       .help = "limits in ms: ttft:200 tpot:50 e2el:5000"},
+      {.name = "percentile-metrics",
+       .value = flags::text(args.percentile_metrics, "LIST"),
+       .help = "shown: of ttft, tpot, itl, e2el",
+       .default_text = args.percentile_metrics},
+      {.name = "metric-percentiles",
+       .value = flags::text(args.metric_percentiles, "LIST"),
+       .help = "shown of them: 50,90,99",
+       .default_text = args.metric_percentiles},
+  };
 }
 
 }  // namespace pagoda

@@ -1,10 +1,12 @@
 #include "cli/commands/generate_command.h"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <unordered_map>
 
 #include "api/errors.h"
@@ -15,6 +17,7 @@
 #include "cli/assembly/assemble.h"
 #include "cli/commands/output_collector.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/commands/typed_words.h"
 
 namespace pagoda {
 namespace {
@@ -141,12 +144,39 @@ std::int64_t count_lines(const std::string& path) {
   return count;
 }
 
+// The text of a response body, or the error of an error body.
+Result<std::string> text_of(const std::string& body) {
+  boost::system::error_code error;
+  const boost::json::value value = boost::json::parse(body, error);
+  if (!error) {
+    if (const auto* text = value.find_pointer("/choices/0/text", error))
+      return std::string(text->as_string());
+    if (const auto* message = value.find_pointer("/error/message", error))
+      return invalid_argument(std::string(message->as_string()));
+  }
+  return internal_error("the answer has no text");
+}
+
 }  // namespace
 
 Status run_generate(const GenerateArgs& args) {
   std::ifstream input_file;
   std::int64_t num_lines = 1;
-  if (args.input != "-") {
+  EngineFlags flags = args.engine;
+  std::stringstream typed, answer;  // one line each, where the prompt is typed
+  const bool is_typed = args.input.empty();
+  if (is_typed) {
+    auto words = typed_words(args.first, args.second, !flags.model.empty());
+    if (!words) return words.error();
+    if (!words->model.empty()) flags.model = words->model;
+    typed << boost::json::serialize(
+        boost::json::object{{"prompt", words->text}, {"max_tokens", args.max_tokens}});
+  } else if (!args.second.empty()) {
+    return invalid_argument(concat("'", args.second, "': a prompt and --input do not go together"));
+  } else if (!args.first.empty()) {
+    flags.model = args.first;
+  }
+  if (!is_typed && args.input != "-") {
     num_lines = count_lines(args.input);
     input_file.open(args.input);
     // A folder can be opened, but not read.
@@ -160,18 +190,24 @@ Status run_generate(const GenerateArgs& args) {
     if (!output_file) return invalid_argument(concat("cannot write ", args.output));
   }
   // A line may hold many prompts; the queue is sized for what this loop lets in.
-  EngineFlags flags = args.engine;
   const std::int32_t max_in_flight = 2 * flags.max_num_seqs;
   flags.max_queue = std::max(flags.max_queue, max_in_flight + 2048);
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
-  Generation generation(**engine, args.input == "-" ? std::cin : input_file,
-                        args.output == "-" ? std::cout : output_file, num_lines);
+  std::istream& input = is_typed            ? static_cast<std::istream&>(typed)
+                        : args.input == "-" ? std::cin
+                                            : input_file;
+  std::ostream& output = args.output == "-" ? std::cout : output_file;
+  Generation generation(**engine, input, is_typed ? answer : output, num_lines);
   Status status = generation.run(max_in_flight);
   (*engine)->stop();
-  return status;
+  if (!is_typed || !status.ok()) return status;
+  const auto text = text_of(answer.str());
+  if (!text) return text.error();
+  output << *text << std::endl;
+  return output ? ok_status() : internal_error("cannot write the output");
 }
 
 }  // namespace pagoda

@@ -1,5 +1,7 @@
 #pragma once
-// pagoda generate: request bodies of /v1/completions from a file, response bodies to a file, in order.
+// pagoda generate: how a prompt goes on; or request bodies of /v1/completions from a file, response bodies to
+// a file, in order.
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -9,8 +11,10 @@ namespace pagoda {
 
 struct GenerateArgs {
   EngineFlags engine;
-  std::string input;   // JSON Lines; "-": stdin
-  std::string output;  // JSON Lines; "-": stdout
+  std::string first, second;      // words: see typed_words.h
+  std::int32_t max_tokens = 256;  // of the answer to a typed prompt
+  std::string input;              // JSON Lines; "-": stdin; empty: a typed prompt
+  std::string output = "-";       // JSON Lines, or the text; "-": stdout
 };
 
 Status run_generate(const GenerateArgs& args);

@@ -10,13 +10,8 @@
 namespace pagoda {
 
 // In ASCII, because some readers take U+2028 and its like for the end of a line.
-std::string json_line(std::string_view key, std::string_view text) {
-  std::string repaired;
-  Utf8LossyStream repair;
-  repair.push(text, repaired);
-  repair.finish(repaired);
-  const std::string json = boost::json::serialize(boost::json::string(repaired));
-  std::string out = concat("{\"", key, "\": ");
+std::string ascii_json(std::string_view json) {
+  std::string out;
   for (std::size_t at = 0; at < json.size();) {
     const char32_t c = next_code_point(json, at);
     if (c < 0x7F) {
@@ -31,7 +26,19 @@ std::string json_line(std::string_view key, std::string_view text) {
     if (c >= 0x10000) escape(0xD800 + ((c - 0x10000) >> 10));
     escape(c >= 0x10000 ? 0xDC00 + (c & 0x3FF) : c);
   }
-  return out + "}";
+  return out;
+}
+
+std::string json_string(std::string_view text) {
+  std::string repaired;
+  Utf8LossyStream repair;
+  repair.push(text, repaired);
+  repair.finish(repaired);
+  return boost::json::serialize(boost::json::string(repaired));
+}
+
+std::string json_line(std::string_view key, std::string_view text) {
+  return concat("{\"", key, "\": ", ascii_json(json_string(text)), "}");
 }
 
 }  // namespace pagoda

@@ -1,11 +1,17 @@
 #pragma once
-// What tokenize and render print: a JSON object with one string, on one line, in ASCII.
+// What tokenize, render and parse print: JSON on one line, in ASCII.
 #include <string>
 #include <string_view>
 
 namespace pagoda {
 
-// Bytes of `text` that are no UTF-8 become U+FFFD.
+// `json` in ASCII: what is outside it is escaped. For valid UTF-8 in which it stands inside strings.
+std::string ascii_json(std::string_view json);
+
+// `text` as a JSON string, in UTF-8; bytes that are no UTF-8 become U+FFFD.
+std::string json_string(std::string_view text);
+
+// An object with one string.
 std::string json_line(std::string_view key, std::string_view text);
 
 }  // namespace pagoda

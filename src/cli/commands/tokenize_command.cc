@@ -4,10 +4,14 @@
 #include <charconv>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
+#include <sstream>
 
 #include "base/strings.h"
+#include "cli/assembly/default_model.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/commands/json_line.h"
+#include "cli/commands/typed_words.h"
 
 namespace pagoda {
 namespace {
@@ -55,6 +59,24 @@ std::string answer(const Tokenizer& tokenizer, const TokenizeArgs& args, const s
                      : encode_line(tokenizer, value.get_object(), args.add_special_tokens);
 }
 
+// What stands in a file for what was typed: a text, or ids with spaces or commas between.
+Result<std::string> typed_line(const std::string& text, bool decode) {
+  if (!decode) return json_line("text", text);
+  std::string ids = text;
+  for (char& c : ids)
+    if (c == ',' || c == '[' || c == ']') c = ' ';
+  json::array list;
+  std::istringstream words(ids);
+  for (std::string word; words >> word;) {
+    std::int64_t id = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || end != word.data() + word.size())
+      return invalid_argument(concat("'", word, "' is not a token id"));
+    list.emplace_back(id);
+  }
+  return json::serialize(json::object{{"ids", list}});
+}
+
 int fail(std::string_view message) {
   std::fputs(concat("pagoda: ", message, "\n").c_str(), stderr);
   return 2;
@@ -63,10 +85,33 @@ int fail(std::string_view message) {
 }  // namespace
 
 int run_tokenize(const TokenizeArgs& args) {
-  const Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(args.tokenizer);
+  std::string path = args.tokenizer, typed;
+  if (args.input.empty()) {
+    const auto words = typed_words(args.tokenizer, args.text, false);
+    if (!words) return fail(words.error().message());
+    path = words->model;
+    const auto line = typed_line(words->text, args.decode);
+    if (!line) return fail(line.error().message());
+    typed = *line;
+  } else if (!args.text.empty()) {
+    return fail(concat("'", args.text, "': a text and --input do not go together"));
+  }
+  if (path.empty()) {
+    auto model = default_model();
+    if (!model) return fail(model.error().message());
+    path = *model;
+  }
+  const Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(path);
   if (!tokenizer) return fail(tokenizer.error().message());
-  std::ifstream input(args.input, std::ios::binary);
-  if (!input) return fail(concat(args.input, ": cannot be read"));
+  std::ifstream file;
+  std::istringstream one_line(typed);
+  if (!args.input.empty() && args.input != "-") {
+    file.open(args.input, std::ios::binary);
+    if (!file) return fail(concat(args.input, ": cannot be read"));
+  }
+  std::istream& input = args.input.empty()  ? static_cast<std::istream&>(one_line)
+                        : args.input == "-" ? std::cin
+                                            : file;
   for (std::string line; std::getline(input, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     std::string out = answer(**tokenizer, args, line);

@@ -20,8 +20,9 @@ struct ServerFlags {
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
-  std::string metrics_prefix = "pagoda";  // without the colon; "vllm" for existing dashboards
+  std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
+  std::int64_t max_answer_memory = std::int64_t{1} << 30;  // of all answers being made and sent
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
   double header_timeout_s = 10.0;       // from accept, or the previous response's end, to whole headers
@@ -33,10 +34,15 @@ struct ServerFlags {
 };
 
 struct EngineFlags {
+  std::string config;  // YAML file that gave some of these; empty: none
+
   // model
   std::string model;                            // folder, .gguf file or ORG/NAME; empty: the default model
   std::string tokenizer;                        // empty: the model's own
   std::string chat_template;                    // path of a Jinja file; empty: the model's own
+  std::string tool_call_parser = "auto";        // a name of text/answer_formats.h, auto or none
+  std::string reasoning_parser = "none";        // likewise
+  bool enable_auto_tool_choice = false;         // vLLM asks for it; needed for nothing here
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
@@ -79,6 +85,8 @@ struct EngineFlags {
   std::int32_t threads = 0;        // 0: every core this process may use
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
+  bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
+  std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // of all of them
 
   // ranks
   std::int32_t tensor_parallel_size = 1;

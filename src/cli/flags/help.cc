@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <vector>
-
-#include "cli/flags/flags.h"
 
 namespace pagoda {
 namespace {
@@ -21,71 +18,64 @@ std::string line(std::string left, const std::string& right) {
   return left + right + "\n";
 }
 
-std::string full_name(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
-}
-
-// "-i, --input FILE", "--[no-]enable-prefix-caching".
-std::string option_name(const CLI::Option& option) {
-  std::string text;
-  const auto add = [&text](const std::string& name) { text += (text.empty() ? "" : ", ") + name; };
-  for (const std::string& name : option.get_snames()) add("-" + name);
-  const auto& names = option.get_lnames();
-  const auto has = [&names](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  for (const std::string& name : names) {
-    if (has("no-" + name))
-      add("--[no-]" + name);
-    else if (!(name.starts_with("no-") && has(name.substr(3))))
-      add("--" + name);
-  }
-  // A switch takes no value, whatever the parser stores about it.
-  const std::string type = option.get_expected_max() == 0 ? "" : option.get_type_name();
-  return type.empty() ? text : text + " " + type;
-}
-
-std::string describe(const CLI::Option& option) {
-  std::string text = option.get_description();
-  if (option.get_required() && !option.get_positional()) text += " (required)";
-  if (!option.get_default_str().empty()) text += " [" + option.get_default_str() + "]";
+std::string describe(const Flag& flag) {
+  std::string text = flag.help;
+  std::string choices;
+  for (const std::string& choice : flag.value.choices) choices += (choices.empty() ? "" : ", ") + choice;
+  if (!choices.empty()) text += " (" + choices + ")";
+  if (flag.required && flag.positional.empty()) text += " (required)";
+  if (!flag.shown_default().empty()) text += " [" + flag.shown_default() + "]";
   return text;
-}
-
-std::string usage(const CLI::App& command) {
-  std::string text = "Usage: " + full_name(command);
-  if (!command.get_subcommands(nullptr).empty()) return text + " COMMAND [FLAGS]\n";
-  for (const CLI::Option* option : command.get_options())
-    if (option->get_positional() && option->get_required()) text += " " + option->get_name(true);
-  for (const CLI::Option* option : command.get_options())
-    if (option->get_positional() && !option->get_required()) text += " [" + option->get_name(true) + "]";
-  return text + " [FLAGS]\n";
 }
 
 }  // namespace
 
-std::string help_text(const CLI::App& command) {
-  std::string text = usage(command) + "\n" + command.get_description() + "\n";
-  const auto subcommands = command.get_subcommands(nullptr);
-  if (!subcommands.empty()) {
+Flag help_flag() {
+  return {.name = "help", .value = {.shape = FlagValue::Shape::on}, .help = "this text", .aliases = {"-h"}};
+}
+
+std::string flag_heading(const Flag& flag) {
+  std::string text;
+  const auto add = [&text](const std::string& name) { text += (text.empty() ? "" : ", ") + name; };
+  const auto is_short = [](const std::string& name) { return !name.starts_with("--"); };
+  for (const std::string& alias : flag.aliases)
+    if (is_short(alias)) add(alias);
+  add((flag.value.shape == FlagValue::Shape::on_off ? "--[no-]" : "--") + flag.name);
+  for (const std::string& alias : flag.aliases)
+    if (!is_short(alias)) add(alias);
+  return flag.shown_type().empty() ? text : text + " " + flag.shown_type();
+}
+
+std::string usage_line(const std::string& path, const Command& command) {
+  if (!command.subcommands.empty()) return path + " COMMAND [FLAGS]";
+  std::string text = path;
+  for (const Flag& flag : command.flags)
+    if (!flag.positional.empty() && flag.required) text += " " + flag.positional;
+  for (const Flag& flag : command.flags)
+    if (!flag.positional.empty() && !flag.required) text += " [" + flag.positional + "]";
+  return text + " [FLAGS]";
+}
+
+std::string help_text(const std::string& path, const Command& command) {
+  std::string text = "Usage: " + usage_line(path, command) + "\n\n" + command.summary + "\n";
+  if (!command.subcommands.empty()) {
     text += "\nCommands:\n";
-    for (const CLI::App* sub : subcommands) text += line(sub->get_name(), sub->get_description());
+    for (const Command& sub : command.subcommands) text += line(sub.name, sub.summary);
   }
+  std::vector<Flag> flags = {help_flag()};
+  flags.insert(flags.end(), command.flags.begin(), command.flags.end());
+  std::erase_if(flags, [](const Flag& flag) { return flag.hidden; });
   std::string positionals;
   std::vector<std::string> groups;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional()) positionals += line(option->get_name(true), describe(*option));
-    const std::string& group = option->get_group();
-    if (!group.empty() && std::find(groups.begin(), groups.end(), group) == groups.end())
-      groups.push_back(group);
+  for (const Flag& flag : flags) {
+    if (!flag.positional.empty()) positionals += line(flag.positional, describe(flag));
+    if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
   }
   if (!positionals.empty()) text += "\n" + positionals;
   for (const std::string& group : groups) {
-    text += "\n" + (group == "Options" ? std::string("Flags") : group) + ":\n";
-    for (const CLI::Option* option : command.get_options())
-      if (option->get_group() == group && !option->get_positional())
-        text += line(option_name(*option), describe(*option));
+    text += "\n" + (group.empty() ? std::string("Flags") : group) + ":\n";
+    for (const Flag& flag : flags)
+      if (flag.group == group && flag.positional.empty()) text += line(flag_heading(flag), describe(flag));
   }
   return text;
 }

@@ -1,100 +1,101 @@
 #include "cli/flags/vllm_flags.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/strings.h"
-#include "cli/flags/flags.h"
 
 namespace pagoda {
 namespace {
 
-// Without a value.
-constexpr const char* kIgnoredSwitches[] = {
-    "--enforce-eager",
-    "--async-scheduling",
-    "--no-async-scheduling",
-    "--enable-auto-tool-choice",
-    "--disable-log-requests",
-    "--disable-uvicorn-access-log",
-    "--disable-custom-all-reduce",
-    "--enable-prompt-tokens-details",
-    "--enable-request-id-headers",
-    "--use-tqdm-on-load",
-};
+using Shape = FlagValue::Shape;
 
-// With one value.
-constexpr const char* kIgnoredOptions[] = {
-    "--gpu-memory-utilization",
-    "--cpu-offload-gb",
-    "--load-format",
-    "--tokenizer-mode",
-    "--device",
-    "--download-dir",
-    "--uvicorn-log-level",
-    "--generation-config",
-    "--tool-call-parser",
-    "--stream-interval",
-    "--max-seq-len-to-capture",
-    "--response-role",
-    "--chat-template-content-format",
-    "--prefix-caching-hash-algo",
-};
+// Accepted whatever it says.
+Flag ignored(std::string name, Shape shape, std::vector<std::string>& warnings) {
+  const auto warn = [name, &warnings](const std::string&) {
+    warnings.push_back(concat("--", name, " has no effect here"));
+    return ok_status();
+  };
+  return {.name = name, .value = {.shape = shape, .type = "X", .store = warn}, .hidden = true};
+}
+
+Flag refused(std::string name, Shape shape, const char* why) {
+  return {.name = std::move(name),
+          .value = {.shape = shape,
+                    .type = "X",
+                    .store = [why](const std::string&) { return invalid_argument(why); }},
+          .hidden = true};
+}
+
+// Accepted where its effect is what happens here anyway; any other value is refused.
+Flag only(std::string name, std::vector<std::string> accepted, const char* why) {
+  const auto check = [accepted = std::move(accepted), why](const std::string& value) {
+    return std::find(accepted.begin(), accepted.end(), value) != accepted.end()
+               ? ok_status()
+               : invalid_argument(concat("'", value, "' cannot be had: ", why));
+  };
+  return {.name = std::move(name), .value = {.type = "X", .store = check}, .hidden = true};
+}
 
 // More than one of these would need other machines or devices.
-constexpr const char* kOnlyOne[] = {
-    "--pipeline-parallel-size,--pp",
-    "--data-parallel-size,--dp",
-    "--nnodes",
-    "--api-server-count",
-};
-
-struct Refused {
-  const char* name;
-  const char* why;
-};
-constexpr Refused kRefusedSwitches[] = {
-    {"--trust-remote-code", "code from a model's folder is never run"},
-    {"--enable-lora", "LoRA adapters are not supported"},
-};
-constexpr Refused kRefusedOptions[] = {
-    {"--quantization", "weights are used as the file stores them; see --dtype"},
-    {"--ssl-keyfile", "TLS is not supported; put a proxy in front"},
-    {"--ssl-certfile", "TLS is not supported; put a proxy in front"},
-    {"--uds", "Unix sockets are not supported"},
-    {"--config", "configuration files are not supported"},
-    {"--override-generation-config", "give sampling parameters in the request"},
-    {"--hf-overrides", "the model's configuration is used as it is"},
-};
-
-constexpr const char* kHidden = "";  // a group without a name is left out of --help
+Flag only_one(std::string name, std::vector<std::string> aliases) {
+  const auto check = [](const std::string& value) {
+    return value == "1" ? ok_status() : invalid_argument("only 1 is supported");
+  };
+  return {.name = std::move(name),
+          .value = {.type = "N", .store = check},
+          .aliases = std::move(aliases),
+          .hidden = true};
+}
 
 }  // namespace
 
-void add_vllm_flags(CLI::App& app, std::vector<std::string>& warnings) {
-  for (const std::string name : kIgnoredSwitches) {
-    const auto warn = [name, &warnings](std::int64_t) { warnings.push_back(name + " has no effect here"); };
-    app.add_flag_function(name, warn)->group(kHidden);
-  }
-  for (const std::string name : kIgnoredOptions) {
-    const auto warn = [name, &warnings](const std::string&) {
-      warnings.push_back(name + " has no effect here");
-    };
-    app.add_option_function<std::string>(name, warn)->group(kHidden);
-  }
-  for (const std::string names : kOnlyOne) {
-    const auto check = [name = names.substr(0, names.find(','))](const std::string& value) {
-      if (value != "1") throw CLI::ValidationError(name, "only 1 is supported");
-    };
-    app.add_option_function<std::string>(names, check)->group(kHidden);
-  }
-  for (const Refused& refused : kRefusedSwitches) {
-    const auto refuse = [refused](std::int64_t) { throw CLI::ValidationError(refused.name, refused.why); };
-    app.add_flag_function(refused.name, refuse)->group(kHidden);
-  }
-  for (const Refused& refused : kRefusedOptions) {
-    const auto refuse = [refused](const std::string&) {
-      throw CLI::ValidationError(refused.name, refused.why);
-    };
-    app.add_option_function<std::string>(refused.name, refuse)->group(kHidden);
-  }
+std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
+  std::vector<Flag> rows;
+  for (const char* name :
+       {"enforce-eager", "async-scheduling", "no-async-scheduling",
+        "disable-log-requests", "disable-uvicorn-access-log", "disable-custom-all-reduce",
+        "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
+    rows.push_back(ignored(name, Shape::on, warnings));
+  for (const char* name :
+       {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
+        "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo"})
+    rows.push_back(ignored(name, Shape::one, warnings));
+  rows.push_back(only("device", {"auto", "cpu"}, "this build computes on the CPU"));
+  rows.push_back(
+      only("load-format", {"auto", "safetensors", "gguf"}, "weights are read as the file stores them"));
+  rows.push_back(only("tokenizer-mode", {"auto", "hf"}, "the tokenizer is the one of the model's files"));
+  rows.push_back(only("generation-config", {"auto"},
+                      "generation_config.json beside the model is used; requests may say otherwise"));
+  rows.push_back(only("response-role", {"assistant"}, "answers are the assistant's"));
+  rows.push_back(only("chat-template-content-format", {"auto"}, "the template says which form it wants"));
+  rows.push_back(only_one("pipeline-parallel-size", {"--pp"}));
+  rows.push_back(only_one("data-parallel-size", {"--dp"}));
+  rows.push_back(only_one("nnodes", {}));
+  rows.push_back(only_one("api-server-count", {}));
+  rows.push_back(refused("trust-remote-code", Shape::on, "code from a model's folder is never run"));
+  rows.push_back(refused("enable-lora", Shape::on, "LoRA adapters are not supported"));
+  rows.push_back(
+      refused("quantization", Shape::one, "weights are used as the file stores them; see --dtype"));
+  rows.push_back(refused("ssl-keyfile", Shape::one, "TLS is not supported; put a proxy in front"));
+  rows.push_back(refused("ssl-certfile", Shape::one, "TLS is not supported; put a proxy in front"));
+  rows.push_back(refused("uds", Shape::one, "Unix sockets are not supported"));
+  rows.push_back(
+      refused("override-generation-config", Shape::one, "give sampling parameters in the request"));
+  rows.push_back(refused("hf-overrides", Shape::one, "the model's configuration is used as it is"));
+  return rows;
+}
+
+std::vector<Flag> vllm_bench_flags(std::vector<std::string>& warnings) {
+  std::vector<Flag> rows;
+  for (const char* name :
+       {"trust-remote-code", "no-stream", "no-oversample", "disable-shuffle", "skip-chat-template"})
+    rows.push_back(ignored(name, Shape::on, warnings));
+  rows.push_back(only("tokenizer-mode", {"auto", "hf"}, "the tokenizer is the one of the model's files"));
+  rows.push_back(refused("profile", Shape::on, "no profiler is driven"));
+  rows.push_back(refused("insecure", Shape::on, "https is not supported; put a proxy in front"));
+  rows.push_back(refused("lora-modules", Shape::several, "LoRA adapters are not supported"));
+  return rows;
 }
 
 }  // namespace pagoda

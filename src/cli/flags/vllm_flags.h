@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "cli/flags/flag.h"
 
 namespace pagoda {
 
-// Hidden from --help. A flag that was given adds its line to `warnings`.
-void add_vllm_flags(CLI::App& app, std::vector<std::string>& warnings);
+// Hidden. A flag that is given adds its line to `warnings`, which must outlive the rows.
+std::vector<Flag> vllm_flags(std::vector<std::string>& warnings);
+
+// Those of `vllm bench serve`.
+std::vector<Flag> vllm_bench_flags(std::vector<std::string>& warnings);
 
 }  // namespace pagoda

@@ -2,11 +2,15 @@
 // The fast backend's ops. Contracts are those of the public headers.
 #include "kernels/linear.h"
 #include "kernels/paged_attention.h"
+#include "kernels/weight_format.h"
 
 namespace pagoda::cpu {
 
-// Lays out storage.segments and returns the bytes they need.
-std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Storage& storage);
+PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
+                           const TensorView& view);
+// Fills storage.segments and storage.runs and returns the bytes they need.
+std::int64_t plan_panels(PackedLinear::Storage& storage);
+// Into storage.own, which has room; puts storage.bias in the order of the strips.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);

@@ -34,22 +34,6 @@ const LinearKernels& linear_kernels(CpuLevel level) {
 
 namespace {
 
-LinearTileFunction tile_function(const LinearKernels& kernels, PackedFormat format) {
-  switch (format) {
-    case PackedFormat::f32:
-      return kernels.f32;
-    case PackedFormat::bf16:
-      return kernels.bf16;
-    case PackedFormat::q8:
-      return kernels.q8;
-    case PackedFormat::q4:
-      return kernels.q4;
-    case PackedFormat::plain:
-      break;
-  }
-  return nullptr;
-}
-
 // Where the products go: to y, to where the next matrix will read them, or nowhere.
 struct Products {
   float* y = nullptr;
@@ -128,7 +112,7 @@ const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const Li
   const std::int64_t unit = next->form == LinearForm::gated ? group_strips(*next) : 2;
   const StripTiles cut = cut_strips(segment, unit, num_rows, 1, threads);
   if (thread >= cut.count()) return nullptr;
-  return next->packed.data() + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
+  return next->packed + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
 }
 
 // How far ahead a tile fetches its weights. Several panels fetch the strips behind it, since only the first
@@ -190,7 +174,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
   ReadAhead* const read_ahead = num_rows >= kFetchRows ? context.read_ahead : nullptr;
 
   for (const LinearSegment& segment : weight.runs) {
-    const LinearTileFunction compute = tile_function(kernels, segment.format);
+    const LinearTileFunction compute = kernels.tiles[static_cast<std::size_t>(segment.format)];
     // Rows of one tile: their activations stay in L2 while the strips go by.
     std::int64_t row_tiles = ceil_div(panels.count * panels.bytes, std::int64_t{384} << 10);
     // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads
@@ -200,7 +184,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const std::int64_t unit = out.next != nullptr ? group_strips(weight) : 2;
     const StripTiles cut = cut_strips(segment, unit, num_rows, row_tiles, threads);
     const std::int64_t strips = cut.strips();
-    const std::byte* const weights = weight.packed.data() + segment.offset;
+    const std::byte* const weights = weight.packed + segment.offset;
     const std::int64_t ahead = bytes_ahead(context, segment.format, panels);
 
     const std::int64_t scratch_bytes =

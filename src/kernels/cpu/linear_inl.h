@@ -478,10 +478,8 @@ void floats_to_bf16(const float* x, std::int64_t n, std::uint16_t* out) {
 }
 
 constexpr LinearKernels kLinearKernels = {
-    .f32 = run_tile<F32Kernel>,
-    .bf16 = run_tile<Bf16Kernel>,
-    .q8 = run_tile<Int8Kernel<false>>,
-    .q4 = run_nibbles,
+    // By PackedFormat; the reference alone reads plain.
+    .tiles = {nullptr, run_tile<F32Kernel>, run_tile<Bf16Kernel>, run_tile<Int8Kernel<false>>, run_nibbles},
     .f32_rows = kF32Rows,
     .bf16_rows = kBf16Rows,
     .int8_rows = kInt8Rows,

@@ -3,6 +3,7 @@
 // loops (one file per instruction set). Plain pointers only.
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/backend.h"
 #include "kernels/linear_storage.h"
@@ -69,7 +70,7 @@ struct QuantizedRow {
 };
 
 struct LinearKernels {
-  LinearTileFunction f32, bf16, q8, q4;
+  LinearTileFunction tiles[kNumPackedFormats];  // what unpacks and multiplies panels of each PackedFormat
   // Of a full panel; stream: of one strip at a time; nibble: some weights are q4.
   std::int64_t f32_rows, bf16_rows, int8_rows, stream_int8_rows, stream_nibble_rows;
   void (*quantize_row)(const float* x, std::int64_t k, const QuantizedRow& out);
@@ -95,19 +96,28 @@ constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
 constexpr std::int64_t kNibbleBlock =
     320;  // bytes of 32 inputs of a strip in q4: steps and starts, then weights
 
-// Bytes of 64 inputs (f32: of 1, bf16: of 2) x 16 outputs in the packed form.
-constexpr std::int64_t packed_block_bytes(PackedFormat format) {
-  return format == PackedFormat::q8 ? 1024 : format == PackedFormat::q4 ? 2 * kNibbleBlock : 64;
+// How the panels of each PackedFormat are laid out; README.md has the blocks themselves.
+struct PanelLayout {
+  std::string_view name;      // in the description of a packed matrix
+  std::int64_t header_bytes;  // before a strip's first block: its scales
+  std::int64_t block_inputs;  // so many inputs x 16 outputs
+  std::int64_t block_bytes;   // are a block
+};
+inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
+    {"plain", 0, 1, 64},
+    {"f32", 0, 1, 64},
+    {"bf16", 0, 2, 64},
+    {"q8", 64, 64, 1024},
+    {"q4", 64, 64, 2 * kNibbleBlock},
+};
+constexpr const PanelLayout& panel_layout(PackedFormat format) {
+  return kPanelLayouts[static_cast<std::size_t>(format)];
 }
-
-// Bytes before a strip's first block: its scales.
-constexpr std::int64_t strip_header_bytes(PackedFormat format) {
-  return format == PackedFormat::q8 || format == PackedFormat::q4 ? 64 : 0;
-}
-
+constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }
+constexpr std::int64_t strip_header_bytes(PackedFormat format) { return panel_layout(format).header_bytes; }
 constexpr std::int64_t strip_bytes(PackedFormat format, std::int64_t k) {
-  const std::int64_t inputs = format == PackedFormat::f32 ? 1 : format == PackedFormat::bf16 ? 2 : 64;
-  return strip_header_bytes(format) + (k + inputs - 1) / inputs * packed_block_bytes(format);
+  const PanelLayout& layout = panel_layout(format);
+  return layout.header_bytes + (k + layout.block_inputs - 1) / layout.block_inputs * layout.block_bytes;
 }
 
 }  // namespace pagoda::cpu

@@ -13,19 +13,6 @@
 namespace pagoda::cpu {
 namespace {
 
-PackedFormat format_for(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
-                        const TensorView& view) {
-  switch (storage.type) {
-    case LinearType::float32:
-      return PackedFormat::f32;
-    case LinearType::bfloat16:
-      return PackedFormat::bf16;
-    case LinearType::int8:
-      break;
-  }
-  return keeps_nibbles(storage, weights, view) ? PackedFormat::q4 : PackedFormat::q8;
-}
-
 struct Strip {
   std::uint8_t* out;
   const TensorView* view;
@@ -114,11 +101,11 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
   }
 }
 
-// Strips of both by turns, and their biases with them.
-std::int64_t plan_gated(std::span<const TensorView> weights, PackedLinear::Storage& storage) {
+// Of strips of both by turns.
+std::int64_t plan_gated(PackedLinear::Storage& storage) {
   const std::int64_t strips = ceil_div(storage.n, kStrip);
   LinearSegment segment;
-  segment.format = format_for(storage, weights, weights[0]);
+  segment.format = storage.parts.front().format;
   segment.n = storage.n;
   segment.strip_bytes = strip_bytes(segment.format, storage.k);
   segment.strip_step = 2 * segment.strip_bytes;
@@ -129,28 +116,44 @@ std::int64_t plan_gated(std::span<const TensorView> weights, PackedLinear::Stora
   segment.strip_step = segment.strip_bytes;
   segment.n = 2 * strips * kStrip;
   storage.runs.push_back(segment);
-  if (!storage.bias.empty()) {
-    std::vector<float> bias(static_cast<std::size_t>(segment.n));
-    for (std::int64_t i = 0; i < 2 * storage.n; ++i) {
-      const std::int64_t matrix = i / storage.n, column = i % storage.n;
-      const std::int64_t at = (2 * (column / kStrip) + matrix) * kStrip + column % kStrip;
-      bias[static_cast<std::size_t>(at)] = storage.bias[static_cast<std::size_t>(i)];
-    }
-    storage.bias = std::move(bias);
-  }
   return 2 * strips * segment.strip_bytes;
+}
+
+// The biases of a gated pair go with its strips.
+std::vector<float> by_turns(const std::vector<float>& bias, std::int64_t n) {
+  std::vector<float> out(static_cast<std::size_t>(2 * round_up(n, kStrip)));
+  for (std::int64_t i = 0; i < 2 * n; ++i) {
+    const std::int64_t matrix = i / n, column = i % n;
+    const std::int64_t at = (2 * (column / kStrip) + matrix) * kStrip + column % kStrip;
+    out[static_cast<std::size_t>(at)] = bias[static_cast<std::size_t>(i)];
+  }
+  return out;
 }
 
 }  // namespace
 
-std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Storage& storage) {
-  if (storage.form == LinearForm::gated) return plan_gated(weights, storage);
+PackedFormat choose_panels(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
+                           const TensorView& view) {
+  switch (storage.type) {
+    case LinearType::float32:
+      return PackedFormat::f32;
+    case LinearType::bfloat16:
+      return PackedFormat::bf16;
+    case LinearType::int8:
+      break;
+  }
+  const PackedFormat wanted = weight_format(view.dtype).int8_panels;
+  return wanted == PackedFormat::q4 && !keeps_nibbles(storage, weights, view) ? PackedFormat::q8 : wanted;
+}
+
+std::int64_t plan_panels(PackedLinear::Storage& storage) {
+  if (storage.form == LinearForm::gated) return plan_gated(storage);
   std::int64_t offset = 0, n_begin = 0;
-  for (const TensorView& view : weights) {
+  for (const PackedPart& part : storage.parts) {
     LinearSegment segment;
-    segment.format = format_for(storage, weights, view);
+    segment.format = part.format;
     segment.n_begin = n_begin;
-    segment.n = view.rows();
+    segment.n = part.rows;
     segment.strip_bytes = segment.strip_step = strip_bytes(segment.format, storage.k);
     segment.offset = offset;
     n_begin += segment.n;
@@ -167,6 +170,8 @@ std::int64_t plan_packing(std::span<const TensorView> weights, PackedLinear::Sto
 }
 
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
+  if (storage.form == LinearForm::gated && !storage.bias.empty())
+    storage.bias = by_turns(storage.bias, storage.n);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const TensorView& view = weights[i];
     const LinearSegment& segment = storage.segments[i];
@@ -174,9 +179,9 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
     for_ranges(context, ceil_div(segment.n, kStrip), 4, [&](std::int64_t first, std::int64_t last) {
       static thread_local Scratch scratch;
       for (std::int64_t strip = first; strip < last; ++strip) {
-        const Strip s{reinterpret_cast<std::uint8_t*>(storage.packed.data()) + segment.offset +
-                          strip * segment.strip_step,
-                      &view, strip * kStrip, std::min(kStrip, segment.n - strip * kStrip), storage.k};
+        const Strip s{
+            reinterpret_cast<std::uint8_t*>(storage.own.data()) + segment.offset + strip * segment.strip_step,
+            &view, strip * kStrip, std::min(kStrip, segment.n - strip * kStrip), storage.k};
         // Two rows of floats, or what pack_nibbles takes, which is less.
         std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
         if (segment.format == PackedFormat::q4) {

@@ -65,7 +65,7 @@ void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float
 }  // namespace
 
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
-  auto* out = storage.packed.as<float>();
+  auto* out = storage.own.as<float>();
   std::int64_t n_begin = 0;
   for (const TensorView& view : weights) {
     const bool nibbles = keeps_nibbles(storage, weights, view);
@@ -93,7 +93,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     input_row(input, row, k, to);
     round_row(weight.type, Operand::activation, to, k);
   }
-  const auto* w = weight.packed.as<float>();
+  const auto* w = reinterpret_cast<const float*>(weight.packed);
   const auto product = [&](std::int64_t row, std::int64_t j) {
     double sum = 0;
     for (std::int64_t i = 0; i < k; ++i)

@@ -1,10 +1,13 @@
-#include "cli/flags/add_engine_flags.h"
+#include "cli/flags/engine_flag_table.h"
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 
-#include "cli/flags/flags.h"
+#include "cli/flags/environment.h"
+#include "cli/flags/parse_command_line.h"
+#include "cli/flags/store_flags.h"
 #include "cli/flags/vllm_flags.h"
 
 namespace pagoda {
@@ -18,15 +21,12 @@ struct Parsed {
 
 Parsed parse(std::vector<std::string> arguments) {
   Parsed parsed;
-  CLI::App app;
-  add_engine_flags(app, parsed.flags);
-  add_vllm_flags(app, parsed.warnings);
-  std::reverse(arguments.begin(), arguments.end());
-  try {
-    app.parse(arguments);
-  } catch (const CLI::Error& error) {
-    parsed.error = error.what();
-  }
+  Command command{.name = "test", .summary = "", .flags = engine_flag_table(parsed.flags)};
+  std::vector<Flag> more = vllm_flags(parsed.warnings);
+  std::move(more.begin(), more.end(), std::back_inserter(command.flags));
+  const auto line = parse_command_line(command, std::move(arguments));
+  const Status status = line ? store_flags(*line, [](const char*) { return std::string(); }) : line.error();
+  if (!status.ok()) parsed.error = status.message();
   return parsed;
 }
 

@@ -1,0 +1,65 @@
+#include "cli/commands/cache_command.h"
+
+#include <cstdio>
+#include <ctime>
+
+#include "base/strings.h"
+#include "cli/assembly/assemble.h"
+#include "cli/assembly/weight_caching.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+std::string mib(std::int64_t bytes) {
+  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
+}
+
+std::string date(std::int64_t seconds) {
+  const std::time_t time = seconds;
+  std::tm local{};
+  char text[32] = "";
+  if (::localtime_r(&time, &local) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
+  return text;
+}
+
+int flushed() {
+  if (std::fflush(stdout) == 0) return 0;
+  std::fputs("pagoda: cannot write to standard output\n", stderr);
+  return 2;
+}
+
+}  // namespace
+
+Status run_pack(const PackArgs& args) {
+  if (weight_caching(args.engine) == nullptr)
+    return invalid_argument("pack makes a file: --no-weight-cache and --backend reference have none");
+  auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
+  if (!engine) return engine.error();
+  const MemoryTable memory = (*engine)->memory();
+  (*engine)->stop();
+  if (memory.mapped_bytes == 0) return resource_exhausted("the weights could not be packed into a file");
+  std::printf("%s of packed weights are in %s\n", mib(memory.mapped_bytes).c_str(),
+              weight_cache(args.engine).folder().c_str());
+  return std::fflush(stdout) == 0 ? ok_status() : internal_error("cannot write to standard output");
+}
+
+int run_cache_list(const CacheArgs&) {
+  const WeightCache cache = weight_cache({});
+  std::int64_t total = 0;
+  for (const CachedFile& file : cache.list()) {
+    total += file.bytes;
+    const std::string source = file.source.empty() ? "(cannot be read)" : printable(file.source);
+    std::printf("%12s  %s  %s\n", mib(file.bytes).c_str(), date(file.last_use).c_str(), source.c_str());
+  }
+  std::printf("%12s  in %s\n", mib(total).c_str(), cache.folder().c_str());
+  return flushed();
+}
+
+int run_cache_clear(const CacheArgs&) {
+  const WeightCache cache = weight_cache({});
+  std::printf("removed %s from %s\n", mib(cache.clear()).c_str(), cache.folder().c_str());
+  return flushed();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,41 @@
+#include "cli/commands/typed_words.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
+
+}  // namespace
+
+Result<std::string> piped_text() {
+  const Status nothing = invalid_argument("give a text, as a word or by pipe, or --input FILE");
+  if (isatty(STDIN_FILENO) == 1) return nothing;
+  std::string text;
+  char buffer[1 << 16];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;) {
+    if (text.size() + got > kMaxBytes) return invalid_argument("standard input: more than 32 MiB of text");
+    text.append(buffer, got);
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.empty()) return nothing;
+  return text;
+}
+
+Result<TypedWords> typed_words(const std::string& first, const std::string& second, bool model_given) {
+  if (!second.empty()) return TypedWords{first, second};
+  std::error_code error;
+  const bool is_model = !model_given && !first.empty() && std::filesystem::exists(first, error);
+  if (!first.empty() && !is_model) return TypedWords{"", first};
+  auto text = piped_text();
+  if (!text) return text.error();
+  return TypedWords{first, *std::move(text)};
+}
+
+}  // namespace pagoda

@@ -1,0 +1,225 @@
+#include "cli/flags/engine_flag_table.h"
+
+#include <iterator>
+#include <limits>
+
+#include "base/strings.h"
+#include "cli/flags/flag_values.h"
+#include "cli/flags/parse_size.h"
+#include "cli/flags/speculative_flag.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+constexpr double kMaxSeconds = 86'400;
+constexpr std::int32_t kMaxThreads = 1024, kMaxRanks = 64;
+
+std::vector<Flag> model_flag_table(EngineFlags& flags) {
+  const auto store_length = [&flags](const std::string& value) -> Status {
+    if (value == "auto" || value == "-1") {
+      flags.max_model_len = kMaxModelLenAuto;
+      return ok_status();
+    }
+    const auto size = parse_size(value);
+    if (!size || *size < 1 || *size > kMaxInt32)
+      return invalid_argument(concat("'", value, "' is neither a number of tokens nor auto"));
+    flags.max_model_len = static_cast<std::int32_t>(*size);
+    return ok_status();
+  };
+  const auto store_seed = [&flags](std::int64_t seed) { flags.seed = static_cast<std::uint64_t>(seed); };
+  const auto store_cache = [&flags](std::int64_t bytes) { flags.weight_cache_bytes = bytes; };
+  return {
+      {.name = "model",
+       .positional = "MODEL",
+       .value = flags::text(flags.model, "PATH"),
+       .help = "folder, .gguf file, or ORG/NAME in the local Hugging Face cache",
+       .default_text = "the default model"},
+      {.name = "tokenizer",
+       .value = flags::text(flags.tokenizer, "PATH"),
+       .help = "folder, tokenizer.json or .gguf; else the model's own"},
+      {.name = "chat-template",
+       .value = flags::text(flags.chat_template, "FILE"),
+       .help = "Jinja chat template; else the model's own"},
+      {.name = "tool-call-parser",
+       .value = flags::text(flags.tool_call_parser, "NAME"),
+       .help = "how the model writes tool calls: vLLM's name, auto or none",
+       .details = "how the model writes tool calls: vLLM's name, `auto` (by the chat template) or `none` "
+                  "([tools](tools.md))",
+       .default_text = "auto"},
+      {.name = "reasoning-parser",
+       .value = flags::text(flags.reasoning_parser, "NAME"),
+       .help = "how the model writes its reasoning: vLLM's name, auto or none",
+       .details =
+           "how the model writes its reasoning, which then has a field of its own: vLLM's name, `auto` or "
+           "`none` ([tools](tools.md))",
+       .default_text = "none"},
+      {.name = "enable-auto-tool-choice",
+       .value = flags::on(flags.enable_auto_tool_choice),
+       .help = "needed for nothing; vLLM asks for it",
+       .hidden = true},
+      {.name = "served-model-name",
+       .value = flags::texts(flags.served_model_names, "NAME"),
+       .help = "name in the API; repeatable, the first is reported",
+       .details =
+           "name in the API, else named after the file; repeatable: the first is reported, all are accepted"},
+      {.name = "dtype",
+       .value = flags::choice(flags.dtype, {"auto", "float32", "bfloat16", "int8"}),
+       .help = "weights in memory",
+       .details = "how weights are kept in memory. `auto` computes quantised weights in 8 bits, 4-bit ones "
+                  "kept as 4 "
+                  "bits, and plain ones in bfloat16 (in float32 without AVX2); `int8` rounds plain weights "
+                  "to 8 bits "
+                  "with one scale for an output"},
+      {.name = "weight-cache",
+       .value = flags::on_off(flags.weight_cache),
+       .help = "keep packed weights on disk and map them from there",
+       .details = "keep packed weights on disk and map them from there ([weight cache](weight-cache.md))"},
+      {.name = "weight-cache-bytes",
+       .value = flags::integer(1, kMaxInt64, store_cache),
+       .help = "of all packed weights on disk; the longest unused go first",
+       .default_text = "100GiB"},
+      {.name = "max-model-len",
+       .value = flags::parsed("N", store_length),
+       .help = "prompt + output tokens of a sequence (8k; auto: what fits); else the model's",
+       .details = "prompt + output tokens of one sequence, else the model's; `auto` or -1: the most that the "
+                  "KV cache "
+                  "can hold"},
+      {.name = "config",
+       .value = flags::text(flags.config, "FILE"),
+       .help = "YAML file of flags by name; the command line and the environment come before it",
+       .details = "YAML file of flags by name, see [above](#a-file-of-flags)"},
+      {.name = "seed",
+       .value = flags::integer(0, kMaxInt64, store_seed),
+       .help = "for requests without their own",
+       .default_text = "0"},
+  };
+}
+
+std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
+  const auto store_tokens = [&flags](std::int64_t tokens) {
+    flags.max_num_batched_tokens = static_cast<std::int32_t>(tokens);
+  };
+  const auto store_itl = [&flags](const std::string& value) -> Status {
+    const auto parsed = flags::parse_number(value);
+    if (!parsed) return parsed.error();
+    if (!(*parsed >= 0 && *parsed <= 1e6)) return invalid_argument("must be from 0 to 1000000");
+    flags.target_itl_ms = *parsed;
+    return ok_status();
+  };
+  const auto store_speculation = [&flags](const std::string& value) -> Status {
+    auto config = parse_speculative_config(value);
+    if (!config) return config.error();
+    flags.speculative = *config;
+    return ok_status();
+  };
+  return {
+      {.name = "max-num-seqs", .value = flags::int32(flags.max_num_seqs, 1), .help = "sequences in one step"},
+      {.name = "max-num-batched-tokens",
+       .value = flags::integer(1, kMaxInt32, store_tokens),
+       .help = "tokens in one step; else chosen by the engine"},
+      {.name = "enable-chunked-prefill",
+       .value = flags::on_off(flags.enable_chunked_prefill),
+       .help = "split long prompts over steps"},
+      {.name = "scheduling-policy",
+       .value = flags::choice(flags.scheduling_policy, {"fcfs", "priority"}),
+       .help = "who is admitted first",
+       .details = "who is admitted first; `priority`: by the request's `priority`, lower first"},
+      {.name = "scheduler",
+       .value = flags::choice(flags.scheduler, {"vllm", "orca", "fastertransformer"}),
+       .help = "who runs; the last two are the paper's baselines",
+       .details = "who runs: `vllm`; the paper's baselines on the reserved manager: `orca` (iteration-level, "
+                  "in order of "
+                  "arrival, never preempts), `fastertransformer` (batches that run to their end and answer "
+                  "together)"},
+      {.name = "preemption-mode",
+       .value = flags::choice(flags.preemption_mode, {"auto", "swap", "recompute"}),
+       .help = "how preempted requests get their K/V back; auto: by measured cost",
+       .details = "how preempted requests get their K/V back; `auto`: whichever costs less, as measured"},
+      {.name = "target-itl-ms",
+       .value = flags::parsed("MS", store_itl),
+       .help =
+           "prompts are split so that steps beside running streams last no longer; 0: they may take any time",
+       .details =
+           "split prompts so that steps beside running streams last no longer "
+           "([decoding](decoding.md#a-target-for-the-gap-between-tokens)); needs chunked prefill; 0: off",
+       .default_text = "serve: 100, else 0"},
+      {.name = "max-queue",
+       .value = flags::int32(flags.max_queue, 1),
+       .help = "requests that may wait; more get 429"},
+      {.name = "speculative-config",
+       .value = flags::parsed("JSON", store_speculation),
+       .help = "guess tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
+       .details = "guess tokens by prompt lookup, as vLLM's "
+                  "`{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_max\":4,\"prompt_"
+                  "lookup_min\":2}`; "
+                  "the answers stay the same ([decoding](decoding.md#guessed-tokens)). "
+                  "`disable_by_batch_size` (0: no "
+                  "limit) turns it off beside so many decoding sequences. Without `prompt_lookup_max` or "
+                  "`_min` that "
+                  "one is as the other, without both 5. Any other `method` or field is refused by name",
+       .default_text = "off"},
+  };
+}
+
+std::vector<Flag> machine_flag_table(EngineFlags& flags) {
+  return {
+      {.name = "threads",
+       .value = flags::int32(flags.threads, 0, kMaxThreads),
+       .help = "compute threads; 0: every core this process may use"},
+      {.name = "backend",
+       .value = flags::choice(flags.backend, {"cpu", "reference"}),
+       .help = "kernels; reference is plain and slow"},
+      {.name = "cpu-level",
+       .value = flags::choice(flags.cpu_level, {"auto", "portable", "avx2", "avx512"}),
+       .help = "instructions used",
+       .details = "instructions used: at most what the CPU has"},
+      {.name = "disable-log-stats",
+       .value = flags::on(flags.disable_log_stats),
+       .help = "no throughput line every 10 s"},
+  };
+}
+
+std::vector<Flag> rank_flag_table(EngineFlags& flags) {
+  return {
+      {.name = "tensor-parallel-size",
+       .value = flags::int32(flags.tensor_parallel_size, 1, kMaxRanks),
+       .help = "processes that share the model, each with a part of every layer",
+       .details =
+           "processes that share the model, each with a part of every layer; under mpirun as many as it has "
+           "started ([tensor parallelism](tensor-parallelism.md)). Also `-tp`",
+       .aliases = {"--tp"}},
+      {.name = "deterministic-allreduce",
+       .value = flags::on(flags.deterministic_allreduce),
+       .help = "the same bits for 1, 2 and 4 ranks; slower",
+       .details =
+           "sums in pieces and an order that are the same for 1, 2 and 4 ranks: the same bits; slower"},
+      {.name = "rank-timeout",
+       .value = flags::number(flags.rank_timeout_s, 0, kMaxSeconds),
+       .help = "a rank that does not answer for so long is lost, and the engine ends; 0: never",
+       .type = "S"},
+  };
+}
+
+}  // namespace
+
+std::vector<Flag> engine_flag_table(EngineFlags& flags) {
+  std::vector<Flag> all;
+  const auto add = [&all](const char* group, std::vector<Flag> rows) {
+    for (Flag& row : rows) {
+      row.group = group;
+      row.environment = true;
+    }
+    all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  };
+  add("Model", model_flag_table(flags));
+  add("Server", server_flag_table(flags.server));
+  add("KV cache", kv_cache_flag_table(flags));
+  add("Scheduler", scheduler_flag_table(flags));
+  add("Machine", machine_flag_table(flags));
+  add("Tensor parallelism", rank_flag_table(flags));
+  return all;
+}
+
+}  // namespace pagoda

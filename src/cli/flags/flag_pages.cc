@@ -1,0 +1,133 @@
+// The pages of docs/ that are made from the rows.
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/flags/environment.h"
+#include "cli/flags/help.h"
+#include "cli/flags/texts_of_flags.h"
+
+namespace pagoda {
+namespace {
+
+constexpr const char* kMade =
+    "<!-- made by `pagoda man --markdown %`; change the rows in src/cli/flags instead -->\n";
+
+std::string made(const char* page) {
+  std::string text = kMade;
+  return text.replace(text.find('%'), 1, page);
+}
+
+// Within a cell of a table.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string choices(const Flag& flag) {
+  std::string out;
+  for (const std::string& choice : flag.value.choices)
+    out += (out.empty() ? "" : ", ") + ("`" + choice + "`");
+  return out;
+}
+
+std::string row(const Flag& flag) {
+  std::string text = flag.details.empty() ? flag.help : flag.details;
+  if (!flag.value.choices.empty()) text = choices(flag) + (text.empty() ? "" : ": " + text);
+  const std::string heading =
+      flag.name.empty() || !flag.positional.empty() ? flag.positional : flag_heading(flag);
+  return "| `" + cell(heading) + "` | " + cell(flag.required ? "required" : flag.shown_default()) + " | " +
+         cell(text) + " |\n";
+}
+
+constexpr const char* kIntroduction =
+    R"(
+What an engine is made with: `serve`, `chat`, `run`, `generate`, `bench`, `simulate`, `doctor` and others share one set. To try:
+`pagoda serve --max-model-len 4k --port 8001`. Each command's own flags: [commands.md](commands.md).
+
+Names and defaults are vLLM's where it has the flag. `--flag-name`, `--flag_name`, `--flag value` and `--flag=value` are
+the same; given twice, the last counts, and of a repeatable flag all. An unknown flag is an error (exit code 2), with
+the nearest known one, or what llama-server's is called here. Numbers may be written as sizes: `8k` is 8,000, `8K` 8,192;
+`MB` is decimal, `M` and `MiB` are binary.
+
+MODEL is a folder in Hugging Face layout, a .gguf file, or ORG/NAME in the local Hugging Face cache (`HF_HUB_CACHE`,
+`HF_HOME`). Without it: the model that `script/model` puts into the cache folder.
+
+## A file of flags
+
+`pagoda serve --config FILE.yaml`, or `PAGODA_CONFIG`: flags by name, with `-` or `_`, as vLLM's:
+
+    model: HuggingFaceTB/SmolLM2-135M-Instruct
+    max_model_len: 2k
+    enable-prefix-caching: false
+    served-model-name: [small, default]
+    speculative-config: {method: ngram, num_speculative_tokens: 5}
+
+Switches take true or false, repeatable flags a list too. A key that no flag has, or that stands twice, is refused
+with its line. `pagoda config check FILE.yaml` says so without starting anything. The command line comes before the
+environment, that before the file.
+)";
+
+constexpr const char* kEnvironment =
+    R"(
+## Environment
+
+`PAGODA_` and a flag's name in capitals sets each flag of this page: `PAGODA_MAX_MODEL_LEN=4k`,
+`PAGODA_ENABLE_PREFIX_CACHING=false`; so does `PAGODA_RECORD`. An empty variable sets nothing; one that no flag has is
+warned of. Beside them:
+
+| variable | |
+|---|---|
+| `PAGODA_LOGGING_LEVEL`, `VLLM_LOGGING_LEVEL` | `DEBUG`, `INFO`, `WARNING`, `ERROR` |
+| `PAGODA_CACHE` | the cache folder; else `$XDG_CACHE_HOME/pagoda`, else `~/.cache/pagoda` |
+| `VLLM_API_KEY` | the key, where nothing else gives it |
+| `VLLM_CPU_KVCACHE_SPACE` | the KV cache's size in GiB, where nothing else gives it |
+| `OMP_NUM_THREADS` | threads, where nothing else gives them |
+| `HF_HUB_CACHE`, `HF_HOME` | where ORG/NAME is looked for |
+)";
+
+constexpr const char* kForeign =
+    R"(
+## vLLM's other flags
+
+Accepted, with a warning where leaving them out changes no result; a value that cannot be had here (`--device cuda`) is
+refused, and so are flags that promise more than is there:
+)";
+
+}  // namespace
+
+std::string flags_page(const Command& root) {
+  const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
+  std::string text = "# Flags\n" + made("flags") + kIntroduction;
+  std::string group, hidden;
+  for (const Flag& flag : serve->flags) {
+    if (flag.hidden) hidden += (hidden.empty() ? "" : ", ") + ("`--" + flag.name + "`");
+    if (flag.group.empty() || flag.hidden) continue;
+    if (flag.group != group) text += concat("\n## ", flag.group, "\n\n| flag | default | |\n|---|---|---|\n");
+    group = flag.group;
+    text += row(flag);
+  }
+  return text + kEnvironment + kForeign + hidden + ".\n";
+}
+
+std::string commands_page(const Command& root) {
+  std::string text =
+      "# Commands\n" + made("commands") +
+      "\nWhat each command does, and the flags of its own. Those that take MODEL take every flag of "
+      "[flags.md](flags.md) too.\nTo try: `pagoda generate \"Once upon a time\"`.\n";
+  for (const auto& [path, command] : all_commands(root)) {
+    if (!command->run) continue;
+    text += concat("\n## ", path.substr(path.find(' ') + 1), "\n\n`", usage_line(path, *command),
+                   "`: ", command->summary, ".\n");
+    bool first = true;
+    for (const Flag& flag : command->flags) {
+      if (flag.hidden || !flag.group.empty()) continue;
+      if (first) text += "\n| flag | default | |\n|---|---|---|\n";
+      first = false;
+      text += row(flag);
+    }
+  }
+  return text;
+}
+
+}  // namespace pagoda

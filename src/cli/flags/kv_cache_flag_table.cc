@@ -1,0 +1,138 @@
+// The rows of the KV cache's flags.
+#include <limits>
+
+#include "base/strings.h"
+#include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_values.h"
+#include "cli/flags/parse_size.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+
+// vLLM's 8 bits are fp8, in several forms.
+FlagValue refusing_fp8(FlagValue value) {
+  value.store = [next = std::move(value.store)](const std::string& text) -> Status {
+    if (text.starts_with("fp8"))
+      return invalid_argument(concat("'", text, "' is not supported; int8 has 8 bits too"));
+    return next(text);
+  };
+  return value;
+}
+
+}  // namespace
+
+std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
+  const auto store_bytes = [&flags](std::int64_t bytes) { flags.kv_cache_memory_bytes = bytes; };
+  const auto store_page = [&flags](const std::string& value) -> Status {
+    const auto bytes = value == "auto" ? std::optional<std::int64_t>(0) : parse_size(value);
+    if (!bytes || *bytes < 0 || (*bytes == 0 && value != "auto"))
+      return invalid_argument(concat("'", value, "' is neither a size nor auto"));
+    flags.kv_page_size = *bytes;
+    return ok_status();
+  };
+  // vLLM's --swap-space is a number of GiB.
+  const auto store_swap = [&flags](const std::string& value) -> Status {
+    const bool bare = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
+    const auto bytes = parse_size(bare ? value + "GiB" : value);
+    if (!bytes) return invalid_argument(concat("'", value, "' is not a size"));
+    flags.swap_space_bytes = *bytes;
+    return ok_status();
+  };
+  return {
+      {.name = "kv-cache-memory-bytes",
+       .value = flags::integer(1, kMaxInt64, store_bytes),
+       .help = "size (4GiB, 512M); else --kv-cache-memory-fraction decides"},
+      {.name = "kv-cache-memory-fraction",
+       .value = flags::number(flags.kv_cache_memory_fraction, 0.001, 1.0),
+       .help = "share of the memory available after loading the weights"},
+      {.name = "kv-cache-dtype",
+       .value = refusing_fp8(
+           flags::choice(flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16", "int8"})),
+       .help = "keys and values",
+       .details =
+           "keys and values. `auto`: as the matrices compute: `int8` for quantised files and `--dtype int8`, "
+           "`float32` with `--dtype float32`, otherwise `bfloat16`. `int8`: 53 % of bfloat16's memory, with "
+           "one "
+           "scale for each token's key and value of a head; as reproducible as the others, for heads of at "
+           "most 512 "
+           "([its cost in quality](performance.md#what-the-default-numbers-cost-in-quality))"},
+      {.name = "block-size",
+       .value = flags::int32(flags.block_size, 1, 256),
+       .help = "tokens in a block, 1 to 256"},
+      {.name = "enable-prefix-caching",
+       .value = flags::on_off(flags.enable_prefix_caching),
+       .help = "keep and reuse the blocks of equal prefixes"},
+      {.name = "prefix-file",
+       .value = flags::text(flags.prefix_file, "FILE"),
+       .help = "JSON list of {\"name\", \"text\" | \"messages\" | \"token_ids\"}: prefixes kept for all",
+       .details =
+           "a JSON list of shared prefixes, as `POST /admin/prefixes` takes them: computed and pinned before "
+           "serving"},
+      {.name = "kv-manager",
+       .value = flags::choice(flags.kv_manager, {"auto", "paged", "virtual", "reserved"}),
+       .help = "blocks, pages in address space, or a whole region each; auto: as the scheduler needs",
+       .details = "`paged`: blocks as they are needed. `virtual`: the same in contiguous address space, with "
+                  "pages mapped "
+                  "behind it as sequences grow ([virtual-kv.md](virtual-kv.md)). `reserved`: a contiguous "
+                  "region for each "
+                  "whole answer, from a buddy allocator; the baseline. `auto`: as the scheduler needs"},
+      {.name = "kv-page-size",
+       .value = flags::parsed("SIZE", store_page),
+       .help = "virtual: 4KiB to 2MiB; auto: --block-size tokens",
+       .details = "of the virtual manager: what is mapped at a time, a multiple of 4 KiB up to 2 MiB. A page "
+                  "that is "
+                  "smaller than 16 tokens is mapped with its neighbours; what 16-token groups leave over is "
+                  "padding, which "
+                  "a warning names. `auto`: what `--block-size` tokens take, rounded up to 4 KiB",
+       .default_text = "auto"},
+      {.name = "kv-slots",
+       .value = flags::int32(flags.kv_slots, 0, 1 << 22),
+       .help = "virtual: sequences with address space; 0: 2 x --max-num-seqs",
+       .details = "of the virtual manager: sequences that have address space; those that are not running "
+                  "stay mapped. "
+                  "0: twice `--max-num-seqs`"},
+      {.name = "kv-slicing",
+       .value = flags::on_off(flags.kv_slicing),
+       .help = "virtual: one tensor over all layers",
+       .details = "of the virtual manager: one tensor over all layers of a slot, so that a page holds few "
+                  "tokens of every "
+                  "layer; off: a tensor for each layer, and as many calls for each growth"},
+      {.name = "kv-precreate-pages",
+       .value = flags::on_off(flags.kv_precreate_pages),
+       .help = "virtual: commit all pages at start",
+       .details =
+           "of the virtual manager: all pages are committed at start, or the start fails. Off: the longest "
+           "sequence's, and others when they are first needed; where the system has no memory left, requests "
+           "are "
+           "preempted"},
+      {.name = "kv-map-ahead",
+       .value = flags::on_off(flags.kv_map_ahead),
+       .help = "virtual: map the next step's pages during this one",
+       .details = "of the virtual manager: the next step's pages are mapped by a thread while this one runs"},
+      {.name = "kv-eager",
+       .value = flags::on_off(flags.kv_eager),
+       .help = "virtual: map one page more than needed at first",
+       .details = "of the virtual manager: one page more than needed is mapped with a request's first ones"},
+      {.name = "kv-deferred-reclaim",
+       .value = flags::on_off(flags.kv_deferred_reclaim),
+       .help = "virtual: finished slots stay mapped",
+       .details =
+           "of the virtual manager: a finished request's slot stays mapped, for the next of its length or "
+           "prefix"},
+      {.name = "reserve",
+       .value = flags::choice(flags.reserve, {"auto", "oracle", "pow2", "max"}),
+       .help = "size of a reserved region; auto: max",
+       .details = "of the reserved manager: `oracle` (prompt and `max_tokens`, true with `ignore_eos`), "
+                  "`pow2` (the answer "
+                  "rounded up to a power of two), `max` (`--max-model-len`). `auto`: `max`"},
+      {.name = "swap-space",
+       .value = flags::parsed("SIZE", store_swap),
+       .help = "for the K/V of preempted requests (512MiB; a bare number: GiB)",
+       .details = "memory for the K/V of preempted requests, at most the KV cache's; a bare number is GiB",
+       .default_text = "0"},
+  };
+}
+
+}  // namespace pagoda

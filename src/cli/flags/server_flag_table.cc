@@ -1,0 +1,94 @@
+// The rows of the server's flags.
+#include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_values.h"
+
+namespace pagoda {
+namespace {
+
+constexpr double kMaxSeconds = 86'400;
+constexpr std::int64_t kMinBytes = 1024, kMaxBytes = std::int64_t{1} << 40;
+
+// vLLM takes a JSON list, people write commas: both give the same.
+FlagValue list(std::vector<std::string>& variable) {
+  const auto store = [&variable](const std::string& value) -> Status {
+    std::vector<std::string> items(1);
+    for (const char c : value) {
+      if (c == ',')
+        items.emplace_back();
+      else if (c != '[' && c != ']' && c != '"' && c != ' ')
+        items.back().push_back(c);
+    }
+    std::erase(items, std::string());
+    for (std::string& item : items) variable.push_back(std::move(item));
+    return ok_status();
+  };
+  return {.shape = FlagValue::Shape::repeated, .type = "LIST", .store = store};
+}
+
+}  // namespace
+
+std::vector<Flag> server_flag_table(ServerFlags& flags) {
+  const auto seconds = [](const char* name, double& variable, double low, const char* help,
+                          const char* details = "") {
+    return Flag{.name = name,
+                .value = flags::number(variable, low, kMaxSeconds),
+                .help = help,
+                .details = details,
+                .type = "S"};
+  };
+  return {
+      {.name = "host",
+       .value = flags::text(flags.host, "ADDRESS"),
+       .help = "address to listen on; 0.0.0.0: all",
+       .default_text = flags.host},
+      {.name = "port",
+       .value = flags::int32(flags.port, 0, 65535),
+       .help = "port; 0: any free one",
+       .details = "port; 0: any free one, printed at start"},
+      {.name = "api-key",
+       .value = flags::texts(flags.api_keys, "KEY"),
+       .help = "required of clients; repeatable [env PAGODA_API_KEY]",
+       .details = "required of clients, which send `Authorization: Bearer KEY`; repeatable"},
+      {.name = "allowed-origins",
+       .value = list(flags.allowed_origins),
+       .help = "CORS: origins, or *",
+       .details = "CORS: origins with commas between, or `*`"},
+      {.name = "allowed-hosts",
+       .value = list(flags.allowed_hosts),
+       .help = "Host names served on a loopback address, or *",
+       .details = "Host names answered on a loopback address beside the loopback names, with commas between; "
+                  "`*`: any"},
+      {.name = "metrics-prefix",
+       .value = flags::choice(flags.metrics_prefix, {"vllm", "pagoda"}),
+       .help = "of vLLM's names in /metrics; our own are always pagoda:"},
+      {.name = "max-body-bytes",
+       .value = flags::int64(flags.max_body_bytes, kMinBytes, kMaxBytes),
+       .help = "larger request bodies get 413"},
+      {.name = "max-answer-memory",
+       .value = flags::int64(flags.max_answer_memory, kMinBytes, kMaxBytes),
+       .help = "of all answers being made and sent, in bytes; what goes beyond gets 429",
+       .details = "of all answers being made and sent, in bytes, as predicted when a request comes; what goes "
+                  "beyond gets 429"},
+      {.name = "max-header-bytes",
+       .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
+       .help = "larger request headers get 431"},
+      {.name = "max-connections",
+       .value = flags::int32(flags.max_connections, 1),
+       .help = "open connections; more get 503"},
+      seconds("header-timeout", flags.header_timeout_s, 0.1, "for a request's headers to arrive",
+              "for a request's head to arrive: 408 after it"),
+      seconds("body-timeout", flags.body_timeout_s, 0.1, "without a byte of a request's body",
+              "without a byte of a request's body: 408 after it"),
+      seconds("write-timeout", flags.write_timeout_s, 0.1, "for a client to take anything at all",
+              "a client that takes nothing for so long is hung up on"),
+      seconds("keep-alive-timeout", flags.keep_alive_timeout_s, 0.1, "idle connections"),
+      seconds("shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests",
+              "after SIGTERM or SIGINT, for running requests; a second signal ends at once"),
+      {.name = "access-log",
+       .value = flags::on(flags.access_log),
+       .help = "one line per request, without its text",
+       .aliases = {"--enable-log-requests"}},
+  };
+}
+
+}  // namespace pagoda

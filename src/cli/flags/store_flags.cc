@@ -1,0 +1,58 @@
+#include "cli/flags/store_flags.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/strings.h"
+#include "cli/flags/config_file.h"
+
+namespace pagoda {
+namespace {
+
+struct Given {
+  std::vector<std::string> values;
+  std::string source;  // as messages name it
+};
+
+// Given twice, the last counts, as for vLLM.
+Status store(const Flag& flag, const std::vector<std::string>& values) {
+  if (!flag.value.takes_many()) return flag.value.store(values.back());
+  for (const std::string& value : values) PAGODA_RETURN_IF_ERROR(flag.value.store(value));
+  return ok_status();
+}
+
+}  // namespace
+
+Status store_flags(const CommandLine& line, const Environment& environment) {
+  const std::vector<Flag>& flags = line.command->flags;
+  std::vector<Given> given(flags.size());
+  std::string config;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    given[i] = {line.values[i], flags[i].spelled()};
+    if (given[i].values.empty()) {
+      given[i].source = environment_name(flags[i]);
+      auto values = environment_value(flags[i], environment);
+      if (!values) return values.error().annotate(given[i].source);
+      given[i].values = *std::move(values);
+    }
+    if (flags[i].name == "config" && !given[i].values.empty()) config = given[i].values.back();
+  }
+  if (!config.empty()) {
+    const auto file = read_config_file(config, *line.command);
+    if (!file) return file.error();
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      if (!given[i].values.empty() || (*file)[i].values.empty()) continue;
+      given[i] = {(*file)[i].values, concat(config, ":", (*file)[i].line, ": ", flags[i].name)};
+    }
+  }
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (given[i].values.empty()) {
+      if (flags[i].required) return invalid_argument(flags[i].spelled() + " is required");
+    } else if (const Status status = store(flags[i], given[i].values); !status.ok()) {
+      return status.annotate(given[i].source);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda

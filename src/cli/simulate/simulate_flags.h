@@ -1,0 +1,16 @@
+#pragma once
+// The rows of the flags of simulate, plan and bench calibrate. `args` must outlive them.
+#include <vector>
+
+#include "cli/flags/flag.h"
+#include "cli/simulate/calibrate_command.h"
+#include "cli/simulate/plan_command.h"
+#include "cli/simulate/simulate_command.h"
+
+namespace pagoda {
+
+std::vector<Flag> simulate_flags(SimulateArgs& args);
+std::vector<Flag> plan_flags(PlanArgs& args);
+std::vector<Flag> calibrate_flags(CalibrateArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,19 @@
+// IQ4_NL: a half-precision scale and 32 numbers of 4 bits that stand for those of a table.
+#include "kernels/formats/formats.h"
+
+namespace pagoda::formats {
+namespace {
+
+void block(Bytes b, float* out) {
+  const float d = load_half(b);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>(kIq4Values[b[2 + i] & 15]);
+    out[i + 16] = d * static_cast<float>(kIq4Values[b[2 + i] >> 4]);
+  }
+}
+
+}  // namespace
+
+const WeightFormat iq4_nl = {.decode = blocks<DType::iq4_nl, block>};
+
+}  // namespace pagoda::formats

@@ -1,0 +1,25 @@
+// MXFP4 (OCP microscaling): a power of two and 32 floats of 4 bits, one for the sign, two for the exponent,
+// one for the fraction; here as twice their values, so that the power is halved.
+#include <bit>
+
+#include "kernels/formats/formats.h"
+
+namespace pagoda::formats {
+namespace {
+
+constexpr std::int8_t kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+void block(Bytes b, float* out) {
+  const std::uint32_t e = b[0];  // 2^(e - 128), below 2^-126 a subnormal number
+  const float d = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>(kTwice[b[1 + i] & 15]);
+    out[i + 16] = d * static_cast<float>(kTwice[b[1 + i] >> 4]);
+  }
+}
+
+}  // namespace
+
+const WeightFormat mxfp4 = {.decode = blocks<DType::mxfp4, block>};
+
+}  // namespace pagoda::formats

@@ -1,0 +1,28 @@
+// Q4_0: a half-precision scale and 32 numbers of 4 bits, less 8.
+#include "kernels/formats/formats.h"
+
+namespace pagoda::formats {
+namespace {
+
+void block(Bytes b, float* out) {
+  const float d = load_half(b);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>((b[2 + i] & 15) - 8);
+    out[i + 16] = d * static_cast<float>((b[2 + i] >> 4) - 8);
+  }
+}
+
+NibbleGroup nibbles(Bytes row, std::int64_t group) {
+  const Bytes b = row + group * dtype_info(DType::q4_0).block_bytes;
+  NibbleGroup out{.scale = load_half(b)};
+  out.minimum = -8.0f * out.scale;
+  std::memcpy(out.nibbles, b + 2, sizeof out.nibbles);
+  return out;
+}
+
+}  // namespace
+
+const WeightFormat q4_0 = {
+    .decode = blocks<DType::q4_0, block>, .int8_panels = PackedFormat::q4, .nibbles = nibbles};
+
+}  // namespace pagoda::formats

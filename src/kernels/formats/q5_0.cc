@@ -1,0 +1,22 @@
+// Q5_0: a half-precision scale, 32 fifth bits and 32 numbers of 4 bits, less 16.
+#include "kernels/formats/formats.h"
+
+namespace pagoda::formats {
+namespace {
+
+void block(Bytes b, float* out) {
+  const float d = load_half(b);
+  const auto high = load<std::uint32_t>(b + 2);
+  for (int i = 0; i < 16; ++i) {
+    const int low = (b[6 + i] & 15) | static_cast<int>((high >> i) & 1) << 4;
+    const int up = (b[6 + i] >> 4) | static_cast<int>((high >> (i + 16)) & 1) << 4;
+    out[i] = d * static_cast<float>(low - 16);
+    out[i + 16] = d * static_cast<float>(up - 16);
+  }
+}
+
+}  // namespace
+
+const WeightFormat q5_0 = {.decode = blocks<DType::q5_0, block>};
+
+}  // namespace pagoda::formats

@@ -1,0 +1,22 @@
+// Q5_1: half-precision scale and minimum, 32 fifth bits and 32 numbers of 4 bits.
+#include "kernels/formats/formats.h"
+
+namespace pagoda::formats {
+namespace {
+
+void block(Bytes b, float* out) {
+  const float d = load_half(b), m = load_half(b + 2);
+  const auto high = load<std::uint32_t>(b + 4);
+  for (int i = 0; i < 16; ++i) {
+    const int low = (b[8 + i] & 15) | static_cast<int>((high >> i) & 1) << 4;
+    const int up = (b[8 + i] >> 4) | static_cast<int>((high >> (i + 16)) & 1) << 4;
+    out[i] = d * static_cast<float>(low) + m;
+    out[i + 16] = d * static_cast<float>(up) + m;
+  }
+}
+
+}  // namespace
+
+const WeightFormat q5_1 = {.decode = blocks<DType::q5_1, block>};
+
+}  // namespace pagoda::formats

@@ -1,0 +1,16 @@
+// Q8_0: a half-precision scale and 32 signed bytes.
+#include "kernels/formats/formats.h"
+
+namespace pagoda::formats {
+namespace {
+
+void block(Bytes b, float* out) {
+  const float d = load_half(b);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(static_cast<std::int8_t>(b[2 + i]));
+}
+
+}  // namespace
+
+const WeightFormat q8_0 = {.decode = blocks<DType::q8_0, block>};
+
+}  // namespace pagoda::formats

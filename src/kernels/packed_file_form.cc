@@ -1,0 +1,146 @@
+// A PackedLinear as two pieces of bytes, of which the larger is mapped as it lies: description() and map().
+// The description, little-endian: version u32; backend, type, form u8; n, k i64; parts u32, each format u8
+// and rows i64; entries of the bias u64, and these as float32.
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "kernels/linear.h"
+#include "kernels/linear_storage.h"
+#include "kernels/tiles.h"
+
+namespace pagoda {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 31, kMaxColumns = std::int64_t{1} << 26;
+constexpr std::uint32_t kMaxParts = 64;
+
+template <class T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  template <class T>
+  T take() {
+    T value{};
+    if (rest_.size() < sizeof value) {
+      ok_ = false;
+      return value;
+    }
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+    return value;
+  }
+  bool ok() const { return ok_; }
+  std::size_t left() const { return rest_.size(); }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
+  if (storage.backend == Backend::reference) return format == PackedFormat::plain;
+  switch (storage.type) {
+    case LinearType::float32:
+      return format == PackedFormat::f32;
+    case LinearType::bfloat16:
+      return format == PackedFormat::bf16;
+    case LinearType::int8:
+      return format == PackedFormat::q8 || format == PackedFormat::q4;
+  }
+  return false;
+}
+
+// How many entries a bias has once it is packed, if there is one.
+std::int64_t packed_bias(const PackedLinear::Storage& storage) {
+  constexpr std::int64_t kStrip = 16;
+  const bool by_turns = storage.backend == Backend::cpu && storage.form == LinearForm::gated;
+  return by_turns ? 2 * round_up(storage.n, kStrip) : storage.num_rows();
+}
+
+bool read_parts(Reader& in, PackedLinear::Storage& storage) {
+  const auto count = in.take<std::uint32_t>();
+  if (!in.ok() || count < 1 || count > kMaxParts) return false;
+  std::int64_t rows = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    PackedPart part;
+    part.format = static_cast<PackedFormat>(in.take<std::uint8_t>());
+    part.rows = in.take<std::int64_t>();
+    if (!in.ok() || !fits(storage, part.format) || part.rows < 1 || part.rows > kMaxRows) return false;
+    rows += part.rows;
+    storage.parts.push_back(part);
+  }
+  if (storage.form == LinearForm::stacked) return rows == storage.n;
+  return count == 2 && storage.parts[0].rows == storage.n && storage.parts[1].rows == storage.n &&
+         storage.parts[0].format == storage.parts[1].format;
+}
+
+bool read_description(Reader& in, PackedLinear::Storage& storage) {
+  if (in.take<std::uint32_t>() != PackedLinear::kLayoutVersion) return false;
+  const auto backend = in.take<std::uint8_t>(), type = in.take<std::uint8_t>(),
+             form = in.take<std::uint8_t>();
+  storage.n = in.take<std::int64_t>();
+  storage.k = in.take<std::int64_t>();
+  if (!in.ok() || backend > 1 || type > 2 || form > 1 || storage.n < 1 || storage.n > kMaxRows ||
+      storage.k < 1 || storage.k > kMaxColumns)
+    return false;
+  storage.backend = static_cast<Backend>(backend);
+  storage.type = static_cast<LinearType>(type);
+  storage.form = static_cast<LinearForm>(form);
+  if (!read_parts(in, storage)) return false;
+  const auto bias = in.take<std::uint64_t>();
+  if (!in.ok() || in.left() != bias * sizeof(float) || bias > in.left()) return false;
+  if (bias != 0 && bias != static_cast<std::uint64_t>(packed_bias(storage))) return false;
+  storage.bias.resize(bias);
+  for (float& value : storage.bias) value = in.take<float>();
+  return true;
+}
+
+}  // namespace
+
+std::string PackedLinear::description() const {
+  const Storage& storage = *storage_;
+  std::string out;
+  put(out, std::uint32_t{kLayoutVersion});
+  put(out, static_cast<std::uint8_t>(storage.backend));
+  put(out, static_cast<std::uint8_t>(storage.type));
+  put(out, static_cast<std::uint8_t>(storage.form));
+  put(out, storage.n);
+  put(out, storage.k);
+  put(out, static_cast<std::uint32_t>(storage.parts.size()));
+  for (const PackedPart& part : storage.parts) {
+    put(out, static_cast<std::uint8_t>(part.format));
+    put(out, part.rows);
+  }
+  put(out, static_cast<std::uint64_t>(storage.bias.size()));
+  for (const float value : storage.bias) put(out, value);
+  return out;
+}
+
+std::span<const std::byte> PackedLinear::bytes() const {
+  return {storage_->packed, static_cast<std::size_t>(storage_->packed_bytes)};
+}
+
+Result<PackedLinear> PackedLinear::map(std::string_view description, std::span<const std::byte> bytes,
+                                       std::shared_ptr<const void> owner) {
+  PackedLinear result;
+  Storage& storage = *result.storage_;
+  Reader in(description);
+  if (!read_description(in, storage))
+    return corrupt_data("the description of a packed matrix makes no sense");
+  storage.packed_bytes = plan_panels(storage);
+  if (static_cast<std::uint64_t>(storage.packed_bytes) != bytes.size() ||
+      reinterpret_cast<std::uintptr_t>(bytes.data()) % 64 != 0)
+    return corrupt_data("a packed matrix does not have the bytes that its description asks for");
+  storage.packed = bytes.data();
+  storage.mapped = std::move(owner);
+  return result;
+}
+
+}  // namespace pagoda

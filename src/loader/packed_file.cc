@@ -1,0 +1,295 @@
+#include "loader/packed_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/strings.h"
+#include "base/xxh64.h"
+#include "loader/mapped_file.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::uint64_t kMagic = 0x314B434150474450u;  // "PDGPACK1"
+constexpr std::uint64_t kAlignment = 4096;
+constexpr std::size_t kChunk = std::size_t{1} << 20;  // is checked by one thread
+constexpr std::uint64_t kMostIndexBytes = std::uint64_t{256} << 20;
+
+struct Header {
+  std::uint64_t magic = kMagic;
+  std::uint64_t file_bytes = 0, index_offset = 0, index_bytes = 0, index_checksum = 0;
+  std::uint64_t reserved[2] = {};
+  std::uint64_t checksum = 0;  // of all before it
+};
+static_assert(sizeof(Header) == 64);
+
+std::uint64_t header_checksum(const Header& header) {
+  return xxh64(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, checksum)));
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+// Of every kChunk bytes of each of `pieces`, in order.
+std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::byte>> pieces,
+                                           ThreadPool* pool) {
+  std::vector<std::span<const std::byte>> chunks;
+  for (const std::span<const std::byte> piece : pieces) {
+    for (std::size_t at = 0; at < piece.size(); at += kChunk)
+      chunks.push_back(piece.subspan(at, std::min(kChunk, piece.size() - at)));
+  }
+  std::vector<std::uint64_t> sums(chunks.size());
+  const auto check = [&](std::int64_t chunk, int) {
+    const auto at = static_cast<std::size_t>(chunk);
+#ifdef MADV_POPULATE_READ
+    // Of a mapping: many pages at once instead of a fault for a few. Elsewhere it does nothing.
+    const auto address = reinterpret_cast<std::uintptr_t>(chunks[at].data()) / kAlignment * kAlignment;
+    ::madvise(reinterpret_cast<void*>(address),  // NOLINT(performance-no-int-to-ptr)
+              chunks[at].size(), MADV_POPULATE_READ);
+#endif
+    sums[at] = xxh64(chunks[at]);
+  };
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  if (pool != nullptr) {
+    pool->parallel_for(count, check);
+  } else {
+    for (std::int64_t chunk = 0; chunk < count; ++chunk) check(chunk, 0);
+  }
+  return sums;
+}
+
+// Of one piece, from its chunks'.
+std::uint64_t piece_checksum(std::span<const std::uint64_t> chunks) { return xxh64(std::as_bytes(chunks)); }
+
+void put(std::string& out, std::uint64_t value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+void put(std::string& out, std::string_view text) {
+  put(out, std::uint64_t{text.size()});
+  out.append(text);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  bool number(std::uint64_t& out) {
+    if (rest_.size() < sizeof out) return false;
+    std::memcpy(&out, rest_.data(), sizeof out);
+    rest_ = rest_.subspan(sizeof out);
+    return true;
+  }
+  bool text(std::string& out) {
+    std::uint64_t size = 0;
+    if (!number(size) || size > rest_.size()) return false;
+    out.assign(reinterpret_cast<const char*>(rest_.data()), static_cast<std::size_t>(size));
+    rest_ = rest_.subspan(static_cast<std::size_t>(size));
+    return true;
+  }
+  bool done() const { return rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+Status damaged(std::string_view what) { return corrupt_data(concat("a packed file ", what)); }
+
+Status system_error(const std::string& path, std::string_view what) {
+  const int error = errno;
+  std::string message = concat("cannot ", what, " '", printable(path), "': ", std::strerror(error));
+  return error == ENOSPC || error == EDQUOT ? resource_exhausted(std::move(message))
+                                            : internal_error(std::move(message));
+}
+
+// A file that is ours alone to write.
+Status check_owner(const std::string& path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0)
+    return errno == ENOENT || errno == ENOTDIR
+               ? not_found(concat("no file '", printable(path), "'"))
+               : invalid_argument(concat("cannot read '", printable(path), "'"));
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0)
+    return invalid_argument(
+        concat("'", printable(path), "' is not a file of this user that only this user may write"));
+  return ok_status();
+}
+
+}  // namespace
+
+struct PackedFile::Parsed {
+  PackedFileHead head;
+  std::map<std::string, PackedPiece, std::less<>> pieces;
+  std::vector<std::span<const std::byte>> order;
+  std::vector<std::uint64_t> checksums;  // of `order`
+};
+
+Result<PackedFile::Parsed> PackedFile::parse_index(std::span<const std::byte> bytes) {
+  Header header;
+  if (bytes.size() < sizeof header) return damaged("is too short");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kMagic || header.checksum != header_checksum(header)) return damaged("has no header");
+  if (header.file_bytes != bytes.size()) return damaged("was cut short or added to");
+  if (header.index_offset < kAlignment || header.index_offset > bytes.size() ||
+      header.index_bytes != bytes.size() - header.index_offset || header.index_bytes > kMostIndexBytes)
+    return damaged("has its index outside of it");
+  const auto index = bytes.subspan(static_cast<std::size_t>(header.index_offset));
+  if (xxh64(index) != header.index_checksum) return damaged("has a damaged index");
+
+  Parsed parsed;
+  Reader in(index);
+  std::uint64_t end = kAlignment;
+  if (!in.text(parsed.head.key) || !in.text(parsed.head.source))
+    return damaged("has an index that ends early");
+  while (!in.done()) {
+    std::string name;
+    PackedPiece piece;
+    std::uint64_t offset = 0, size = 0, checksum = 0;
+    if (!in.text(name) || !in.text(piece.description) || !in.number(offset) || !in.number(size) ||
+        !in.number(checksum))
+      return damaged("has an index that ends early");
+    if (offset < end || offset % kAlignment != 0 || offset > header.index_offset ||
+        size > header.index_offset - offset)
+      return damaged("has pieces that lie outside of it, or on each other");
+    end = offset + size;
+    piece.bytes = bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+    parsed.order.push_back(piece.bytes);
+    parsed.checksums.push_back(checksum);
+    if (!parsed.pieces.emplace(std::move(name), std::move(piece)).second)
+      return damaged("has two pieces of one name");
+  }
+  return parsed;
+}
+
+Result<std::shared_ptr<const PackedFile>> PackedFile::parse(std::span<const std::byte> bytes,
+                                                            std::string_view key, ThreadPool* pool) {
+  Result<Parsed> parsed = parse_index(bytes);
+  if (!parsed) return parsed.error();
+  if (parsed->head.key != key) return damaged("was made from something else");
+  const std::vector<std::uint64_t> sums = chunk_checksums(parsed->order, pool);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < parsed->order.size(); ++i) {
+    const std::size_t chunks = (parsed->order[i].size() + kChunk - 1) / kChunk;
+    if (piece_checksum(std::span(sums).subspan(first, chunks)) != parsed->checksums[i])
+      return damaged("has damaged bytes");
+    first += chunks;
+  }
+  auto file = std::make_shared<PackedFile>();
+  file->pieces_ = std::move(parsed->pieces);
+  return std::shared_ptr<const PackedFile>(std::move(file));
+}
+
+Result<std::shared_ptr<const PackedFile>> PackedFile::open(const std::string& path, std::string_view key,
+                                                           ThreadPool* pool) {
+  PAGODA_RETURN_IF_ERROR(check_owner(path));
+  Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
+  if (!mapped) return mapped.error();
+  auto parsed = parse((*mapped)->bytes(), key, pool);
+  if (!parsed) return parsed.error().annotate(printable(path));
+  auto file = std::make_shared<PackedFile>(**parsed);
+  file->file_ = *std::move(mapped);
+  return std::shared_ptr<const PackedFile>(std::move(file));
+}
+
+Result<PackedFileHead> PackedFile::read_head(const std::string& path) {
+  PAGODA_RETURN_IF_ERROR(check_owner(path));
+  Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
+  if (!mapped) return mapped.error();
+  Result<Parsed> parsed = parse_index((*mapped)->bytes());
+  if (!parsed) return parsed.error();
+  return std::move(parsed->head);
+}
+
+const PackedPiece* PackedFile::find(std::string_view name) const {
+  const auto found = pieces_.find(name);
+  return found == pieces_.end() ? nullptr : &found->second;
+}
+
+void PackedFile::give_back(const PackedPiece& piece) const {
+  if (file_ != nullptr) file_->give_back(piece.bytes);
+}
+
+Result<PackedFileWriter> PackedFileWriter::create(const std::string& path, PackedFileHead head) {
+  PackedFileWriter writer;
+  writer.file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (writer.file_ < 0) return system_error(path, "make");
+  writer.path_ = path;
+  writer.end_ = kAlignment;
+  put(writer.index_, head.key);
+  put(writer.index_, head.source);
+  return writer;
+}
+
+PackedFileWriter::PackedFileWriter(PackedFileWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      finished_(other.finished_),
+      end_(other.end_),
+      index_(std::move(other.index_)) {}
+
+PackedFileWriter::~PackedFileWriter() {
+  if (file_ < 0) return;
+  ::close(file_);
+  if (!finished_) ::unlink(path_.c_str());
+}
+
+Status PackedFileWriter::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t want = std::min(bytes.size(), std::size_t{64} << 20);
+    const ssize_t wrote = ::pwrite(file_, bytes.data(), want, static_cast<off_t>(offset));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return system_error(path_, "write");
+#ifdef SYNC_FILE_RANGE_WRITE
+    // Begins to write now what finish() has to wait for.
+    ::sync_file_range(file_, static_cast<off_t>(offset), wrote, SYNC_FILE_RANGE_WRITE);
+#endif
+    offset += static_cast<std::uint64_t>(wrote);
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  return ok_status();
+}
+
+Status PackedFileWriter::add(std::string name, std::string description, std::span<const std::byte> bytes,
+                             ThreadPool* pool) {
+  const std::uint64_t offset = (end_ + kAlignment - 1) / kAlignment * kAlignment;
+  PAGODA_RETURN_IF_ERROR(write(offset, bytes));
+  put(index_, name);
+  put(index_, description);
+  put(index_, offset);
+  put(index_, std::uint64_t{bytes.size()});
+  put(index_, piece_checksum(chunk_checksums(std::array{bytes}, pool)));
+  end_ = offset + bytes.size();
+  return ok_status();
+}
+
+Status PackedFileWriter::finish() {
+  const auto index = std::as_bytes(std::span(index_.data(), index_.size()));
+  if (index.size() > kMostIndexBytes) return internal_error("the index of a packed file is too large");
+  Header header;
+  header.index_offset = (end_ + kAlignment - 1) / kAlignment * kAlignment;
+  header.index_bytes = index.size();
+  header.file_bytes = header.index_offset + index.size();
+  header.index_checksum = xxh64(index);
+  header.checksum = header_checksum(header);
+  PAGODA_RETURN_IF_ERROR(write(header.index_offset, index));
+  if (::fsync(file_) != 0) return system_error(path_, "write");
+  PAGODA_RETURN_IF_ERROR(write(0, bytes_of(header)));
+  if (::fchmod(file_, 0400) != 0 || ::fsync(file_) != 0) return system_error(path_, "write");
+  end_ = header.file_bytes;
+  finished_ = true;
+  return ok_status();
+}
+
+}  // namespace pagoda

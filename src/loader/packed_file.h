@@ -1,0 +1,91 @@
+#pragma once
+// PackedFile: named pieces of bytes in one file that is made once and then only mapped. Each piece has a
+// description, which is its maker's business. Not here: where such files lie, and which one is whose
+// (weight_cache.h); what the pieces mean (models/weight_store.h).
+//
+//     0       magic, size of the file, where the index lies and its checksum, checksum of all this
+//     4096    the pieces, each at a multiple of 4096
+//     index   key, source, and of each piece its name, description, place, size and checksum
+//
+// Invariants: the header is written last, so a file that was not finished has none; a file that opens is
+// whole: its index lies within it, its pieces one behind the other before the index, and every checksum is
+// right. Trusts no byte. Refused as foreign: what is not ours, or what others may write. Threads: a
+// PackedFile may be read by any.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+
+namespace pagoda {
+
+class MappedFile;
+
+struct PackedPiece {
+  std::string description;
+  std::span<const std::byte> bytes;
+};
+
+// What a file says of itself.
+struct PackedFileHead {
+  std::string key;     // what it was made from, and for which layout
+  std::string source;  // path of the model, for people
+};
+
+class PackedFile {
+ public:
+  // not_found: no such file. corrupt_data: not whole, or not made for `key`. invalid_argument: foreign.
+  // Reads all of it once, on `pool` if there is one, after which it is resident.
+  static Result<std::shared_ptr<const PackedFile>> open(const std::string& path, std::string_view key,
+                                                        ThreadPool* pool);
+  // The same on bytes in memory, which must outlive the result: for fuzzing.
+  static Result<std::shared_ptr<const PackedFile>> parse(std::span<const std::byte> bytes,
+                                                         std::string_view key, ThreadPool* pool);
+  // Key and source alone, with nothing of the pieces checked.
+  static Result<PackedFileHead> read_head(const std::string& path);
+
+  const PackedPiece* find(std::string_view name) const;  // null when there is none
+  std::size_t num_pieces() const { return pieces_.size(); }
+  // Of a piece of which little will be read: its pages come back as they are.
+  void give_back(const PackedPiece& piece) const;
+
+ private:
+  struct Parsed;
+  static Result<Parsed> parse_index(std::span<const std::byte> bytes);
+
+  std::shared_ptr<MappedFile> file_;
+  std::map<std::string, PackedPiece, std::less<>> pieces_;
+};
+
+class PackedFileWriter {
+ public:
+  // Makes the file, which must not exist; readable by us alone.
+  static Result<PackedFileWriter> create(const std::string& path, PackedFileHead head);
+  ~PackedFileWriter();  // removes what was not finished
+  PackedFileWriter(PackedFileWriter&& other) noexcept;
+  PackedFileWriter& operator=(PackedFileWriter&&) = delete;
+
+  // Names are different. resource_exhausted: the disk is full.
+  Status add(std::string name, std::string description, std::span<const std::byte> bytes, ThreadPool* pool);
+  // Index and header; the bytes are on the disk when this returns, and nobody may write them any more.
+  Status finish();
+  std::int64_t bytes() const { return static_cast<std::int64_t>(end_); }
+
+ private:
+  PackedFileWriter() = default;
+  Status write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  std::string path_;
+  int file_ = -1;
+  bool finished_ = false;
+  std::uint64_t end_ = 0;
+  std::string index_;
+};
+
+}  // namespace pagoda

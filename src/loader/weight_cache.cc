@@ -1,0 +1,212 @@
+#include "loader/weight_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/strings.h"
+#include "base/xxh64.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hex(std::uint64_t value) {
+  std::string out;
+  for (int shift = 60; shift >= 0; shift -= 4) out.push_back("0123456789abcdef"[value >> shift & 15]);
+  return out;
+}
+
+// Whether a name is one of ours: 32 hex digits and this suffix.
+bool is_ours(const std::string& name, std::string_view suffix) {
+  return name.size() == 32 + suffix.size() && name.ends_with(suffix) &&
+         name.find_first_not_of("0123456789abcdef") == 32;
+}
+
+// A lock file's descriptor with the lock held, or -1.
+int lock(const std::string& path, bool wait) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return -1;
+  int result;
+  do {
+    result = ::flock(file, wait ? LOCK_EX : LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return file;
+  ::close(file);
+  return -1;
+}
+
+void unlock(int file, const std::string& path) {
+  ::unlink(path.c_str());  // who waits for it has it open, and finds the file made
+  ::close(file);
+}
+
+template <class Visit>
+void each_file(const std::string& folder, const Visit& visit) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    visit(at->path().filename().string());
+}
+
+}  // namespace
+
+std::string WeightCache::path(std::string_view key, std::string_view suffix) const {
+  return concat(folder_, "/", hex(xxh64(key)), hex(xxh64(key, 1)), suffix);
+}
+
+Result<std::shared_ptr<const PackedFile>> WeightCache::open(std::string_view key, ThreadPool* pool) const {
+  const std::string file = path(key, ".packed");
+  auto opened = PackedFile::open(file, key, pool);
+  if (opened) {
+    ::utimensat(AT_FDCWD, file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // used just now
+    return opened;
+  }
+  if (opened.error().code() != StatusCode::not_found) ::unlink(file.c_str());
+  return not_found(opened.error().message());
+}
+
+Status WeightCache::make_folder() const {
+  std::error_code error;
+  fs::create_directories(fs::path(folder_).parent_path(), error);
+  if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
+    return invalid_argument(
+        concat("cannot make the folder '", printable(folder_), "': ", std::strerror(errno)));
+  struct stat info;
+  if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() ||
+      (info.st_mode & 022) != 0)
+    return invalid_argument(
+        concat("'", printable(folder_), "' is not a folder of this user that only this user may write"));
+  return ok_status();
+}
+
+Status WeightCache::make_room(std::int64_t bytes, const std::string& keep) const {
+  if (bytes > max_bytes_)
+    return resource_exhausted(
+        concat("packed weights of ", bytes, " bytes are over the cache's ", max_bytes_));
+  std::vector<CachedFile> files = list();
+  std::erase_if(files, [&](const CachedFile& file) { return file.path == keep; });
+  std::int64_t total = 0;
+  for (const CachedFile& file : files) total += file.bytes;
+  const auto free_bytes = [&] {
+    struct statvfs info;
+    if (::statvfs(folder_.c_str(), &info) != 0) return std::int64_t{0};
+    return static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
+  };
+  while (!files.empty() && (total + bytes > max_bytes_ || free_bytes() < bytes)) {
+    ::unlink(files.back().path.c_str());
+    total -= files.back().bytes;
+    files.pop_back();
+  }
+  if (free_bytes() < bytes)
+    return resource_exhausted(
+        concat("the disk of '", printable(folder_), "' has no room for ", bytes, " bytes"));
+  return ok_status();
+}
+
+WeightCache::Making::Making(Making&& other) noexcept
+    : lock_(std::exchange(other.lock_, -1)),
+      path_(std::move(other.path_)),
+      lock_path_(std::move(other.lock_path_)),
+      writer_(std::move(other.writer_)) {
+  other.writer_.reset();
+}
+
+WeightCache::Making::~Making() {
+  writer_.reset();  // and with it what is not finished, before others may begin
+  if (lock_ >= 0) unlock(lock_, lock_path_);
+}
+
+Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t expected_bytes,
+                                               const std::function<void()>& on_wait) const {
+  PAGODA_RETURN_IF_ERROR(make_folder());
+  Making making;
+  making.path_ = path(head.key, ".packed");
+  making.lock_path_ = path(head.key, ".lock");
+  making.lock_ = lock(making.lock_path_, false);
+  if (making.lock_ < 0) {
+    on_wait();
+    making.lock_ = lock(making.lock_path_, true);
+  }
+  if (making.lock_ < 0) return internal_error(concat("cannot lock '", printable(making.lock_path_), "'"));
+  const std::string temporary = path(head.key, ".tmp");
+  ::unlink(temporary.c_str());  // of one who ended while making it
+  PAGODA_RETURN_IF_ERROR(make_room(expected_bytes, making.path_));
+  auto writer = PackedFileWriter::create(temporary, std::move(head));
+  if (!writer) return writer.error();
+  making.writer_.emplace(*std::move(writer));
+  return making;
+}
+
+Status WeightCache::commit(Making making) const {
+  PAGODA_RETURN_IF_ERROR(making.writer_->finish());
+  const std::int64_t bytes = making.writer_->bytes();
+  const std::string temporary = making.path_.substr(0, making.path_.size() - 7) + ".tmp";
+  if (::rename(temporary.c_str(), making.path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return internal_error(concat("cannot rename '", printable(temporary), "': ", std::strerror(error)));
+  }
+  if (const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+  // What was expected may not be what it became.
+  (void)make_room(std::min(bytes, max_bytes_), making.path_);
+  return ok_status();
+}
+
+void WeightCache::remove(std::string_view key) const { ::unlink(path(key, ".packed").c_str()); }
+
+std::vector<CachedFile> WeightCache::list() const {
+  std::vector<CachedFile> files;
+  each_file(folder_, [&](const std::string& name) {
+    if (!is_ours(name, ".packed")) return;
+    CachedFile file;
+    file.path = concat(folder_, "/", name);
+    struct stat info;
+    if (::lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+    file.bytes = info.st_size;
+    file.last_use = info.st_mtim.tv_sec;
+    if (auto head = PackedFile::read_head(file.path)) file.source = std::move(head->source);
+    files.push_back(std::move(file));
+  });
+  std::ranges::sort(files, [](const CachedFile& a, const CachedFile& b) {
+    return a.last_use != b.last_use ? a.last_use > b.last_use : a.path < b.path;
+  });
+  return files;
+}
+
+std::int64_t WeightCache::clear() const {
+  std::int64_t bytes = 0;
+  for (const CachedFile& file : list())
+    if (::unlink(file.path.c_str()) == 0) bytes += file.bytes;
+  std::vector<std::string> locks;
+  each_file(folder_, [&](const std::string& name) {
+    if (is_ours(name, ".lock")) locks.push_back(name);
+    // One that was killed while making left both; the lock is nobody's then.
+    if (is_ours(name, ".tmp")) locks.push_back(name.substr(0, 32) + ".lock");
+  });
+  for (const std::string& name : locks) {
+    const std::string path = concat(folder_, "/", name);
+    const int held = lock(path, false);
+    if (held < 0) continue;
+    std::error_code error;
+    const fs::path temporary = fs::path(path).replace_extension(".tmp");
+    if (const auto size = fs::file_size(temporary, error); !error) bytes += static_cast<std::int64_t>(size);
+    fs::remove(temporary, error);
+    unlock(held, path);
+  }
+  return bytes;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,82 @@
+#pragma once
+// WeightCache: the folder of packed files, one for each model, layout and rank that was started. Finds them
+// by key, lets one process at a time make one, and keeps the folder under a size. Not here: what is in a file
+// (packed_file.h), and what a key must name (models/cached_weights.cc).
+//
+//     <32 hex digits of the key>.packed   whole, never written again; its time of change is its last use
+//     ….tmp                               being made; under the lock, renamed when it is whole and on the
+//     disk ….lock                              held by whoever makes it
+//
+// A file that is not whole, or not ours, is removed and made anew. A file that is removed stays with those
+// that have it mapped. Threads: any; processes too. Owner: cli/ says where it is; the environment is not read
+// here.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "loader/packed_file.h"
+
+namespace pagoda {
+
+// One file of the folder, for people.
+struct CachedFile {
+  std::string path;
+  std::string source;  // path of the model; empty where the file cannot be read
+  std::int64_t bytes = 0;
+  std::int64_t last_use = 0;  // seconds since 1970
+};
+
+class WeightCache {
+ public:
+  // max_bytes: of all files together; the file in use may be larger.
+  WeightCache(std::string folder, std::int64_t max_bytes)
+      : folder_(std::move(folder)), max_bytes_(max_bytes) {}
+
+  // The file for `key`. not_found: there is none (any more), and it can be made.
+  Result<std::shared_ptr<const PackedFile>> open(std::string_view key, ThreadPool* pool) const;
+
+  // The right to make a file, until this goes: others who want to make the same wait.
+  class Making {
+   public:
+    Making(Making&& other) noexcept;
+    Making& operator=(Making&&) = delete;
+    ~Making();
+    PackedFileWriter& writer() { return *writer_; }
+
+   private:
+    friend class WeightCache;
+    Making() = default;
+    int lock_ = -1;
+    std::string path_, lock_path_;
+    std::optional<PackedFileWriter> writer_;
+  };
+  // Makes the folder, waits for whoever makes this file already (after `on_wait`), and makes room for
+  // `expected_bytes`: on the disk and under max_bytes, the longest unused going first. After a wait the file
+  // may be there: look again. resource_exhausted: there is no room.
+  Result<Making> begin(PackedFileHead head, std::int64_t expected_bytes,
+                       const std::function<void()>& on_wait) const;
+  // The file is whole and on the disk, under its name, when this returns.
+  Status commit(Making making) const;
+  void remove(std::string_view key) const;
+
+  std::vector<CachedFile> list() const;  // latest use first
+  // Removes all files, also those in the making unless somebody is at it; how many bytes they were.
+  std::int64_t clear() const;
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string path(std::string_view key, std::string_view suffix) const;
+  Status make_folder() const;
+  Status make_room(std::int64_t bytes, const std::string& keep) const;
+
+  std::string folder_;
+  std::int64_t max_bytes_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,159 @@
+// Goal: the folder gives out whole files of the right key alone, one process makes a file while others wait,
+// and the longest unused go when there is no room.
+#include "loader/weight_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <thread>
+
+#include "loader/test_files.h"
+
+namespace pagoda {
+namespace {
+
+using testing::ScratchFolder;
+
+const auto kNobody = [] { ADD_FAILURE() << "nobody else makes this file"; };
+
+std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+Status make(const WeightCache& cache, const std::string& key, std::size_t bytes = 10) {
+  auto making =
+      cache.begin({.key = key, .source = "/models/" + key}, static_cast<std::int64_t>(bytes), kNobody);
+  if (!making) return making.error();
+  PAGODA_RETURN_IF_ERROR(making->writer().add("x", key, as_bytes(std::string(bytes, 'x')), nullptr));
+  return cache.commit(*std::move(making));
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().string());
+  return names;
+}
+
+void set_last_use(const std::string& path, std::int64_t seconds) {
+  const timespec times[2] = {{.tv_sec = seconds, .tv_nsec = 0}, {.tv_sec = seconds, .tv_nsec = 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+TEST(WeightCache, FindsWhatWasMade) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/deep/weights", 1 << 20);
+  EXPECT_EQ(cache.open("a", nullptr).error().code(), StatusCode::not_found);
+  ASSERT_TRUE(make(cache, "a").ok());
+  ASSERT_TRUE(make(cache, "b").ok());
+  const auto file = cache.open("a", nullptr);
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->find("x")->description, "a");
+  EXPECT_EQ(cache.open("c", nullptr).error().code(), StatusCode::not_found);
+  EXPECT_EQ(names_in(cache.folder()).size(), 2u);  // neither locks nor files in the making
+  struct stat info;
+  ASSERT_EQ(::stat(cache.folder().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0u);
+
+  const std::vector<CachedFile> files = cache.list();
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].source.substr(0, 8), "/models/");
+  EXPECT_EQ(cache.clear(), files[0].bytes + files[1].bytes);
+  EXPECT_TRUE(cache.list().empty());
+  EXPECT_EQ((*file)->find("x")->bytes.size(), 10u);  // who has it mapped keeps it
+}
+
+TEST(WeightCache, WhatIsNotWholeIsRemoved) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  for (const auto& damage : std::vector<std::function<void(std::string&)>>{
+           [](std::string& bytes) { bytes.resize(bytes.size() / 2); },
+           [](std::string& bytes) { bytes[4099] ^= 1; }, [](std::string& bytes) { bytes.clear(); },
+           [](std::string& bytes) { bytes.assign(10000, 'x'); }}) {
+    ASSERT_TRUE(make(cache, "a").ok());
+    const std::string path = cache.list().front().path;
+    std::string bytes = testing::read_binary(path);
+    damage(bytes);
+    ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+    std::ofstream(path, std::ios::binary) << bytes;
+    EXPECT_EQ(cache.open("a", nullptr).error().code(), StatusCode::not_found);
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  // A file of another key under this one's name.
+  ASSERT_TRUE(make(cache, "a").ok());
+  const std::string a = cache.list().front().path;
+  ASSERT_TRUE(make(cache, "b").ok());
+  for (const CachedFile& file : cache.list())
+    if (file.path != a) std::filesystem::rename(file.path, a);
+  EXPECT_EQ(cache.open("a", nullptr).error().code(), StatusCode::not_found);
+}
+
+TEST(WeightCache, AFolderThatOthersMayWriteIsNotUsed) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  ASSERT_TRUE(make(cache, "a").ok());
+  ASSERT_EQ(::chmod(cache.folder().c_str(), 0777), 0);
+  EXPECT_EQ(make(cache, "b").code(), StatusCode::invalid_argument);
+}
+
+TEST(WeightCache, TheLongestUnusedGoFirst) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 90'000);
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(make(cache, key, 20'000).ok());
+  for (const CachedFile& file : cache.list())
+    set_last_use(file.path, file.source == "/models/a" ? 1000 : file.source == "/models/b" ? 3000 : 2000);
+  EXPECT_TRUE(cache.open("a", nullptr));  // and now it is the one used last
+  ASSERT_TRUE(make(cache, "d", 20'000).ok());
+  EXPECT_TRUE(cache.open("a", nullptr));
+  EXPECT_TRUE(cache.open("b", nullptr));
+  EXPECT_FALSE(cache.open("c", nullptr));
+  EXPECT_TRUE(cache.open("d", nullptr));
+  EXPECT_EQ(make(cache, "e", 90'001).code(), StatusCode::resource_exhausted);
+  EXPECT_TRUE(cache.open("a", nullptr));
+}
+
+TEST(WeightCache, OneMakesAndOthersWait) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  std::atomic<bool> waiting = false, done = false;
+  std::thread other;
+  {
+    auto making = cache.begin({.key = "a", .source = "m"}, 10, kNobody);
+    ASSERT_TRUE(making);
+    EXPECT_EQ(cache.open("a", nullptr).error().code(), StatusCode::not_found);
+    other = std::thread([&] {
+      auto mine = cache.begin({.key = "a", .source = "m"}, 10, [&] { waiting = true; });
+      EXPECT_TRUE(mine);
+      EXPECT_TRUE(done);
+      EXPECT_TRUE(cache.open("a", nullptr));  // made meanwhile
+    });
+    while (!waiting) std::this_thread::yield();
+    ASSERT_TRUE(making->writer().add("x", "", as_bytes("bytes"), nullptr).ok());
+    done = true;
+    ASSERT_TRUE(cache.commit(*std::move(making)).ok());
+  }
+  other.join();
+  EXPECT_EQ(names_in(cache.folder()).size(), 1u);
+}
+
+TEST(WeightCache, WhatAKilledProcessLeftIsNoHindrance) {
+  const ScratchFolder scratch;
+  const WeightCache cache(scratch.path() + "/weights", 1 << 20);
+  ASSERT_TRUE(make(cache, "a").ok());
+  const std::string path = cache.list().front().path, stem = path.substr(0, path.size() - 7);
+  cache.clear();
+  std::ofstream(stem + ".tmp") << "half of it";
+  std::ofstream(stem + ".lock") << "";
+  EXPECT_FALSE(cache.open("a", nullptr));
+  ASSERT_TRUE(make(cache, "a").ok());
+  EXPECT_TRUE(cache.open("a", nullptr));
+  EXPECT_EQ(names_in(cache.folder()).size(), 1u);
+  std::ofstream(stem + ".tmp") << "half of it";
+  std::ofstream(cache.folder() + "/somebody_elses.packed") << "x";
+  cache.clear();
+  EXPECT_EQ(names_in(cache.folder()), std::vector<std::string>{cache.folder() + "/somebody_elses.packed"});
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,258 @@
+// Goal: a model mapped from the weight cache gives the bits of one packed in memory; its file is made once,
+// by whoever comes first, and anew whenever it is not what is asked for; and the source may go once the model
+// is loaded. Method: the tiny models (plain and quantised, fused, transposed and interleaved weights), alone
+// and on two ranks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "model_runner/test_ranks.h"
+#include "model_runner/test_sequences.h"
+#include "models/cached_weights.h"
+
+namespace pagoda {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Driver;
+using testing::greedy;
+using testing::TestRanks;
+using testing::TestSequence;
+
+const std::string kTinyModels = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/";
+
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "pagoda_weights_XXXXXX").string();
+    CHECK(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~Scratch() {
+    std::error_code error;
+    fs::remove_all(path, error);
+  }
+  std::string path;
+};
+
+// What was said and how often something was made, through one cache folder.
+struct Cached {
+  explicit Cached(const std::string& folder, std::int64_t max_bytes = 1 << 30)
+      : caching(std::make_shared<WeightCaching>(WeightCaching{.cache = {folder + "/weights", max_bytes}})) {
+    caching->say = [this](std::string_view line) { said.emplace_back(line); };
+    caching->progress = [this](std::int64_t done, std::int64_t total) {
+      if (done == total) ++made;
+    };
+  }
+  std::shared_ptr<WeightCaching> caching;
+  std::vector<std::string> said;
+  int made = 0;
+};
+
+RunnerOptions options(const std::shared_ptr<WeightCaching>& caching, CpuLevel level = detected_cpu_level()) {
+  return {.threads = 2,
+          .max_num_batched_tokens = 16,
+          .num_blocks = 16,
+          .cpu_level = level,
+          .weight_caching = caching};
+}
+
+std::vector<std::vector<TokenLogprob>> tops_of(ModelRunner& runner, std::int32_t block_size) {
+  TestSequence sequence = greedy({1, 5, 9, 2, 7, 3});
+  sequence.params.logprobs = 20;
+  Driver driver(runner, block_size);
+  for (int step = 0; step < 4; ++step) {
+    CHECK(driver.step({&sequence}, 16).ok());
+    sequence.tokens.push_back(sequence.sampled.back().token);
+  }
+  return sequence.top;
+}
+
+// The logits' bits, as far as 20 log-probabilities a step show them.
+std::vector<std::vector<TokenLogprob>> run(const std::string& model, const RunnerOptions& how) {
+  auto source = ModelSource::open(model);
+  CHECK(source.has_value());
+  auto runner = LocalModelRunner::create(*std::move(source), how);
+  EXPECT_TRUE(runner) << runner.error().message();
+  if (!runner) return {};
+  EXPECT_EQ((*runner)->memory_plan().mapped_bytes > 0, how.weight_caching != nullptr);
+  return tops_of(**runner, how.block_size);
+}
+
+bool same(const std::vector<std::vector<TokenLogprob>>& a, const std::vector<std::vector<TokenLogprob>>& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return std::ranges::equal(x, y, [](const TokenLogprob& p, const TokenLogprob& q) {
+      return p.token == q.token && p.logprob == q.logprob;
+    });
+  });
+}
+
+std::string only_file(const Cached& cached) {
+  const std::vector<CachedFile> files = cached.caching->cache.list();
+  CHECK(files.size() == 1);
+  return files.front().path;
+}
+
+std::string read_all(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void write_all(const std::string& path, const std::string& bytes) {
+  ::chmod(path.c_str(), 0600);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+std::string copy_of_model(const std::string& name, const std::string& folder) {
+  fs::create_directories(folder);
+  fs::copy(kTinyModels + name, folder + "/" + name, fs::copy_options::recursive);
+  return folder + "/" + name;
+}
+
+TEST(WeightCacheRunner, MappedWeightsGiveTheBitsOfPackedOnes) {
+  for (const auto& entry : fs::directory_iterator(kTinyModels)) {
+    const std::string model = entry.path().string();
+    if (!ModelSource::open(model)) continue;
+    for (const CpuLevel level : {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512}) {
+      if (level > detected_cpu_level()) continue;
+      SCOPED_TRACE(model + " " + std::string(cpu_level_name(level)));
+      const Scratch scratch;
+      Cached cached(scratch.path);
+      const auto expected = run(model, options(nullptr, level));
+      ASSERT_FALSE(expected.empty());
+      EXPECT_TRUE(same(run(model, options(cached.caching, level)), expected));
+      EXPECT_EQ(cached.made, 1);
+      EXPECT_TRUE(same(run(model, options(cached.caching, level)), expected));
+      EXPECT_EQ(cached.made, 1);
+      EXPECT_TRUE(cached.said.empty());
+    }
+  }
+}
+
+TEST(WeightCacheRunner, RanksHaveAFileEach) {
+  const std::string model = kTinyModels + "llama";
+  const Scratch scratch;
+  const Cached cached(scratch.path);
+  cached.caching->progress = [](std::int64_t, std::int64_t) {};  // of several threads
+  RunnerOptions how = options(nullptr);
+  how.threads = 1;
+  const auto with = [&](const std::shared_ptr<WeightCaching>& caching) {
+    how.weight_caching = caching;
+    TestRanks ranks(model, how, 2);
+    CHECK(ranks.status.ok());
+    EXPECT_EQ(ranks.runner->totals().mapped_bytes > 0, caching != nullptr);
+    return tops_of(*ranks.runner, how.block_size);
+  };
+  const auto expected = with(nullptr);
+  EXPECT_TRUE(same(with(cached.caching), expected));
+  EXPECT_EQ(cached.caching->cache.list().size(), 2u);
+  EXPECT_TRUE(same(with(cached.caching), expected));
+  EXPECT_EQ(cached.caching->cache.list().size(), 2u);
+}
+
+TEST(WeightCacheRunner, WhatIsDamagedIsMadeAnew) {
+  const std::string model = kTinyModels + "llama";
+  const Scratch scratch;
+  Cached cached(scratch.path);
+  const auto expected = run(model, options(cached.caching));
+  const std::string whole = read_all(only_file(cached));
+  int made = 1;
+  const auto after = [&](const std::string& bytes) {
+    write_all(only_file(cached), bytes);
+    ::chmod(only_file(cached).c_str(), 0400);
+    EXPECT_TRUE(same(run(model, options(cached.caching)), expected));
+    EXPECT_EQ(cached.made, ++made);
+    EXPECT_EQ(read_all(only_file(cached)).size(), whole.size());
+  };
+  after("");
+  after(whole.substr(0, whole.size() / 2));
+  after(whole + "x");
+  std::string changed = whole;
+  changed[5000] ^= 1;
+  after(changed);
+  // Whole, but others may write it.
+  ::chmod(only_file(cached).c_str(), 0666);
+  EXPECT_TRUE(same(run(model, options(cached.caching)), expected));
+  EXPECT_EQ(cached.made, ++made);
+  EXPECT_TRUE(cached.said.empty());
+}
+
+TEST(WeightCacheRunner, AnotherSourceIsAnotherFile) {
+  const Scratch scratch;
+  Cached cached(scratch.path);
+  const std::string model = copy_of_model("qwen2", scratch.path + "/a");
+  const auto expected = run(model, options(cached.caching));
+  const std::string weights = model + "/model.safetensors";
+  ASSERT_TRUE(fs::exists(weights));
+  // The same size and name, even the same time of modification, but other bytes.
+  struct stat before;
+  ASSERT_EQ(::stat(weights.c_str(), &before), 0);
+  std::string bytes = read_all(weights);
+  for (std::size_t i = bytes.size() - 4000; i + 4 <= bytes.size(); i += 4) bytes[i + 2] ^= 0x20;
+  {
+    std::fstream file(weights, std::ios::binary | std::ios::in | std::ios::out);
+    file << bytes;
+  }
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, weights.c_str(), times, 0), 0);
+  EXPECT_FALSE(same(run(model, options(cached.caching)), expected));
+  EXPECT_EQ(cached.made, 2);
+  EXPECT_EQ(cached.caching->cache.list().size(), 2u);
+  // Another dtype too.
+  RunnerOptions other = options(cached.caching);
+  other.dtype = "float32";
+  run(model, other);
+  EXPECT_EQ(cached.made, 3);
+}
+
+TEST(WeightCacheRunner, TheSourceMayBeOverwrittenOnceLoaded) {
+  for (const bool with_cache : {true, false}) {
+    for (const bool made_before : {true, false}) {
+      const Scratch scratch;
+      Cached cached(scratch.path);
+      const std::string model = copy_of_model("qwen2", scratch.path + "/a");
+      const auto how = options(with_cache ? cached.caching : nullptr);
+      if (with_cache && made_before) run(model, how);
+      auto source = ModelSource::open(model);
+      ASSERT_TRUE(source);
+      auto runner = LocalModelRunner::create(*std::move(source), how);
+      ASSERT_TRUE(runner);
+      const auto expected = run(model, how);
+      const std::string weights = model + "/model.safetensors";
+      write_all(weights, std::string(fs::file_size(weights), '\x55'));
+      fs::resize_file(weights, 10);
+      EXPECT_TRUE(same(tops_of(**runner, 16), expected));
+      std::ifstream maps("/proc/self/maps");
+      for (std::string line; std::getline(maps, line);)
+        EXPECT_EQ(line.find(model), std::string::npos) << line;
+    }
+  }
+}
+
+TEST(WeightCacheRunner, WithoutAPlaceForItWeightsAreInMemory) {
+  const std::string model = kTinyModels + "llama";
+  const auto expected = run(model, options(nullptr));
+  const Scratch scratch;
+  const auto loads = [&](Cached& cached) {
+    auto source = ModelSource::open(model);
+    auto runner = LocalModelRunner::create(*std::move(source), options(cached.caching));
+    ASSERT_TRUE(runner);
+    EXPECT_EQ((*runner)->memory_plan().mapped_bytes, 0);
+    EXPECT_TRUE(same(tops_of(**runner, 16), expected));
+    ASSERT_EQ(cached.said.size(), 1u);
+    EXPECT_TRUE(cached.said.front().starts_with("weights are packed in memory: ")) << cached.said.front();
+  };
+  Cached small(scratch.path, 100);
+  loads(small);
+  write_all(scratch.path + "/file", "x");
+  Cached no_folder(scratch.path + "/file");
+  loads(no_folder);
+}
+
+}  // namespace
+}  // namespace pagoda

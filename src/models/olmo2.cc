@@ -1,0 +1,30 @@
+// OLMo 2: Llama with norms behind each half instead of before it, and of all query heads and all key heads.
+#include "models/architecture.h"
+
+namespace pagoda {
+namespace {
+
+Result<DecoderConfig> describe(const ModelConfig& config) {
+  auto decoder = common_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) {
+    layer.mixer_norms = layer.feed_forward_norms = {.input = false, .branch = true, .sum = false};
+    layer.attention()->query_key_norm = QueryKeyNorm::whole;
+  }
+  return decoder;
+}
+
+WeightNames names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  const bool gguf = format == ModelFormat::gguf;
+  names.attention_norm = names.mlp_norm = "";
+  names.attention_branch_norm = gguf ? "post_attention_norm" : "post_attention_layernorm";
+  names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_feedforward_layernorm";
+  return names;
+}
+
+}  // namespace
+
+const Architecture kOlmo2 = {"olmo2", describe, names};
+
+}  // namespace pagoda

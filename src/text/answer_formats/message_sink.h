@@ -1,0 +1,35 @@
+#pragma once
+// MessageSink: the end of the pipeline. Turns what the stages found into events, and settles the white space
+// between the parts: what stands at the ends of reasoning, before and after calls, or between reasoning and
+// content is markup. An answer without reasoning and calls keeps every byte. Threads: none.
+#include <vector>
+
+#include "text/answer_formats/answer_stage.h"
+#include "text/answer_parser.h"
+
+namespace pagoda::answer {
+
+class MessageSink final : public AnswerOutput {
+ public:
+  void set_events(std::vector<AnswerEvent>* events) { events_ = events; }
+
+  void reasoning(std::string_view text) override;
+  void content(std::string_view text) override;
+  void call(const WrittenCall& call) override;
+  void finish();
+
+ private:
+  // Text of one kind whose trailing white space waits until more of the kind comes.
+  struct Part {
+    std::string waiting;
+    bool begun = false;  // something other than white space was told
+  };
+  void tell(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading);
+
+  std::vector<AnswerEvent>* events_ = nullptr;
+  Part reasoning_;
+  Part content_;
+  std::int32_t num_calls_ = 0;
+};
+
+}  // namespace pagoda::answer

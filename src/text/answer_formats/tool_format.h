@@ -1,0 +1,102 @@
+#pragma once
+// ToolFormat: a row of the table of tool formats (registry.cc), and what its stages share.
+// Threads: none.
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "text/answer_formats/answer_stage.h"
+#include "text/answer_formats/tool_types.h"
+
+namespace pagoda::answer {
+
+// What a stage that reads tool calls gets from the pipeline; all of it outlives the stage.
+struct ToolContext {
+  const ToolTypes& tools;
+  AnswerOutput& out;
+};
+
+using Markers = std::vector<std::string_view>;
+
+struct ToolFormat {
+  std::string_view name;  // vLLM's, of --tool-call-parser
+  std::unique_ptr<AnswerStage> (*make)(const ToolContext& context, std::string_view name);
+  // What a chat template writes itself if its model uses this format: all of one row's strings. Rows of the
+  // table are tried in order. Empty: never found by `auto`.
+  std::vector<std::string_view> template_signs = {};
+};
+
+// The families, each in a file of its own.
+std::vector<ToolFormat> json_block_formats();   // JSON between markers, or bare
+std::vector<ToolFormat> header_call_formats();  // name, separator, JSON: DeepSeek V3, Kimi K2
+std::vector<ToolFormat> python_call_formats();  // f(a=1)
+std::vector<ToolFormat> tag_call_formats();     // markup around each argument
+
+ToolFormat mistral_format();
+
+// Formats whose messages say of themselves what they are, reasoning too: one stage reads both. Named by
+// either flag.
+struct MessageFormat {
+  std::string_view tool_parser;
+  std::vector<std::string_view> reasoning_parsers;
+  std::unique_ptr<AnswerStage> (*make)(const ToolContext& context, bool tools_wanted, bool reasoning_wanted,
+                                       std::optional<bool> starts_in_reasoning);
+  std::vector<std::string_view> template_signs = {};
+};
+MessageFormat harmony_format();       // gpt-oss
+MessageFormat muse_glimmer_format();  // Muse Glimmer
+MessageFormat inkling_format();       // Inkling
+
+// Content behind a stage's calls: most models write nothing there, and vLLM drops what they do.
+class ContentPolicy {
+ public:
+  ContentPolicy(AnswerOutput& out, bool keep_after_calls) : out_(out), keep_(keep_after_calls) {}
+  void text(std::string_view text) {
+    if (!called_ || keep_) out_.content(text);
+  }
+  // Never lost, nor is what follows it: it may belong to it.
+  void malformed(std::string_view text) {
+    keep_ = true;
+    out_.content(text);
+  }
+  void call(const WrittenCall& call) {
+    called_ = true;
+    out_.call(call);
+  }
+
+ private:
+  AnswerOutput& out_;
+  bool keep_;
+  bool called_ = false;
+};
+
+inline bool contains(const Markers& markers, std::string_view marker) {
+  for (const std::string_view one : markers)
+    if (one == marker) return true;
+  return false;
+}
+inline bool any_holds(const Markers& markers, std::string_view token) {
+  for (const std::string_view one : markers)
+    if (one.find(token) != std::string_view::npos) return true;
+  return false;
+}
+
+// find() that remembers: the next `needle` at or behind `from`, for ascending `from`. Keeps a scan for one of
+// two needles linear, of which one may never come.
+class NextFinder {
+ public:
+  NextFinder(std::string_view text, std::string_view needle) : text_(text), needle_(needle) {}
+  std::size_t from(std::size_t at) {
+    if (!looked_ || (found_ != std::string_view::npos && found_ < at)) found_ = text_.find(needle_, at);
+    looked_ = true;
+    return found_;
+  }
+
+ private:
+  std::string_view text_, needle_;
+  std::size_t found_ = 0;
+  bool looked_ = false;
+};
+
+}  // namespace pagoda::answer
