@@ -71,10 +71,11 @@ def test_text_endpoints_have_bounds():
 
 def test_one_peer_cannot_hold_all_room_for_bodies():
     # D7: 256 MiB of unfinished bodies gave everyone else 503.
-    unfinished = b'{"prompt":"' + b"a" * (20 << 20)
+    start = b'{"prompt":"'
     with serving(small_model()) as server:
         holders = []
-        for _ in range(14):
+        for size in [20 << 20] * 14 + [4 << 20] * 6:  # until there is no room for the body below
+            unfinished = start + b"a" * size
             client = socket.socket()
             client.bind(("127.0.0.2", 0))
             client.connect(("127.0.0.1", server.port))
