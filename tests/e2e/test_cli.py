@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from conftest import small_model
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PAGODA_BINARY", str(ROOT / "build/pagoda"))
 
@@ -142,7 +144,7 @@ def test_the_command_line_comes_before_the_environment_and_that_before_the_file(
     assert "PAGODA_PROT sets nothing; did you mean PAGODA_PORT?" in model("/nowhere", PAGODA_PROT="1")
 
 
-def test_text_is_typed_or_piped():
+def test_text_is_typed_or_piped(tmp_path):
     model = str(small_model())
     ids = run("tokenize", model, "Hello there")[1]
     assert ids.startswith('{"ids": [')
@@ -153,7 +155,9 @@ def test_text_is_typed_or_piped():
     assert run("generate", "--model", model, "Once", "--max-tokens", "2")[0] == 0
     assert run("generate", model, "--max-tokens", "2", stdin="Once upon a time")[0] == 0
     assert run("generate", "Once", "--max-tokens", "2", PAGODA_MODEL=model)[0] == 0
-    assert run("run", model, "Hello", "--max-tokens", "4", "--temperature", "0")[0] == 0
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ messages[0].content }}")
+    assert run("run", model, "Hello", "--chat-template", str(template), "--max-tokens", "4", "--temperature", "0")[0] == 0
 
 
 @pytest.mark.parametrize("arguments, message", [

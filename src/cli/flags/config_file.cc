@@ -47,7 +47,7 @@ class Reader {
     std::replace(key.begin(), key.end(), '_', '-');
     bool inverted = false;
     const auto flag = find(key, inverted);
-    if (!flag) return refuse(line, concat("unknown key '", written, "'", suggestion(key, names())));
+    if (!flag) return refuse(line, concat("unknown key '", written, "'", nearest(key)));
     const Flag& row = command_.flags[*flag];
     if (row.name == "config") return refuse(line, "a file of flags cannot name another one");
     ConfigValue& out = out_[*flag];
@@ -69,10 +69,17 @@ class Reader {
     return std::nullopt;
   }
 
+  // Looked for as on the command line, where short names have their dashes to be near each other.
+  std::string nearest(const std::string& key) const {
+    std::string text = suggestion("--" + key, names());
+    if (const std::size_t at = text.find("--"); at != std::string::npos) text.erase(at, 2);
+    return text;
+  }
+
   std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const Flag& flag : command_.flags)
-      if (!flag.name.empty() && !flag.hidden) all.push_back(flag.name);
+      if (!flag.name.empty() && !flag.hidden) all.push_back("--" + flag.name);
     return all;
   }
 

@@ -115,17 +115,16 @@ std::string commands_page(const Command& root) {
       "# Commands\n" + made("commands") +
       "\nWhat each command does, and the flags of its own. Those that take MODEL take every flag of "
       "[flags.md](flags.md) too.\nTo try: `pagoda generate \"Once upon a time\"`.\n";
+  text += "\n| command | |\n|---|---|\n";
+  for (const auto& [path, command] : all_commands(root))
+    if (command->run)
+      text += concat("| `", cell(usage_line(path, *command)), "` | ", command->summary, " |\n");
+  text += "\n| command | flag | default | |\n|---|---|---|---|\n";
   for (const auto& [path, command] : all_commands(root)) {
     if (!command->run) continue;
-    text += concat("\n## ", path.substr(path.find(' ') + 1), "\n\n`", usage_line(path, *command),
-                   "`: ", command->summary, ".\n");
-    bool first = true;
-    for (const Flag& flag : command->flags) {
-      if (flag.hidden || !flag.group.empty()) continue;
-      if (first) text += "\n| flag | default | |\n|---|---|---|\n";
-      first = false;
-      text += row(flag);
-    }
+    for (const Flag& flag : command->flags)
+      if (!flag.hidden && flag.group.empty())
+        text += concat("| `", path.substr(path.find(' ') + 1), "` ", row(flag));
   }
   return text;
 }
