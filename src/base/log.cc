@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <utility>
+
+#include "base/log_thread.h"
 
 namespace pagoda {
 namespace {
@@ -32,8 +35,9 @@ void write_line(LogLevel level, const char* name, std::string_view component, st
     }
   }
   line.push_back('\n');
+  if (queue_log_line(std::move(line))) return;
   // One write per line keeps lines of several threads apart.
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) count_dropped_log_line();
 }
 
 }  // namespace

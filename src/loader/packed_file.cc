@@ -24,6 +24,10 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kMagic = 0x314B434150474450u;  // "PDGPACK1"
 constexpr std::uint64_t kAlignment = 4096;
+// Written at once, at multiples of it: so the page cache holds the file in huge pages where the file system
+// has them (Linux 6.16 for ext4), and weights are read as fast as from memory of our own. In pieces as they
+// come, most of it is in 4 KiB pages, which costs a third of the speed of reading (measured on Zen 4).
+constexpr std::size_t kBlock = std::size_t{32} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // is checked by one thread
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{256} << 20;
 
@@ -196,7 +200,10 @@ Result<std::shared_ptr<const PackedFile>> PackedFile::open(const std::string& pa
   PAGODA_RETURN_IF_ERROR(check_owner(path));
   Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
   if (!mapped) return mapped.error();
-  auto parsed = parse((*mapped)->bytes(), key, pool);
+  // Where it is read from the disk, too, in huge pages.
+  const auto all = (*mapped)->bytes();
+  if (!all.empty()) ::madvise(const_cast<std::byte*>(all.data()), all.size(), MADV_HUGEPAGE);
+  auto parsed = parse(all, key, pool);
   if (!parsed) return parsed.error().annotate(printable(path));
   auto file = std::make_shared<PackedFile>(**parsed);
   file->file_ = *std::move(mapped);
@@ -226,14 +233,15 @@ Result<PackedFileWriter> PackedFileWriter::create(const std::string& path, Packe
   writer.file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (writer.file_ < 0) return system_error(path, "make");
   writer.path_ = path;
-  writer.end_ = kAlignment;
+  PAGODA_RETURN_IF_ERROR(writer.append(std::vector<std::byte>(kAlignment)));  // the header's place
   put(writer.index_, head.key);
   put(writer.index_, head.source);
   return writer;
 }
 
 PackedFileWriter::PackedFileWriter(PackedFileWriter&& other) noexcept
-    : path_(std::move(other.path_)),
+    : block_(std::move(other.block_)),
+      path_(std::move(other.path_)),
       file_(std::exchange(other.file_, -1)),
       finished_(other.finished_),
       end_(other.end_),
@@ -261,16 +269,34 @@ Status PackedFileWriter::write(std::uint64_t offset, std::span<const std::byte> 
   return ok_status();
 }
 
+Status PackedFileWriter::append(std::span<const std::byte> bytes) {
+  block_.reserve(kBlock);
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), kBlock - block_.size()));
+    block_.insert(block_.end(), part.begin(), part.end());
+    end_ += part.size();
+    bytes = bytes.subspan(part.size());
+    if (block_.size() == kBlock) PAGODA_RETURN_IF_ERROR(flush());
+  }
+  return ok_status();
+}
+
+Status PackedFileWriter::flush() {
+  PAGODA_RETURN_IF_ERROR(write(end_ - block_.size(), block_));
+  block_.clear();
+  return ok_status();
+}
+
 Status PackedFileWriter::add(std::string name, std::string description, std::span<const std::byte> bytes,
                              ThreadPool* pool) {
-  const std::uint64_t offset = (end_ + kAlignment - 1) / kAlignment * kAlignment;
-  PAGODA_RETURN_IF_ERROR(write(offset, bytes));
+  PAGODA_RETURN_IF_ERROR(append(std::vector<std::byte>((kAlignment - end_ % kAlignment) % kAlignment)));
+  const std::uint64_t offset = end_;
+  PAGODA_RETURN_IF_ERROR(append(bytes));
   put(index_, name);
   put(index_, description);
   put(index_, offset);
   put(index_, std::uint64_t{bytes.size()});
   put(index_, piece_checksum(chunk_checksums(std::array{bytes}, pool)));
-  end_ = offset + bytes.size();
   return ok_status();
 }
 
@@ -278,16 +304,17 @@ Status PackedFileWriter::finish() {
   const auto index = std::as_bytes(std::span(index_.data(), index_.size()));
   if (index.size() > kMostIndexBytes) return internal_error("the index of a packed file is too large");
   Header header;
-  header.index_offset = (end_ + kAlignment - 1) / kAlignment * kAlignment;
+  PAGODA_RETURN_IF_ERROR(append(std::vector<std::byte>((kAlignment - end_ % kAlignment) % kAlignment)));
+  header.index_offset = end_;
   header.index_bytes = index.size();
   header.file_bytes = header.index_offset + index.size();
   header.index_checksum = xxh64(index);
   header.checksum = header_checksum(header);
-  PAGODA_RETURN_IF_ERROR(write(header.index_offset, index));
+  PAGODA_RETURN_IF_ERROR(append(index));
+  PAGODA_RETURN_IF_ERROR(flush());
   if (::fsync(file_) != 0) return system_error(path_, "write");
   PAGODA_RETURN_IF_ERROR(write(0, bytes_of(header)));
   if (::fchmod(file_, 0400) != 0 || ::fsync(file_) != 0) return system_error(path_, "write");
-  end_ = header.file_bytes;
   finished_ = true;
   return ok_status();
 }

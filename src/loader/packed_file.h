@@ -80,7 +80,10 @@ class PackedFileWriter {
  private:
   PackedFileWriter() = default;
   Status write(std::uint64_t offset, std::span<const std::byte> bytes);
+  Status append(std::span<const std::byte> bytes);  // behind end_
+  Status flush();
 
+  std::vector<std::byte> block_;  // the end of the file, up to end_, that is not written yet
   std::string path_;
   int file_ = -1;
   bool finished_ = false;

@@ -44,10 +44,11 @@ HostCheck::HostCheck(std::string bind_host, bool loopback, std::vector<std::stri
 bool HostCheck::accepts(std::string_view host) const {
   if (!active_) return true;
   if (host.empty()) return true;  // HTTP/1.0 without one: no browser
-  if (const std::size_t bracket = host.rfind(']'); bracket != std::string_view::npos)
-    host = host.substr(0, bracket + 1);
-  else
-    host = host.substr(0, host.rfind(':'));
+  const std::size_t bracket = host.rfind(']');
+  const std::size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
+  const std::string_view port = colon == std::string_view::npos ? "" : host.substr(colon + 1);
+  if (!std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; })) return false;
+  host = host.substr(0, colon);
   return std::find(names_.begin(), names_.end(), lowered(host)) != names_.end();
 }
 

@@ -2,6 +2,7 @@
 // BodyBudget: bytes of request bodies being read or parsed, of all connections together and of each peer
 // address. One peer never gets it all: a quarter is left for others. Small bodies always fit, up to the first
 // bytes of each connection. Units: bytes. Threads: any. Owner: the server.
+#include <algorithm>
 #include <cstddef>
 #include <mutex>
 #include <string>
@@ -13,7 +14,9 @@ class BodyBudget {
  public:
   static constexpr std::size_t kAlwaysFits = std::size_t{16} << 10;
 
-  explicit BodyBudget(std::size_t limit) : limit_(limit), peer_limit_(limit - limit / 4) {}
+  // One body of `largest` fits in any case.
+  BodyBudget(std::size_t limit, std::size_t largest)
+      : limit_(std::max(limit, largest)), peer_limit_(std::max(limit_ - limit_ / 4, largest)) {}
 
   // `held`: what the connection has already. False, and nothing is counted: there is no room.
   bool add(const std::string& peer, std::size_t held, std::size_t bytes) {

@@ -9,7 +9,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 // D7: one peer held all of it, and nobody else could send five kilobytes.
 TEST(BodyBudget, OnePeerLeavesAQuarterToTheOthers) {
-  BodyBudget budget(4 * kMiB);
+  BodyBudget budget(4 * kMiB, kMiB);
   EXPECT_TRUE(budget.add("a", 0, 2 * kMiB));
   EXPECT_TRUE(budget.add("a", 0, kMiB));
   EXPECT_FALSE(budget.add("a", 0, kMiB / 2));
@@ -21,7 +21,7 @@ TEST(BodyBudget, OnePeerLeavesAQuarterToTheOthers) {
 }
 
 TEST(BodyBudget, ASmallBodyAlwaysFits) {
-  BodyBudget budget(4 * kMiB);
+  BodyBudget budget(4 * kMiB, kMiB);
   EXPECT_TRUE(budget.add("a", 0, 3 * kMiB));
   EXPECT_TRUE(budget.add("b", 0, kMiB));
   EXPECT_TRUE(budget.add("a", 0, 5000));

@@ -30,6 +30,12 @@ constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
 constexpr int kUnsentBytes = 32 << 10;  // in a socket's buffer, beyond what is on its way
 
+std::string address_of(const asio::ip::tcp::socket& socket) {
+  ErrorCode error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? std::string() : endpoint.address().to_string();
+}
+
 std::chrono::steady_clock::time_point after(milliseconds duration) {
   return std::chrono::steady_clock::now() + duration;
 }
@@ -46,13 +52,17 @@ void StrandEvent::set() {
   timer_.cancel();
 }
 
-Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes)
+Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes,
+                       bool over_limit)
     : server_(server),
       id_(server.next_connection.fetch_add(1)),
+      peer_(address_of(socket)),
+      over_limit_(over_limit),
       wakes_(wakes),
       stream_(std::move(socket)),
       event_(stream_.get_executor()),
       read_timer_(stream_.get_executor()) {
+  idle_since_ = server_.clock.now();
   server_.num_connections.fetch_add(1);
   server_.metrics.connection_opened();
 }
@@ -79,8 +89,14 @@ std::function<void()> Connection::waker() {
 void Connection::shut_down() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     self->shutting_down_ = true;
-    if (self->idle_) self->stream_.close();
+    if (self->idle_since() != 0) self->stream_.close();
     self->event_.set();
+  });
+}
+
+void Connection::close_if_idle() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->idle_since() != 0) self->stream_.close();
   });
 }
 
@@ -157,7 +173,7 @@ asio::awaitable<void> Connection::run() {
       }
       break;
     }
-    idle_ = false;
+    idle_since_ = 0;
     const TimeNs begin = server_.clock.now();
     std::optional<Counted> active(std::in_place, server_.num_active);
     begin_request(request);
@@ -170,7 +186,7 @@ asio::awaitable<void> Connection::run() {
     server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begin));
     if (server_.config.access_log)
       log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
-    idle_ = true;
+    idle_since_ = server_.clock.now();
     if (next == Next::gone) break;
     if (next == Next::close) {
       co_await linger();

@@ -3,6 +3,7 @@
 // for it runs on its strand. Boost's sockets and parser are met only here and in server.cc.
 // Threads: serve(), wake() and shut_down() start work on the strand (or on a loop of one thread, which is
 // one); the server keeps connections by weak_ptr.
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -40,7 +41,8 @@ class StrandEvent {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes);
+  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes,
+             bool over_limit);
   ~Connection();
 
   void serve();
@@ -48,6 +50,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wake();
   // A running call ends with an error event, then the connection closes.
   void shut_down();
+  // Since when no request is being answered, a head that is still arriving included; 0: one is. Any thread.
+  TimeNs idle_since() const { return idle_since_.load(std::memory_order_relaxed); }
+  void close_if_idle();
 
  private:
   template <class T>
@@ -91,15 +96,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ServerContext& server_;
   const std::uint64_t id_;
+  const std::string peer_;  // its address
+  const bool over_limit_;   // one connection too many: only what is open to anyone is answered
   WakeList<Connection>& wakes_;
   boost::beast::tcp_stream stream_;
   StrandEvent event_;
   boost::asio::steady_timer read_timer_;
   std::uint64_t read_ticket_ = 0;  // which read the timer is for
   bool timed_out_ = false;
-  std::string buffer_;  // received, not yet consumed
-  bool idle_ = true;    // between requests
-  bool gone_ = false;   // the client hung up
+  std::string buffer_;              // received, not yet consumed
+  std::atomic<TimeNs> idle_since_;  // between requests since then; 0: a request is being answered
+  bool gone_ = false;               // the client hung up
   bool shutting_down_ = false;
   bool watching_ = false;  // a read is pending for watch()
   bool stop_watch_ = false;

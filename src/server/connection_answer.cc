@@ -53,11 +53,16 @@ Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContex
 asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
                                                      const RouteTable::Match& match) {
   std::optional<HttpResponse> early = answer_from_head(request, match, server_);
+  if (!early && over_limit_ && match.role != Role::anyone &&
+      server_.num_connections.load() > server_.config.max_connections) {
+    early = error_response(unavailable("Too many connections."), match.protocol);
+    early->close = true;
+  }
   if (early && request.has_body()) {
     early->close = true;  // the body stays unread
     co_return co_await send(std::move(*early));
   }
-  if (!early && request.expects_continue && request.has_body()) {
+  if (!early && request.expects_continue && request.has_body() && request.minor_version == 1) {
     if (!co_await write("HTTP/1.1 100 Continue\r\n\r\n")) co_return Next::gone;
   }
   auto call = std::make_shared<ApiCall>();
@@ -200,8 +205,10 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
   }
   call->cancel();
   // Hundreds of thousands of lists take their time to go, too.
-  if (call->held_bytes() > kLargeAnswer)
-    (void)server_.jobs.submit({.owner = id_, .cost = 0, .work = [call] {}, .done = nullptr});
+  if (call->held_bytes() > kLargeAnswer) {
+    std::function<void()> dispose = [call = std::move(call)] {};
+    (void)server_.jobs.submit({.owner = id_, .cost = 0, .work = std::move(dispose), .done = nullptr});
+  }
   co_return gone_ ? Next::gone : next;
 }
 

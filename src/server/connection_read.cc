@@ -25,14 +25,15 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds duration) 
 
 }  // namespace
 
-// Counts a body's bytes against what all connections may hold together. False: there is no room.
+// Counts a body's bytes against what all connections, and this peer's, may hold together. False: there is no
+// room.
 bool Connection::hold_body(std::size_t bytes) {
+  if (!server_.bodies.add(peer_, held_body_, bytes)) return false;
   held_body_ += bytes;
-  const std::size_t limit = std::max(server_.config.max_bodies_bytes, server_.config.max_body_bytes);
-  return server_.bodies_bytes.fetch_add(bytes) + bytes <= limit;
+  return true;
 }
 
-void Connection::release_body() { server_.bodies_bytes.fetch_sub(std::exchange(held_body_, 0)); }
+void Connection::release_body() { server_.bodies.release(peer_, std::exchange(held_body_, 0)); }
 
 // False: no request; `error` says what to tell the client, if anything.
 asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<HttpError>& error) {
@@ -86,6 +87,8 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
   buffer_.erase(0, used);
   parser.eager(true);
   std::size_t framed = 0;  // body bytes with their chunk framing
+  std::size_t num_received = 0;
+  const SteadyTime begin = std::chrono::steady_clock::now();
   while (!parser.is_done()) {
     error = {};
     used = buffer_.empty() ? 0 : parser.put(asio::buffer(buffer_), error);
@@ -98,13 +101,17 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     if (used > 0 && !buffer_.empty() && !error) continue;
     if (buffer_.size() > kMaxChunkOverhead)
       co_return HttpError{400, "The chunked request body is malformed."};
-    const SteadyTime deadline = after(server_.config.body_timeout);
+    // Each byte gives a little time, so that a body that only drips in ends, too.
+    const auto earned = std::chrono::milliseconds(1000 * num_received / server_.config.min_body_rate);
+    const SteadyTime deadline =
+        std::min(after(server_.config.body_timeout), begin + server_.config.body_timeout + earned);
     const std::size_t received = co_await read_some(deadline, kReadSize);
     if (received == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
       gone_ = true;
       co_return std::nullopt;
     }
+    num_received += received;
     if (!hold_body(received))
       co_return HttpError{503, "Too many request bodies are being read; please try again."};
   }

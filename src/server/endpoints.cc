@@ -123,6 +123,9 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (match.route->facts.body != BodyForm::json) return std::nullopt;
   if (server.draining.load())
     return error_response(unavailable("The server is shutting down."), match.protocol);
+  if (const std::string_view coding = request.header("content-encoding");
+      !coding.empty() && lowered(coding) != "identity")
+    return refuse(415, "The request body must be sent without a Content-Encoding.", "unsupported_media_type");
   if (!is_json(request.header("content-type")))
     return refuse(415, "The request body must be sent as Content-Type: application/json.",
                   "unsupported_media_type");

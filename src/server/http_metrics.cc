@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/log_thread.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -48,6 +49,7 @@ HttpMetrics::HttpMetrics(MetricsRegistry& registry)
       max_fds_(registry.gauge("process_max_fds", "Maximum number of open file descriptors.")),
       start_time_(registry.gauge("process_start_time_seconds",
                                  "Start time of the process since unix epoch in seconds.")),
+      log_dropped_(registry.counter("pagoda:log_lines_dropped", "Log lines lost because nobody read them.")),
       cpu_(registry.counter("process_cpu_seconds", "Total user and system CPU time spent in seconds.")) {
   start_time_.set(unix_now());
 }
@@ -65,6 +67,8 @@ void HttpMetrics::record(std::string_view method, std::string_view handler, int 
 }
 
 void HttpMetrics::update_process() {
+  if (const auto dropped = static_cast<double>(log_lines_dropped()); dropped > log_dropped_.value())
+    log_dropped_.add(dropped - log_dropped_.value());
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
     long pages_virtual = 0, pages_resident = 0;
     if (std::fscanf(file, "%ld %ld", &pages_virtual, &pages_resident) == 2) {

@@ -31,6 +31,7 @@ class HttpMetrics {
   Gauge& open_fds_;
   Gauge& max_fds_;
   Gauge& start_time_;
+  Counter& log_dropped_;
   Counter& cpu_;
 };
 

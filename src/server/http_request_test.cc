@@ -157,7 +157,8 @@ TEST(HostCheck, OnLoopbackOnlyLoopbackNames) {
        {"localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "LOCALHOST", "my.box:8000"})
     EXPECT_TRUE(check.accepts(good)) << good;
   for (const char* bad :
-       {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil:80", "[::2]:1"})
+       {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil:80", "[::2]:1",
+        "[::1].evil.example", "localhost:80@evil.example", "[::1]:80@evil.example", "localhost:80:80"})
     EXPECT_FALSE(check.accepts(bad)) << bad;
   EXPECT_TRUE(HostCheck("0.0.0.0", false, {}).accepts("evil.example"));
   EXPECT_TRUE(HostCheck("127.0.0.1", true, {"*"}).accepts("evil.example"));

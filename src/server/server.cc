@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -35,6 +36,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
 constexpr milliseconds kEngineCheck{1000};
 constexpr int kForcedExit = 130;
+constexpr std::size_t kReserve = 16;  // connections beyond the limit, for /health
 
 // Many connections need many file descriptors; the hard limit is the operator's word.
 void raise_fd_limit() {
@@ -100,6 +102,7 @@ struct Server::Impl {
   asio::awaitable<void> heed_signals();
   asio::awaitable<void> watch_engine();
   void begin_drain();
+  void close_oldest_idle();
   template <class Function>
   void for_each_connection(Function function);
 
@@ -166,6 +169,19 @@ void Server::Impl::wake_connections() {
     if (const std::shared_ptr<Connection> connection = waiting.lock()) connection->wake();
 }
 
+// Some at once, so that a flood of new ones does not look through all for each.
+void Server::Impl::close_oldest_idle() {
+  std::vector<std::pair<TimeNs, std::shared_ptr<Connection>>> idle;
+  for_each_connection([&idle](Connection& connection) {
+    if (const TimeNs since = connection.idle_since(); since != 0)
+      idle.emplace_back(since, connection.shared_from_this());
+  });
+  const std::size_t count = std::min(idle.size(), idle.size() / 64 + 1);
+  std::ranges::partial_sort(idle, idle.begin() + static_cast<std::ptrdiff_t>(count), {},
+                            [](const auto& entry) { return entry.first; });
+  for (std::size_t i = 0; i < count; ++i) idle[i].second->close_if_idle();
+}
+
 asio::awaitable<void> Server::Impl::accept() {
   asio::steady_timer pause(io);
   while (acceptor.is_open()) {
@@ -179,11 +195,14 @@ asio::awaitable<void> Server::Impl::accept() {
       co_await pause.async_wait(kAwait);
       continue;
     }
-    if (server.num_connections.load() >= server.config.max_connections) {
+    const std::size_t count = server.num_connections.load();
+    const bool over_limit = count >= server.config.max_connections;
+    if (over_limit) close_oldest_idle();
+    if (count >= server.config.max_connections + kReserve) {
       refuse(socket);
       continue;
     }
-    auto connection = std::make_shared<Connection>(std::move(socket), server, wakes);
+    auto connection = std::make_shared<Connection>(std::move(socket), server, wakes, over_limit);
     {
       std::lock_guard lock(mutex);
       if (connections.size() >= sweep_at) {
@@ -226,6 +245,11 @@ asio::awaitable<void> Server::Impl::heed_signals() {
   for (;;) {
     const auto [error, number] = co_await signals.async_wait(kAwait);
     if (error) co_return;
+    if (number == SIGHUP) {
+      log_info("server", server.config.reload ? "SIGHUP: reloading" : "SIGHUP: there is nothing to reload");
+      if (server.config.reload) server.config.reload();
+      continue;
+    }
     if (server.draining.load()) {
       log_warning("server", "second signal: exiting at once");
       _exit(kForcedExit);
@@ -255,6 +279,7 @@ Status Server::run() {
     ErrorCode ignored;
     impl.signals.add(SIGINT, ignored);
     impl.signals.add(SIGTERM, ignored);
+    impl.signals.add(SIGHUP, ignored);
     asio::co_spawn(impl.io, impl.heed_signals(), asio::detached);
   }
   asio::co_spawn(impl.io, impl.accept(), asio::detached);

@@ -9,6 +9,7 @@
 // Threads: run() on the caller's thread, which becomes the first I/O thread; stop() from any.
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,22 +33,24 @@ struct ServerConfig {
   std::vector<const Protocol*> protocols;    // none: all that there are
   std::string metrics_prefix = "vllm:";
   bool access_log = true;
-  bool handle_signals = true;
+  bool handle_signals = true;    // SIGTERM and SIGINT drain, SIGHUP reloads
+  std::function<void()> reload;  // on SIGHUP; none: there is nothing to reload
 
   std::int32_t io_threads = 1;
   std::int32_t worker_threads = 1;                 // for jobs of any size; one more does small ones only
   std::chrono::milliseconds max_job_wait{10'000};  // before a request is parsed: 429
   std::size_t max_pending_calls = 1024;            // read, not yet handed to the engine
-  std::size_t max_connections = 16384;
+  std::size_t max_connections = 16384;             // beyond it idle ones are closed, the oldest first
   std::size_t max_body_bytes = std::size_t{32} << 20;
   std::size_t max_bodies_bytes = std::size_t{256} << 20;  // of all requests being read or parsed
   std::size_t max_answer_memory = std::size_t{1} << 30;   // of all answers being made and sent
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;
 
-  std::chrono::milliseconds head_timeout{10'000};        // from a request's first byte to the end of its head
-  std::chrono::milliseconds body_timeout{30'000};        // without a byte
-  std::chrono::milliseconds write_timeout{60'000};       // a reader that takes nothing
+  std::chrono::milliseconds head_timeout{10'000};   // from a request's first byte to the end of its head
+  std::chrono::milliseconds body_timeout{30'000};   // without a byte, and of a body that comes too slowly
+  std::size_t min_body_rate = 1000;                 // bytes a second, beyond the first body_timeout
+  std::chrono::milliseconds write_timeout{60'000};  // a reader that takes nothing
   std::chrono::milliseconds keep_alive_timeout{75'000};  // between requests
   std::chrono::milliseconds shutdown_timeout{30'000};    // for running requests on stop()
   std::chrono::milliseconds dead_engine_grace{5'000};    // with a red /health before run() gives up

@@ -12,6 +12,7 @@
 #include "base/memory_budget.h"
 #include "engine/client.h"
 #include "server/access.h"
+#include "server/body_budget.h"
 #include "server/http_metrics.h"
 #include "server/job_pool.h"
 #include "server/live_calls.h"
@@ -44,6 +45,7 @@ struct ServerContext {
         hosts(config.host, loopback, config.allowed_hosts),
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols)),
         snapshots(client),
+        bodies(config.max_bodies_bytes, config.max_body_bytes),
         memory(static_cast<std::int64_t>(config.max_answer_memory)),
         answers(*memory.add_account("answers", memory.limit(), memory.limit())),
         jobs({.threads = config.worker_threads,
@@ -60,6 +62,7 @@ struct ServerContext {
   const HostCheck hosts;
   const RouteTable routes;
   SnapshotDesk snapshots;
+  BodyBudget bodies;
   SteadyClock clock;
   MemoryBudget memory;
   const MemoryBudget::AccountId answers;
@@ -68,7 +71,6 @@ struct ServerContext {
   LiveCalls live_calls;
   std::atomic<std::int64_t> num_active{0};      // requests between head and end of response
   std::atomic<std::int64_t> num_generating{0};  // calls in the engine, for /load
-  std::atomic<std::size_t> bodies_bytes{0};     // held for request bodies
   std::atomic<std::size_t> num_connections{0};
   std::atomic<std::uint64_t> next_connection{1};
   std::atomic<bool> draining{false};

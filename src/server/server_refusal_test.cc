@@ -1,7 +1,9 @@
 // The server over loopback: what it refuses, with which status, and what becomes of the connection.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "server/running_server.h"
 
@@ -214,7 +216,8 @@ TEST(ServerRefusal, AFullQueueIs429WithRetryAfter) {
   EXPECT_TRUE(eventually([&] { return running.engine.num_running() == 0; })) << "the first two must not stay";
 }
 
-TEST(ServerRefusal, OneConnectionTooManyIsTold) {
+// D7: connections without a request made everyone, /health too, get 503.
+TEST(ServerRefusal, IdleConnectionsMakeRoomOldestFirst) {
   ServerConfig config;
   config.max_connections = 2;
   RunningServer running(config);
@@ -222,9 +225,66 @@ TEST(ServerRefusal, OneConnectionTooManyIsTold) {
   EXPECT_EQ(first.get("/health").status, 200);
   EXPECT_EQ(second.get("/health").status, 200);
   TestClient third(running.port());
-  EXPECT_EQ(third.read_response().status, 503);
-  second.close();
+  EXPECT_TRUE(first.closed_by_peer());
+  EXPECT_EQ(third.get("/v1/models").status, 200);
+  EXPECT_EQ(second.get("/v1/models").status, 200);
+}
+
+TEST(ServerRefusal, BesideBusyConnectionsOnlyHealthIsAnswered) {
+  ServerConfig config;
+  config.max_connections = 2;
+  RunningServer running(config);
+  running.engine.pause_ms = 1;
+  TestClient first(running.port()), second(running.port());
+  first.send_post("/v1/completions", kLongStream);
+  second.send_post("/v1/completions", kLongStream);
+  ASSERT_TRUE(eventually([&] { return running.engine.num_running() == 2; }));
+  TestClient third(running.port());
+  EXPECT_EQ(third.get("/health").status, 200);
+  const TestResponse refused = third.get("/v1/models");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.at("connection"), "close");
+  std::vector<std::unique_ptr<TestClient>>
+      many;  // more than the reserve holds: the idle ones make room again
+  for (int i = 0; i < 30; ++i) many.push_back(std::make_unique<TestClient>(running.port()));
   EXPECT_TRUE(eventually([&] { return TestClient(running.port()).get("/health").status == 200; }));
+  first.close();
+  EXPECT_TRUE(eventually([&] { return TestClient(running.port()).get("/v1/models").status == 200; }));
+}
+
+// D7: a byte now and then kept a body, and the memory for it, for ever.
+TEST(ServerRefusal, ABodyThatDripsInEnds) {
+  ServerConfig config;
+  config.body_timeout = milliseconds(300);
+  RunningServer running(config);
+  TestClient drips(running.port());
+  drips.send(
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "1000000\r\n\r\n");
+  const auto begin = std::chrono::steady_clock::now();
+  bool answered = false;
+  while (!answered && std::chrono::steady_clock::now() - begin < std::chrono::seconds(10)) {
+    drips.send(" ");
+    answered = drips.receive(20);
+  }
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(drips.read_response().status, 408);
+}
+
+// D14.
+TEST(ServerRefusal, HttpDetails) {
+  RunningServer running;
+  TestClient client(running.port());
+  EXPECT_EQ(client.post("/tokenize", R"({"prompt":"a"})", "Content-Encoding: gzip\r\n").status, 415);
+  TestClient other(running.port());
+  EXPECT_EQ(other.post("/tokenize", R"({"prompt":"a"})", "Content-Encoding: identity\r\n").status, 200);
+  // RFC 9110 10.1.1: no 100 to a client of HTTP/1.0.
+  TestClient old(running.port());
+  old.send(
+      concat("POST /tokenize HTTP/1.0\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+             "Content-Length: 14\r\n\r\n",
+             R"({"prompt":"a"})"));
+  EXPECT_EQ(old.read_response().status, 200);
 }
 
 }  // namespace

@@ -76,15 +76,15 @@ def test_without_tools_the_markup_is_text(parrot, fields):
 
 
 def test_reasoning_has_a_field_of_its_own(parrot):
-    line = "<think>It is in France.</think> Paris"
+    line = "<think>It is in France.</think> France"
     message = ask(parrot, line).choices[0].message
-    assert message.content == "Paris"
+    assert message.content == "France"
     assert message.reasoning_content == message.reasoning == "It is in France."
     content = reasoning = ""
     for chunk in ask(parrot, line, stream=True):
         content += chunk.choices[0].delta.content or ""
         reasoning += getattr(chunk.choices[0].delta, "reasoning_content", None) or ""
-    assert (content, reasoning) == ("Paris", "It is in France.")
+    assert (content, reasoning) == ("France", "It is in France.")
 
 
 def test_a_call_cut_off_by_max_tokens_is_text(parrot):

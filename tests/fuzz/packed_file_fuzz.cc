@@ -43,7 +43,8 @@ void multiply(std::string_view description) {
     std::vector<float> y(static_cast<std::size_t>(matrix->n()));
     pagoda::LinearOutput output;
     output.activation = pagoda::Activation::silu;
-    linear({.level = pagoda::CpuLevel::portable}, *matrix, pagoda::LinearInput::rows(x.data(), matrix->k()), 1, y.data(), output);
+    linear({.level = pagoda::CpuLevel::portable}, *matrix, pagoda::LinearInput::rows(x.data(), matrix->k()),
+           1, y.data(), output);
   }
 }
 

@@ -366,5 +366,61 @@ TEST(ResponseBuilder, TheBestSoFarStandsBesideTheChoicesAndIsReplacedByThem) {
   EXPECT_EQ(events[2].as_string(), "[DONE]");
 }
 
+// D8: a body, or one event of a stream, is written a little at a time, and what has been written is freed.
+TEST(ResponseBuilder, PiecesJoinedAreTheWhole) {
+  const auto answered = [](Call& call, std::size_t num_prompts, std::int32_t n) {
+    for (std::size_t prompt = 0; prompt < num_prompts; ++prompt) {
+      RequestOutput output;
+      output.prompt_logprobs.resize(3, logprobs_of('p', -1, {{'q', -0.5f, 1}, {'p', -1, 2}}));
+      for (std::int32_t i = 0; i < n; ++i) {
+        SequenceDelta delta = delta_of("some text", i);
+        for (const TokenId id : delta.token_ids)
+          delta.logprobs.push_back(logprobs_of(id, -0.25f, {{id, -0.25f, 1}, {'z', -2, 2}}));
+        delta.finish_reason = FinishReason::length;
+        output.deltas.push_back(std::move(delta));
+      }
+      output.finished = true;
+      call.builder->add(prompt, std::move(output));
+    }
+    EXPECT_TRUE(call.builder->finished());
+  };
+  struct Case {
+    CallKind kind;
+    std::string_view body;
+    std::size_t num_prompts;
+    std::int32_t n;
+  };
+  const Case cases[] = {
+      {CallKind::completion,
+       R"({"prompt":["abc","abc"],"add_special_tokens":false,"n":2,"logprobs":2,"prompt_logprobs":2,"echo":true})",
+       2, 2},
+      {CallKind::completion,
+       R"({"prompt":"abc","add_special_tokens":false,"logprobs":2,"echo":true,"stream":true})", 1, 1},
+      {CallKind::chat,
+       R"({"messages":[{"role":"user","content":"a"}],"logprobs":true,"top_logprobs":2,"prompt_logprobs":1})",
+       1, 1}};
+  for (const Case& c : cases) {
+    Call whole(c.kind, c.body), pieces(c.kind, c.body);
+    answered(whole, c.num_prompts, c.n);
+    answered(pieces, c.num_prompts, c.n);
+    std::string expected, joined;
+    EXPECT_FALSE(whole.builder->take(expected, std::size_t{1} << 30));
+    EXPECT_EQ(pieces.builder->held(), 1);
+    int count = 0;
+    for (bool more = true; more; ++count) {
+      std::string piece;
+      more = pieces.builder->take(piece, 100);
+      EXPECT_LT(piece.size(), 700u) << c.body;
+      joined += piece;
+    }
+    EXPECT_EQ(joined, expected);
+    EXPECT_GT(count, 3) << c.body;
+    if (!pieces.builder->streaming()) EXPECT_EQ(pieces.builder->held(), 0);
+    std::string nothing;
+    EXPECT_FALSE(pieces.builder->take(nothing, 100));
+    EXPECT_EQ(nothing, "") << "it is answered once";
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -67,8 +67,9 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "max-answer-memory",
        .value = flags::int64(flags.max_answer_memory, kMinBytes, kMaxBytes),
        .help = "of all answers being made and sent, in bytes; what goes beyond gets 429",
-       .details = "of all answers being made and sent, in bytes, as predicted when a request comes; what goes "
-                  "beyond gets 429"},
+       .details =
+           "of all answers being made and sent, in bytes, as predicted when a request comes; what goes "
+           "beyond gets 429"},
       {.name = "max-header-bytes",
        .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
        .help = "larger request headers get 431"},

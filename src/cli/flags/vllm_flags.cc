@@ -52,14 +52,12 @@ Flag only_one(std::string name, std::vector<std::string> aliases) {
 
 std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   std::vector<Flag> rows;
-  for (const char* name :
-       {"enforce-eager", "async-scheduling", "no-async-scheduling",
-        "disable-log-requests", "disable-uvicorn-access-log", "disable-custom-all-reduce",
-        "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
+  for (const char* name : {"enforce-eager", "async-scheduling", "no-async-scheduling", "disable-log-requests",
+                           "disable-uvicorn-access-log", "disable-custom-all-reduce",
+                           "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
     rows.push_back(ignored(name, Shape::on, warnings));
-  for (const char* name :
-       {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
-        "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo"})
+  for (const char* name : {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
+                           "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo"})
     rows.push_back(ignored(name, Shape::one, warnings));
   rows.push_back(only("device", {"auto", "cpu"}, "this build computes on the CPU"));
   rows.push_back(

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/log.h"
+#include "base/log_thread.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
@@ -84,6 +85,7 @@ Status run_serve(const ServeArgs& args) {
     log_warning("start",
                 concat("--host ", flags.host, " without --api-key: anyone who reaches this port may use it"));
   print_try_line((*server)->url(), **engine);
+  const LogThread log_thread;  // ranks have been forked before it
   Status ended = (*server)->run();
   (*engine)->stop();
   return ended;

@@ -1,0 +1,155 @@
+"""One client costs nobody else anything: what stopped or killed the server for all, each tried from outside."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import httpx
+
+from conftest import binary, serving, small_model
+
+BODY = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
+
+
+def resident_bytes(process):
+    with open(f"/proc/{process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def post(port, path, body, receive_buffer=0, source=None):
+    """Sends a request and reads nothing."""
+    client = socket.socket()
+    if receive_buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    if source:
+        client.bind((source, 0))
+    client.connect(("127.0.0.1", port))
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    client.sendall(head.encode() + body)
+    return client
+
+
+def test_giant_answers_that_nobody_reads_are_bounded():
+    # D1, D8: each is some 25 MB of JSON; readers that take nothing held all of it, twice, and /health waited for seconds.
+    body = json.dumps({"prompt": [[7] * 100] * 200, "max_tokens": 1, "prompt_logprobs": 20}).encode()
+    with serving(small_model(), "--max-answer-memory", "32MiB") as server:
+        httpx.post(server.url + "/v1/completions", json=BODY)
+        before = resident_bytes(server.process)
+        clients = [post(server.port, "/v1/completions", body, receive_buffer=4096) for _ in range(16)]
+        statuses = []
+        for client in clients:
+            client.settimeout(60)
+            statuses.append(int(client.recv(64, socket.MSG_PEEK)[9:12]))
+            assert httpx.get(server.url + "/health", timeout=10).status_code == 200
+        assert set(statuses) == {200, 429}, statuses
+        assert resident_bytes(server.process) - before < (32 + 64) << 20
+        for client in clients:
+            client.close()
+        deadline = time.monotonic() + 30
+        while httpx.post(server.url + "/v1/completions", content=body, timeout=60,
+                         headers={"Content-Type": "application/json"}).status_code != 200:
+            assert time.monotonic() < deadline, "the memory of those who left did not come back"
+        never = json.dumps({"prompt": [[7] * 100] * 1000, "max_tokens": 1, "prompt_logprobs": 20}).encode()
+        refused = httpx.post(server.url + "/v1/completions", content=never, headers={"Content-Type": "application/json"})
+        assert refused.status_code == 400 and "--max-answer-memory" in refused.text
+
+
+def test_text_endpoints_have_bounds():
+    # D2: 30 MB of blanks to /tokenize held the one worker for ten seconds.
+    with serving(small_model()) as server:
+        def status(path, body):
+            return httpx.post(server.url + path, content=body, headers={"Content-Type": "application/json"}, timeout=30).status_code
+        assert status("/tokenize", b'{"prompt":"' + b" " * 30_000_000 + b'"}') == 413
+        assert status("/tokenize", b'{"prompt":"' + b" " * 7_000_000 + b'"}') == 400
+        assert status("/detokenize", b'{"tokens":[' + b"7," * 15_000_000 + b"7]}") == 413
+        assert status("/tokenize", b'{"prompt":"' + b"a b" * 30_000 + b'"}') == 200
+
+
+def test_one_peer_cannot_hold_all_room_for_bodies():
+    # D7: 256 MiB of unfinished bodies gave everyone else 503.
+    start = b'{"prompt":"'
+    with serving(small_model()) as server:
+        holders = []
+        for size in [20 << 20] * 14 + [4 << 20] * 6:  # until there is no room for the body below
+            unfinished = start + b"a" * size
+            client = socket.socket()
+            client.bind(("127.0.0.2", 0))
+            client.connect(("127.0.0.1", server.port))
+            client.settimeout(10)
+            head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(unfinished) + 9}\r\n\r\n"
+            try:
+                client.sendall(head.encode() + unfinished)
+            except OSError:
+                pass  # refused on the way
+            holders.append(client)
+        large = b'{"max_tokens":1,"prompt":"hi"' + b" " * 5_000_000 + b"}"
+        answer = httpx.post(server.url + "/v1/completions", content=large, headers={"Content-Type": "application/json"}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        for client in holders:
+            client.close()
+
+
+class PipedServer:
+    """A server whose log somebody stops reading once it has started."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [binary(), "serve", str(small_model()), "--host", "127.0.0.1", "--port", "0", "--access-log"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for line in self.process.stderr:
+            if found := re.search(rb"http://127\.0\.0\.1:(\d+)", line):
+                self.url = "http://127.0.0.1:" + found[1].decode()
+            if b"Application startup complete." in line:
+                break
+        return self
+
+    def __exit__(self, *error):
+        self.process.kill()
+        self.process.wait()
+
+
+def test_a_log_reader_that_has_gone_costs_lines_alone():
+    # D6: the next line was SIGPIPE, and every stream cut.
+    with PipedServer() as server:
+        server.process.stderr.close()
+        for _ in range(20):
+            assert httpx.post(server.url + "/v1/completions", json=BODY).status_code == 200
+        dropped = re.search(r"log_lines_dropped_total\S* (\d+)", httpx.get(server.url + "/metrics").text)
+        assert int(dropped[1]) > 0
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+
+
+def test_a_log_reader_that_stands_still_costs_lines_alone():
+    # D6: after 1,430 requests everything hung, SIGTERM included.
+    with PipedServer() as server:
+        with httpx.Client() as client:
+            for _ in range(3000):
+                assert client.get(server.url + "/health", timeout=10).status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+
+
+def test_sighup_cuts_no_stream():
+    # D9: it ended the server at once.
+    with serving(small_model()) as server:
+        events = []
+
+        def read():
+            body = {**BODY, "max_tokens": 200, "stream": True}
+            with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=60) as stream:
+                events.extend(line for line in stream.iter_lines() if line)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        while not events:
+            time.sleep(0.001)
+        server.process.send_signal(signal.SIGHUP)
+        reader.join()
+        assert events[-1] == "data: [DONE]"
+        assert httpx.get(server.url + "/health").status_code == 200
+        assert any("SIGHUP" in line for line in server.log)
