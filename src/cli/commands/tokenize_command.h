@@ -6,7 +6,7 @@ namespace pagoda {
 
 struct TokenizeArgs {
   std::string tokenizer;            // what load_tokenizer takes
-  std::string text;                 // without `input`: see typed_words.h; with decode ids between spaces
+  std::string text = {};            // without `input`: see typed_words.h; with decode ids between spaces
   std::string input;                // {"text": ...} a line; with decode {"ids": [...]}; "-": stdin
   bool decode = false;              // special tokens are written out
   bool add_special_tokens = false;  // BOS and EOS as the tokenizer wants them
