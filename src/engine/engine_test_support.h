@@ -69,7 +69,7 @@ struct Options {
                       .log_stats = false};
   std::int32_t num_blocks = 64;
   std::int32_t num_swap_blocks = 0;
-  std::optional<std::vector<KvGroup>> groups = std::nullopt;  // of the paged manager; absent: one full one
+  std::optional<std::vector<KvGroup>> groups = std::nullopt;  // absent: one full one
   Mode mode = Mode::vllm;
   Reservation reservation = Reservation::oracle;
   // Mode vllm with the virtual manager (virtual_kv_test.cc runs other tests so); slots of 0 are filled in.
@@ -82,7 +82,10 @@ struct Options {
     SlotMapConfig out = slots;
     if (out.num_slots == 0) out.num_slots = engine.max_num_seqs + 3;
     if (out.num_slots < engine.max_num_seqs) out.num_slots = engine.max_num_seqs;
-    out.blocks_per_slot = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
+    out.blocks_per_slot = 0;
+    for (const KvGroup& group : groups.value_or(one_full_group(engine.block_size)))
+      out.blocks_per_slot +=
+          static_cast<std::int32_t>(group.rows_for(engine.max_model_len)) * group.pages_per_row;
     return out;
   }
   std::int64_t virtual_blocks() const {

@@ -110,18 +110,23 @@ std::optional<BlockId> BlockPool::allocate_row(std::int32_t num_pages, std::vect
   CHECK(num_pages >= 1);
   if (num_free() < num_pages) return std::nullopt;
   while (static_cast<std::int32_t>(free_.size()) < num_pages) evict_oldest();
-  const BlockId first = pop_free();
-  blocks_[at(first)].ref_count = 1;
-  pages.push_back(first);
-  BlockId last = first;
-  for (std::int32_t i = 1; i < num_pages; ++i) {
-    const BlockId page = pop_free();
-    blocks_[at(page)].row = index(first);
-    blocks_[at(last)].next = index(page);
-    pages.push_back(page);
-    last = page;
+  const std::size_t begin = pages.size();
+  for (std::int32_t i = 0; i < num_pages; ++i) {
+    pages.push_back(pop_free());
+    blocks_[at(pages.back())].ref_count = 1;
   }
-  return first;
+  join(std::span(pages).subspan(begin));
+  return pages[begin];
+}
+
+void BlockPool::join(std::span<const BlockId> pages) {
+  for (std::size_t i = 1; i < pages.size(); ++i) {
+    Block& page = blocks_[at(pages[i])];
+    CHECK(page.ref_count == 1 && !page.published && page.row == index(pages[i]) && page.next == kNone);
+    page.ref_count = 0;
+    page.row = index(pages[0]);
+    blocks_[at(pages[i - 1])].next = index(pages[i]);
+  }
 }
 
 bool BlockPool::evict_one() {

@@ -39,6 +39,9 @@ class BlockPool {
   // A row of `num_pages` pages, which are appended to `pages`; its name is the first of them.
   [[nodiscard]] std::optional<BlockId> allocate_row(std::int32_t num_pages, std::vector<BlockId>& pages);
 
+  // Makes one row of these blocks, each of which was allocated alone; its name is the first of them.
+  void join(std::span<const BlockId> pages);
+
   // Takes this very block, if it is FREE.
   bool allocate_this(BlockId block);
   bool is_free(BlockId block) const { return free_at_[at(block)] != kNone; }  // not if CACHED

@@ -78,7 +78,7 @@ class KvManager {
   virtual std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const = 0;
   // How far grow() would get on the way to `num_tokens`, in whole rows or to the end; what was computed, if
   // not at all.
-  virtual std::int32_t most_tokens(SequenceId, std::int32_t num_tokens) const { return num_tokens; }
+  virtual std::int32_t most_tokens(SequenceId, std::int32_t num_tokens) { return num_tokens; }
   // Makes room for tokens up to `num_tokens` (total); false, with nothing changed, when full. Appends to
   // `copies` the copy-on-write copies that must run before the step.
   [[nodiscard]] virtual bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) = 0;

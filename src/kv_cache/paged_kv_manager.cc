@@ -75,16 +75,8 @@ std::span<const BlockId> PagedKvManager::valid_pages(const Table& table, std::si
   return std::span(rows.pages).subspan(num(rows.first) * num(groups_[group].pages_per_row));
 }
 
-BlockId PagedKvManager::new_block(SequenceId, std::size_t, std::span<const BlockId>) {
-  return *pool_.allocate_one();
-}
-
-void PagedKvManager::append_row(SequenceId id, std::size_t group, Rows& rows, BlockPool& pool) {
-  if (groups_.size() == 1 && groups_.front().pages_per_row == 1 && &pool == &pool_)
-    rows.pages.push_back(new_block(id, num(rows.end), rows.pages));
-  else
-    CHECK(pool.allocate_row(groups_[group].pages_per_row, rows.pages));
-  ++rows.end;
+void PagedKvManager::new_row(SequenceId, std::size_t group, std::int32_t, std::vector<BlockId>& pages) {
+  CHECK(pool_.allocate_row(groups_[group].pages_per_row, pages));
 }
 
 PagedKvManager::Rows PagedKvManager::rows_from(std::size_t group, std::int32_t first) const {
@@ -141,7 +133,7 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
       Rows fresh = rows;
       fresh.pages.resize(num(next) * num(groups_[group].pages_per_row));
       fresh.end = next;
-      append_row(id, group, fresh, pool_);
+      new_row(id, group, fresh.end++, fresh.pages);
       for (std::size_t i = num(next) * num(groups_[group].pages_per_row); i < rows.pages.size(); ++i) {
         if (table.num_computed % config_.block_size != 0)
           copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
@@ -149,7 +141,7 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
       pool_.release_one(old);
       rows = std::move(fresh);
     }
-    while (rows.end < wanted) append_row(id, group, rows, pool_);
+    while (rows.end < wanted) new_row(id, group, rows.end++, rows.pages);
   }
   table.num_tokens = std::max(table.num_tokens, num_tokens);
   table.more.resize(groups_.empty() ? 0 : groups_.size() - 1);

@@ -62,7 +62,7 @@ class PagedKvManager : public KvManager {
   bool caches_prefixes() const override { return config_.enable_prefix_caching; }
   std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const override;
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override;
-  std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) const override;
+  std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) override;
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void shrink(SequenceId id, std::int32_t num_tokens) override;
@@ -94,12 +94,13 @@ class PagedKvManager : public KvManager {
   const BlockPool& pool() const { return pool_; }
 
  protected:
-  // The block at place `at` of the sequence's table, which holds `table` so far; of a pool with one group
-  // whose rows are pages. There is one to be had.
-  virtual BlockId new_block(SequenceId, std::size_t at, std::span<const BlockId> table);
+  // Appends to `pages`, which hold the rows before, a row of the group as row `at`. There is one to be had.
+  virtual void new_row(SequenceId, std::size_t group, std::int32_t at, std::vector<BlockId>& pages);
   std::int32_t blocks_for(std::int64_t num_tokens) const;
   bool can_grow(SequenceId id, std::int32_t num_tokens) const { return can_grow(at(id), num_tokens); }
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
+  std::int32_t num_rows(SequenceId id) const { return blocks_for(at(id).num_tokens); }  // to its end
+  std::int32_t num_computed(SequenceId id) const { return at(id).num_computed; }
   BlockPool& mutable_pool() { return pool_; }
   const PagedKvConfig& config() const { return config_; }
 
@@ -138,8 +139,6 @@ class PagedKvManager : public KvManager {
     return table.groups[group].pages[num(at) * num(groups_[group].pages_per_row)];
   }
   std::span<const BlockId> valid_pages(const Table& table, std::size_t group) const;
-  // A row of the group for the end of `rows`; there are pages to be had.
-  void append_row(SequenceId id, std::size_t group, Rows& rows, BlockPool& pool);
   // `to` becomes the rows [first, end) of `from`.
   void share_rows(const Rows& from, std::size_t group, std::int32_t first, std::int32_t end, Rows& to);
   // Nothing yet, to be filled from row `first` on.

@@ -81,7 +81,7 @@ bool PagedKvManager::can_grow(const Table& table, std::int32_t num_tokens) const
   return needed + after <= num_available_blocks() + before;
 }
 
-std::int32_t PagedKvManager::most_tokens(SequenceId id, std::int32_t num_tokens) const {
+std::int32_t PagedKvManager::most_tokens(SequenceId id, std::int32_t num_tokens) {
   const Table& table = at(id);
   if (can_grow(table, num_tokens)) return num_tokens;
   std::int32_t most = (num_tokens - 1) / config_.block_size * config_.block_size;

@@ -1,6 +1,8 @@
 #include "kv_cache/slot_map.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
@@ -11,44 +13,62 @@ BlockId after(BlockId page, std::int32_t count = 1) { return BlockId{index(page)
 
 }  // namespace
 
-SlotMap::SlotMap(const SlotMapConfig& config, BlockPool& pool) : config_(config), pool_(pool) {
+SlotMap::SlotMap(const SlotMapConfig& config, BlockPool& pool, std::vector<std::int32_t> lengths)
+    : config_(config),
+      lengths_(lengths.empty() ? std::vector{config.blocks_per_slot} : std::move(lengths)),
+      pool_(pool) {
   CHECK(config_.num_slots > 0 && config_.blocks_per_slot > 0 && config_.num_eager_blocks >= 0);
-  shown_.resize(place(config_.num_slots, 0), kNoPage);
-  num_shown_.resize(static_cast<std::size_t>(config_.num_slots), 0);
-  num_owned_.resize(static_cast<std::size_t>(config_.num_slots), 0);
-  for (std::int32_t slot = 0; slot < config_.num_slots; ++slot) idle_.push_back(slot);
+  CHECK(config_.front_batch > 0);
+  CHECK(std::accumulate(lengths_.begin(), lengths_.end(), std::int64_t{0}) == config_.blocks_per_slot);
+  std::int32_t begin = 0;
+  for (std::int32_t slot = 0; slot < config_.num_slots; ++slot) {
+    idle_.push_back(slot);
+    for (const std::int32_t length : lengths_) {
+      ranges_.push_back({.begin = begin, .length = length});
+      begin += length;
+    }
+  }
+  shown_.resize(static_cast<std::size_t>(begin), kNoPage);
 }
 
-std::int64_t SlotMap::border(std::int32_t slot, std::int32_t at) const {
-  const BlockId left = at > 0 ? shown(slot, at - 1) : kNoPage;
-  const BlockId right = at < config_.blocks_per_slot ? shown(slot, at) : kNoPage;
+std::int64_t SlotMap::border(std::int32_t range, std::int32_t at_block) const {
+  const BlockId left = at_block > 0 ? shown(range, at_block - 1) : kNoPage;
+  const BlockId right = at_block < at(range).length ? shown(range, at_block) : kNoPage;
   if (left == kNoPage) return right == kNoPage ? 0 : 1;
   return right == after(left) ? 0 : 1;
 }
 
 // What was to be mapped beside the step has to come before it after all.
-void SlotMap::bring_forward(std::int32_t slot) {
+void SlotMap::bring_forward(std::int32_t range) {
+  const Range& of = at(range);
   if (!ahead_.empty() && std::ranges::any_of(ahead_, [&](const PageMapping& mapping) {
-        return index(mapping.block) / config_.blocks_per_slot == slot;
+        return index(mapping.block) < of.begin + of.length && index(mapping.block) + mapping.count > of.begin;
       })) {
     now_.insert(now_.end(), ahead_.begin(), ahead_.end());
     ahead_.clear();
   }
 }
 
-void SlotMap::set(std::int32_t slot, std::int32_t at, BlockId page) {
-  bring_forward(slot);  // it is changed again
-  if (shown(slot, at) != kNoPage) pool_.let_go(shown(slot, at));
-  num_borders_ -= border(slot, at) + border(slot, at + 1);
-  shown_[place(slot, at)] = page;
-  num_borders_ += border(slot, at) + border(slot, at + 1);
-  std::int32_t& end = num_shown_[static_cast<std::size_t>(slot)];
-  if (page != kNoPage) end = std::max(end, at + 1);
-  while (end > 0 && shown(slot, end - 1) == kNoPage) --end;
+void SlotMap::put(std::int32_t range, std::int32_t at_block, BlockId page) {
+  if (shown(range, at_block) != kNoPage) pool_.let_go(shown(range, at_block));
+  num_borders_ -= border(range, at_block) + border(range, at_block + 1);
+  shown_[place(range, at_block)] = page;
+  num_borders_ += border(range, at_block) + border(range, at_block + 1);
+  Range& of = at(range);
+  if (page != kNoPage) {
+    of.shown_end = std::max(of.shown_end, at_block + 1);
+    of.front = std::min(of.front, at_block);
+  }
+  while (of.shown_end > 0 && shown(range, of.shown_end - 1) == kNoPage) --of.shown_end;
 }
 
-void SlotMap::record(std::vector<PageMapping>& list, std::int32_t slot, std::int32_t at, BlockId page) {
-  const BlockId block = block_id(slot, at);
+void SlotMap::set(std::int32_t range, std::int32_t at_block, BlockId page) {
+  bring_forward(range);  // it is changed again
+  put(range, at_block, page);
+}
+
+void SlotMap::record(std::vector<PageMapping>& list, std::int32_t range, std::int32_t at, BlockId page) {
+  const BlockId block = block_id(range, at);
   if (!list.empty()) {
     PageMapping& last = list.back();
     const bool follows =
@@ -61,22 +81,28 @@ void SlotMap::record(std::vector<PageMapping>& list, std::int32_t slot, std::int
   list.push_back({.block = block, .page = page, .count = 1});
 }
 
-std::optional<std::int32_t> SlotMap::acquire(std::span<const BlockId> pages, std::int32_t num_blocks) {
+std::optional<std::int32_t> SlotMap::acquire(std::span<const RangeNeed> needs) {
+  CHECK(std::ssize(needs) == num_ranges());
   if (idle_.empty()) return std::nullopt;
-  const auto num_owned = static_cast<std::int32_t>(pages.size());
   std::size_t best = 0;
   std::int32_t best_useful = -1, best_vain = 0;
   for (std::size_t i = 0; i < idle_.size(); ++i) {
-    const std::int32_t slot = idle_[i], end = num_shown(slot);
-    if (end == 0 && best_useful >= 0 && best_vain == 0) continue;  // no better than another
-    std::int32_t useful = 0;
-    for (std::int32_t at = 0; at < std::min(end, num_blocks); ++at) {
-      const BlockId page = shown(slot, at);
-      const bool fits = at < num_owned ? page == pages[static_cast<std::size_t>(at)]
-                                       : page != kNoPage && pool_.is_free(page);
-      useful += fits ? 1 : 0;
+    std::int32_t useful = 0, vain = 0;
+    for (std::size_t number = 0; number < needs.size(); ++number) {
+      const std::int32_t range = range_of(idle_[i], number), end = num_shown(range);
+      if (end == 0) continue;
+      const RangeNeed& need = needs[number];
+      const std::int32_t owned_end = need.first + static_cast<std::int32_t>(need.pages.size());
+      std::int32_t of_use = 0;
+      for (std::int32_t at = need.first; at < std::min(end, need.end); ++at) {
+        const BlockId page = shown(range, at);
+        const bool fits = at < owned_end ? page == need.pages[static_cast<std::size_t>(at - need.first)]
+                                         : page != kNoPage && pool_.is_free(page);
+        of_use += fits ? 1 : 0;
+      }
+      useful += of_use;
+      vain += end - of_use;
     }
-    const std::int32_t vain = end - useful;
     if (useful < best_useful || (useful == best_useful && vain >= best_vain)) continue;
     best = i;
     best_useful = useful;
@@ -89,31 +115,46 @@ std::optional<std::int32_t> SlotMap::acquire(std::span<const BlockId> pages, std
 
 void SlotMap::release(std::int32_t slot) {
   idle_.push_back(slot);
-  num_owned_[static_cast<std::size_t>(slot)] = 0;
-  if (!config_.deferred_reclaim) {
-    drop(slot, 0);
-    return;
-  }
-  for (std::int32_t at = 0; at < num_shown(slot); ++at) {
-    if (shown(slot, at) != kNoPage) pool_.hold_back(shown(slot, at));
+  for (std::size_t number = 0; number < lengths_.size(); ++number) {
+    const std::int32_t range = range_of(slot, number);
+    at(range).first = at(range).end = 0;
+    if (!config_.deferred_reclaim) {
+      drop(range, 0);
+      continue;
+    }
+    for (std::int32_t i = at(range).front; i < num_shown(range); ++i) {
+      if (shown(range, i) != kNoPage) pool_.hold_back(shown(range, i));
+    }
   }
 }
 
-void SlotMap::drop(std::int32_t slot, std::int32_t from) {
-  for (std::int32_t at = num_shown(slot) - 1; at >= from; --at) {
-    const BlockId page = shown(slot, at);
-    if (page == kNoPage) continue;
-    set(slot, at, kNoPage);
-    // One call for the whole slot: gaps in between are unmapped a second time.
+void SlotMap::drop(std::int32_t range, std::int32_t from) {
+  for (std::int32_t i = num_shown(range) - 1; i >= std::max(from, at(range).front); --i) {
+    if (shown(range, i) == kNoPage) continue;
+    set(range, i, kNoPage);
+    // One call for the whole range: gaps in between are unmapped a second time.
     if (!now_.empty() && now_.back().page == kNoPage &&
-        index(now_.back().block) > index(block_id(slot, at)) &&
-        index(now_.back().block) < index(block_id(slot, config_.blocks_per_slot - 1)) + 1) {
-      now_.back().count += index(now_.back().block) - index(block_id(slot, at));
-      now_.back().block = block_id(slot, at);
+        index(now_.back().block) > index(block_id(range, i)) &&
+        index(now_.back().block) < at(range).begin + at(range).length) {
+      now_.back().count += index(now_.back().block) - index(block_id(range, i));
+      now_.back().block = block_id(range, i);
     } else {
-      now_.push_back({.block = block_id(slot, at), .page = kNoPage, .count = 1});
+      now_.push_back({.block = block_id(range, i), .page = kNoPage, .count = 1});
     }
   }
+}
+
+void SlotMap::drop_front(std::int32_t range) {
+  Range& of = at(range);
+  std::int32_t begin = of.first, end = of.front;
+  for (std::int32_t i = of.front; i < std::min(of.first, of.shown_end); ++i) {
+    if (shown(range, i) == kNoPage) continue;
+    set(range, i, kNoPage);
+    begin = std::min(begin, i);
+    end = i + 1;
+  }
+  of.front = std::max(of.front, of.first);
+  if (begin < end) now_.push_back({.block = block_id(range, begin), .page = kNoPage, .count = end - begin});
 }
 
 bool SlotMap::has_room(std::int64_t changes) const {
@@ -123,77 +164,92 @@ bool SlotMap::has_room(std::int64_t changes) const {
 
 bool SlotMap::make_room(std::int64_t changes) {
   for (std::size_t i = 0; i < idle_.size() && !has_room(changes); ++i) {
-    if (num_shown(idle_[i]) == 0) continue;
-    drop(idle_[i], 0);
-    ++counts_.reclaimed_slots;
+    bool any = false;
+    for (std::size_t number = 0; number < lengths_.size(); ++number) {
+      const std::int32_t range = range_of(idle_[i], number);
+      any |= num_shown(range) > 0;
+      drop(range, 0);
+    }
+    counts_.reclaimed_slots += any ? 1 : 0;
   }
-  for (std::int32_t slot = 0; slot < config_.num_slots && !has_room(changes); ++slot)
-    drop(slot, num_owned_[static_cast<std::size_t>(slot)]);
+  for (std::int32_t range = 0; range < std::ssize(ranges_) && !has_room(changes); ++range) {
+    drop(range, at(range).end);
+    drop_front(range);
+  }
   return has_room(changes);
 }
 
-void SlotMap::show(std::int32_t slot, std::int32_t first, std::span<const BlockId> pages) {
-  CHECK(first >= 0 && first + static_cast<std::int32_t>(pages.size()) <= config_.blocks_per_slot);
-  num_owned_[static_cast<std::size_t>(slot)] = first + static_cast<std::int32_t>(pages.size());
+void SlotMap::show(std::int32_t range, std::int32_t first, std::span<const BlockId> pages) {
+  CHECK(first >= 0 && first + static_cast<std::int32_t>(pages.size()) <= at(range).length);
+  at(range).end = first + static_cast<std::int32_t>(pages.size());
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    const std::int32_t at = first + static_cast<std::int32_t>(i);
-    if (shown(slot, at) == pages[i]) {
-      bring_forward(slot);  // it is needed now
+    const std::int32_t here = first + static_cast<std::int32_t>(i);
+    if (shown(range, here) == pages[i]) {
+      bring_forward(range);  // it is needed now
       ++counts_.reused_blocks;
       continue;
     }
-    set(slot, at, pages[i]);
-    record(now_, slot, at, pages[i]);
+    set(range, here, pages[i]);
+    record(now_, range, here, pages[i]);
     ++counts_.mapped_blocks;
   }
 }
 
-void SlotMap::shrink(std::int32_t slot, std::int32_t end) {
-  num_owned_[static_cast<std::size_t>(slot)] = end;
-  for (std::int32_t at = end; at < num_shown(slot); ++at) {
-    if (shown(slot, at) != kNoPage) pool_.hold_back(shown(slot, at));
+void SlotMap::shrink(std::int32_t range, std::int32_t end) {
+  at(range).end = end;
+  for (std::int32_t i = end; i < num_shown(range); ++i) {
+    if (shown(range, i) != kNoPage) pool_.hold_back(shown(range, i));
   }
 }
 
-std::optional<BlockId> SlotMap::spare_page(std::int32_t slot, std::int32_t at) const {
-  if (at >= config_.blocks_per_slot || !has_room(1)) return std::nullopt;
-  const BlockId here = shown(slot, at);
+void SlotMap::leave_front(std::int32_t range, std::int32_t first) {
+  Range& of = at(range);
+  of.first = first;
+  if (first - of.front >= config_.front_batch) drop_front(range);
+}
+
+std::optional<BlockId> SlotMap::spare_page(std::int32_t range, std::int32_t at_block) const {
+  if (at_block >= at(range).length || !has_room(1)) return std::nullopt;
+  const BlockId here = shown(range, at_block);
   if (here != kNoPage && pool_.is_free(here)) return std::nullopt;  // well already
-  const BlockId before = at > 0 ? shown(slot, at - 1) : kNoPage;
+  const BlockId before = at_block > 0 ? shown(range, at_block - 1) : kNoPage;
   if (before != kNoPage && index(before) + 1 < pool_.num_blocks() && pool_.is_free(after(before)) &&
       !pool_.is_held_back(after(before)))
     return after(before);
   return pool_.peek_free();
 }
 
-void SlotMap::show_eagerly(std::int32_t slot, std::int32_t end) {
-  for (std::int32_t at = end; at < end + config_.num_eager_blocks; ++at) {
-    const std::optional<BlockId> page = spare_page(slot, at);
+void SlotMap::show_eagerly(std::int32_t range, std::int32_t end, std::int32_t per_row) {
+  for (std::int32_t i = end; i < end + config_.num_eager_blocks * per_row; ++i) {
+    const std::optional<BlockId> page = spare_page(range, i);
     if (!page) continue;
-    set(slot, at, *page);
+    set(range, i, *page);
     pool_.hold_back(*page);
-    record(now_, slot, at, *page);
+    record(now_, range, i, *page);
     ++counts_.ahead_blocks;
   }
 }
 
-void SlotMap::show_ahead(std::int32_t slot, std::int32_t next) {
+void SlotMap::show_ahead(std::int32_t range, std::int32_t next, std::int32_t count) {
   if (!config_.map_ahead) return;
-  std::optional<BlockId> page = spare_page(slot, next);
-  const bool well =
-      next < config_.blocks_per_slot && shown(slot, next) != kNoPage && pool_.is_free(shown(slot, next));
-  // The next step would evict the same page, and map it itself.
-  if (!page && !well && has_room(1) && next < config_.blocks_per_slot && pool_.evict_one())
-    page = pool_.peek_free();
-  if (!page) return;
-  set(slot, next, *page);
-  pool_.hold_back(*page);
-  record(ahead_, slot, next, *page);
-  ++counts_.ahead_blocks;
+  bool changed = false;
+  for (std::int32_t i = next; i < std::min(next + count, at(range).length); ++i) {
+    std::optional<BlockId> page = spare_page(range, i);
+    const bool well = shown(range, i) != kNoPage && pool_.is_free(shown(range, i));
+    // The next step would evict the same page, and map it itself.
+    if (!page && !well && has_room(1) && pool_.evict_one()) page = pool_.peek_free();
+    if (!page) continue;
+    if (!changed) bring_forward(range);  // each block is changed once here
+    changed = true;
+    put(range, i, *page);
+    pool_.hold_back(*page);
+    record(ahead_, range, i, *page);
+    ++counts_.ahead_blocks;
+  }
 }
 
-std::optional<BlockId> SlotMap::allocate(std::int32_t slot, std::int32_t at, BlockId previous) {
-  const BlockId here = at < config_.blocks_per_slot ? shown(slot, at) : kNoPage;
+std::optional<BlockId> SlotMap::allocate(std::int32_t range, std::int32_t at_block, BlockId previous) {
+  const BlockId here = at_block < at(range).length ? shown(range, at_block) : kNoPage;
   if (here != kNoPage && pool_.allocate_this(here)) return here;
   if (previous != kNoPage && index(previous) + 1 < pool_.num_blocks() &&
       !pool_.is_held_back(after(previous)) && pool_.allocate_this(after(previous)))
@@ -210,11 +266,15 @@ void SlotMap::take(std::vector<PageMapping>& now, std::vector<PageMapping>& ahea
 
 void SlotMap::check_invariants() const {
   std::int64_t borders = 0;
-  for (std::int32_t slot = 0; slot < config_.num_slots; ++slot) {
-    for (std::int32_t at = 0; at <= config_.blocks_per_slot; ++at) borders += border(slot, at);
-    for (std::int32_t at = num_shown(slot); at < config_.blocks_per_slot; ++at)
-      CHECK(shown(slot, at) == kNoPage);
-    CHECK(num_shown(slot) == 0 || shown(slot, num_shown(slot) - 1) != kNoPage);
+  for (std::int32_t range = 0; range < std::ssize(ranges_); ++range) {
+    const Range& of = at(range);
+    CHECK(of.first <= of.end || of.end == 0);
+    for (std::int32_t i = 0; i <= of.length; ++i) borders += border(range, i);
+    for (std::int32_t i = 0; i < of.length; ++i)
+      CHECK(shown(range, i) == kNoPage || (i >= of.front && i < of.shown_end));
+    CHECK(of.shown_end == 0 || shown(range, of.shown_end - 1) != kNoPage);
+    // What a window has left is not kept for longer than it takes to have a batch of it.
+    CHECK(of.first - of.front < config_.front_batch);
   }
   CHECK(borders == num_borders_);
   CHECK(config_.max_regions == 0 || num_regions() <= config_.max_regions);
@@ -222,8 +282,11 @@ void SlotMap::check_invariants() const {
   for (const std::int32_t slot : idle_) {
     CHECK(!seen[static_cast<std::size_t>(slot)]);
     seen[static_cast<std::size_t>(slot)] = 1;
-    CHECK(num_owned_[static_cast<std::size_t>(slot)] == 0);
-    CHECK(config_.deferred_reclaim || num_shown(slot) == 0);
+    for (std::size_t number = 0; number < lengths_.size(); ++number) {
+      const std::int32_t range = range_of(slot, number);
+      CHECK(at(range).first == 0 && at(range).end == 0);
+      CHECK(config_.deferred_reclaim || num_shown(range) == 0);
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // SlotMap: which virtual block shows which physical page. Address space is reserved for num_slots sequences
 // of the longest length; a slot is given to one sequence at a time and shows that sequence's pages in order.
+// A slot is one range of blocks, or several, one after another: a range for each KV group. Ranges are numbered
+// over all slots: those of slot s are s * num_ranges and on. A block is named by its range and its place there.
 //
 //     IDLE --acquire--> IN USE --release--> IDLE, its mapping kept (deferred reclamation) or dropped
 //
@@ -8,7 +10,7 @@
 // business. So an idle slot may go on showing pages that others own by now, and a page may be shown ahead of
 // need; nobody reads through either. FREE pages that are shown somewhere are held back in the pool, so that
 // they are still there when the slot grows or is used again. Every change is recorded, for the model runner
-// to carry out in the same order. Invariant: no more regions (what Linux counts against vm.max_map_count)
+// to carry out in the same order. What a window has left behind is unmapped many blocks at a time. Invariant: no more regions (what Linux counts against vm.max_map_count)
 // than max_regions. Source: vAttention (arXiv 2405.04437) §5: alloc_reqid, deferred reclamation, eager
 // allocation, overlap. Threads: none; owned by the engine thread.
 #include <cstdint>
@@ -23,11 +25,13 @@ namespace pagoda {
 
 struct SlotMapConfig {
   std::int32_t num_slots = 0;        // > 0
-  std::int32_t blocks_per_slot = 0;  // > 0
+  std::int32_t blocks_per_slot = 0;  // > 0; of all its ranges
   std::int64_t max_regions = 0;      // 0: no limit
   bool deferred_reclaim = true;
   bool map_ahead = true;
-  std::int32_t num_eager_blocks = 0;  // shown beyond what is needed when a slot is taken
+  std::int32_t num_eager_blocks = 0;  // shown beyond what is needed when a slot is taken; rows, in a range
+                                      // that has several blocks a row
+  std::int32_t front_batch = 32;      // blocks behind a window that are unmapped in one call
 };
 
 struct SlotMapCounts {
@@ -37,13 +41,26 @@ struct SlotMapCounts {
   std::int64_t reclaimed_slots = 0;  // idle ones whose mapping was dropped for want of regions
 };
 
+// What a sequence that wants a slot has of a range: it owns `pages` from block `first` on, and is about to
+// need blocks up to `end`.
+struct RangeNeed {
+  std::int32_t first = 0;
+  std::span<const BlockId> pages;
+  std::int32_t end = 0;
+};
+
 class SlotMap {
  public:
-  SlotMap(const SlotMapConfig& config, BlockPool& pool);  // borrows pool
+  // Borrows pool. `lengths`: of a slot's ranges, blocks_per_slot together; empty: there is one.
+  SlotMap(const SlotMapConfig& config, BlockPool& pool, std::vector<std::int32_t> lengths = {});
 
-  // The idle slot that fits best a sequence which owns `pages` and is about to need `num_blocks`: most of
-  // them shown already, then least shown in vain, then idle for longest. nullopt: none is idle.
-  std::optional<std::int32_t> acquire(std::span<const BlockId> pages, std::int32_t num_blocks);
+  // The idle slot that fits best a sequence with these needs, one for each range: most of them shown already,
+  // then least shown in vain, then idle for longest. nullopt: none is idle.
+  std::optional<std::int32_t> acquire(std::span<const RangeNeed> needs);
+  std::optional<std::int32_t> acquire(std::span<const BlockId> pages, std::int32_t num_blocks) {
+    const RangeNeed need{.first = 0, .pages = pages, .end = num_blocks};
+    return acquire(std::span(&need, 1));
+  }
   void release(std::int32_t slot);
 
   // Whether `changes` more blocks can be shown within max_regions; drops what is shown in vain if need be,
@@ -52,53 +69,70 @@ class SlotMap {
   // The same without dropping, for what is not needed yet.
   bool has_room(std::int64_t changes) const;
 
-  // Makes the slot show `pages` from its block `first` on.
-  void show(std::int32_t slot, std::int32_t first, std::span<const BlockId> pages);
-  // The sequence needs no block from `end` on any more; the slot goes on showing them.
-  void shrink(std::int32_t slot, std::int32_t end);
-  // Shows up to num_eager_blocks free pages behind block `end` - 1, in the step's way but mostly in the same
-  // call.
-  void show_eagerly(std::int32_t slot, std::int32_t end);
-  // Shows a free page at block `next`, beside the step.
-  void show_ahead(std::int32_t slot, std::int32_t next);
+  // Makes the range show `pages` from its block `first` on.
+  void show(std::int32_t range, std::int32_t first, std::span<const BlockId> pages);
+  // The sequence needs no block from `end` on any more; the range goes on showing them.
+  void shrink(std::int32_t range, std::int32_t end);
+  // The sequence needs no block before `first` any more; once there are enough of them they are unmapped.
+  void leave_front(std::int32_t range, std::int32_t first);
+  // Shows up to num_eager_blocks * `per_row` free pages behind block `end` - 1, in the step's way but mostly
+  // in the same call.
+  void show_eagerly(std::int32_t range, std::int32_t end, std::int32_t per_row = 1);
+  // Shows free pages at the `count` blocks from `next` on, beside the step.
+  void show_ahead(std::int32_t range, std::int32_t next, std::int32_t count = 1);
 
-  // The page to own next as block `at` of `slot`, so that fewest calls follow: the one that is shown there,
+  // The page to own next as block `at` of `range`, so that fewest calls follow: the one that is shown there,
   // or the one after `previous`; allocated. nullopt: the pool is empty.
-  std::optional<BlockId> allocate(std::int32_t slot, std::int32_t at, BlockId previous);
+  std::optional<BlockId> allocate(std::int32_t range, std::int32_t at, BlockId previous);
 
-  BlockId shown(std::int32_t slot, std::int32_t at) const { return shown_[place(slot, at)]; }
-  BlockId block_id(std::int32_t slot, std::int32_t at) const {
-    return BlockId{slot * config_.blocks_per_slot + at};
+  BlockId shown(std::int32_t range, std::int32_t at) const { return shown_[place(range, at)]; }
+  BlockId block_id(std::int32_t range, std::int32_t at) const {
+    return BlockId{static_cast<std::int32_t>(place(range, at))};
+  }
+  std::int32_t length(std::int32_t range) const { return at(range).length; }
+  std::int32_t num_ranges() const { return static_cast<std::int32_t>(lengths_.size()); }  // of a slot
+  std::int32_t range_of(std::int32_t slot, std::size_t number) const {
+    return slot * num_ranges() + static_cast<std::int32_t>(number);
   }
   const SlotMapConfig& config() const { return config_; }
   const SlotMapCounts& counts() const { return counts_; }
   std::int64_t num_regions() const { return 1 + num_borders_; }  // about, never less than there are
   std::int32_t num_idle() const { return static_cast<std::int32_t>(idle_.size()); }
-  std::int32_t num_shown(std::int32_t slot) const { return num_shown_[static_cast<std::size_t>(slot)]; }
+  // Blocks up to the last one shown, and those at the front that are not.
+  std::int32_t num_shown(std::int32_t range) const { return at(range).shown_end; }
+  std::int32_t num_left(std::int32_t range) const { return at(range).front; }
 
   // Appends what has been recorded since the last call.
   void take(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead);
   void check_invariants() const;  // O(slots * blocks)
 
  private:
-  std::size_t place(std::int32_t slot, std::int32_t at) const {
-    return static_cast<std::size_t>(slot) * static_cast<std::size_t>(config_.blocks_per_slot) +
-           static_cast<std::size_t>(at);
+  struct Range {
+    std::int32_t begin = 0, length = 0;      // the id of its first block, and how many there are
+    std::int32_t front = 0, shown_end = 0;   // nothing is shown before and from there
+    std::int32_t first = 0, end = 0;         // what its sequence needs; nothing if the slot is idle
+  };
+  const Range& at(std::int32_t range) const { return ranges_[static_cast<std::size_t>(range)]; }
+  Range& at(std::int32_t range) { return ranges_[static_cast<std::size_t>(range)]; }
+  std::size_t place(std::int32_t range, std::int32_t at_block) const {
+    return static_cast<std::size_t>(at(range).begin) + static_cast<std::size_t>(at_block);
   }
-  // Whether a region ends between blocks at - 1 and at of the slot; outside of it nothing is mapped.
-  std::int64_t border(std::int32_t slot, std::int32_t at) const;
-  void bring_forward(std::int32_t slot);
-  void set(std::int32_t slot, std::int32_t at, BlockId page);
-  void record(std::vector<PageMapping>& list, std::int32_t slot, std::int32_t at, BlockId page);
-  std::optional<BlockId> spare_page(std::int32_t slot, std::int32_t at) const;
-  void drop(std::int32_t slot, std::int32_t from);  // what it shows from block `from` on
+  // Whether a region ends between blocks at - 1 and at of the range; outside of it nothing counts as mapped.
+  std::int64_t border(std::int32_t range, std::int32_t at) const;
+  void bring_forward(std::int32_t range);
+  void put(std::int32_t range, std::int32_t at, BlockId page);
+  void set(std::int32_t range, std::int32_t at, BlockId page);
+  void record(std::vector<PageMapping>& list, std::int32_t range, std::int32_t at, BlockId page);
+  std::optional<BlockId> spare_page(std::int32_t range, std::int32_t at) const;
+  void drop(std::int32_t range, std::int32_t from);  // what it shows from block `from` on
+  void drop_front(std::int32_t range);               // what it shows before what is needed
 
   const SlotMapConfig config_;
+  const std::vector<std::int32_t> lengths_;
   BlockPool& pool_;
-  std::vector<BlockId> shown_;           // [num_slots][blocks_per_slot]
-  std::vector<std::int32_t> num_shown_;  // by slot: blocks up to the last one shown
-  std::vector<std::int32_t> num_owned_;  // by slot: blocks that its sequence needs; 0: idle
-  std::vector<std::int32_t> idle_;       // idle for longest first
+  std::vector<BlockId> shown_;      // by block id
+  std::vector<Range> ranges_;       // [num_slots][num_ranges]
+  std::vector<std::int32_t> idle_;  // slots, idle for longest first
   std::int64_t num_borders_ = 0;
   std::vector<PageMapping> now_, ahead_;
   SlotMapCounts counts_;

@@ -11,13 +11,24 @@ namespace {
 constexpr std::int64_t kPagesPerGrant = 64;
 constexpr std::int32_t kPauseAfterRefusal = 64;  // asks
 
+// As many rows for each group.
+std::vector<std::int32_t> range_lengths(std::span<const KvGroup> groups, std::int32_t blocks_per_slot) {
+  std::int32_t pages = 0;
+  for (const KvGroup& group : groups) pages += group.pages_per_row;
+  CHECK(pages > 0 && blocks_per_slot % pages == 0);
+  std::vector<std::int32_t> lengths;
+  for (const KvGroup& group : groups) lengths.push_back(blocks_per_slot / pages * group.pages_per_row);
+  return lengths;
+}
+
 }  // namespace
 
 VirtualKvManager::VirtualKvManager(const VirtualKvConfig& config)
-    : PagedKvManager(config.pages), slots_(config.slots, mutable_pool()), may_create_(config.may_create) {
+    : PagedKvManager(config.pages),
+      slots_(config.slots, mutable_pool(), range_lengths(groups(), config.slots.blocks_per_slot)),
+      may_create_(config.may_create) {
   CHECK(config.pages.num_created <= config.pages.num_blocks);
   CHECK(num_uncreated() == 0 || may_create_);
-  CHECK(groups().size() == 1 && groups().front().pages_per_row == 1 && groups().front().kind == KvKind::full);
 }
 
 bool VirtualKvManager::make_available(std::int64_t num_pages) {
@@ -43,53 +54,115 @@ bool VirtualKvManager::make_available(std::int64_t num_pages) {
 
 bool VirtualKvManager::make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) {
   std::int64_t entries = 0;
-  for (const std::int32_t tokens : num_tokens) entries += tokens / block_size() + 1;
+  for (const std::int32_t tokens : num_tokens) entries += pages_for(groups(), std::int64_t{tokens} + 1);
   return make_available(num_blocks) && slots_.make_room(entries);
 }
 
-BlockId VirtualKvManager::new_block(SequenceId, std::size_t at, std::span<const BlockId> table) {
-  const BlockId previous = at > 0 ? table[at - 1] : kNoPage;
-  return *slots_.allocate(growing_in_, static_cast<std::int32_t>(at), previous);
+void VirtualKvManager::new_row(SequenceId, std::size_t group, std::int32_t at, std::vector<BlockId>& pages) {
+  const std::int32_t range = slots_.range_of(growing_in_, group);
+  const std::size_t begin = pages.size();
+  for (std::int32_t page = 0; page < per_row(group); ++page) {
+    const BlockId previous = pages.empty() ? kNoPage : pages.back();
+    pages.push_back(*slots_.allocate(range, at * per_row(group) + page, previous));
+  }
+  mutable_pool().join(std::span(pages).subspan(begin));
+}
+
+std::int64_t VirtualKvManager::pages_to_show(SequenceId id, std::int32_t num_tokens) const {
+  std::int64_t pages = blocks_to_grow(id, num_tokens);
+  for (std::size_t group = 0; group < groups().size(); ++group) pages += std::ssize(pages_of(id, group).blocks);
+  return pages;
 }
 
 bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
-  const std::int32_t wanted =
-      std::max(blocks_for(num_tokens), static_cast<std::int32_t>(blocks_of(id).size()));
-  CHECK(wanted <= slots_.config().blocks_per_slot);
   const std::int64_t more = blocks_to_grow(id, num_tokens);
   auto place = places_.find(id);
   const bool fresh = place == places_.end();
-  if (!can_grow(id, num_tokens) || !make_available(more) || !slots_.make_room(fresh ? wanted : more))
+  if (!can_grow(id, num_tokens) || !make_available(more) ||
+      !slots_.make_room(fresh ? pages_to_show(id, num_tokens) : more))
     return false;
+  const std::int32_t rows = std::max(blocks_for(num_tokens), num_rows(id));
   if (fresh) {
-    const std::optional<std::int32_t> slot = slots_.acquire(blocks_of(id), wanted);
+    std::vector<RangeNeed> needs;
+    for (std::size_t group = 0; group < groups().size(); ++group) {
+      needs.push_back({.first = first_block(id, group),
+                       .pages = pages_of(id, group).blocks,
+                       .end = rows * per_row(group)});
+    }
+    const std::optional<std::int32_t> slot = slots_.acquire(needs);
     if (!slot) return false;
-    place = places_.emplace(id, Place{.slot = *slot, .table = {}}).first;
+    place = places_.emplace(id, Place{.slot = *slot, .tables = {}, .more = {}}).first;
+    place->second.tables.resize(groups().size());
+    for (std::size_t group = 0; group < groups().size(); ++group)
+      slots_.leave_front(slots_.range_of(*slot, group), first_block(id, group));
   }
-  const std::int32_t slot = growing_in_ = place->second.slot;
+  growing_in_ = place->second.slot;
   CHECK(PagedKvManager::grow(id, num_tokens, copies));
-  std::vector<BlockId>& table = place->second.table;
-  if (fresh || more > 0) {
-    // What has changed is at the end: a copied last page, and new ones.
-    const auto held = static_cast<std::int32_t>(table.size());
-    const std::int32_t first = std::max(0, held - 1);
-    slots_.show(slot, first, blocks_of(id).subspan(static_cast<std::size_t>(first)));
-    for (std::int32_t at = held; at < wanted; ++at) table.push_back(slots_.block_id(slot, at));
+  if (fresh || more > 0) show_growth(id, place->second, rows);
+  for (std::size_t group = 0; group < groups().size(); ++group) {
+    const std::int32_t range = slots_.range_of(growing_in_, group), end = rows * per_row(group);
+    if (fresh) slots_.show_eagerly(range, end, per_row(group));
+    // The next token needs another row, which nobody writes into before.
+    if (blocks_for(std::int64_t{num_tokens} + 1) > rows) slots_.show_ahead(range, end, per_row(group));
   }
-  if (fresh) slots_.show_eagerly(slot, wanted);
-  // The next token needs another page, which nobody writes into before.
-  if (blocks_for(std::int64_t{num_tokens} + 1) > wanted) slots_.show_ahead(slot, wanted);
+  std::vector<KvTable>& tables = place->second.more;
+  tables.clear();
+  for (std::size_t group = 1; group < groups().size(); ++group) {
+    tables.push_back({.blocks = std::span<const BlockId>(place->second.tables[group])
+                                    .subspan(static_cast<std::size_t>(first_block(id, group))),
+                      .first_row = pages_of(id, group).first_row});
+  }
   return true;
+}
+
+// What has changed is at the end: a copied last row, and new ones.
+void VirtualKvManager::show_growth(SequenceId id, Place& place, std::int32_t rows) {
+  for (std::size_t group = 0; group < groups().size(); ++group) {
+    const std::int32_t range = slots_.range_of(place.slot, group), first = first_block(id, group);
+    std::vector<BlockId>& table = place.tables[group];
+    const auto held = static_cast<std::int32_t>(table.size());
+    CHECK(rows * per_row(group) <= slots_.length(range));
+    const std::int32_t from = std::max(first, held - per_row(group));
+    slots_.show(range, from, pages_of(id, group).blocks.subspan(static_cast<std::size_t>(from - first)));
+    for (std::int32_t at = held; at < rows * per_row(group); ++at)
+      table.push_back(slots_.block_id(range, at));
+  }
+}
+
+// What counts as free may have to be made ready first, and that may fail.
+std::int32_t VirtualKvManager::most_tokens(SequenceId id, std::int32_t num_tokens) {
+  const std::int32_t most = PagedKvManager::most_tokens(id, num_tokens);
+  if (groups().size() == 1 && groups().front().kind == KvKind::full) return most;
+  const std::int32_t computed = num_computed(id);
+  const bool fresh = !places_.contains(id);
+  std::int32_t tokens = most;
+  while (tokens > computed && !(make_available(blocks_to_grow(id, tokens)) &&
+                                slots_.make_room(fresh ? pages_to_show(id, tokens) : blocks_to_grow(id, tokens))))
+    tokens = (tokens - 1) / block_size() * block_size();
+  return std::max(tokens, computed);
+}
+
+void VirtualKvManager::computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) {
+  PagedKvManager::computed(id, tokens, num_computed);
+  const auto place = places_.find(id);
+  CHECK(place != places_.end());
+  for (std::size_t group = 0; group < groups().size(); ++group) {
+    if (groups()[group].kind == KvKind::window)
+      slots_.leave_front(slots_.range_of(place->second.slot, group), first_block(id, group));
+  }
 }
 
 void VirtualKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   PagedKvManager::shrink(id, num_tokens);
   const auto place = places_.find(id);
   CHECK(place != places_.end());
-  const std::size_t held = blocks_of(id).size();
-  if (place->second.table.size() == held) return;
-  place->second.table.resize(held);
-  slots_.shrink(place->second.slot, static_cast<std::int32_t>(held));
+  for (std::size_t group = 0; group < groups().size(); ++group) {
+    std::vector<BlockId>& table = place->second.tables[group];
+    const auto held = static_cast<std::size_t>(num_rows(id) * per_row(group));
+    if (table.size() == held) continue;
+    table.resize(held);
+    slots_.shrink(slots_.range_of(place->second.slot, group), static_cast<std::int32_t>(held));
+  }
 }
 
 void VirtualKvManager::leave_slot(SequenceId id) {
@@ -118,7 +191,14 @@ std::span<const BlockId> VirtualKvManager::block_table(SequenceId id) const {
   CHECK(!is_swapped(id));
   const auto place = places_.find(id);
   if (place == places_.end()) return {};
-  return place->second.table;
+  return std::span<const BlockId>(place->second.tables.front())
+      .subspan(static_cast<std::size_t>(first_block(id, 0)));
+}
+
+std::span<const KvTable> VirtualKvManager::more_tables(SequenceId id) const {
+  const auto place = places_.find(id);
+  if (place == places_.end()) return {};
+  return place->second.more;
 }
 
 Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
@@ -126,7 +206,7 @@ Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t nu
   const SlotMapConfig& slots = slots_.config();
   // As make_room() counts when nothing is shown in vain: every page of every sequence may lie apart from its
   // neighbour.
-  const std::int64_t regions = 1 + 2 * num_sequences * blocks_for(num_tokens);
+  const std::int64_t regions = 1 + 2 * pages_alone(num_tokens, num_sequences, 0, false);
   if (slots.max_regions > 0 && regions > slots.max_regions) {
     return invalid_argument(concat("The request can never fit: ", num_sequences, " sequences of ", num_tokens,
                                    " tokens may need ", regions, " mappings, and the system allows ",
@@ -153,11 +233,16 @@ void VirtualKvManager::check_invariants() const {
     CHECK(!is_swapped(id));
     CHECK(!taken[static_cast<std::size_t>(place.slot)]);
     taken[static_cast<std::size_t>(place.slot)] = 1;
-    const std::span<const BlockId> pages = blocks_of(id);
-    CHECK(pages.size() == place.table.size());
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      CHECK(place.table[i] == slots_.block_id(place.slot, static_cast<std::int32_t>(i)));
-      CHECK(slots_.shown(place.slot, static_cast<std::int32_t>(i)) == pages[i]);
+    for (std::size_t group = 0; group < groups().size(); ++group) {
+      const std::span<const BlockId> pages = pages_of(id, group).blocks;
+      const std::int32_t range = slots_.range_of(place.slot, group), first = first_block(id, group);
+      const std::vector<BlockId>& table = place.tables[group];
+      CHECK(static_cast<std::size_t>(first) + pages.size() == table.size());
+      for (std::size_t i = 0; i < pages.size(); ++i) {
+        const std::int32_t at = first + static_cast<std::int32_t>(i);
+        CHECK(table[static_cast<std::size_t>(at)] == slots_.block_id(range, at));
+        CHECK(slots_.shown(range, at) == pages[i]);
+      }
     }
   }
   CHECK(static_cast<std::int32_t>(places_.size()) + slots_.num_idle() == slots_.config().num_slots);

@@ -6,6 +6,8 @@
 // this class adds is where a sequence sees its pages (slot_map.h): a shared page is shown in several slots.
 // A sequence gets its slot when it first grows; one that only stands for a prefix has none.
 // Block tables are runs of consecutive virtual blocks; copies, blocks_of() and ref_count() speak of pages.
+// A slot has a range for each KV group, with pages_per_row blocks for each row of the longest sequence; what a
+// window leaves behind goes back to the pool at once, and is unmapped many blocks at a time.
 // Invariant: the slot of a sequence that has one shows exactly its pages, in order.
 // Source: vAttention (arXiv 2405.04437).
 // Threads: none; owned by the engine thread. check_alone() is safe from any.
@@ -33,13 +35,16 @@ class VirtualKvManager final : public PagedKvManager {
   std::int64_t num_blocks() const override { return config().num_blocks; }
   std::int64_t num_free_blocks() const override { return pool().num_free() + num_uncreated(); }
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) override;
+  void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void shrink(SequenceId id, std::int32_t num_tokens) override;
   void free(SequenceId id) override;
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool make_ready(std::int64_t num_blocks, std::span<const std::int32_t> num_tokens) override;
   std::span<const BlockId> block_table(SequenceId id) const override;  // empty before the first grow()
-  // The pages behind the table.
+  std::span<const KvTable> more_tables(SequenceId id) const override;
+  // The pages behind the table, of the first group.
   std::span<const BlockId> blocks_of(SequenceId id) const { return PagedKvManager::block_table(id); }
   void take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) override {
     slots_.take(now, ahead);
@@ -53,9 +58,18 @@ class VirtualKvManager final : public PagedKvManager {
  private:
   struct Place {
     std::int32_t slot = 0;
-    std::vector<BlockId> table;
+    std::vector<std::vector<BlockId>> tables;  // by group: virtual blocks, from row 0 on
+    std::vector<KvTable> more;                 // of groups 1, 2, …, from the first row that is kept
   };
-  BlockId new_block(SequenceId id, std::size_t at, std::span<const BlockId> table) override;
+  void new_row(SequenceId id, std::size_t group, std::int32_t at, std::vector<BlockId>& pages) override;
+  std::int32_t per_row(std::size_t group) const { return groups()[group].pages_per_row; }
+  // The first block of the group that the sequence has, and the end of its rows for so many tokens.
+  std::int32_t first_block(SequenceId id, std::size_t group) const {
+    return pages_of(id, group).first_row * per_row(group);
+  }
+  // Pages that grow() has to show, for a sequence that has no slot yet.
+  std::int64_t pages_to_show(SequenceId id, std::int32_t num_tokens) const;
+  void show_growth(SequenceId id, Place& place, std::int32_t rows);
   std::int64_t num_uncreated() const { return config().num_blocks - pool().num_blocks(); }
   // Has `num_pages` that can be taken, creating some if they are allowed.
   bool make_available(std::int64_t num_pages);

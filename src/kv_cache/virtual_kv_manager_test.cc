@@ -256,16 +256,106 @@ TEST(VirtualKvManager, PagesThatCannotBeCreatedAreAFullPool) {
   kv.check_invariants();
 }
 
+// Two groups: a page a row for what sees everything, two for a window of 6 tokens.
+VirtualKvConfig grouped(std::int32_t num_pages = 64) {
+  VirtualKvConfig config = small(num_pages);
+  config.pages.groups = {
+      {.tokens_per_row = 4, .pages_per_row = 1},
+      {.kind = KvKind::window, .window = 6, .tokens_per_row = 4, .pages_per_row = 2},
+  };
+  config.slots.blocks_per_slot = 3 * 20;
+  config.slots.front_batch = 8;
+  return config;
+}
+
+// Blocks that are shown in the first slot's range of the window, and their first.
+std::pair<int, int> shown_of_window(const NaiveMemory& memory) {
+  int count = 0, first = -1;
+  for (int i = 20; i < 60; ++i) {
+    if (memory.at(BlockId{i}) == kNoPage) continue;
+    ++count;
+    if (first < 0) first = i - 20;
+  }
+  return {count, first};
+}
+
+TEST(VirtualKvManager, WhatAWindowLeavesIsGivenBackAtOnceAndUnmappedInBatches) {
+  VirtualKvConfig config = grouped();
+  config.slots.map_ahead = false;
+  VirtualKvManager kv(config);
+  NaiveMemory memory(config.slots);
+  std::vector<BlockCopy> copies;
+  const auto tokens = iota(80);
+  kv.add_sequence(SequenceId{1}, tokens, "", false);
+  std::int64_t most_held = 0, unmapped = 0;
+  for (std::int32_t end = 4; end <= 80; end += 4) {
+    ASSERT_TRUE(kv.grow(SequenceId{1}, end, copies));
+    memory.take(kv);
+    const KvTable window = kv.more_tables(SequenceId{1})[0];
+    for (std::size_t i = 0; i < window.blocks.size(); ++i) {
+      EXPECT_EQ(index(window.blocks[i]), 20 + 2 * window.first_row + static_cast<int>(i));
+      EXPECT_EQ(memory.at(window.blocks[i]), kv.pages_of(SequenceId{1}, 1).blocks[i]);
+    }
+    most_held = std::max(most_held, 64 - kv.num_free_blocks() - end / 4);
+    const auto [count, first] = shown_of_window(memory);
+    EXPECT_LE(count, std::ssize(window.blocks) + 8 + 2);
+    unmapped += first > 0 ? 1 : 0;
+    kv.computed(SequenceId{1}, tokens, end);
+    kv.check_invariants();
+  }
+  EXPECT_LE(most_held, 2 * 4) << "a window of two rows, the one being written, and one for the window's end";
+  EXPECT_GT(unmapped, 0);
+  EXPECT_GE(shown_of_window(memory).second, 2 * 16 - 8);
+  EXPECT_EQ(memory.num_now, 20 * 2 + 4) << "a call a row and range, and one for each batch";
+  kv.free(SequenceId{1});
+  EXPECT_EQ(kv.num_free_blocks(), 64);
+}
+
+TEST(VirtualKvManager, TooFewRegionsCountWhatAWindowKeepsNotWhatItHasLeft) {
+  VirtualKvConfig config = grouped();
+  config.slots.max_regions = 1 + 2 * pages_for(*config.pages.groups, 80);
+  VirtualKvManager kv(config);
+  EXPECT_TRUE(kv.check_alone(1, 80, 20).ok());
+  EXPECT_FALSE(kv.check_alone(2, 80, 40).ok());
+  std::vector<BlockCopy> copies;
+  const auto tokens = iota(80);
+  kv.add_sequence(SequenceId{1}, tokens, "", false);
+  for (std::int32_t done = 0; done < 80;) {
+    const std::int32_t next = kv.most_tokens(SequenceId{1}, std::min(80, done + 24));
+    ASSERT_GT(next, done);
+    ASSERT_TRUE(kv.grow(SequenceId{1}, next, copies));
+    kv.computed(SequenceId{1}, tokens, done = next);
+    kv.check_invariants();
+  }
+}
+
+TEST(VirtualKvManager, AChunkIsCutToThePagesThatCanBeCreated) {
+  VirtualKvConfig config = grouped();
+  config.pages.num_created = static_cast<std::int32_t>(pages_for(*config.pages.groups, 80));
+  config.may_create = [](std::int64_t) { return false; };
+  VirtualKvManager kv(config);
+  std::vector<BlockCopy> copies;
+  const auto tokens = iota(80);
+  kv.add_sequence(SequenceId{1}, tokens, "", false);
+  for (std::int32_t done = 0; done < 80;) {
+    const std::int32_t next = kv.most_tokens(SequenceId{1}, std::min(80, done + 64));
+    ASSERT_GT(next, done);
+    ASSERT_TRUE(kv.grow(SequenceId{1}, next, copies));
+    kv.computed(SequenceId{1}, tokens, done = next);
+  }
+  kv.check_invariants();
+}
+
 // Goal: whatever the order of adding, growing, forking, freeing and swapping, every sequence finds its own
 // tokens where its table points, through the mappings alone, and the system's count of regions stays below
 // the limit. Method: a naive address space and a naive store of tokens by page, compared after every
 // operation.
-void run(std::uint64_t seed) {
+void run(std::uint64_t seed, bool windows) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   const std::size_t size = 1 + below(5);
-  const std::int32_t num_pages = 6 + static_cast<std::int32_t>(below(20));
+  const std::int32_t num_pages = (windows ? 20 : 6) + static_cast<std::int32_t>(below(windows ? 50 : 20));
   const std::int32_t num_swap = static_cast<std::int32_t>(below(static_cast<std::size_t>(num_pages) + 1));
   VirtualKvConfig config;
   config.pages = {.block_size = static_cast<std::int32_t>(size),
@@ -285,6 +375,22 @@ void run(std::uint64_t seed) {
                   .deferred_reclaim = below(3) != 0,
                   .map_ahead = below(3) != 0,
                   .num_eager_blocks = static_cast<std::int32_t>(below(3))};
+  if (windows) {
+    std::vector<KvGroup>& groups = config.pages.groups.emplace();
+    const auto tokens_per_row = static_cast<std::int32_t>(size);
+    if (below(4) != 0)
+      groups.push_back(
+          {.tokens_per_row = tokens_per_row, .pages_per_row = 1 + static_cast<std::int32_t>(below(2))});
+    for (std::size_t i = 0, n = 1 + below(2); i < n; ++i)
+      groups.push_back({.kind = KvKind::window,
+                        .window = 1 + static_cast<std::int32_t>(below(12)),
+                        .tokens_per_row = tokens_per_row,
+                        .pages_per_row = 1 + static_cast<std::int32_t>(below(3))});
+    config.slots.blocks_per_slot = 0;
+    for (const KvGroup& group : groups) config.slots.blocks_per_slot += 40 * group.pages_per_row;
+    config.slots.front_batch = 1 + static_cast<std::int32_t>(below(6));
+    if (config.slots.max_regions > 0) config.slots.max_regions *= 3;
+  }
   VirtualKvManager kv(config);
   NaiveMemory memory(config.slots);
   std::vector<TokenId> store(static_cast<std::size_t>(num_pages) * size, -1);
@@ -298,9 +404,22 @@ void run(std::uint64_t seed) {
   std::map<std::uint64_t, Model> model;
   std::uint64_t next_id = 1;
   std::size_t num_gangs = 0;
-  const auto cell = [&](std::uint64_t id, std::size_t position) -> TokenId& {
-    const BlockId page = memory.at(kv.block_table(SequenceId{id})[position / size]);
-    return store.at(static_cast<std::size_t>(index(page)) * size + position % size);
+  // Where page `page` of a row of the group has this position, through the table and the mappings.
+  const auto cell = [&](std::uint64_t id, std::size_t group, std::size_t page,
+                        std::size_t position) -> TokenId& {
+    const SequenceId sequence{id};
+    const KvTable table =
+        group == 0 ? KvTable{.blocks = kv.block_table(sequence), .first_row = kv.first_row(sequence)}
+                   : kv.more_tables(sequence)[group - 1];
+    const auto per_row = static_cast<std::size_t>(kv.groups()[group].pages_per_row);
+    const std::size_t row = position / size - static_cast<std::size_t>(table.first_row);
+    const BlockId shown = memory.at(table.blocks[row * per_row + page]);
+    return store.at(static_cast<std::size_t>(index(shown)) * size + position % size);
+  };
+  const auto each_page = [&](auto f) {
+    for (std::size_t group = 0; group < kv.groups().size(); ++group)
+      for (std::size_t page = 0; page < static_cast<std::size_t>(kv.groups()[group].pages_per_row); ++page)
+        f(group, page);
   };
   const auto any = [&] { return std::next(model.begin(), static_cast<long>(below(model.size()))); };
   const auto move_page = [&](const std::vector<TokenId>& from, std::int32_t from_page,
@@ -326,12 +445,18 @@ void run(std::uint64_t seed) {
         for (auto& [id, seq] : model) {
           if (seq.gang != 0 || below(2) == 0 || seq.tokens.size() > 38) continue;
           if (seq.computed == seq.tokens.size()) seq.tokens.push_back(static_cast<TokenId>(below(2)));
-          const std::size_t target = seq.computed + 1 + below(seq.tokens.size() - seq.computed);
+          std::size_t target = seq.computed + 1 + below(seq.tokens.size() - seq.computed);
+          const bool cut = windows && below(2) == 0;
+          if (cut)
+            target = static_cast<std::size_t>(
+                kv.most_tokens(SequenceId{id}, static_cast<std::int32_t>(target)));
+          if (target == seq.computed) continue;
           const std::int64_t needed = kv.blocks_to_grow(SequenceId{id}, static_cast<std::int32_t>(target));
           const std::int64_t before = kv.num_free_blocks();
           const bool ok = kv.grow(SequenceId{id}, static_cast<std::int32_t>(target), copies);
           ASSERT_EQ(kv.num_free_blocks(), ok ? before - needed : before);
           if (needed > before) ASSERT_FALSE(ok);
+          if (cut && seq.ran) ASSERT_TRUE(ok) << "it was told how far it gets";
           if (ok) growing.emplace_back(id, target);
         }
         memory.take(kv);
@@ -339,7 +464,11 @@ void run(std::uint64_t seed) {
         for (const auto& [id, target] : growing) {
           Model& seq = model.at(id);
           seq.ran = true;
-          for (; seq.computed < target; ++seq.computed) cell(id, seq.computed) = seq.tokens[seq.computed];
+          for (; seq.computed < target; ++seq.computed) {
+            each_page([&](std::size_t group, std::size_t page) {
+              cell(id, group, page, seq.computed) = seq.tokens[seq.computed];
+            });
+          }
           kv.computed(SequenceId{id}, seq.tokens, static_cast<std::int32_t>(target));
         }
         break;
@@ -402,8 +531,12 @@ void run(std::uint64_t seed) {
     if (config.slots.max_regions > 0) ASSERT_LE(memory.regions(), config.slots.max_regions);
     for (const auto& [id, seq] : model) {
       if (seq.gang != 0 || !seq.ran) continue;
-      for (std::size_t i = 0; i < seq.computed; ++i)
-        ASSERT_EQ(cell(id, i), seq.tokens[i]) << "sequence " << id;
+      each_page([&](std::size_t group, std::size_t page) {
+        const KvGroup& of = kv.groups()[group];
+        const std::size_t seen = of.kind == KvKind::full ? seq.computed : static_cast<std::size_t>(of.window) - 1;
+        for (std::size_t i = seq.computed - std::min(seen, seq.computed); i < seq.computed; ++i)
+          ASSERT_EQ(cell(id, group, page, i), seq.tokens[i]) << "sequence " << id << ", group " << group;
+      });
     }
   }
   for (const auto& [id, seq] : model) kv.free(SequenceId{id});
@@ -413,7 +546,14 @@ void run(std::uint64_t seed) {
 
 TEST(VirtualKvManagerProperty, EverySequenceFindsItsOwnTokens) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    run(seed);
+    run(seed, false);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(VirtualKvManagerProperty, EverySequenceFindsWhatItsWindowsSee) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    run(seed, true);
     if (HasFatalFailure()) return;
   }
 }

@@ -144,7 +144,7 @@ milliseconds silence_limit(const ParallelContext& parallel, bool serving) {
 
 // A virtual cache as rank 0 describes it, in this rank's layout. Sizes are checked where they are used.
 Status allocate_virtual(LocalModelRunner& runner, const ControlMessage& message) {
-  const KvLayout& own = runner.kv_layout();
+  const KvLayout own = runner.kv_page_layout();
   if (message.block_size < 1 || message.block_size > 1 << 20 || message.shape.num_tensors < 1 ||
       (message.shape.num_tensors != 1 && message.shape.num_tensors != own.num_layers) ||
       message.shape.num_slots < 1 || message.shape.blocks_per_slot < 1 ||

@@ -119,13 +119,14 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
 
 Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                              std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  if (kv_plan_.groups.size() != 1 || kv_plan_.groups.front().kind != KvKind::full)
-    return internal_error("a virtual KV cache has one group");
   kv_ = {};
   auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
   kv_ = *std::move(storage);
+  const std::int32_t num_layers = layout_.num_layers;
   layout_ = layout;
+  layout_.num_layers = num_layers;
+  for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
   return ok_status();
 }
 
@@ -190,8 +191,7 @@ Status LocalModelRunner::check_tables(const ScheduledSequence& sequence) const {
   for (std::size_t i = 0; i < kv_plan_.groups.size(); ++i) {
     const KvGroup& group = kv_plan_.groups[i];
     const KvTable table = kv_table(sequence, i);
-    // A virtual cache has rows of its own size.
-    const std::int64_t rows = (end + layout_.block_size - 1) / layout_.block_size;
+    const std::int64_t rows = group.rows_for(end);
     if (table.first_row < 0 || table.first_row > group.first_visible_row(sequence.num_computed_tokens) ||
         std::ssize(table.blocks) % group.pages_per_row != 0 ||
         table.first_row + std::ssize(table.blocks) / group.pages_per_row < rows) {

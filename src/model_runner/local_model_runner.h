@@ -73,8 +73,9 @@ class LocalModelRunner final : public ModelRunner {
   // Replaces the KV cache by one of this many blocks (pages of kv_plan()), all empty.
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
 
-  // The same in reserved address space (--kv-manager virtual); `layout` is the runner's with the strides and
-  // the tokens of a block that plan_virtual_kv() gives.
+  // The same in reserved address space (--kv-manager virtual); `layout` is that of a page of kv_plan(), with
+  // the strides and the tokens of a block that plan_virtual_kv() gives. From then on kv_plan()'s rows have as
+  // many tokens.
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
   // Commits more pages of that, [first, first + count). Between steps.
@@ -86,8 +87,9 @@ class LocalModelRunner final : public ModelRunner {
   const DecoderConfig& config() const { return decoder_->config(); }
   const KvLayout& kv_layout() const { return layout_; }  // of all layers; of this rank's key-value heads
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
+  KvLayout kv_page_layout() const { return page_layout(kv_plan_, layout_); }
   std::int64_t kv_page_bytes() const {
-    return static_cast<std::int64_t>(page_layout(kv_plan_, layout_).block_bytes());
+    return static_cast<std::int64_t>(kv_page_layout().block_bytes());
   }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;

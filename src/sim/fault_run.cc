@@ -139,7 +139,7 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
                                .failure_share = draw.one_in(8) ? 0.02 : 0,
                                .stop_share = draw.share(0.5),
                                .pin_share = baseline ? 0 : draw.share(0.4)};
-  if (out.modes.kv_manager == "paged" && draw.one_in(2)) {
+  if (!baseline && draw.one_in(2)) {
     engine.kv_groups = one_full_group(engine.block_size);
     engine.kv_groups->push_back({.kind = KvKind::window,
                                  .window = draw.between(1, 20),

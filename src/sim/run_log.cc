@@ -57,21 +57,26 @@ bool groups_can_be(const RunHeader& header) {
     if ((group.kind == KvKind::window) != (group.window > 0)) return false;
     if (group.kind == KvKind::full && &group != &groups->front()) return false;
   }
-  const bool paged = header.modes.scheduler == "vllm" && !header.modes.slots;
-  return paged && pages_for(*groups, header.engine.max_model_len) <= header.num_blocks;
+  return header.modes.scheduler == "vllm" && pages_for(*groups, header.engine.max_model_len) <= header.num_blocks;
 }
 
 // What the virtual manager takes for granted.
 bool slots_can_be(const RunHeader& header) {
   const SlotMapConfig& slots = *header.modes.slots;
   const EngineConfig& engine = header.engine;
-  const std::int64_t needed = KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len);
+  const std::vector<KvGroup> groups = engine.kv_groups.value_or(one_full_group(engine.block_size));
+  if (groups.empty()) return false;
+  std::int64_t per_row = 0;
+  for (const KvGroup& group : groups) per_row += group.pages_per_row;
+  const std::int64_t pages = pages_for(groups, engine.max_model_len);  // of the longest sequence
   return std::int64_t{slots.num_slots} * slots.blocks_per_slot <= kMaxBlocks &&
-         slots.blocks_per_slot >= needed && slots.num_slots >= engine.max_num_seqs &&
-         (slots.max_regions == 0 || slots.max_regions > 2 * std::int64_t{slots.blocks_per_slot}) &&
+         slots.blocks_per_slot % per_row == 0 &&
+         slots.blocks_per_slot / per_row >= groups.front().rows_for(engine.max_model_len) &&
+         slots.num_slots >= engine.max_num_seqs &&
+         (slots.max_regions == 0 || slots.max_regions > 2 * pages) &&
          header.modes.num_created <= header.num_blocks &&
          (header.modes.num_created == 0 ||
-          header.modes.num_created >= std::min<std::int64_t>(header.num_blocks, slots.blocks_per_slot));
+          header.modes.num_created >= std::min<std::int64_t>(header.num_blocks, pages));
 }
 
 void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before) {

@@ -194,7 +194,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   std::int64_t block_bytes = totals.kv_block_bytes;
   std::optional<VirtualKvPlan> virtual_plan;
   if (is_virtual(flags)) {
-    auto planned = virtual_kv_plan(flags, runner->local().kv_layout());
+    auto planned = virtual_kv_plan(flags, runner->local().kv_page_layout());
     if (!planned) return planned.error();
     virtual_plan = *planned;
     block_size = virtual_plan->layout.block_size;
@@ -202,7 +202,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   }
   const KvGroupPlan runner_plan = runner->local().kv_plan();
   std::vector<KvGroup> groups = runner_plan.groups;
-  if (virtual_plan) groups = one_full_group(block_size);
+  for (KvGroup& group : groups) group.tokens_per_row = block_size;  // a virtual cache has its own
   auto plan =
       plan_kv_cache(flags, config, groups, block_bytes, totals.activation_bytes + totals.mapped_bytes);
   if (!plan) return plan.error();
@@ -210,7 +210,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   std::optional<VirtualMemory> virtual_memory;
   std::function<bool(std::int64_t)> may_create;
   if (virtual_plan) {
-    auto planned = plan_virtual_memory(flags, *virtual_plan, plan->num_blocks, plan->max_model_len);
+    auto planned = plan_virtual_memory(flags, *virtual_plan, groups, plan->num_blocks, plan->max_model_len);
     if (!planned) return planned.error();
     virtual_memory = *planned;
     PAGODA_RETURN_IF_ERROR(runner->allocate_virtual_kv(virtual_memory->layout, virtual_memory->shape,

@@ -102,7 +102,8 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
       pages.num_created = virtual_memory->num_created;
     const SlotMapConfig slots = virtual_memory != nullptr
                                     ? virtual_memory->slots
-                                    : slot_map_config(flags, config.max_model_len, config.block_size);
+                                    : slot_map_config(flags, config.max_model_len,
+                                                      config.kv_groups.value_or(one_full_group(config.block_size)));
     parts.kv = std::make_unique<VirtualKvManager>(
         VirtualKvConfig{.pages = pages, .slots = slots, .may_create = std::move(may_create)});
   } else {

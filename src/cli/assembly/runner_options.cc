@@ -53,8 +53,8 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   const std::int32_t max_model_len =
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
                                                                                   : config.max_positions;
-  // The papers' baselines, and vAttention's mappings, keep what is behind a window.
-  options.kv_windows = !is_baseline(flags) && !is_virtual(flags);
+  // The papers' baselines keep what is behind a window.
+  options.kv_windows = !is_baseline(flags);
   options.max_context = max_model_len;
   // A whole prompt must fit in a step when it may not be cut.
   const std::int32_t least =

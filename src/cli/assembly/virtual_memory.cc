@@ -24,9 +24,12 @@ Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& 
   return plan;
 }
 
-SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len, std::int32_t block_size) {
+SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len,
+                              std::span<const KvGroup> groups) {
   SlotMapConfig config;
-  config.blocks_per_slot = (max_model_len + block_size - 1) / block_size;
+  for (const KvGroup& group : groups)
+    config.blocks_per_slot +=
+        static_cast<std::int32_t>(group.rows_for(max_model_len)) * group.pages_per_row;
   // Idle slots stay mapped for requests to come, so there are more than can run.
   config.num_slots = flags.kv_slots > 0 ? flags.kv_slots : std::min(flags.max_num_seqs, 1 << 20) * 2;
   config.deferred_reclaim = flags.kv_deferred_reclaim;
@@ -36,10 +39,10 @@ SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_l
 }
 
 Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
-                                          std::int64_t num_blocks, std::int32_t max_model_len) {
+                                          std::span<const KvGroup> groups, std::int64_t num_blocks, std::int32_t max_model_len) {
   VirtualMemory out;
   out.layout = plan.layout;
-  out.slots = slot_map_config(flags, max_model_len, plan.layout.block_size);
+  out.slots = slot_map_config(flags, max_model_len, groups);
   if (out.slots.num_slots < flags.max_num_seqs) {
     return invalid_argument(
         concat("--kv-slots ", out.slots.num_slots, " is less than --max-num-seqs ", flags.max_num_seqs));
@@ -54,10 +57,12 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
                "or raise --kv-page-size"));
   }
   out.slots.max_regions = (available_mappings() - kMappingsForOthers) / plan.num_tensors;
-  if (out.slots.max_regions < 1 + 2 * std::int64_t{out.slots.blocks_per_slot}) {
+  // What one sequence has at once: windows give back what they leave.
+  const std::int64_t pages =
+      pages_for(groups, max_model_len, 1, 0, flags.enable_chunked_prefill ? 0 : max_model_len);
+  if (out.slots.max_regions < 1 + 2 * pages) {
     return invalid_argument(concat("--kv-manager virtual: one sequence of --max-model-len ", max_model_len,
-                                   " may need ",
-                                   (1 + 2 * std::int64_t{out.slots.blocks_per_slot}) * plan.num_tensors,
+                                   " may need ", (1 + 2 * pages) * plan.num_tensors,
                                    " mappings, and vm.max_map_count leaves ",
                                    std::max<std::int64_t>(0, out.slots.max_regions) * plan.num_tensors,
                                    ": raise --kv-page-size or vm.max_map_count, or lower --max-model-len"));
@@ -71,8 +76,7 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
     out.layout.layer_stride = plan.page_bytes * out.shape.num_slots * out.shape.blocks_per_slot;
   if (!flags.kv_precreate_pages) {
     // Enough that the longest sequence alone can always go on.
-    out.num_created =
-        static_cast<std::int32_t>(std::min<std::int64_t>(num_blocks, out.slots.blocks_per_slot));
+    out.num_created = static_cast<std::int32_t>(std::min<std::int64_t>(num_blocks, pages));
     out.shape.num_created = out.num_created;
   }
   return out;

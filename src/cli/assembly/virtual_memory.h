@@ -1,21 +1,25 @@
 #pragma once
 // EngineFlags -> the geometry and the limits of --kv-manager virtual.
 #include <cstdint>
+#include <span>
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 #include "kv_cache/slot_map.h"
 #include "model_runner/virtual_kv_plan.h"
+#include "request/kv_groups.h"
 
 namespace pagoda {
 
 inline bool is_virtual(const EngineFlags& flags) { return flags.kv_manager == "virtual"; }
 
-// How many tokens and bytes a block has. `layout` is the model's, with --block-size. Warns about padding.
+// How many tokens and bytes a block has. `layout` is that of a page of the model's KV groups, with
+// --block-size. Warns about padding.
 Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout);
 
 // What the manager needs to know beside the number of pages; no limit on mappings.
-SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len, std::int32_t block_size);
+SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len,
+                              std::span<const KvGroup> groups);
 
 struct VirtualMemory {
   KvLayout layout;
@@ -24,9 +28,9 @@ struct VirtualMemory {
   std::int32_t num_created = 0;  // 0: all pages
 };
 
-// Whole address space, mappings and pages of a cache of num_blocks. Errors name the flag or the system's
+// Whole address space, mappings and pages of a cache of num_blocks for these groups. Errors name the flag or the system's
 // limit.
 Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
-                                          std::int64_t num_blocks, std::int32_t max_model_len);
+                                          std::span<const KvGroup> groups, std::int64_t num_blocks, std::int32_t max_model_len);
 
 }  // namespace pagoda
