@@ -42,6 +42,9 @@ struct Script {
   int block_size = 4, num_blocks = 12, num_swap_blocks = 0, max_num_seqs = 8, budget = 16;
   bool caching = true, chunked = true, by_priority = false;
   std::vector<KvGroup> groups;  // mode 0
+  bool virtual_kv = false;      // with groups
+  int front_batch = 1, eager = 0;
+  bool deferred = true, ahead = true;
   std::vector<Arrival> arrivals;
   std::vector<PrefixEvent> prefixes;
 };
@@ -68,6 +71,11 @@ void draw_groups(Script& out) {
   if (below(4) != 0) out.groups.push_back(row(KvKind::full, 0, between(1, 2)));
   for (int windows = out.groups.empty() ? 1 : between(1, 2); windows > 0; --windows)
     out.groups.push_back(row(KvKind::window, between(2, 12), between(1, 3)));
+  out.virtual_kv = below(2) == 0;
+  out.front_batch = between(1, 8);
+  out.eager = below(2);
+  out.deferred = below(3) != 0;
+  out.ahead = below(3) != 0;
   int pages = 0;
   for (const KvGroup& group : out.groups) pages += group.pages_per_row;
   out.num_blocks *= pages;
@@ -117,7 +125,14 @@ Options options_of(const Script& script) {
   out.reservation = static_cast<Reservation>(script.reservation);
   out.num_blocks = script.num_blocks * (script.mode == 0 ? 1 : 4);  // whole regions for whole gangs
   out.num_swap_blocks = script.mode == 0 ? script.num_swap_blocks : 0;
-  if (!script.groups.empty()) out.groups = script.groups;
+  if (!script.groups.empty()) {
+    out.groups = script.groups;
+    out.virtual_kv = script.virtual_kv;
+    out.slots = {.deferred_reclaim = script.deferred,
+                 .map_ahead = script.ahead,
+                 .num_eager_blocks = script.eager,
+                 .front_batch = script.front_batch};
+  }
   out.engine.max_model_len = 40;
   out.engine.block_size = script.block_size;
   out.engine.max_num_seqs = script.max_num_seqs;

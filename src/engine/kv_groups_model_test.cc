@@ -1,6 +1,7 @@
 // Goal: layers with windows give the same bits whether what is behind the window is kept or given back:
 // alone, among others, in chunks, from the prefix cache, after recomputation and swapping, with beams and
-// guesses. Method: small models on the real runner, through the whole engine, with KV groups and without.
+// guesses; and under the virtual manager. Method: small models on the real runner, through the whole engine,
+// with KV groups and without.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,6 +9,7 @@
 #include "base/random.h"
 #include "engine/engine_test_support.h"
 #include "model_runner/local_model_runner.h"
+#include "model_runner/virtual_kv_plan.h"
 
 namespace pagoda {
 namespace {
@@ -19,6 +21,7 @@ struct Trial {
   bool windows = true, chunked = false, guesses = false, all_at_once = false;
   std::int32_t block_size = 16, threads = 2, rounds = 1;
   std::int64_t num_pages = 2000, num_swap = 0;
+  std::optional<KvTensors> virtual_kv = {};
 };
 
 struct Result {
@@ -48,6 +51,25 @@ std::vector<Request> requests(std::int32_t vocab_size) {
   return out;
 }
 
+// In pages of the block size's bytes, and address space for 40 sequences. Fronts are unmapped early.
+std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& setup,
+                                        const PagedKvConfig& pages) {
+  SlotMapConfig slots{.num_slots = 40, .num_eager_blocks = 1, .front_batch = 4};
+  for (const KvGroup& group : *pages.groups)
+    slots.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(48)) * group.pages_per_row;
+  auto plan = plan_virtual_kv(runner.kv_page_layout(), 0, *setup.virtual_kv);
+  EXPECT_TRUE(plan.has_value() && plan->layout.block_size == setup.block_size);
+  const RankKv memory = virtual_kv_of_rank(runner.kv_page_layout(), setup.block_size,
+                                           {.num_slots = slots.num_slots,
+                                            .blocks_per_slot = slots.blocks_per_slot,
+                                            .page_bytes = plan->page_bytes,
+                                            .num_tensors = plan->num_tensors});
+  const Status status =
+      runner.allocate_virtual_kv(memory.layout, memory.shape, setup.num_pages, setup.num_swap);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages, .slots = slots});
+}
+
 Result run(const Trial& setup) {
   Result out;
   auto source = ModelSource::open(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/" + setup.model);
@@ -72,12 +94,13 @@ Result run(const Trial& setup) {
   if (setup.num_swap > 0) config.preemption_mode = PreemptionMode::swap;
   if (setup.guesses)
     config.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
-  auto kv = std::make_unique<PagedKvManager>(
-      PagedKvConfig{.block_size = setup.block_size,
-                    .num_blocks = static_cast<std::int32_t>(setup.num_pages),
-                    .num_swap_blocks = static_cast<std::int32_t>(setup.num_swap),
-                    .verify_hits = true,
-                    .groups = (*runner)->kv_plan().groups});
+  const PagedKvConfig pages{.block_size = setup.block_size,
+                            .num_blocks = static_cast<std::int32_t>(setup.num_pages),
+                            .num_swap_blocks = static_cast<std::int32_t>(setup.num_swap),
+                            .verify_hits = true,
+                            .groups = (*runner)->kv_plan().groups};
+  std::unique_ptr<KvManager> kv = std::make_unique<PagedKvManager>(pages);
+  if (setup.virtual_kv) kv = make_virtual(**runner, setup, pages);
   auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
   fake::ManualClock clock;
   MetricsRegistry metrics;
@@ -164,6 +187,23 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   const Result swapped = run(tight);
   EXPECT_GT(swapped.swaps, 0);
   expect_same(swapped, "swapped");
+
+  for (const KvTensors tensors : {KvTensors::per_slot, KvTensors::per_layer}) {
+    const auto with = [&](Trial trial) {
+      trial.virtual_kv = tensors;
+      return run(trial);
+    };
+    expect_same(with(setup), "virtual, alone");
+    expect_same(with(together), "virtual, in chunks");
+    const Result found = with(again);
+    EXPECT_EQ(found.cached, cached.cached);
+    expect_same(found, "virtual, from the prefix cache");
+    expect_same(with(guessing), "virtual, with guesses");
+    const Result back = with(tight);
+    EXPECT_GT(back.swaps, 0);
+    EXPECT_LE(back.most_in_use, wide);
+    expect_same(back, "virtual, swapped");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(KvGroups, Windows,
