@@ -1,8 +1,9 @@
 #pragma once
 // SlotMap: which virtual block shows which physical page. Address space is reserved for num_slots sequences
 // of the longest length; a slot is given to one sequence at a time and shows that sequence's pages in order.
-// A slot is one range of blocks, or several, one after another: a range for each KV group. Ranges are numbered
-// over all slots: those of slot s are s * num_ranges and on. A block is named by its range and its place there.
+// A slot is one range of blocks, or several, one after another: a range for each KV group. Ranges are
+// numbered over all slots: those of slot s are s * num_ranges and on. A block is named by its range and its
+// place there.
 //
 //     IDLE --acquire--> IN USE --release--> IDLE, its mapping kept (deferred reclamation) or dropped
 //
@@ -10,9 +11,10 @@
 // business. So an idle slot may go on showing pages that others own by now, and a page may be shown ahead of
 // need; nobody reads through either. FREE pages that are shown somewhere are held back in the pool, so that
 // they are still there when the slot grows or is used again. Every change is recorded, for the model runner
-// to carry out in the same order. What a window has left behind is unmapped many blocks at a time. Invariant: no more regions (what Linux counts against vm.max_map_count)
-// than max_regions. Source: vAttention (arXiv 2405.04437) §5: alloc_reqid, deferred reclamation, eager
-// allocation, overlap. Threads: none; owned by the engine thread.
+// to carry out in the same order. What a window has left behind is unmapped many blocks at a time. Invariant:
+// no more regions (what Linux counts against vm.max_map_count) than max_regions. Source: vAttention (arXiv
+// 2405.04437) §5: alloc_reqid, deferred reclamation, eager allocation, overlap. Threads: none; owned by the
+// engine thread.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -108,9 +110,9 @@ class SlotMap {
 
  private:
   struct Range {
-    std::int32_t begin = 0, length = 0;      // the id of its first block, and how many there are
-    std::int32_t front = 0, shown_end = 0;   // nothing is shown before and from there
-    std::int32_t first = 0, end = 0;         // what its sequence needs; nothing if the slot is idle
+    std::int32_t begin = 0, length = 0;     // the id of its first block, and how many there are
+    std::int32_t front = 0, shown_end = 0;  // nothing is shown before and from there
+    std::int32_t first = 0, end = 0;        // what its sequence needs; nothing if the slot is idle
   };
   const Range& at(std::int32_t range) const { return ranges_[static_cast<std::size_t>(range)]; }
   Range& at(std::int32_t range) { return ranges_[static_cast<std::size_t>(range)]; }

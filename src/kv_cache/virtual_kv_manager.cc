@@ -70,7 +70,8 @@ void VirtualKvManager::new_row(SequenceId, std::size_t group, std::int32_t at, s
 
 std::int64_t VirtualKvManager::pages_to_show(SequenceId id, std::int32_t num_tokens) const {
   std::int64_t pages = blocks_to_grow(id, num_tokens);
-  for (std::size_t group = 0; group < groups().size(); ++group) pages += std::ssize(pages_of(id, group).blocks);
+  for (std::size_t group = 0; group < groups().size(); ++group)
+    pages += std::ssize(pages_of(id, group).blocks);
   return pages;
 }
 
@@ -136,8 +137,9 @@ std::int32_t VirtualKvManager::most_tokens(SequenceId id, std::int32_t num_token
   const std::int32_t computed = num_computed(id);
   const bool fresh = !places_.contains(id);
   std::int32_t tokens = most;
-  while (tokens > computed && !(make_available(blocks_to_grow(id, tokens)) &&
-                                slots_.make_room(fresh ? pages_to_show(id, tokens) : blocks_to_grow(id, tokens))))
+  while (tokens > computed &&
+         !(make_available(blocks_to_grow(id, tokens)) &&
+           slots_.make_room(fresh ? pages_to_show(id, tokens) : blocks_to_grow(id, tokens))))
     tokens = (tokens - 1) / block_size() * block_size();
   return std::max(tokens, computed);
 }

@@ -6,10 +6,9 @@
 // this class adds is where a sequence sees its pages (slot_map.h): a shared page is shown in several slots.
 // A sequence gets its slot when it first grows; one that only stands for a prefix has none.
 // Block tables are runs of consecutive virtual blocks; copies, blocks_of() and ref_count() speak of pages.
-// A slot has a range for each KV group, with pages_per_row blocks for each row of the longest sequence; what a
-// window leaves behind goes back to the pool at once, and is unmapped many blocks at a time.
-// Invariant: the slot of a sequence that has one shows exactly its pages, in order.
-// Source: vAttention (arXiv 2405.04437).
+// A slot has a range for each KV group, with pages_per_row blocks for each row of the longest sequence; what
+// a window leaves behind goes back to the pool at once, and is unmapped many blocks at a time. Invariant: the
+// slot of a sequence that has one shows exactly its pages, in order. Source: vAttention (arXiv 2405.04437).
 // Threads: none; owned by the engine thread. check_alone() is safe from any.
 #include <functional>
 #include <unordered_map>

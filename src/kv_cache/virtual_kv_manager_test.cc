@@ -448,8 +448,8 @@ void run(std::uint64_t seed, bool windows) {
           std::size_t target = seq.computed + 1 + below(seq.tokens.size() - seq.computed);
           const bool cut = windows && below(2) == 0;
           if (cut)
-            target = static_cast<std::size_t>(
-                kv.most_tokens(SequenceId{id}, static_cast<std::int32_t>(target)));
+            target =
+                static_cast<std::size_t>(kv.most_tokens(SequenceId{id}, static_cast<std::int32_t>(target)));
           if (target == seq.computed) continue;
           const std::int64_t needed = kv.blocks_to_grow(SequenceId{id}, static_cast<std::int32_t>(target));
           const std::int64_t before = kv.num_free_blocks();
@@ -533,7 +533,8 @@ void run(std::uint64_t seed, bool windows) {
       if (seq.gang != 0 || !seq.ran) continue;
       each_page([&](std::size_t group, std::size_t page) {
         const KvGroup& of = kv.groups()[group];
-        const std::size_t seen = of.kind == KvKind::full ? seq.computed : static_cast<std::size_t>(of.window) - 1;
+        const std::size_t seen =
+            of.kind == KvKind::full ? seq.computed : static_cast<std::size_t>(of.window) - 1;
         for (std::size_t i = seq.computed - std::min(seen, seq.computed); i < seq.computed; ++i)
           ASSERT_EQ(cell(id, group, page, i), seq.tokens[i]) << "sequence " << id << ", group " << group;
       });

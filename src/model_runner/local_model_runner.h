@@ -88,9 +88,7 @@ class LocalModelRunner final : public ModelRunner {
   const KvLayout& kv_layout() const { return layout_; }  // of all layers; of this rank's key-value heads
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
   KvLayout kv_page_layout() const { return page_layout(kv_plan_, layout_); }
-  std::int64_t kv_page_bytes() const {
-    return static_cast<std::int64_t>(kv_page_layout().block_bytes());
-  }
+  std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(kv_page_layout().block_bytes()); }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
   // Of the token embedding, as it is stored.

@@ -14,8 +14,8 @@ namespace pagoda {
 enum class KvTensors {
   per_slot,   // all layers of a slot in one tensor ("tensor slicing"): a page holds few tokens of every layer
               // that it has room for
-  per_layer,  // a tensor for each layer of a page: pages hold many tokens of one layer, and each growth maps one page
-              // in every tensor
+  per_layer,  // a tensor for each layer of a page: pages hold many tokens of one layer, and each growth maps
+              // one page in every tensor
 };
 
 struct VirtualKvPlan {
@@ -28,9 +28,9 @@ struct VirtualKvPlan {
 
 inline constexpr std::int64_t kMinKvPage = 4096, kMaxKvPage = std::int64_t{2} << 20;
 
-// `layout`: of a page of the model's KV groups (kv_group_plan.h), which is all of its layers when there is one
-// group; its block_size is what a block holds when page_bytes is 0. invalid_argument: a page
-// size that is not a multiple of 4 KiB, or not in 4 KiB .. 2 MiB.
+// `layout`: of a page of the model's KV groups (kv_group_plan.h), which is all of its layers when there is
+// one group; its block_size is what a block holds when page_bytes is 0. invalid_argument: a page size that is
+// not a multiple of 4 KiB, or not in 4 KiB .. 2 MiB.
 Result<VirtualKvPlan> plan_virtual_kv(const KvLayout& layout, std::int64_t page_bytes, KvTensors tensors);
 
 // The bytes of a block of `plan` on all ranks of a group together, where rank r has kv_heads[r] KV heads.

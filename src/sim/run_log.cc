@@ -57,7 +57,8 @@ bool groups_can_be(const RunHeader& header) {
     if ((group.kind == KvKind::window) != (group.window > 0)) return false;
     if (group.kind == KvKind::full && &group != &groups->front()) return false;
   }
-  return header.modes.scheduler == "vllm" && pages_for(*groups, header.engine.max_model_len) <= header.num_blocks;
+  return header.modes.scheduler == "vllm" &&
+         pages_for(*groups, header.engine.max_model_len) <= header.num_blocks;
 }
 
 // What the virtual manager takes for granted.

@@ -201,9 +201,14 @@ void check_virtual(const EngineFlags& base, std::int32_t scale, const Run& alone
   // Pages are at least 4 KiB; blocks of as many tokens as fill one keep the small models small here too.
   const std::int64_t page_tokens = (4096 + token_bytes - 1) / token_bytes;
   flags.block_size = static_cast<std::int32_t>(std::clamp<std::int64_t>(page_tokens, 16, 256));
-  const std::int64_t page_bytes = (flags.block_size * token_bytes + 4095) / 4096 * 4096;
+  // Each page of a row is padded: there are several where layers have windows.
+  auto sized = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
+  ASSERT_TRUE(sized.has_value());
+  const std::int64_t row_bytes =
+      (flags.block_size * (*sized)->memory().kv_bytes_per_token + 4095) / 4096 * 4096;
+  (*sized)->stop();
   flags.kv_cache_memory_bytes =
-      page_bytes * (scale * (32 + 12) / flags.block_size + (flags.block_size > 16 ? 3 : 4));
+      row_bytes * (scale * (32 + 12) / flags.block_size + (flags.block_size > 16 ? 3 : 4));
   const Run recomputed = run(flags, scale, Order::all_at_once, 18);
   EXPECT_GT(recomputed.metric("num_preemptions_total"), 0);
   expect_same(alone, recomputed, "virtual, after preemption");

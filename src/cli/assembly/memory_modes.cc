@@ -100,10 +100,11 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
   if (is_virtual(flags)) {
     if (virtual_memory != nullptr && virtual_memory->num_created < num_blocks)
       pages.num_created = virtual_memory->num_created;
-    const SlotMapConfig slots = virtual_memory != nullptr
-                                    ? virtual_memory->slots
-                                    : slot_map_config(flags, config.max_model_len,
-                                                      config.kv_groups.value_or(one_full_group(config.block_size)));
+    const SlotMapConfig slots =
+        virtual_memory != nullptr
+            ? virtual_memory->slots
+            : slot_map_config(flags, config.max_model_len,
+                              config.kv_groups.value_or(one_full_group(config.block_size)));
     parts.kv = std::make_unique<VirtualKvManager>(
         VirtualKvConfig{.pages = pages, .slots = slots, .may_create = std::move(may_create)});
   } else {

@@ -28,8 +28,7 @@ SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_l
                               std::span<const KvGroup> groups) {
   SlotMapConfig config;
   for (const KvGroup& group : groups)
-    config.blocks_per_slot +=
-        static_cast<std::int32_t>(group.rows_for(max_model_len)) * group.pages_per_row;
+    config.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(max_model_len)) * group.pages_per_row;
   // Idle slots stay mapped for requests to come, so there are more than can run.
   config.num_slots = flags.kv_slots > 0 ? flags.kv_slots : std::min(flags.max_num_seqs, 1 << 20) * 2;
   config.deferred_reclaim = flags.kv_deferred_reclaim;
@@ -39,7 +38,8 @@ SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_l
 }
 
 Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
-                                          std::span<const KvGroup> groups, std::int64_t num_blocks, std::int32_t max_model_len) {
+                                          std::span<const KvGroup> groups, std::int64_t num_blocks,
+                                          std::int32_t max_model_len) {
   VirtualMemory out;
   out.layout = plan.layout;
   out.slots = slot_map_config(flags, max_model_len, groups);

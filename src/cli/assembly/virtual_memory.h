@@ -28,9 +28,10 @@ struct VirtualMemory {
   std::int32_t num_created = 0;  // 0: all pages
 };
 
-// Whole address space, mappings and pages of a cache of num_blocks for these groups. Errors name the flag or the system's
-// limit.
+// Whole address space, mappings and pages of a cache of num_blocks for these groups. Errors name the flag or
+// the system's limit.
 Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const VirtualKvPlan& plan,
-                                          std::span<const KvGroup> groups, std::int64_t num_blocks, std::int32_t max_model_len);
+                                          std::span<const KvGroup> groups, std::int64_t num_blocks,
+                                          std::int32_t max_model_len);
 
 }  // namespace pagoda
