@@ -92,7 +92,7 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
 }
 
 // Many rows leave memory time enough at the end, and what came earlier others would have pushed out of a
-// cache that they share; which processors gain by it is measured (docs/performance.md).
+// cache that they share; which processors gain by it is measured (bench/results).
 BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
   constexpr std::int64_t kManyRows = 48;
   if (num_rows < cpu::kFetchRows) return BringsAhead::nothing;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "server/http_request.h"
+#include "server/protocols.h"
 #include "server/routes.h"
 
 namespace {
@@ -42,8 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(request.path == "*" || request.path.starts_with('/'));
   for (const auto& [name, value] : request.headers)
     for (const char c : value) check(c != '\r' && c != '\n' && c != '\0');
-  std::string_view rest;
-  (void)pagoda::find_route(request.path, rest);
-  (void)pagoda::percent_decode(rest);
+  static const pagoda::RouteTable routes(pagoda::all_routes(pagoda::all_protocols()));
+  (void)pagoda::percent_decode(routes.find(request.method, request.path).rest);
   return 0;
 }

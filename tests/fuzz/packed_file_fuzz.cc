@@ -1,5 +1,6 @@
 // Any bytes as a packed file, with the checksums made right so that the index behind them is reached; and
-// what it says of a matrix, mapped and multiplied. links: loader kernels
+// what it says of a matrix, mapped and multiplied.
+// links: loader kernels
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
