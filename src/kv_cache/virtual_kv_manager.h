@@ -62,7 +62,7 @@ class VirtualKvManager final : public PagedKvManager {
   };
   void new_row(SequenceId id, std::size_t group, std::int32_t at, std::vector<BlockId>& pages) override;
   std::int32_t per_row(std::size_t group) const { return groups()[group].pages_per_row; }
-  // The first block of the group that the sequence has, and the end of its rows for so many tokens.
+  // Of the group's range: where the sequence's rows begin.
   std::int32_t first_block(SequenceId id, std::size_t group) const {
     return pages_of(id, group).first_row * per_row(group);
   }

@@ -57,8 +57,14 @@ bool groups_can_be(const RunHeader& header) {
     if ((group.kind == KvKind::window) != (group.window > 0)) return false;
     if (group.kind == KvKind::full && &group != &groups->front()) return false;
   }
-  return header.modes.scheduler == "vllm" &&
-         pages_for(*groups, header.engine.max_model_len) <= header.num_blocks;
+  if (header.modes.scheduler != "vllm" || pages_for(*groups, header.engine.max_model_len) > header.num_blocks)
+    return false;
+  if (header.modes.kv_manager != "virtual" || header.modes.slots) return true;
+  // Slots are laid out as cli/assembly does where a simulation says nothing about them.
+  std::int64_t blocks = 0;
+  for (const KvGroup& group : *groups)
+    blocks += group.rows_for(header.engine.max_model_len) * group.pages_per_row;
+  return blocks > 0 && blocks <= kMaxBlocks / (2 * std::int64_t{header.engine.max_num_seqs});
 }
 
 // What the virtual manager takes for granted.

@@ -179,6 +179,18 @@ const Mode kModes[] = {
        f.swap_space_bytes = 1 << 20;
        f.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
      }},
+    {"windows, virtual, swap",
+     [](EngineFlags& f) {
+       f.model = kWindowed;
+       f.kv_manager = "virtual";
+       f.swap_space_bytes = 1 << 20;
+     }},
+    {"windows, virtual, pages made as needed",
+     [](EngineFlags& f) {
+       f.model = kWindowed;
+       f.kv_manager = "virtual";
+       f.kv_precreate_pages = f.kv_slicing = f.kv_deferred_reclaim = false;
+     }},
     {"orca oracle",
      [](EngineFlags& f) {
        f.scheduler = "orca";
