@@ -96,6 +96,15 @@ def build(directory, targets, *options):
     return subprocess.run(["ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
 
 
+def private_cache(directory, cache):
+    """A cache folder for the tests alone, with the models of the real one: what they pack is not the user's."""
+    own = directory / "test-cache"
+    own.mkdir(exist_ok=True)
+    if (cache / "models").is_dir() and not (own / "models").exists():
+        (own / "models").symlink_to(cache / "models")
+    return own
+
+
 def cpp_tests(tally, directory, env, names):
     listing = directory / "test_programs.txt"
     for program in listing.read_text().split():
@@ -210,7 +219,7 @@ def main():
             say("gemma-3-270m cannot be had: its tests are skipped")
     if "cpp" in parts:
         say("C++ tests")
-        cpp_tests(tally, directory, env, options.names)
+        cpp_tests(tally, directory, dict(env, PAGODA_CACHE=str(private_cache(directory, cache))), options.names)
     if "e2e" in parts:
         say("end-to-end tests")
         e2e_tests(tally, directory, env, options.names if options.only == ["e2e"] else [])
