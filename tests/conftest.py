@@ -17,6 +17,7 @@ import openai
 import pytest
 
 from openapi import Validator
+from private_cache import private_cache
 from small_model import write_small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -26,10 +27,7 @@ START_TIMEOUT_S = 120  # sanitizer builds are slow
 def own_cache():
     """What the tests' servers pack is theirs, and goes with them; the models stay where they are."""
     home = pathlib.Path(os.environ.get("PAGODA_CACHE", pathlib.Path.home() / ".cache/pagoda"))
-    cache = pathlib.Path(tempfile.mkdtemp(prefix="pagoda-e2e-cache-"))
-    atexit.register(shutil.rmtree, cache, ignore_errors=True)
-    (cache / "models").symlink_to(home / "models")
-    os.environ["PAGODA_CACHE"] = str(cache)
+    os.environ["PAGODA_CACHE"] = str(private_cache(home))
 
 
 own_cache()

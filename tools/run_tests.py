@@ -15,9 +15,11 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 
-from tiers import all_tiers
+from tiers import ROOT, all_tiers
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from private_cache import private_cache  # noqa: E402
+
 CORE = ("check", "cpp", "e2e")
 PARTS = (*CORE, "fuzz")  # fuzzing needs a build of its own
 BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
@@ -94,15 +96,6 @@ def build(directory, targets, *options):
     say(f"building {directory.name}")
     # --keep-going: one broken test program leaves the others to be run.
     return subprocess.run(["ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
-
-
-def private_cache(directory, cache):
-    """A cache folder for the tests alone, with the models of the real one: what they pack is not the user's."""
-    own = directory / "test-cache"
-    own.mkdir(exist_ok=True)
-    if (cache / "models").is_dir() and not (own / "models").exists():
-        (own / "models").symlink_to(cache / "models")
-    return own
 
 
 def cpp_tests(tally, directory, env, names):
@@ -219,7 +212,7 @@ def main():
             say("gemma-3-270m cannot be had: its tests are skipped")
     if "cpp" in parts:
         say("C++ tests")
-        cpp_tests(tally, directory, dict(env, PAGODA_CACHE=str(private_cache(directory, cache))), options.names)
+        cpp_tests(tally, directory, dict(env, PAGODA_CACHE=str(private_cache(cache))), options.names)
     if "e2e" in parts:
         say("end-to-end tests")
         e2e_tests(tally, directory, env, options.names if options.only == ["e2e"] else [])
