@@ -30,6 +30,7 @@ struct ServerFlags {
   double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
   double keep_alive_timeout_s = 75.0;   // idle connection
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
+  bool page = true;                     // at /: chat, and the engine live
   bool access_log = false;              // one line per request (no prompts)
 };
 
