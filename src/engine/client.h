@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "request/debug_snapshot.h"
+#include "request/live_state.h"
 #include "request/request.h"
 #include "request/request_output.h"
 
@@ -57,6 +58,14 @@ class EngineClient {
   // What the engine holds between two steps. `done` is called once, on the engine thread after the step that
   // runs, or at once where there is no engine any more (unavailable): it must hand over and return.
   virtual void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) {
+    done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
+  }
+
+  // What the engine holds now, and what has happened since it was asked last: as soon as there is something
+  // new since step `seen` (-1: at once). `done` as above. Nothing is gathered while nobody asks; for one who
+  // asks again and again.
+  using LiveDone = std::function<void(Result<std::shared_ptr<const LiveState>>)>;
+  virtual void live_state(std::int64_t /*seen*/, LiveDone done) {
     done(Status(StatusCode::unimplemented, "This engine tells nothing about itself."));
   }
 

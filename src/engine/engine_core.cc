@@ -216,11 +216,15 @@ bool EngineCore::step() {
   const std::int32_t num_batched_tokens = batch.num_tokens;
   count_step(batch);
   if (journal_ != nullptr) journal_->on_forks(changes_);
+  if (live_ != nullptr)
+    live_->on_step(num_steps_, batch, parts_.scheduler->preempted().size(), changes_, started, now);
   parts_.scheduler->update(changes_);
   for (const Part& part : touched_) {
     publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin), now);
   }
   update_gauges(num_batched_tokens);
+  if (live_ != nullptr)
+    live_->on_counts(parts_.scheduler->counts(), parts_.kv->num_blocks() - parts_.kv->num_free_blocks());
   return true;
 }
 
@@ -315,6 +319,7 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (group.request.deadline != 0) deadlines_.erase({group.request.deadline, output.id});
   if (!is_prefix)
     metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
+  if (live_ != nullptr) tell_ended(state, reason, now);
   std::shared_ptr<OutputSink> sink = std::move(state.sink);
   requests_.erase(output.id);  // `state` is gone; the request's memory with it
   deliver(std::move(sink), std::move(output));

@@ -25,6 +25,7 @@
 #include "engine/engine_config.h"
 #include "engine/engine_metrics.h"
 #include "engine/journal.h"
+#include "engine/live_feed.h"
 #include "engine/step_budget.h"
 #include "engine/step_observer.h"
 #include "model_runner/model_runner.h"
@@ -85,12 +86,15 @@ class EngineCore {
   void set_observer(StepObserver* observer) { observer_ = observer; }
   // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.
   void set_journal(Journal* journal);
+  // Who hears of each step for a live view, with its own journal; null: nobody. Borrowed. Between steps.
+  void set_live(LiveFeed* live);
 
   const KvManager& kv() const { return *parts_.kv; }
   KvManager& kv() { return *parts_.kv; }
   const Scheduler& scheduler() const { return *parts_.scheduler; }
   const EngineMetrics& metrics() const { return metrics_; }
   DebugSnapshot debug_snapshot() const;  // in debug_snapshot.cc
+  LiveState live_state() const;          // in live_state.cc; takes what the feed has
   void check_invariants() const;
 
  private:
@@ -135,6 +139,7 @@ class EngineCore {
   void send_last(RequestState& state, RequestOutput output, TimeNs now);
   void update_gauges(std::int32_t num_batched_tokens);
   void count_step(const ScheduledBatch& batch);
+  void tell_ended(const RequestState& state, FinishReason reason, TimeNs now);
 
   const EngineConfig config_;
   EngineParts parts_;
@@ -144,6 +149,7 @@ class EngineCore {
   StepBudget budget_;
   StepObserver* observer_ = nullptr;
   Journal* journal_ = nullptr;
+  LiveFeed* live_ = nullptr;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   EngineLimits limits_;
   Status status_;

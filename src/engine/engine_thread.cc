@@ -1,5 +1,7 @@
 #include "engine/engine_thread.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -7,6 +9,7 @@ namespace pagoda {
 namespace {
 constexpr TimeNs kLogIntervalNs = 10'000'000'000;
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
+constexpr TimeNs kLiveEndsNs = 5'000'000'000;  // without anyone who asks
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
 }  // namespace
 
@@ -59,6 +62,35 @@ void EngineThread::debug_snapshot(std::function<void(Result<DebugSnapshot>)> don
   if (!healthy() || !inbox_.push_control(Snapshot{done})) done(kEngineDead);
 }
 
+void EngineThread::live_state(std::int64_t seen, LiveDone done) {
+  if (!healthy() || !inbox_.push_control(Live{seen, done})) done(kEngineDead);
+}
+
+void EngineThread::ask_live(Live&& live) {
+  if (live_ == nullptr) {
+    live_ = std::make_unique<LiveFeed>();
+    core_->set_live(live_.get());
+  }
+  live_asked_ = wall_.now();
+  live_asks_.push_back(std::move(live));
+}
+
+// To those for whom there is news; takes the feed away from an engine that nobody looks at.
+void EngineThread::answer_live() {
+  if (live_asks_.empty()) {
+    if (wall_.now() - live_asked_ < kLiveEndsNs) return;
+    core_->set_live(nullptr);
+    live_.reset();
+    return;
+  }
+  const std::int64_t step = core_->num_steps();
+  const auto waits = [&](const Live& live) { return !live_changed_ && live.seen == step; };
+  if (std::ranges::all_of(live_asks_, waits)) return;
+  live_changed_ = false;
+  const auto state = std::make_shared<const LiveState>(core_->live_state());
+  for (const Live& live : std::exchange(live_asks_, {})) live.done(state);
+}
+
 void EngineThread::handle(Message&& message) {
   if (auto* submit = std::get_if<Submit>(&message)) {
     const RequestId id = submit->request.id;
@@ -70,12 +102,16 @@ void EngineThread::handle(Message&& message) {
     core_->abort_sequence(sequence->id, sequence->index);
   } else if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
     snapshot->done(core_->debug_snapshot());
+  } else if (auto* live = std::get_if<Live>(&message)) {
+    ask_live(std::move(*live));
+    return;
   } else if (auto* add = std::get_if<AddPrefix>(&message)) {
     const Status status = core_->add_prefix(add->name, std::move(add->tokens), add->sink);
     if (!status.ok()) fail(RequestId{}, *add->sink, status);
   } else if (const auto* drop = std::get_if<DropPrefix>(&message)) {
     (void)core_->drop_prefix(drop->name);  // gone already when two drop it at once
   }
+  live_changed_ = true;
 }
 
 void EngineThread::fail(RequestId id, OutputSink& sink, const Status& error) {
@@ -112,7 +148,9 @@ void EngineThread::loop() {
     if (auto* submit = std::get_if<Submit>(&message)) fail(submit->request.id, *submit->sink, error);
     if (auto* add = std::get_if<AddPrefix>(&message)) fail(RequestId{}, *add->sink, error);
     if (auto* snapshot = std::get_if<Snapshot>(&message)) snapshot->done(error);
+    if (auto* live = std::get_if<Live>(&message)) live->done(error);
   }
+  for (const Live& live : std::exchange(live_asks_, {})) live.done(kEngineDead);
   publish_progress();
 }
 
@@ -137,6 +175,7 @@ void EngineThread::serve() {
     for (Message& message : inbox_.drain()) handle(std::move(message));
     core_->step();
     publish_progress();
+    if (live_ != nullptr) answer_live();
     if (!core_->status().ok()) return;
     log_stats();
   }

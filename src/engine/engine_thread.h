@@ -33,6 +33,7 @@ class EngineThread final : public EngineClient {
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;
   void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override;
+  void live_state(std::int64_t seen, LiveDone done) override;
   Status add_prefix(std::string name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink) override;
   std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
   Status drop_prefix(const std::string& name) override;
@@ -60,6 +61,10 @@ class EngineThread final : public EngineClient {
   struct Snapshot {
     std::function<void(Result<DebugSnapshot>)> done;
   };
+  struct Live {
+    std::int64_t seen;
+    LiveDone done;
+  };
   struct AddPrefix {
     std::string name;
     std::vector<TokenId> tokens;
@@ -68,7 +73,7 @@ class EngineThread final : public EngineClient {
   struct DropPrefix {
     std::string name;
   };
-  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, AddPrefix, DropPrefix>;
+  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, AddPrefix, DropPrefix>;
 
   void loop();
   void serve();
@@ -78,6 +83,8 @@ class EngineThread final : public EngineClient {
   Status accept(Message message);
   void fail(RequestId id, OutputSink& sink, const Status& error);
   void log_stats();
+  void ask_live(Live&& live);
+  void answer_live();
 
   const EngineConfig config_;
   std::unique_ptr<EngineCore> core_;
@@ -89,6 +96,12 @@ class EngineThread final : public EngineClient {
   std::int64_t num_refused_late_ = 0;          // accepted by submit(), refused by the core
   std::mutex idle_mutex_, stop_mutex_;
   std::condition_variable idle_;
+
+  // While somebody looks: what hears of steps, who waits for news, and since when nobody has asked.
+  std::unique_ptr<LiveFeed> live_;
+  std::vector<Live> live_asks_;
+  bool live_changed_ = false;
+  TimeNs live_asked_ = 0;
 
   TimeNs last_log_ = 0;
   double logged_prompt_tokens_ = 0, logged_generation_tokens_ = 0;

@@ -40,6 +40,11 @@ void BlockPool::append_pages(BlockId block, std::vector<BlockId>& pages) const {
     pages.push_back(BlockId{i});
 }
 
+void BlockPool::append_cached(std::vector<BlockId>& pages) const {
+  for (std::int32_t row = oldest_; row != kNone; row = blocks_[static_cast<std::size_t>(row)].newer)
+    append_pages(BlockId{row}, pages);
+}
+
 void BlockPool::push_row(std::int32_t row) {
   while (row != kNone) {
     Block& page = blocks_[static_cast<std::size_t>(row)];

@@ -62,6 +62,8 @@ class BlockPool {
   void renew(BlockId block);
   // Appends the pages of a row IN USE, its first one first.
   void append_pages(BlockId block, std::vector<BlockId>& pages) const;
+  // The pages of all rows CACHED, the next to be evicted first.
+  void append_cached(std::vector<BlockId>& pages) const;
 
   // Blocks num_blocks() and on, FREE.
   void add_blocks(std::int32_t count);

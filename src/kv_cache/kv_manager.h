@@ -38,6 +38,7 @@ struct SwapCost {
 class KvManager {
  public:
   virtual ~KvManager() = default;
+  virtual std::string_view name() const = 0;  // as --kv-manager has it
   virtual std::int32_t block_size() const = 0;
   virtual std::int64_t num_blocks() const = 0;
   virtual std::int64_t num_free_blocks() const = 0;
@@ -103,6 +104,10 @@ class KvManager {
   // run.
   virtual void take_page_mappings(std::vector<PageMapping>&, std::vector<PageMapping>&) {}
   virtual std::int32_t ref_count(BlockId) const { return 1; }
+  // For people who look: whether block_table() is of slots in address space and not of the pool; and the
+  // pool's blocks that are nobody's and keep their content, the next to be evicted first.
+  virtual bool shows_slots() const { return false; }
+  virtual void append_cached(std::vector<BlockId>&) const {}
 
   // Shared prefixes (§4.4, Fig. 10). `holder` becomes a sequence that stands for the prefix `tokens`: it
   // shares the blocks of `parent`, which has computed just these, until unpin_prefix(). add_sequence() maps

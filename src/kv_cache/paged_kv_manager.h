@@ -73,6 +73,8 @@ class PagedKvManager : public KvManager {
   std::int32_t first_row(SequenceId id) const override;
   std::span<const KvTable> more_tables(SequenceId id) const override;
   KvTable pages_of(SequenceId id, std::size_t group) const override;
+  std::string_view name() const override { return "paged"; }
+  void append_cached(std::vector<BlockId>& out) const override { pool_.append_cached(out); }
   std::int32_t ref_count(BlockId block) const override { return pool_.ref_count(block); }
   [[nodiscard]] bool pin_prefix(SequenceId parent, SequenceId holder,
                                 std::span<const TokenId> tokens) override;

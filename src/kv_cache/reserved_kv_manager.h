@@ -46,6 +46,7 @@ class ReservedKvManager final : public KvManager {
   // The sequence has ended, and keeps its region.
   void retire(SequenceId id);
 
+  std::string_view name() const override { return "reserved"; }
   std::int32_t block_size() const override { return config_.block_size; }
   std::int64_t num_blocks() const override { return config_.num_blocks; }
   std::int64_t num_free_blocks() const override { return buddies_.num_free(); }

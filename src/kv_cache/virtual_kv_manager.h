@@ -31,6 +31,8 @@ class VirtualKvManager final : public PagedKvManager {
  public:
   explicit VirtualKvManager(const VirtualKvConfig& config);
 
+  std::string_view name() const override { return "virtual"; }
+  bool shows_slots() const override { return true; }
   std::int64_t num_blocks() const override { return config().num_blocks; }
   std::int64_t num_free_blocks() const override { return pool().num_free() + num_uncreated(); }
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;

@@ -190,13 +190,17 @@ Standing OrcaScheduler::standing(const SequenceGroup& group) const {
   std::int64_t num_seqs = 0;
   for (const SequenceGroup* other : running_) num_seqs += other->num_reserved();
   if (!may_admit()) {
+    out.code = StandingCode::batch;
     out.reason = concat("It waits: the batch of ", running_.size(), " request(s) runs to its end first.");
   } else if (out.position > 0) {
+    out.code = StandingCode::before;
     out.reason = concat("It waits: ", out.position, " request(s) are before it, and nobody is skipped.");
   } else if (num_seqs + group.num_reserved() > config_.max_num_seqs) {
+    out.code = StandingCode::sequences;
     out.reason = concat("It waits: it runs ", group.num_reserved(), " sequence(s), and ", num_seqs,
                         " of max_num_seqs = ", config_.max_num_seqs, " are taken.");
   } else {
+    out.code = StandingCode::blocks;
     out.reason = concat("It waits for regions that hold its whole answers, ", out.blocks_needed,
                         " KV blocks or more; ", kv_.num_free_blocks(), " are free.");
   }

@@ -21,6 +21,7 @@
 
 #include "base/status.h"
 #include "request/changes.h"
+#include "request/live_state.h"
 #include "request/sequence.h"
 #include "scheduler/admission_order.h"
 #include "scheduler/preemption.h"
@@ -42,6 +43,7 @@ struct Standing {
   std::int64_t position = 0;       // in its queue
   std::int64_t blocks_needed = 0;  // to be let in, about
   std::string reason;              // one sentence
+  StandingCode code = StandingCode::running;  // the same
 };
 
 // One entry of the batch, with the objects behind its ids: for decoding/ and update().

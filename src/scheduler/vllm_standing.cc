@@ -22,6 +22,7 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
     out.position = place(running_);
     const auto parked = std::ranges::count_if(
         group.sequences, [](const auto& sequence) { return sequence->state == SequenceState::parked; });
+    out.code = parked == 0 ? StandingCode::running : StandingCode::parked;
     out.reason = parked == 0 ? std::string("It is running.")
                              : concat("It is running; ", parked, " of its ", group.num_live(),
                                       " sequences wait for KV blocks.");
@@ -36,6 +37,7 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
     }
     out.position = position(swapped_);
     out.blocks_needed += kv_.swap_cost(ids).pages + watermark_blocks_;
+    out.code = out.position > 0 ? StandingCode::swapped_turn : StandingCode::swapped_blocks;
     out.reason = out.position > 0
                      ? concat("It was preempted and swapped out; ", out.position, " others come back first.")
                      : concat("It was preempted and swapped out; coming back takes ", out.blocks_needed,
@@ -56,18 +58,24 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
   }
   const char* const start = group.num_preemptions > 0 ? "It was preempted and waits" : "It waits";
   if (!swapped_.empty()) {
+    out.code = StandingCode::swapped_first;
     out.reason =
         concat(start, ": ", swapped_.size(), " swapped-out request(s) come back before anyone else.");
   } else if (gang_returns) {
+    out.code = StandingCode::gang_first;
     out.reason = concat(start, ": a request that was preempted brings its sequences back first.");
   } else if (out.position > 0) {
+    out.code = StandingCode::before;
     out.reason = concat(start, ": ", out.position, " request(s) are before it, and nobody is skipped.");
   } else if (num_seqs + group.num_reserved() > config_.max_num_seqs) {
+    out.code = StandingCode::sequences;
     out.reason = concat(start, ": it runs up to ", group.num_reserved(), " sequence(s), and ", num_seqs,
                         " of max_num_seqs = ", config_.max_num_seqs, " are taken.");
   } else if (out.blocks_needed > free) {
+    out.code = StandingCode::blocks;
     out.reason = concat(start, ": it needs ", out.blocks_needed, " KV blocks and ", free, " are free.");
   } else {
+    out.code = StandingCode::budget;
     out.reason = concat(start, " for its turn under the step's budget of ", config_.max_num_batched_tokens,
                         " tokens.");
   }

@@ -69,6 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_when_ready(const Route& route, WaitHandler handler, std::shared_ptr<ApiCall> call);
   Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
                                     std::shared_ptr<ApiCall> call);
+  Awaitable<Next> answer_stream(const Route& route, StreamHandler handler, std::shared_ptr<ApiCall> call);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);

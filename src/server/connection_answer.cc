@@ -93,7 +93,8 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
 asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, std::shared_ptr<ApiCall> call) {
   const auto* generation = std::get_if<GenerationHandler>(&route.handler);
   const auto* wait = std::get_if<WaitHandler>(&route.handler);
-  const bool at_once = generation == nullptr && wait == nullptr && route.facts.cost == Cost::trifle;
+  const auto* stream = std::get_if<StreamHandler>(&route.handler);
+  const bool at_once = generation == nullptr && wait == nullptr && stream == nullptr && route.facts.cost == Cost::trifle;
   if (at_once) co_return co_await answer_whole(route, std::move(call));
   stream_.expires_never();
   watch();
@@ -102,6 +103,8 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
     next = co_await answer_generation(route, *generation, std::move(call));
   else if (wait != nullptr)
     next = co_await answer_when_ready(route, *wait, std::move(call));
+  else if (stream != nullptr)
+    next = co_await answer_stream(route, *stream, std::move(call));
   else
     next = co_await answer_whole(route, std::move(call));
   co_await stop_watching();

@@ -34,9 +34,18 @@ using ServerHandler = HttpResponse (*)(const ApiCall& call, ServerContext& serve
 using WaitHandler = Result<std::shared_ptr<EngineWait>> (*)(const ApiCall& call, ServerContext& server,
                                                             std::function<void()> wake);
 
+// An answer that goes on until either side ends it. take() off no particular thread; `wake` when it has more.
+class EngineStream {
+ public:
+  virtual ~EngineStream() = default;
+  virtual bool take(std::string& out) = 0;  // moves what there is into `out`; false: that was the end
+};
+using StreamHandler = Result<std::shared_ptr<EngineStream>> (*)(const ApiCall& call, ServerContext& server,
+                                                                std::function<void()> wake);
+
 struct Route {
   RouteFacts facts;
-  std::variant<AnswerHandler, GenerationHandler, ServerHandler, WaitHandler> handler;
+  std::variant<AnswerHandler, GenerationHandler, ServerHandler, WaitHandler, StreamHandler> handler;
   const Protocol* protocol = nullptr;  // whose errors it answers with; null: the default one's
 };
 

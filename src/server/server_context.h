@@ -16,6 +16,7 @@
 #include "server/http_metrics.h"
 #include "server/job_pool.h"
 #include "server/live_calls.h"
+#include "server/live_desk.h"
 #include "server/protocols.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -45,6 +46,7 @@ struct ServerContext {
         hosts(config.host, loopback, config.allowed_hosts),
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols, config.page)),
         snapshots(client),
+        live(client, kLiveReaders, config.max_unsent_bytes),
         bodies(config.max_bodies_bytes, config.max_body_bytes),
         memory(static_cast<std::int64_t>(config.max_answer_memory)),
         answers(*memory.add_account("answers", memory.limit(), memory.limit())),
@@ -61,7 +63,9 @@ struct ServerContext {
   const ApiKeys keys;
   const HostCheck hosts;
   const RouteTable routes;
+  static constexpr std::size_t kLiveReaders = 4;
   SnapshotDesk snapshots;
+  LiveDesk live;
   BodyBudget bodies;
   SteadyClock clock;
   MemoryBudget memory;

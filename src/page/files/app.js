@@ -2,10 +2,11 @@
 import {h, fill, iconButton} from './dom.js';
 import {getJson, key, onServer, ApiFailure} from './api.js';
 import {ChatView} from './chat.js';
+import {EngineView} from './engine.js';
 
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
-const kViews = [['chat', 'Chat']];
+const kViews = [['chat', 'Chat'], ['engine', 'Engine']];
 const views = {};
 let models = [];
 
@@ -55,6 +56,7 @@ function show() {
   fill(document.getElementById('tabs'), kViews.length < 2 ? null : kViews.map(([known, label]) =>
     h('a', {href: `#${known}`, 'aria-current': known === current ? 'page' : null}, label)));
   views.chat ??= new ChatView(page);
+  if (current === 'engine') views.engine ??= new EngineView(page);
   for (const [known, view] of Object.entries(views)) if (known !== current) view.hidden?.();
   fill(main, views[current].node);
   views[current].shown?.();

@@ -48,7 +48,7 @@ class Watched:
         page = context.new_page()
         page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("request", lambda request: request.url.startswith((url, "blob:", "data:"))
+        page.on("request", lambda request: request.url.startswith((url.split("#")[0], "blob:", "data:"))
                 or self.complaints.append(f"request: {request.url}"))
         page.goto(url)
         if wait:

@@ -44,3 +44,11 @@ def test_what_a_screen_reader_is_told(server, watched):
         send(page, "x")
         wait_done(page)
         page.wait_for_function("() => document.querySelector('#announce').textContent === 'done, 3 words'")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_engine(server, watched, scheme, width):
+    page = watched.open(server.url + "/#engine", wait=".kvmap", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+    assert violations(page) == []

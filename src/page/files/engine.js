@@ -1,0 +1,251 @@
+// The engine live, or a run from a file: the map of the KV cache, the queue with reasons, the steps, curves.
+import {h, fill, iconButton, pickFile, oncePerFrame} from './dom.js';
+import {LiveState} from './livestate.js';
+import {LiveStream, framesOf} from './livesource.js';
+import {KvMap, kLit} from './kvmap.js';
+import {Timeline, Curve} from './timeline.js';
+
+const kReasons = {
+  running: () => 'runs', parked: () => 'runs; some of its sequences wait for blocks',
+  swapped_blocks: (r, s) => `swapped out; needs ${r.needed} blocks, ${s.available} are free`,
+  swapped_turn: () => 'swapped out; others come back first', before: (r) => r.position >= 50 ? '50 or more are before it' : `${r.position} before it`,
+  swapped_first: () => 'waits for those who were swapped out', gang_first: () => 'waits for a request that brings its sequences back',
+  sequences: (r, s) => `waits: all ${s.hello.max_num_seqs} places for sequences are taken`,
+  blocks: (r, s) => `needs ${r.needed} blocks, ${s.available} are free`, budget: () => 'waits for room in the step', batch: () => 'waits for the batch to end',
+};
+const seconds = (us) => `${(us / 1e6).toFixed(2)} s`;
+
+export class EngineView {
+  constructor(page) {
+    this.page = page;
+    this.state = new LiveState();
+    this.stream = new LiveStream({frame: (frame) => this.take(frame), status: (kind, text) => this.status(kind, text)});
+    this.redraw = oncePerFrame(() => this.draw());
+    this.file = null;  // {frames, at, name}
+    this.held = [];    // frames that came while paused
+    this.build();
+    document.addEventListener('visibilitychange', () => { if (this.onScreen && !this.file) document.hidden ? this.stream.stop() : this.stream.start(); });
+  }
+
+  build() {
+    const button = (label, onclick, more) => h('button', {type: 'button', onclick, ...more}, label);
+    this.mapView = new KvMap(this.state, (block) => this.showBlock(block));
+    this.timeline = new Timeline((step) => this.showStep(step));
+    this.curves = {kv: new Curve('Blocks in use', '%'), rate: new Curve('Tokens a second', ''), ttft: new Curve('Time to first token', 's'),
+      gap: new Curve('Time of a step', 'ms'), drafts: new Curve('Draft tokens a step', '')};
+    this.statusNode = h('span', {class: 'live-status', role: 'status'}, 'connecting …');
+    this.pauseButton = button('Pause', () => this.setPaused(!this.paused), {'aria-pressed': 'false'});
+    this.steps = h('span', {class: 'row', hidden: true}, button('◂ step', () => this.go(-1)), button('play', () => this.play(), {id: 'play'}), button('step ▸', () => this.go(1)),
+      this.slider = h('input', {type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Frame of the run', oninput: () => this.seek(Number(this.slider.value))}),
+      button('back to live', () => this.closeFile()));
+    this.legend = h('ul', {class: 'legend'});
+    this.panel = h('p', {class: 'panel', 'aria-live': 'off'}, 'Point at a block, or go there with the arrow keys.');
+    this.queue = h('tbody');
+    this.table = h('table', {class: 'queue'}, h('caption', {class: 'unseen'}, 'Requests'), h('thead', null, h('tr', null,
+      ['request', 'state', 'why', 'read', 'written', 'blocks', 'preempted', 'since'].map((name) => h('th', {scope: 'col'}, name)))), this.queue);
+    this.stepLine = h('p', {class: 'panel'}, ' ');
+    this.swap = h('p', {class: 'panel', hidden: true});
+    this.slots = h('div', {class: 'slots', hidden: true});
+    this.beams = h('section', {class: 'beams', hidden: true, 'aria-label': 'Beams'});
+    this.rowsButton = button('by sequence', () => { this.mapView.setRows(!this.mapView.rows); this.rowsButton.setAttribute('aria-pressed', String(this.mapView.rows)); }, {'aria-pressed': 'false'});
+    this.node = h('div', {class: 'engine'}, h('div', {class: 'row bar wrapleft'}, h('h1', {class: 'title'}, 'Engine'), this.statusNode, this.pauseButton, this.steps,
+      iconButton('load', 'Open a run (pagoda simulate --live-out)', () => pickFile('.jsonl,.json,.ndjson', (text, name) => this.openFile(text, name)))),
+      h('div', {class: 'engine-grid'}, h('section', {'aria-label': 'KV cache', class: 'wide-part'}, h('div', {class: 'row wrapleft'}, h('h2', null, 'KV cache'), this.mode = h('span', {class: 'dim'}),
+        this.rowsButton, button('−', () => this.mapView.setZoom(this.mapView.zoom - 1), {'aria-label': 'Smaller cells'}), button('+', () => this.mapView.setZoom(this.mapView.zoom + 1), {'aria-label': 'Larger cells'})),
+        this.legend, this.mapView.node, this.panel, this.swap, this.slots),
+      h('section', {'aria-label': 'Requests'}, h('h2', null, 'Requests'), h('div', {class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Requests'}, this.table), this.beams),
+      h('section', {'aria-label': 'Steps'}, h('h2', null, 'Steps'), this.timeline.node, this.stepLine, h('ul', {class: 'legend'},
+        [['prefill', 'tokens of prompts'], ['decode', 'tokens of answers'], ['mark', 'preempted or swapped'], ['copy', 'copied before a write']].map(([kind, says]) => h('li', null, h('span', {class: `key ${kind}`}), says))),
+        h('div', {class: 'curves'}, Object.values(this.curves).map((curve) => curve.node)))));
+    this.node.addEventListener('keydown', (event) => {
+      if (!this.file || event.target.closest('input, textarea')) return;
+      const step = {',': -1, '.': 1}[event.key];
+      if (step) this.go(step);
+    });
+  }
+
+  shown() {
+    this.onScreen = true;
+    if (!this.file) this.stream.start();
+    this.mapView.layout();
+    this.redraw();
+  }
+  hidden() { this.onScreen = false; this.stream.stop(); this.stopPlay(); }
+
+  status(kind, text) {
+    const says = {live: 'live', lost: `lost at step ${this.state.step}; looking for the server`, key: 'the engine needs an admin key', busy: text}[kind] ?? text;
+    this.node.classList.toggle('stale', kind !== 'live');
+    if (this.statusNode.textContent !== says) this.statusNode.textContent = says;
+    if (kind === 'key') this.page.askKey();
+  }
+
+  take(frame) {
+    if (this.paused) { this.held.push(frame); if (this.held.length > 600) this.held.splice(0, this.held.length, frame); return true; }
+    const fits = this.state.apply(frame);
+    if (fits) this.redraw();
+    return fits;
+  }
+
+  setPaused(paused) {
+    this.paused = paused;
+    this.pauseButton.textContent = paused ? 'Go on' : 'Pause';
+    this.pauseButton.setAttribute('aria-pressed', String(paused));
+    if (paused) return;
+    const held = this.held;
+    this.held = [];
+    if (held.every((frame) => this.state.apply(frame))) return this.redraw();
+    this.stream.stop();
+    this.stream.start();
+  }
+
+  openFile(text, name) {
+    try {
+      const frames = framesOf(text);
+      this.stream.stop();
+      this.stopPlay();
+      this.file = {frames, at: -1, name};
+      this.steps.hidden = false;
+      this.pauseButton.hidden = true;
+      this.slider.max = frames.length - 1;
+      this.seek(1);
+    } catch (error) {
+      this.page.say(error.message);
+    }
+  }
+
+  closeFile() {
+    this.stopPlay();
+    this.file = null;
+    this.steps.hidden = true;
+    this.pauseButton.hidden = false;
+    this.state.clear();
+    this.statusNode.textContent = 'connecting …';
+    this.stream.start();
+  }
+
+  // Backwards means from the beginning again: frames know only forward.
+  seek(to) {
+    const {file} = this;
+    const target = Math.max(1, Math.min(to, file.frames.length - 1));
+    if (target < file.at || file.at < 0) { this.state.clear(); file.at = -1; }
+    while (file.at < target && this.state.apply(file.frames[file.at + 1])) ++file.at;
+    if (file.at < target) this.page.say('This file has a gap; the run is shown up to it.');
+    this.slider.value = String(file.at);
+    this.node.classList.remove('stale');
+    this.statusNode.textContent = `${file.name}: step ${this.state.step}, ${file.at} of ${file.frames.length - 1}`;
+    this.redraw();
+  }
+  go(step) { if (this.file) { this.stopPlay(); this.seek(this.file.at + step); } }
+  play() {
+    if (this.playing) return this.stopPlay();
+    const slow = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    document.getElementById('play').textContent = 'hold';
+    this.playing = setInterval(() => {
+      if (!this.file || this.file.at >= this.file.frames.length - 1) return this.stopPlay();
+      this.seek(this.file.at + 1);
+    }, slow ? 1000 : 120);
+  }
+  stopPlay() {
+    clearInterval(this.playing);
+    this.playing = null;
+    const button = document.getElementById('play');
+    if (button) button.textContent = 'play';
+  }
+
+  draw() {
+    const {state} = this;
+    if (!state.hello || !this.onScreen) return;
+    this.mapView.update();
+    this.timeline.draw(state);
+    this.drawCurves();
+    this.drawLegend();
+    this.drawQueue();
+    this.drawSlots();
+    this.drawBeams();
+    const used = state.hello.swap_blocks - state.swapFree;
+    this.swap.hidden = !state.hello.swap_blocks;
+    this.swap.textContent = `Swap space: ${used} of ${state.hello.swap_blocks} blocks in use.`;
+    const says = `${state.hello.manager} · ${state.hello.blocks} blocks of ${state.hello.block_size} tokens`;
+    if (this.mode.textContent !== says) this.mode.textContent = says;
+  }
+
+  drawCurves() {
+    const {state, curves} = this;
+    const steps = state.steps.slice(-200);
+    curves.kv.draw(steps.map((step) => 100 * step.used / state.hello.blocks));
+    curves.gap.draw(steps.map((step) => step.took / 1000));
+    curves.rate.draw(steps.map((step, i) => {
+      const from = steps[Math.max(0, i - 9)];
+      const time = (step.started + step.took - from.started) / 1e6;
+      return time > 0 ? steps.slice(Math.max(0, i - 9), i + 1).reduce((sum, one) => sum + one.fresh, 0) / time : 0;
+    }));
+    curves.drafts.draw(steps.map((step) => step.drafts));
+    curves.ttft.draw(state.ended.filter((one) => one.first).map((one) => (one.first - one.arrival) / 1e6));
+  }
+
+  drawLegend() {
+    const counts = this.state.counts();
+    const text = JSON.stringify(counts);
+    if (text === this.legendText) return;
+    this.legendText = text;
+    fill(this.legend, Object.entries(counts).map(([kind, count]) => h('li', {'data-kind': kind, 'data-count': count}, h('span', {class: `key ${kind}`}), `${kind} ${count}`)));
+  }
+
+  drawQueue() {
+    const {state} = this;
+    const now = performance.now();
+    if (now - (this.queueAt ?? 0) < 200 && this.onScreen && !this.file) { clearTimeout(this.later); this.later = setTimeout(this.redraw, 220); return; }
+    this.queueAt = now;
+    const rows = [...state.requests.values()].sort((a, b) => (a.state === b.state ? a.position - b.position || a.id - b.id : a.state === 'running' ? -1 : b.state === 'running' ? 1 : a.state < b.state ? -1 : 1)).slice(0, 100);
+    const of = new Map();
+    for (const sequence of state.sequences.values()) of.set(sequence.request, [...(of.get(sequence.request) ?? []), sequence]);
+    fill(this.queue, rows.map((request) => {
+      const own = of.get(request.id) ?? [];
+      const written = own.reduce((sum, one) => sum + Math.max(0, one.tokens - request.prompt), 0);
+      const blocks = new Set(own.flatMap((one) => one.blocks)).size + own.reduce((sum, one) => sum + one.swapped, 0);
+      const colour = this.mapView.lit.get(request.id);
+      const swatch = colour ? h('span', {class: `key lit lit${kLit.indexOf(colour)}`}) : null;
+      return h('tr', {class: request.state}, [[swatch, String(request.id)], request.state, (kReasons[request.code] ?? (() => request.code))(request, state),
+        `${Math.min(request.prompt, own[0]?.computed ?? 0)}/${request.prompt}${request.cached ? ` (${request.cached} cached)` : ''}`, `${written}${own.length > 1 ? ` in ${own.length}` : ''}`, blocks, request.preemptions,
+        seconds(state.now - request.arrival)].map((cell) => h('td', null, cell)));
+    }), rows.length ? null : h('tr', null, h('td', {colspan: 8}, 'idle')));
+  }
+
+  // Under a virtual manager: each sequence's slot, a bar of address space, mapped as far as it has pages.
+  drawSlots() {
+    const {state} = this;
+    const own = [...state.sequences.values()].filter((one) => one.virtual >= 0).sort((a, b) => a.virtual - b.virtual).slice(0, 64);
+    this.slots.hidden = state.hello.manager !== 'virtual';
+    if (this.slots.hidden) return;
+    const length = Math.ceil(state.hello.max_model_len / state.hello.block_size);
+    fill(this.slots, h('h3', null, 'Slots in address space'), own.map((one) => {
+      const mapped = h('span', {class: 'mapped'});
+      mapped.style.width = `${Math.min(100, 100 * one.blocks.length / length)}%`;
+      return h('div', {class: 'slot', role: 'img', 'aria-label': `${state.name(one.id)}: ${one.blocks.length} of ${length} blocks mapped`}, h('small', null, state.name(one.id)), h('span', {class: 'space'}, mapped));
+    }));
+  }
+
+  drawBeams() {
+    const {state} = this;
+    const beams = [...state.requests.values()].filter((one) => one.beam);
+    this.beams.hidden = beams.length === 0;
+    fill(this.beams, beams.slice(0, 4).map((request) => [h('h3', null, `Beams of request ${request.id}`), h('ol', null,
+      [...state.sequences.values()].filter((one) => one.request === request.id).sort((a, b) => b.logprob - a.logprob).map((one) =>
+        h('li', null, `log-probability ${one.logprob.toFixed(2)}, ${one.tokens} tokens, ${one.blocks.length} blocks, ${one.blocks.filter((block) => state.owners[block].length > 1).length} of them shared`)))]));
+  }
+
+  showBlock(block) {
+    const {state} = this;
+    const owners = state.owners[block] ?? [];
+    const kind = state.kind(block);
+    this.panel.textContent = `Block ${block}: ${kind}${state.pinned(block) ? ', pinned' : ''}` +
+      `${owners.length ? ` by ${owners.slice(0, 8).map((id) => state.name(id)).join(', ')}${owners.length > 8 ? ` and ${owners.length - 8} more` : ''}` : ''}` +
+      `${kind === 'held' || kind === 'shared' ? `; ${Math.round(state.fillOf(block) * state.hello.block_size)} of ${state.hello.block_size} tokens` : ''}` +
+      `${state.lastEvent.has(block) ? `; ${state.lastEvent.get(block)}` : ''}.`;
+  }
+
+  showStep(step) {
+    this.stepLine.textContent = `Step ${step.number}: ${step.prefill} tokens of prompts, ${step.decode} of answers, ${step.sequences} sequences, ${(step.took / 1000).toFixed(1)} ms` +
+      `${step.copies ? `, ${step.copies} blocks copied` : ''}${step.preempted ? `, ${step.preempted} preempted` : ''}${step.out ? `, ${step.out} blocks swapped out` : ''}${step.back ? `, ${step.back} swapped in` : ''}; ${step.running} run, ${step.waiting} wait.`;
+  }
+}

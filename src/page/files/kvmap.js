@@ -1,0 +1,227 @@
+// The KV cache as a map: a cell a block, in the order of the pool, or a row a sequence. Only what has changed is painted.
+// A state is a colour and a shape.
+import {h} from './dom.js';
+
+const kColours = {
+  light: {bg: '#ffffff', line: '#aab1bb', cached: '#6b7079', held: '#1d3fd0', shared: '#8a4300', pinned: '#2b0a20', swapped: '#00a03a', text: '#14171b'},
+  dark: {bg: '#14171b', line: '#59616d', cached: '#858c96', held: '#26baff', shared: '#e69f00', pinned: '#e8e6ff', swapped: '#0f8a1e', text: '#e8eaee'},
+};
+// Owners that are lit, in their order.
+export const kLit = ['#d6247a', '#7a3fd6', '#0a8f6b', '#c25700', '#0077a8', '#8a7a00'];
+
+export class KvMap {
+  constructor(state, pick) {
+    this.state = state;
+    this.pick = pick;
+    this.canvas = h('canvas', {class: 'kvmap', tabindex: '0', role: 'img', 'aria-label': 'The blocks of the KV cache; arrow keys go from block to block'});
+    this.node = h('div', {class: 'mapbox'}, this.canvas);
+    this.zoom = 0;  // 0: as fits
+    this.at = -1;
+    this.lit = new Map();
+    this.rows = false;
+    this.arrows = [];
+    this.canvas.addEventListener('pointermove', (event) => this.point(event));
+    this.canvas.addEventListener('click', (event) => { this.point(event); this.light(); });
+    this.canvas.addEventListener('keydown', (event) => this.key(event));
+    new ResizeObserver(() => this.layout()).observe(this.node);
+  }
+
+  theme() {
+    const chosen = document.documentElement.dataset.theme;
+    const dark = chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+    return kColours[dark ? 'dark' : 'light'];
+  }
+
+  layout() {
+    const count = this.state.owners.length;
+    const width = this.node.clientWidth;
+    if (!count || !width) return;
+    const room = width * Math.max(160, Math.min(innerHeight * 0.45, 420));
+    const fit = Math.max(4, Math.min(28, Math.floor(Math.sqrt(room / count))));
+    this.cell = this.zoom ? [6, 10, 16, 24, 36][this.zoom - 1] : fit;
+    this.columns = Math.max(1, Math.floor(width / this.cell));
+    this.makePlaces();
+    const height = this.height * this.cell;
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.ratio = ratio;
+    this.paint();
+  }
+
+  // Which block stands in which cell. By sequence: a row of cells for each, as its table has them.
+  makePlaces() {
+    const {state} = this;
+    this.cells = [];    // cell -> [block, sequence]
+    this.placesOf = null;
+    if (!this.rows) {
+      this.height = Math.ceil(state.owners.length / this.columns);
+      return;
+    }
+    let row = 0;
+    this.placesOf = new Map();
+    for (const sequence of [...state.sequences.values()].sort((a, b) => a.request - b.request || a.index - b.index)) {
+      sequence.blocks.forEach((block, i) => { this.cells[row * this.columns + i % this.columns + Math.floor(i / this.columns) * this.columns] = [block, sequence.id]; });
+      row += Math.max(1, Math.ceil(sequence.blocks.length / this.columns));
+    }
+    this.height = Math.max(1, row);
+  }
+
+  blockAt(cell) { return this.rows ? this.cells[cell]?.[0] ?? -1 : cell < this.state.owners.length ? cell : -1; }
+
+  paint() {
+    if (!this.cell) return;
+    const context = this.context = this.canvas.getContext('2d');
+    this.colours = this.theme();
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.fillStyle = this.colours.bg;
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    const cells = this.rows ? this.cells.length : this.state.owners.length;
+    for (let cell = 0; cell < cells; ++cell) if (this.blockAt(cell) >= 0) this.paintCell(cell);
+    this.state.takeChanged();
+    this.paintArrows();
+  }
+
+  // After a frame: the cells that have changed, and those that were marked.
+  update() {
+    const {state} = this;
+    if (!state.hello) return;
+    if (!this.cell || this.count !== state.owners.length) { this.count = state.owners.length; return this.layout(); }
+    if (this.rows) return this.layout();
+    const changed = state.takeChanged();
+    for (const sequence of state.sequences.values()) if (sequence.blocks.length) changed.add(sequence.blocks.at(-1));
+    const copies = state.events.filter((event) => event.kind === 'copy');
+    if (this.arrows.length || copies.length) { this.arrows = copies.slice(-20); return this.paint(); }
+    for (const block of changed) this.paintCell(block);
+  }
+
+  paintCell(cell) {
+    const {context, cell: size, state, colours} = this;
+    if (!context) return;
+    const block = this.blockAt(cell);
+    const x = cell % this.columns * size;
+    const y = Math.floor(cell / this.columns) * size;
+    const gap = size > 6 ? 1 : 0.5;
+    const [w, left, top] = [size - 2 * gap, x + gap, y + gap];
+    const kind = state.kind(block);
+    context.fillStyle = colours.bg;
+    context.fillRect(x, y, size, size);
+    const owners = state.owners[block] ?? [];
+    const lit = owners.map((id) => this.lit.get(id < 0 ? id : state.sequences.get(id)?.request)).find(Boolean);
+    if (kind === 'free') {
+      context.strokeStyle = colours.line;
+      context.lineWidth = 0.5;
+      context.strokeRect(left + 0.5, top + 0.5, w - 1, w - 1);
+    } else if (kind === 'cached') {
+      context.strokeStyle = colours.cached;
+      context.lineWidth = Math.max(1, size / 10);
+      context.beginPath();
+      for (let i = 1; i < 4; ++i) { context.moveTo(left, top + w * i / 2); context.lineTo(left + w * i / 2, top); }
+      context.save();
+      context.beginPath();
+      context.rect(left, top, w, w);
+      context.clip();
+      context.beginPath();
+      for (let i = 1; i < 4; ++i) { context.moveTo(left, top + w * i / 2); context.lineTo(left + w * i / 2, top); }
+      context.stroke();
+      context.restore();
+    } else {
+      const fill = state.fillOf(block);
+      context.fillStyle = lit ?? colours.held;
+      context.globalAlpha = 0.25;
+      context.fillRect(left, top, w, w);
+      context.globalAlpha = 1;
+      context.fillRect(left, top, w * fill, w);
+      if (kind === 'shared') {
+        context.fillStyle = colours.shared;
+        const inner = Math.max(2, w / 2);
+        context.fillRect(left + (w - inner) / 2, top + (w - inner) / 2, inner, inner);
+        if (size >= 12) {
+          context.fillStyle = colours.bg;
+          context.font = `bold ${Math.floor(inner * 0.95)}px system-ui`;
+          context.textAlign = 'center';
+          context.textBaseline = 'middle';
+          context.fillText(String(owners.length), left + w / 2, top + w / 2 + 0.5);
+        }
+      }
+      if (state.pinned(block)) {
+        context.fillStyle = colours.pinned;
+        context.beginPath();
+        context.moveTo(left, top);
+        context.lineTo(left + w / 2, top);
+        context.lineTo(left, top + w / 2);
+        context.fill();
+      }
+    }
+    if (cell === this.at) {
+      context.strokeStyle = colours.text;
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, size - 2, size - 2);
+    }
+  }
+
+  paintArrows() {
+    if (this.rows) return;
+    const {context, cell: size} = this;
+    const middle = (block) => [(block % this.columns + 0.5) * size, (Math.floor(block / this.columns) + 0.5) * size];
+    context.strokeStyle = context.fillStyle = this.colours.text;
+    context.lineWidth = 1.5;
+    for (const {block, to} of this.arrows) {
+      const [[x0, y0], [x1, y1]] = [middle(block), middle(to)];
+      const angle = Math.atan2(y1 - y0, x1 - x0);
+      context.beginPath();
+      context.moveTo(x0, y0);
+      context.lineTo(x1, y1);
+      context.stroke();
+      context.beginPath();
+      context.moveTo(x1, y1);
+      context.lineTo(x1 - 8 * Math.cos(angle - 0.4), y1 - 8 * Math.sin(angle - 0.4));
+      context.lineTo(x1 - 8 * Math.cos(angle + 0.4), y1 - 8 * Math.sin(angle + 0.4));
+      context.fill();
+    }
+  }
+
+  go(cell) {
+    if (this.blockAt(cell) < 0) return;
+    const old = this.at;
+    this.at = cell;
+    if (old >= 0 && this.blockAt(old) >= 0) this.paintCell(old);
+    this.paintCell(cell);
+    this.pick(this.blockAt(cell));
+  }
+
+  point(event) {
+    if (!this.cell) return;
+    const cell = Math.floor(event.offsetX / this.cell) + Math.floor(event.offsetY / this.cell) * this.columns;
+    if (cell !== this.at && event.offsetX < this.columns * this.cell) this.go(cell);
+  }
+
+  // The owners of the block that is pointed at, lit or not.
+  light() {
+    const {state} = this;
+    const block = this.blockAt(this.at);
+    for (const id of state.owners[block] ?? []) {
+      const whose = id < 0 ? id : state.sequences.get(id)?.request;
+      if (whose === undefined) continue;
+      if (this.lit.has(whose)) this.lit.delete(whose);
+      else if (this.lit.size < kLit.length) this.lit.set(whose, kLit.find((colour) => ![...this.lit.values()].includes(colour)));
+    }
+    this.paint();
+  }
+
+  setRows(rows) { this.rows = rows; this.at = -1; this.layout(); }
+  setZoom(zoom) { this.zoom = Math.max(0, Math.min(5, zoom)); this.layout(); }
+
+  key(event) {
+    const step = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns}[event.key];
+    if (step) this.go(Math.max(0, this.at) + (this.at < 0 ? 0 : step));
+    else if (event.key === 'Enter') this.light();
+    else if (event.key === '+') this.setZoom(this.zoom + 1);
+    else if (event.key === '-') this.setZoom(this.zoom - 1);
+    else if (event.key === '0') this.setZoom(0);
+    else return;
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,105 @@
+// Steps as bars, and a few curves below them; plain canvas, the newest on the right.
+import {h} from './dom.js';
+
+const kColours = {
+  light: {bg: '#ffffff', text: '#4d5661', prefill: '#1d3fd0', decode: '#0b6b2f', mark: '#a3192e', copy: '#8a4300', line: '#c9ced6'},
+  dark: {bg: '#14171b', text: '#a9b2bf', prefill: '#8fb4ff', decode: '#6fdc98', mark: '#ff9aa8', copy: '#e69f00', line: '#434b57'},
+};
+
+function prepare(canvas) {
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const chosen = document.documentElement.dataset.theme;
+  const dark = chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  const colours = kColours[dark ? 'dark' : 'light'];
+  context.fillStyle = colours.bg;
+  context.fillRect(0, 0, width, height);
+  context.font = '12px system-ui';
+  return {context, width, height, colours};
+}
+
+export class Timeline {
+  constructor(pick) {
+    this.canvas = h('canvas', {class: 'timeline', tabindex: '0', role: 'img', 'aria-label': 'Steps of the engine: tokens of prompts and of answers'});
+    this.node = h('div', null, this.canvas);
+    this.pick = pick;
+    this.bar = 5;
+    this.canvas.addEventListener('pointermove', (event) => {
+      const step = this.shown?.[Math.floor(event.offsetX / this.bar) - (this.offset ?? 0)];
+      if (step) pick(step);
+    });
+  }
+
+  draw(state) {
+    const {context, width, height, colours} = prepare(this.canvas);
+    const count = Math.max(1, Math.floor(width / this.bar));
+    const steps = this.shown = state.steps.slice(-count);
+    this.offset = count - steps.length;
+    const budget = state.hello?.max_num_batched_tokens ?? 0;
+    const top = Math.max(8, ...steps.map((step) => step.prefill + step.decode));
+    const scale = (height - 30) / top;
+    steps.forEach((step, i) => {
+      const x = (this.offset + i) * this.bar;
+      const decode = step.decode * scale;
+      const prefill = step.prefill * scale;
+      context.fillStyle = colours.decode;
+      context.fillRect(x, height - 14 - decode, this.bar - 1, decode);
+      context.fillStyle = colours.prefill;
+      context.fillRect(x, height - 14 - decode - prefill, this.bar - 1, prefill);
+      if (step.preempted || step.out || step.back) {
+        context.fillStyle = colours.mark;
+        context.beginPath();
+        context.moveTo(x, 2);
+        context.lineTo(x + this.bar + 2, 2);
+        context.lineTo(x + this.bar / 2, 9);
+        context.fill();
+      }
+      if (step.copies) {
+        context.fillStyle = colours.copy;
+        context.fillRect(x, height - 11, this.bar - 1, 5);
+      }
+    });
+    context.fillStyle = colours.text;
+    context.fillText(`${top} tokens a step`, 4, 22);
+    if (budget && budget <= top * 1.2) {
+      context.strokeStyle = colours.mark;
+      context.setLineDash([4, 3]);
+      context.beginPath();
+      context.moveTo(0, height - 14 - budget * scale);
+      context.lineTo(width, height - 14 - budget * scale);
+      context.stroke();
+      context.setLineDash([]);
+    }
+  }
+}
+
+// One value against steps or requests. `values` newest last; absent values leave gaps.
+export class Curve {
+  constructor(label, unit) {
+    this.label = label;
+    this.unit = unit;
+    this.canvas = h('canvas', {class: 'curve', role: 'img', 'aria-label': label});
+    this.node = h('figure', {class: 'curvebox'}, this.canvas, this.caption = h('figcaption', null, label));
+  }
+
+  draw(values) {
+    const {context, width, height, colours} = prepare(this.canvas);
+    const shown = values.slice(-200);
+    const top = Math.max(1e-9, ...shown);
+    context.strokeStyle = colours.prefill;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    shown.forEach((value, i) => {
+      const x = (200 - shown.length + i) / 200 * width;
+      const y = height - 3 - value / top * (height - 8);
+      if (i) context.lineTo(x, y);
+      else context.moveTo(x, y);
+    });
+    context.stroke();
+    const last = shown.at(-1);
+    this.caption.textContent = `${this.label}: ${last === undefined ? '–' : `${last >= 100 ? Math.round(last) : last.toFixed(last < 10 ? 2 : 1)} ${this.unit}`}`;
+  }
+}

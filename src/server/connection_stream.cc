@@ -1,0 +1,52 @@
+// Connection: an answer of the server's own that goes on until either side ends it.
+#include <boost/asio/steady_timer.hpp>
+
+#include "server/connection.h"
+
+namespace pagoda {
+namespace {
+
+namespace asio = boost::asio;
+constexpr std::chrono::seconds kHeartbeat{15};
+constexpr std::string_view kNothing = ": nothing new\n\n";  // a comment, so that proxies keep the stream
+
+}  // namespace
+
+asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, StreamHandler handler,
+                                                            std::shared_ptr<ApiCall> call) {
+  Result<std::shared_ptr<EngineStream>> stream = handler(*call, server_, waker());
+  if (!stream) co_return co_await send(error_response(stream.error(), route.protocol));
+  const std::shared_ptr<EngineStream> from = *std::move(stream);
+  std::string out = stream_head(route.facts.form);
+  asio::steady_timer beat(stream_.get_executor());
+  bool more = !framing_.head_only;
+  auto quiet_until = std::chrono::steady_clock::now() + kHeartbeat;
+  const bool chunked = framing_.minor_version == 1;
+  while (!gone_) {
+    std::string piece;
+    if (more) more = from->take(piece) && !shutting_down_ && server_.engine.healthy();
+    const auto now = std::chrono::steady_clock::now();
+    if (piece.empty() && more && now >= quiet_until) piece = kNothing;
+    if (!piece.empty()) quiet_until = now + kHeartbeat;
+    if (chunked)
+      append_chunk(out, piece);
+    else
+      out.append(piece);
+    if (!more && chunked && !framing_.head_only) out.append(kLastChunk);
+    if (!out.empty() && !co_await write(out)) {
+      gone_ = true;
+      break;
+    }
+    out.clear();
+    if (!more) co_return chunked && framing_.keep_alive ? Next::keep_alive : Next::close;
+    beat.expires_at(quiet_until);
+    beat.async_wait([weak = weak_from_this()](boost::system::error_code error) {
+      if (const auto self = weak.lock(); !error && self != nullptr) self->event_.set();
+    });
+    co_await event_.wait();
+    beat.cancel();
+  }
+  co_return Next::gone;
+}
+
+}  // namespace pagoda

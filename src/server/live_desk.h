@@ -1,0 +1,69 @@
+#pragma once
+// LiveDesk: the engine live, for a few readers at once. One thread asks the engine for its state at most ten
+// times a second while somebody reads, makes one frame for all of them (page/live_frames.h) and rings; nobody
+// reading costs nothing. A reader that does not keep up loses deltas and gets a snapshot: never a queue.
+// Invariants: a reader's text is hello, snapshot, and deltas that follow it without a gap, as often as
+// needed; what waits for a reader has a bound. Threads: any; the bells are rung on the desk's own thread.
+// Owner: the server; outlives its readers' last take().
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/client.h"
+
+namespace pagoda {
+
+class LiveReader {
+ public:
+  // Moves what there is into `out`, as server-sent events. False: there will be nothing more.
+  bool take(std::string& out);
+
+ private:
+  friend class LiveDesk;
+  std::mutex mutex_;
+  std::string pending_;
+  bool wants_snapshot_ = true, ended_ = false;
+  std::function<void()> ring_;
+};
+
+class LiveDesk {
+ public:
+  LiveDesk(EngineClient& engine, std::size_t max_readers, std::size_t max_pending);
+  ~LiveDesk();
+
+  // resource_exhausted: there are as many readers as may be. The reader leaves by dropping its pointer.
+  Result<std::shared_ptr<LiveReader>> subscribe(std::function<void()> ring);
+
+ private:
+  using State = std::shared_ptr<const LiveState>;
+  struct Answer {  // shared with the engine, which may answer when the desk has gone
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::optional<Result<State>> state;
+  };
+
+  void run();
+  std::vector<std::shared_ptr<LiveReader>> readers();
+  void ask(std::int64_t seen);
+  std::optional<Result<State>> wait_a_while();
+  void publish(const State& before, const State& after);
+  void end_all();
+
+  EngineClient& engine_;
+  const std::size_t max_readers_, max_pending_;
+  const std::string boot_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::weak_ptr<LiveReader>> readers_;
+  bool stopping_ = false;
+  const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
+  std::int64_t number_ = 0;  // of frames
+  std::thread thread_;       // from the first reader on
+};
+
+}  // namespace pagoda

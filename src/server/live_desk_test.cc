@@ -1,0 +1,151 @@
+#include "server/live_desk.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "api/json.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+// An engine whose state is a step number, told as an engine would: when it differs from what was seen.
+class SteppingEngine final : public EngineClient {
+ public:
+  const EngineLimits& limits() const override { return limits_; }
+  Status submit(Request, std::shared_ptr<OutputSink>) override { return unavailable("no"); }
+  void abort(RequestId) override {}
+  void abort_sequence(RequestId, std::int32_t) override {}
+  bool healthy() const override { return alive; }
+  void live_state(std::int64_t seen, LiveDone done) override {
+    std::lock_guard lock(mutex_);
+    ++asked;
+    seen_ = seen;
+    done_ = std::move(done);
+    tell();
+  }
+  void step() {
+    std::lock_guard lock(mutex_);
+    ++step_;
+    tell();
+  }
+  void die() {
+    alive = false;
+    std::lock_guard lock(mutex_);
+    if (done_) std::exchange(done_, nullptr)(unavailable("dead"));
+  }
+  std::atomic<bool> alive{true};
+  std::atomic<int> asked{0};
+
+ private:
+  void tell() {
+    if (!done_ || seen_ == step_) return;
+    auto state = std::make_shared<LiveState>();
+    state->step = step_;
+    state->num_blocks = 4;
+    std::exchange(done_, nullptr)(std::shared_ptr<const LiveState>(state));
+  }
+  EngineLimits limits_;
+  std::mutex mutex_;
+  LiveDone done_;
+  std::int64_t seen_ = -1, step_ = 0;
+};
+
+// Frames as they come; each must follow the one before.
+struct Follower {
+  std::shared_ptr<LiveReader> reader;
+  std::int64_t number = -1, step = -1, snapshots = 0;
+  bool open = true, broken = false;
+
+  void look() {
+    std::string text;
+    open = reader->take(text);
+    for (std::size_t at = 0, end; (end = text.find("\n\n", at)) != std::string::npos; at = end + 2) {
+      ASSERT_EQ(text.substr(at, 6), "data: ");
+      const auto frame = parse_json(text.substr(at + 6, end - at - 6));
+      ASSERT_TRUE(frame);
+      const auto& o = frame->as_object();
+      if (o.at("type") == "hello") continue;
+      const bool snapshot = o.at("type") == "snap";
+      snapshots += snapshot ? 1 : 0;
+      if (!snapshot && o.at("n").as_int64() != number + 1) broken = true;
+      number = o.at("n").as_int64();
+      step = o.at("step").as_int64();
+    }
+  }
+  bool reach(std::int64_t wanted) {
+    for (int i = 0; i < 200 && step < wanted; ++i) {
+      look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return step >= wanted;
+  }
+};
+
+Follower follow(LiveDesk& desk) {
+  auto reader = desk.subscribe([] {});
+  EXPECT_TRUE(reader);
+  return {.reader = *reader};
+}
+
+TEST(LiveDesk, AsksNothingWhileNobodyReadsAndFollowsWithoutAGap) {
+  SteppingEngine engine;
+  LiveDesk desk(engine, 2, 1 << 16);
+  engine.step();
+  EXPECT_EQ(engine.asked, 0);
+  Follower one = follow(desk);
+  EXPECT_TRUE(one.reach(1));
+  engine.step();
+  EXPECT_TRUE(one.reach(2));
+  Follower two = follow(desk);  // of an engine that rests
+  EXPECT_TRUE(two.reach(2));
+  for (int i = 0; i < 5; ++i) engine.step();
+  EXPECT_TRUE(one.reach(7) && two.reach(7));
+  EXPECT_FALSE(one.broken || two.broken);
+  EXPECT_EQ(one.snapshots, 1);
+  EXPECT_EQ(two.snapshots, 1);
+}
+
+TEST(LiveDesk, HasAPlaceForSoManyAndTakesItBack) {
+  SteppingEngine engine;
+  LiveDesk desk(engine, 2, 1 << 16);
+  Follower one = follow(desk), two = follow(desk);
+  EXPECT_EQ(desk.subscribe([] {}).error().code(), StatusCode::resource_exhausted);
+  two.reader.reset();
+  Follower three = follow(desk);
+  EXPECT_TRUE(three.reach(0));
+}
+
+TEST(LiveDesk, WhoDoesNotKeepUpBeginsAnewWithoutAQueue) {
+  SteppingEngine engine;
+  LiveDesk desk(engine, 2, 600);
+  Follower slow = follow(desk), quick = follow(desk);
+  for (int i = 1; i <= 12; ++i) {
+    engine.step();
+    EXPECT_TRUE(quick.reach(i));
+  }
+  std::string text;
+  EXPECT_TRUE(slow.reader->take(text));
+  EXPECT_LT(text.size(), 2000u);
+  EXPECT_EQ(text.find("hello"), text.rfind("hello"));
+  EXPECT_FALSE(quick.broken);
+}
+
+TEST(LiveDesk, EndsWithTheEngineAndWithItself) {
+  SteppingEngine engine;
+  auto desk = std::make_unique<LiveDesk>(engine, 2, 1 << 16);
+  Follower one = follow(*desk);
+  EXPECT_TRUE(one.reach(0));
+  engine.die();
+  for (int i = 0; i < 200 && one.open; ++i) {
+    one.look();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(one.open);
+  desk.reset();
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,36 @@
+#include "server/live_endpoints.h"
+
+#include "server/server_context.h"
+
+namespace pagoda {
+namespace {
+
+class LiveStream final : public EngineStream {
+ public:
+  explicit LiveStream(std::shared_ptr<LiveReader> reader) : reader_(std::move(reader)) {}
+  bool take(std::string& out) override { return reader_->take(out); }
+
+ private:
+  const std::shared_ptr<LiveReader> reader_;
+};
+
+Result<std::shared_ptr<EngineStream>> debug_live(const ApiCall& call, ServerContext& server,
+                                                 std::function<void()> wake) {
+  // Another site's page could not read it, but it could take a reader's place.
+  const std::string_view site = call.header("sec-fetch-site");
+  if (!site.empty() && site != "same-origin" && site != "none")
+    return invalid_argument("The live view is for this server's own page.");
+  Result<std::shared_ptr<LiveReader>> reader = server.live.subscribe(std::move(wake));
+  if (!reader) return reader.error();
+  return std::shared_ptr<EngineStream>(std::make_shared<LiveStream>(*std::move(reader)));
+}
+
+constexpr Route kLiveRoutes[] = {
+    {{.method = "GET", .path = "/debug/live", .role = Role::admin, .form = AnswerForm::sse}, debug_live},
+};
+
+}  // namespace
+
+std::span<const Route> live_routes() { return kLiveRoutes; }
+
+}  // namespace pagoda

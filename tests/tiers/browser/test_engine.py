@@ -1,0 +1,165 @@
+"""The engine live: the map is what /debug/kv says, the queue has its reasons, and a busy engine does not make the page slow."""
+import concurrent.futures
+import json
+import time
+
+import httpx
+import pytest
+
+from browser_page import browser, keep, send, wait_done, watched  # noqa: F401
+from conftest import default_model, serving
+
+SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "8M", "--swap-space-bytes", "8M")
+
+
+@pytest.fixture(scope="module")
+def small():
+    with serving(default_model(), *SMALL_POOL) as running:
+        yield running
+
+
+def ask(server, prompt, **more):
+    body = {"model": "smol", "prompt": prompt, "temperature": 0.8, "ignore_eos": True, **more}
+    return httpx.post(server.url + "/v1/completions", json=body, timeout=120)
+
+
+def legend(page):
+    return page.evaluate("() => Object.fromEntries([...document.querySelectorAll('.legend li[data-kind]')].map((li) => [li.dataset.kind, Number(li.dataset.count)]))")
+
+
+def frames(url, seconds, path="/debug/live"):
+    """Frames of the stream for so long."""
+    out, until = [], time.monotonic() + seconds
+    with httpx.stream("GET", url + path, timeout=seconds + 5) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                out.append(json.loads(line[6:]))
+            if time.monotonic() > until:
+                break
+    return out
+
+
+def test_the_map_is_what_the_engine_says(small, watched):
+    page = watched.open(small.url + "/#engine", wait=".kvmap")
+    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+    ask(small, "The quick brown fox " * 20, max_tokens=8)
+    page.wait_for_function("() => document.querySelector('.queue tbody').textContent === 'idle'")
+    time.sleep(0.5)
+    kv = httpx.get(small.url + "/debug/kv").json()
+    counts = legend(page)
+    assert counts["free"] + counts["cached"] == kv["num_free_blocks"]
+    assert counts["held"] + counts["shared"] == kv["num_blocks"] - kv["num_free_blocks"]
+    assert counts["cached"] > 0
+    page.focus(".kvmap")
+    page.keyboard.press("ArrowRight")
+    assert "Block 0" in page.inner_text(".panel >> nth=0")
+    keep(page, "engine-idle")
+
+
+def test_preemption_and_the_queue_are_seen_as_they_happen(small, watched):
+    page = watched.open(small.url + "/#engine", wait=".kvmap")
+    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(ask, small, f"{i} " + "word " * 150, max_tokens=200) for i in range(6)]
+        page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length >= 1 && document.querySelectorAll('.queue tr.waiting, .queue tr.swapped').length >= 1")
+        rows = page.evaluate("() => [...document.querySelectorAll('.queue tbody tr')].map((tr) => tr.innerText)")
+        keep(page, "engine-busy")
+        assert all(call.result().status_code == 200 for call in calls)
+    assert any("blocks" in row or "before it" in row or "come back" in row or "swapped" in row for row in rows), rows
+    page.wait_for_function("() => document.querySelector('.queue tbody').textContent === 'idle'")
+    totals = httpx.get(small.url + "/debug/kv").json()["totals"]
+    assert totals["preemptions"] > 0
+
+
+def test_the_stream_follows_the_engine_step_by_step(small):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        reading = pool.submit(frames, small.url, 6)
+        time.sleep(0.5)
+        for call in [pool.submit(ask, small, "Once upon a time", max_tokens=64, n=3) for _ in range(2)]:
+            assert call.result().status_code == 200
+        httpx.get(small.url + "/health")
+        time.sleep(0.3)
+        ask(small, "x", max_tokens=4)
+        time.sleep(5)
+        ask(small, "y", max_tokens=4)  # so that the reader sees its time is over
+        got = reading.result()
+    assert [frame["type"] for frame in got[:2]] == ["hello", "snap"]
+    assert got[0]["manager"] == "paged"
+    deltas = [frame for frame in got[1:]]
+    assert all(b["n"] == a["n"] + 1 for a, b in zip(deltas, deltas[1:]) if b["type"] == "delta")
+    steps = [step[0] for frame in deltas for step in frame["steps"]]
+    assert steps == list(range(steps[0], steps[0] + len(steps))), "every step is told once"
+    kinds = {event[1] for frame in deltas for event in frame["events"]}
+    assert {"fork", "copy"} <= kinds
+    ended = [row for frame in deltas for row in frame["ended"]]
+    assert len(ended) >= 3 and all(row[2] <= row[3] <= row[4] <= row[5] for row in ended)
+
+
+def test_places_for_readers_are_few_and_come_back(small):
+    streams = []
+    for _ in range(4):
+        stream = httpx.stream("GET", small.url + "/debug/live")
+        streams.append(stream)
+        assert stream.__enter__().status_code == 200
+    assert httpx.get(small.url + "/debug/live").status_code == 429
+    for stream in streams:
+        stream.__exit__(None, None, None)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        with httpx.stream("GET", small.url + "/debug/live") as again:
+            if again.status_code == 200:
+                break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the places did not come back")
+    assert httpx.get(small.url + "/debug/live", headers={"sec-fetch-site": "cross-site"}).status_code == 400
+
+
+@pytest.mark.parametrize("manager", ["virtual", "reserved"])
+def test_other_managers_are_drawn_as_they_are(manager, watched):
+    flags = ["--scheduler", "orca"] if manager == "reserved" else []
+    with serving(default_model(), "--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "16M", "--kv-manager", manager, *flags) as server:
+        page = watched.open(server.url + "/#engine", wait=".kvmap")
+        page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            calls = [pool.submit(ask, server, "Tell me a story.", max_tokens=300) for _ in range(3)]
+            page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length >= 2")
+            if manager == "virtual":
+                page.wait_for_selector(".slot .mapped")
+            keep(page, f"engine-{manager}")
+            assert manager in page.inner_text(".engine")
+            assert all(call.result().status_code == 200 for call in calls)
+
+
+def test_ten_thousand_blocks_at_thirty_frames_a_second(server, watched):
+    page = watched.open(server.url + "/#engine", wait=".kvmap")
+    rate = page.evaluate("""async () => {
+      const folder = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '');
+      const {LiveState} = await import(folder + 'livestate.js');
+      const {KvMap} = await import(folder + 'kvmap.js');
+      const state = new LiveState();
+      const map = new KvMap(state, () => {});
+      document.querySelector('.engine').append(map.node);
+      state.apply({type: 'hello', boot: 'x', blocks: 10000, block_size: 16, groups: [{}]});
+      const sequences = Array.from({length: 256}, (_, i) => [i, i, 0, 'resident', 600, 599, 0, -1, 0, 0, Array.from({length: 38}, (_, k) => (i * 38 + k) % 10000)]);
+      const base = {step: 1, now: 1, available: 1, swap_free: 0, steps: [], events: [], ended: [], missed: 0, cached: [], prefixes: []};
+      state.apply({type: 'snap', n: 0, requests: [], sequences, ...base});
+      map.update();
+      const begin = performance.now();
+      const took = [];
+      let frames = 0;
+      while (performance.now() - begin < 1500) {
+        const from = performance.now();
+        const advance = sequences.flatMap((row) => [row[0], 600 + frames, 599 + frames, 0]);
+        state.apply({type: 'delta', n: ++frames, requests: [], sequences: [], advance, ...base, prefixes: undefined});
+        if (frames % 10 === 0) map.paint();
+        map.update();
+        took.push(performance.now() - from);
+        await new Promise(requestAnimationFrame);
+      }
+      map.node.remove();
+      return {rate: frames / 1.5, work: took.sort((a, b) => a - b)[took.length / 2 | 0]};
+    }""")
+    # The rate is the machine's, whoever else uses it; the work of a frame is ours.
+    assert rate["work"] < 1000 / 30, rate
