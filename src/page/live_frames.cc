@@ -9,15 +9,15 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kTellPlace = 50;         // further back in a queue is "50 or more"
-constexpr std::size_t kMaxEvents = 600;         // in one frame; what is beyond is counted
+constexpr std::int64_t kTellPlace = 50;  // further back in a queue is "50 or more"
+constexpr std::size_t kMaxEvents = 600;  // in one frame; what is beyond is counted
 constexpr std::string_view kEventNames[] = {"allocate", "free",     "evict",   "hit",    "fork",
                                             "copy",     "swap_out", "swap_in", "preempt"};
 constexpr std::string_view kGroupStates[] = {"waiting", "running", "swapped", "finished"};
 constexpr std::string_view kSequenceStates[] = {"parked", "resident", "swapped", "finished"};
-constexpr std::string_view kCodes[] = {"running",       "parked",     "swapped_blocks", "swapped_turn",
-                                       "before",        "swapped_first", "gang_first",  "sequences",
-                                       "blocks",        "budget",     "batch"};
+constexpr std::string_view kCodes[] = {"running", "parked",        "swapped_blocks", "swapped_turn",
+                                       "before",  "swapped_first", "gang_first",     "sequences",
+                                       "blocks",  "budget",        "batch"};
 constexpr std::string_view kReasons[] = {"stop", "length", "abort", "error"};
 
 template <class Enum, std::size_t N>
@@ -43,9 +43,10 @@ std::span<const BlockId> blocks_of(const LiveState& state, const LiveSequence& s
 std::int64_t place(const LiveRequest& request) { return std::min(request.position, kTellPlace); }
 
 bool same(const LiveRequest& a, const LiveRequest& b) {
-  return a.state == b.state && a.code == b.code && place(a) == place(b) && a.blocks_needed == b.blocks_needed &&
-         a.num_preemptions == b.num_preemptions && a.num_cached_tokens == b.num_cached_tokens &&
-         a.first_scheduled == b.first_scheduled && a.first_token == b.first_token;
+  return a.state == b.state && a.code == b.code && place(a) == place(b) &&
+         a.blocks_needed == b.blocks_needed && a.num_preemptions == b.num_preemptions &&
+         a.num_cached_tokens == b.num_cached_tokens && a.first_scheduled == b.first_scheduled &&
+         a.first_token == b.first_token;
 }
 
 void write(JsonWriter& json, const LiveRequest& request) {
@@ -75,7 +76,10 @@ void write_prefixes(JsonWriter& json, const LiveState& state) {
 
 void write_counts(JsonWriter& json, const LiveState& state) {
   json.key("step").integer(state.step).key("now").integer(micros(state.now));
-  json.key("available").integer(state.num_available_blocks).key("swap_free").integer(state.num_free_swap_blocks);
+  json.key("available")
+      .integer(state.num_available_blocks)
+      .key("swap_free")
+      .integer(state.num_free_swap_blocks);
 }
 
 void write_steps(JsonWriter& json, const LiveState& state) {

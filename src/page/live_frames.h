@@ -1,10 +1,10 @@
 #pragma once
-// The frames of the live view as JSON: what GET /debug/live streams, and what files of runs hold, a line each.
-// A hello says what the engine is; a snapshot all that it holds; a delta what is different from the state
-// before, and what has happened in between. Invariant: a snapshot with the deltas after it, applied in order,
-// gives the same as the last state's snapshot (live_frames_test.cc has a reader that is checked so). Frames
-// are numbered; a delta is for who has the frame before it. Units: microseconds. Not where they come from
-// (engine/live_feed.h), nor who reads them (server/live_desk.h). Threads: any; they are pure functions.
+// The frames of the live view as JSON: what GET /debug/live streams, and what files of runs hold, a line
+// each. A hello says what the engine is; a snapshot all that it holds; a delta what is different from the
+// state before, and what has happened in between. Invariant: a snapshot with the deltas after it, applied in
+// order, gives the same as the last state's snapshot (live_frames_test.cc has a reader that is checked so).
+// Frames are numbered; a delta is for who has the frame before it. Units: microseconds. Not where they come
+// from (engine/live_feed.h), nor who reads them (server/live_desk.h). Threads: any; they are pure functions.
 #include <cstdint>
 #include <string>
 

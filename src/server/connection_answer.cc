@@ -94,7 +94,8 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
   const auto* generation = std::get_if<GenerationHandler>(&route.handler);
   const auto* wait = std::get_if<WaitHandler>(&route.handler);
   const auto* stream = std::get_if<StreamHandler>(&route.handler);
-  const bool at_once = generation == nullptr && wait == nullptr && stream == nullptr && route.facts.cost == Cost::trifle;
+  const bool at_once =
+      generation == nullptr && wait == nullptr && stream == nullptr && route.facts.cost == Cost::trifle;
   if (at_once) co_return co_await answer_whole(route, std::move(call));
   stream_.expires_never();
   watch();

@@ -38,7 +38,7 @@ asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, 
       break;
     }
     out.clear();
-    if (!more) co_return chunked && framing_.keep_alive ? Next::keep_alive : Next::close;
+    if (!more) co_return chunked&& framing_.keep_alive ? Next::keep_alive : Next::close;
     beat.expires_at(quiet_until);
     beat.async_wait([weak = weak_from_this()](boost::system::error_code error) {
       if (const auto self = weak.lock(); !error && self != nullptr) self->event_.set();

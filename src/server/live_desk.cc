@@ -19,7 +19,8 @@ std::string draw_boot() {
   unsigned char bytes[8];
   CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
   std::string out;
-  for (const unsigned char byte : bytes) out.append({"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]});
+  for (const unsigned char byte : bytes)
+    out.append({"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]});
   return out;
 }
 
@@ -85,7 +86,7 @@ std::optional<Result<LiveDesk::State>> LiveDesk::wait_a_while() {
 
 // A reader that has too much, or nothing yet, begins anew.
 void LiveDesk::publish(const State& before, const State& after) {
-  const bool changed = before == nullptr || !live_unchanged(*before, *after);
+  const bool changed = before != after && (before == nullptr || !live_unchanged(*before, *after));
   if (changed) ++number_;
   std::string delta, greeting;
   for (const std::shared_ptr<LiveReader>& reader : readers()) {

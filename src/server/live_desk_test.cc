@@ -45,6 +45,8 @@ class SteppingEngine final : public EngineClient {
     auto state = std::make_shared<LiveState>();
     state->step = step_;
     state->num_blocks = 4;
+    state->steps.push_back({.number = step_});
+    state->ended.resize(1);  // news of its own, told once
     std::exchange(done_, nullptr)(std::shared_ptr<const LiveState>(state));
   }
   EngineLimits limits_;
@@ -56,7 +58,7 @@ class SteppingEngine final : public EngineClient {
 // Frames as they come; each must follow the one before.
 struct Follower {
   std::shared_ptr<LiveReader> reader;
-  std::int64_t number = -1, step = -1, snapshots = 0;
+  std::int64_t number = -1, step = -1, snapshots = 0, steps = 0;
   bool open = true, broken = false;
 
   void look() {
@@ -70,6 +72,7 @@ struct Follower {
       if (o.at("type") == "hello") continue;
       const bool snapshot = o.at("type") == "snap";
       snapshots += snapshot ? 1 : 0;
+      steps += std::ssize(o.at("steps").as_array());
       if (!snapshot && o.at("n").as_int64() != number + 1) broken = true;
       number = o.at("n").as_int64();
       step = o.at("step").as_int64();
@@ -99,6 +102,9 @@ TEST(LiveDesk, AsksNothingWhileNobodyReadsAndFollowsWithoutAGap) {
   EXPECT_TRUE(one.reach(1));
   engine.step();
   EXPECT_TRUE(one.reach(2));
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  one.look();
+  EXPECT_EQ(one.steps, 2) << "an engine that rests has no news";
   Follower two = follow(desk);  // of an engine that rests
   EXPECT_TRUE(two.reach(2));
   for (int i = 0; i < 5; ++i) engine.step();

@@ -130,6 +130,11 @@ class Player final : public StepObserver {
     return out;
   }
   explicit Player(ReplayReport& report) : report_(report) {}
+  // Before the first event; empty: nobody looks.
+  void watch(std::function<void(std::shared_ptr<const LiveState>)> on_live) {
+    on_live_ = std::move(on_live);
+    if (on_live_) core_->set_live(&live_);
+  }
   ~Player() override {
     if (core_) core_->fail_all(unavailable("the replay is over"));
   }
@@ -189,6 +194,7 @@ class Player final : public StepObserver {
     runner_->recorded = &step;
     const std::int64_t before = core_->num_steps();
     core_->step();
+    if (on_live_) on_live_(std::make_shared<const LiveState>(core_->live_state()));
     const bool ran = core_->num_steps() > before;
     if (ran) ++num_steps_;
     if (!runner_->corrupt.ok()) return runner_->corrupt;
@@ -217,6 +223,8 @@ class Player final : public StepObserver {
   VirtualClock clock_;
   MetricsRegistry metrics_;
   ReplayRunner* runner_ = nullptr;  // the core's
+  LiveFeed live_;
+  std::function<void(std::shared_ptr<const LiveState>)> on_live_;
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<NullSink> sink_ = std::make_shared<NullSink>();
   std::deque<bool> grants_;           // to be given in the step to come
@@ -227,13 +235,15 @@ class Player final : public StepObserver {
 
 }  // namespace
 
-Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts) {
+Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts,
+                            std::function<void(std::shared_ptr<const LiveState>)> on_live) {
   auto log = RunLogReader::open(path);
   if (!log) return log.error();
   ReplayReport report;
   report.header = (*log)->header();
   auto player = Player::create(report.header, make_parts, report);
   if (!player) return player.error().annotate(path);
+  (*player)->watch(std::move(on_live));
   while (!report.complete) {
     auto event = (*log)->next();
     if (!event) return event.error();

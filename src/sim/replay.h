@@ -2,10 +2,13 @@
 // Replay: a recorded run again, without its model: the same requests, aborts and answers in the same order
 // and at the same times, given to the same engine code, which must come to the same decisions, step by step.
 // Threads: none.
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "load/latency_statistics.h"
 #include "load/workload.h"
+#include "request/live_state.h"
 #include "sim/run_log.h"
 
 namespace pagoda {
@@ -27,7 +30,8 @@ struct ReplayReport {
   std::string difference;  // empty: every decision was the same
 };
 
-// corrupt_data: the log cannot be read, or holds what no engine can have done.
-Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts);
+// corrupt_data: the log cannot be read, or holds what no engine can have done. `on_live`: after each step.
+Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts,
+                            std::function<void(std::shared_ptr<const LiveState>)> on_live = {});
 
 }  // namespace pagoda

@@ -72,6 +72,10 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);
   out->core_->set_observer(out.get());
+  if (options.on_live && number == 0) {
+    out->live_ = std::make_unique<LiveFeed>();
+    out->core_->set_live(out->live_.get());
+  }
   return out;
 }
 
@@ -130,6 +134,7 @@ void Replica::step() {
     if (draw() < faults.failure_share) runner_->fail_next();
   }
   core_->step();
+  if (live_ != nullptr) options_.on_live(std::make_shared<const LiveState>(core_->live_state()));
   if (options_.check_invariants && core_->status().ok()) core_->check_invariants();
   if (!core_->status().ok()) core_->fail_all(core_->status());
 }

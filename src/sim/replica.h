@@ -51,6 +51,7 @@ class Replica final : public StepObserver {
   VirtualClock clock_;
   MetricsRegistry metrics_;
   SimulatedModelRunner* runner_ = nullptr;  // the core's
+  std::unique_ptr<LiveFeed> live_;          // null: nobody looks
   std::unique_ptr<EngineCore> core_;
   std::uint64_t fault_draws_ = 0;
   bool prefix_asked_for_ = false;

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/simulate/live_out.h"
 #include "cli/simulate/simulation_setup.h"
 #include "load/list_workload.h"
 #include "load/workload_spec.h"
@@ -75,8 +76,12 @@ class LateProgressBar {
 };
 
 Status run_replay(const SimulateArgs& args) {
-  auto report = replay(args.replay, parts_factory(args.engine));
+  LiveOut live(args.live_out);
+  std::function<void(std::shared_ptr<const LiveState>)> on_live;
+  if (live.wanted()) on_live = [&live](auto state) { live.write(std::move(state)); };
+  auto report = replay(args.replay, parts_factory(args.engine), std::move(on_live));
   if (!report) return report.error();
+  PAGODA_RETURN_IF_ERROR(live.finish());
   if (!report->difference.empty())
     return invalid_argument(concat(args.replay, ": the decisions differ at ", report->difference));
   std::printf("%s: %lld steps and %lld requests replayed, every decision the same%s\n", args.replay.c_str(),
@@ -199,8 +204,11 @@ Status run_simulate(const SimulateArgs& args) {
   if (csv.is_open())
     callbacks.on_outcome = [&](const SimulatedOutcome& outcome) { csv << outcome_csv_row(outcome); };
   callbacks.on_progress = [&](std::int64_t done, double seconds) { bar.update(done, seconds); };
+  LiveOut live(args.live_out);
+  if (live.wanted()) options->on_live = [&live](auto state) { live.write(std::move(state)); };
   auto summary = simulate(*options, **workload, callbacks);
   if (!summary) return summary.error();
+  PAGODA_RETURN_IF_ERROR(live.finish());
   if (csv.is_open()) {
     csv.close();
     if (!csv) return invalid_argument(concat("cannot write ", args.output_csv));

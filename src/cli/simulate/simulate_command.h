@@ -24,6 +24,7 @@ struct SimulateArgs {
   std::string router = "round-robin";
   double max_seconds = 0;  // of simulated time; 0: to the end
   std::string output_json, output_csv, plot;
+  std::string live_out;  // the run as the page at / shows it
   std::optional<std::uint64_t> fault_seed;
   std::int32_t fault_runs =
       0;  // so many small engines drawn from the seeds that follow; nothing else is needed

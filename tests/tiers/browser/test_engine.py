@@ -9,7 +9,7 @@ import pytest
 from browser_page import browser, keep, send, wait_done, watched  # noqa: F401
 from conftest import default_model, serving
 
-SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "8M", "--swap-space-bytes", "8M")
+SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "8M", "--swap-space", "8M")
 
 
 @pytest.fixture(scope="module")
