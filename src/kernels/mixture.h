@@ -9,26 +9,9 @@
 
 #include "kernels/backend.h"
 #include "kernels/linear.h"
+#include "kernels/routing_rule.h"
 
 namespace pagoda {
-
-enum class RouterScore {
-  softmax,            // over all experts
-  softmax_of_chosen,  // chosen by logit; softmax over these alone
-  sigmoid,            // of each by itself
-};
-
-struct RoutingRule {
-  RouterScore score = RouterScore::softmax;
-  std::int32_t num_experts = 0;
-  std::int32_t per_token = 0;  // of these a row chooses so many
-  // Neighbouring experts form groups; a row chooses from the best `groups_used` of them, each worth its best
-  // expert, or its best two together.
-  std::int32_t num_groups = 1, groups_used = 1;
-  bool group_is_best_two = true;
-  bool renormalize = false;  // weights of a row sum to 1
-  float scale = 1;           // of the weights
-};
 
 // Chooses the experts with the largest score + correction, of equal ones the lower id (NaN is below all). The
 // weight is the score without the correction. logits [num_rows, num_experts]; correction has an entry for

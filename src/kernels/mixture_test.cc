@@ -51,8 +51,8 @@ TEST(Route, AgreesWithThePlainForm) {
                                       .renormalize = seed % 2 == 0,
                                       .scale = seed % 3 == 0 ? 2.5f : 1.0f};
             const auto logits = random_floats(seed, static_cast<std::size_t>(40 * experts), 3.0f);
-            const auto correction =
-                corrected ? random_floats(seed + 500, static_cast<std::size_t>(experts)) : std::vector<float>();
+            const auto correction = corrected ? random_floats(seed + 500, static_cast<std::size_t>(experts))
+                                              : std::vector<float>();
             const Routes plain = routes_of(kPlain, rule, logits, correction);
             const Routes fast = routes_of({.pool = &pool}, rule, logits, correction);
             EXPECT_EQ(fast.experts, plain.experts) << seed;
@@ -105,9 +105,10 @@ TEST(Route, OddNumbersStillChooseExpertsThatExist) {
                               .num_groups = 2,
                               .groups_used = 1,
                               .renormalize = true};
-    for (const std::vector<float>& logits :
-         {std::vector<float>{kNan, kNan, kNan, kNan}, {-kInfinity, -kInfinity, -kInfinity, -kInfinity},
-          {kInfinity, 1, kNan, -kInfinity}, {1e38f, -1e38f, 3e38f, 0}}) {
+    for (const std::vector<float>& logits : {std::vector<float>{kNan, kNan, kNan, kNan},
+                                             {-kInfinity, -kInfinity, -kInfinity, -kInfinity},
+                                             {kInfinity, 1, kNan, -kInfinity},
+                                             {1e38f, -1e38f, 3e38f, 0}}) {
       const Routes routes = routes_of({}, rule, logits);
       EXPECT_LT(routes.experts[0], routes.experts[1]);
       EXPECT_GE(routes.experts[0], 0);
@@ -169,7 +170,8 @@ void choose(Mixture& mixture, std::uint64_t seed, std::int64_t num_rows, std::in
   std::vector<std::set<std::int32_t>> rows_of(experts);
   for (std::int32_t row = 0; row < static_cast<std::int32_t>(num_rows); ++row) {
     for (std::int32_t i = 0; i < per_row; ++i) {
-      const std::uint64_t bits = random_bits(seed, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(i));
+      const std::uint64_t bits =
+          random_bits(seed, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(i));
       rows_of[bits % (i == 0 ? std::min<std::uint64_t>(experts, 2) : experts)].insert(row);
     }
   }
@@ -217,7 +219,9 @@ TEST(GroupedPair, EveryRowHasTheBitsThatItHasAlone) {
       for (const DType stored : weight_types()) {
         const std::int64_t block = dtype_info(stored).block_elements;
         const Shape shape = {.hidden = std::max<std::int64_t>(block, 52) / block * block,
-                             .inner = block == 256 ? 256 : block == 32 ? 96 : 75,
+                             .inner = block == 256  ? 256
+                                      : block == 32 ? 96
+                                                    : 75,
                              .stored = stored,
                              .type = type,
                              .gated = seed % 3 != 0,

@@ -150,8 +150,8 @@ GroupedPair::GroupedPair(const KernelContext& context, std::span<const PackedLin
     const std::int64_t start = groups.starts[m], count = groups.starts[m + 1] - start;
     if (count == 0) continue;
     const PackedLinear::Storage &in = first[m].storage(), &out = second[m].storage();
-    groups_.push_back({&in, &out, start, count, PreparedRows(context, in, count),
-                       PreparedRows(context, out, count)});
+    groups_.push_back(
+        {&in, &out, start, count, PreparedRows(context, in, count), PreparedRows(context, out, count)});
     group_of_.insert(group_of_.end(), static_cast<std::size_t>(count),
                      static_cast<std::int32_t>(groups_.size() - 1));
     bytes += groups_.back().input.bytes() + groups_.back().between.bytes();
@@ -170,21 +170,21 @@ void GroupedPair::prepare(const LinearInput& input, std::int64_t num_rows) {
   std::int64_t stride = 0;
   const float* const x = plain_rows(context_, input, num_rows, k, &stride);
   const auto places = static_cast<std::int64_t>(rows_.rows.size());
-  for_ranges(context_, places, std::max<std::int64_t>(1, 16384 / k), [&](std::int64_t begin,
-                                                                         std::int64_t end) {
-    static thread_local Scratch scratch;
-    for (std::int64_t place = begin; place < end; ++place) {
-      const auto at = static_cast<std::size_t>(place);
-      const Group& group = groups_[static_cast<std::size_t>(group_of_[at])];
-      const float* row = x + rows_.rows[at] * stride;
-      if (!rows_.factors.empty()) {
-        auto* const scaled = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(k) * 4));
-        for (std::int64_t i = 0; i < k; ++i) scaled[i] = row[i] * rows_.factors[at];
-        row = scaled;
-      }
-      group.input.put(group.input.place(place - group.start), 0, row, k);
-    }
-  });
+  for_ranges(
+      context_, places, std::max<std::int64_t>(1, 16384 / k), [&](std::int64_t begin, std::int64_t end) {
+        static thread_local Scratch scratch;
+        for (std::int64_t place = begin; place < end; ++place) {
+          const auto at = static_cast<std::size_t>(place);
+          const Group& group = groups_[static_cast<std::size_t>(group_of_[at])];
+          const float* row = x + rows_.rows[at] * stride;
+          if (!rows_.factors.empty()) {
+            auto* const scaled = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(k) * 4));
+            for (std::int64_t i = 0; i < k; ++i) scaled[i] = row[i] * rows_.factors[at];
+            row = scaled;
+          }
+          group.input.put(group.input.place(place - group.start), 0, row, k);
+        }
+      });
 }
 
 template <class RowsOf, class MatrixOf, class OutOf>

@@ -133,21 +133,20 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
       const std::int64_t strip = cut.begin(place);
       const bool last = tile + threads >= tiles;  // of this thread
       const std::int64_t next = last ? strips : cut.begin(cut.place((tile + threads) / row_tiles));
-      multiply_tile(context, thread, weight, segment, panels,
-                    {.x = input.data(),
-                     .strip = strip,
-                     .num_strips = cut.begin(place + 1) - strip,
-                     .first_panel = panels.count * row_tile / row_tiles,
-                     .last_panel = panels.count * (row_tile + 1) / row_tiles,
-                     .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes
-                                     : last && ahead
-                                         ? first_of_next_run(weight, segment, num_rows, threads, thread)
-                                         : nullptr,
-                     .past_caches = past_caches,
-                     .read_ahead = read_ahead,
-                     .later = read_ahead != nullptr ? read_ahead->of_tile(later, tile, tiles)
-                                                    : ReadAhead::Range{}},
-                    out);
+      multiply_tile(
+          context, thread, weight, segment, panels,
+          {.x = input.data(),
+           .strip = strip,
+           .num_strips = cut.begin(place + 1) - strip,
+           .first_panel = panels.count * row_tile / row_tiles,
+           .last_panel = panels.count * (row_tile + 1) / row_tiles,
+           .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes
+                           : last && ahead    ? first_of_next_run(weight, segment, num_rows, threads, thread)
+                                              : nullptr,
+           .past_caches = past_caches,
+           .read_ahead = read_ahead,
+           .later = read_ahead != nullptr ? read_ahead->of_tile(later, tile, tiles) : ReadAhead::Range{}},
+          out);
     });
   }
 }
