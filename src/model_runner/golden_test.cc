@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Fixture,
                          ::testing::Values("opt", "opt_post_norm", "gpt2", "gpt2_no_prefix", "llama",
                                            "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "granite",
                                            "olmo2", "phi3", "smollm3", "llama_gguf_f16",
-                                           "llama_gguf_quantized"),
+                                           "llama_gguf_quantized", "qwen2_moe", "qwen3_moe", "mixtral",
+                                           "mixtral_gguf_split"),
                          [](const auto& info) { return std::string(info.param); });
 
 class Shared : public ::testing::TestWithParam<const char*> {};
