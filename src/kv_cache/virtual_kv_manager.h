@@ -80,7 +80,7 @@ class VirtualKvManager final : public PagedKvManager {
   const std::function<bool(std::int64_t)> may_create_;
   const std::int32_t most_resident_free_;
   std::vector<BlockId> forgotten_;  // pages to give back with the next batch, if they are still FREE
-  std::int32_t num_refusals_ = 0;  // asks that are left out after a refusal
+  std::int32_t num_refusals_ = 0;   // asks that are left out after a refusal
 };
 
 }  // namespace pagoda

@@ -62,8 +62,8 @@ TEST(PageArena, MemoryThatIsNotThereIsRefusedBeforeAnyIsTaken) {
 
 TEST(PageArena, PagesTakeMemoryFromTheirUseUntilTheyAreDiscarded) {
   constexpr std::int64_t kPages = 64, kPage = 64 << 10;
-  auto arena = PageArena::create(
-      {.page_bytes = kPage, .num_tensors = 2, .num_pages = kPages, .num_blocks = kPages});
+  auto arena =
+      PageArena::create({.page_bytes = kPage, .num_tensors = 2, .num_pages = kPages, .num_blocks = kPages});
   ASSERT_TRUE(arena.has_value());
   ASSERT_TRUE(arena->create_pages(0, kPages).ok());
   const auto resident = [&](std::int64_t page, std::int32_t tensor) {

@@ -102,9 +102,10 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
       {.name = "kv-precreate-pages",
        .value = flags::on_off(flags.kv_precreate_pages),
        .help = "virtual: all pages are there from the start",
-       .details = "of the virtual manager: the system must have the memory for all pages at start, or the start "
-                  "fails; a page takes it when it is first used. Off: for the longest sequence's pages, and for "
-                  "others when they are first needed; where it has no memory left, requests are preempted"},
+       .details =
+           "of the virtual manager: the system must have the memory for all pages at start, or the start "
+           "fails; a page takes it when it is first used. Off: for the longest sequence's pages, and for "
+           "others when they are first needed; where it has no memory left, requests are preempted"},
       {.name = "kv-map-ahead",
        .value = flags::on_off(flags.kv_map_ahead),
        .help = "virtual: map the next step's pages during this one",
