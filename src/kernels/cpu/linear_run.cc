@@ -17,7 +17,7 @@ struct TileProducts {
   std::int64_t end;                               // of the columns that exist
 };
 
-// What becomes of a tile's products that do not go straight to y.
+// What is done with a tile's products that do not go straight to y.
 void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
              const TileProducts& tile, const Products& out) {
   const std::int64_t columns = tile.columns, rows = tile.rows;
