@@ -1,7 +1,7 @@
 #pragma once
 // One tile of a product: some panels of prepared rows times some strips of one run of weights, and what
-// is done with the products. Not here: how rows and strips are cut and handed out (linear.cc, grouped_pair.cc).
-// Threads: tiles of one product may run at the same time, each with its own thread number.
+// is done with the products. Not here: how rows and strips are cut and handed out (linear.cc,
+// grouped_pair.cc). Threads: tiles of one product may run at the same time, each with its own thread number.
 #include "kernels/cpu/largest_of_rows.h"
 #include "kernels/cpu/linear_rows.h"
 #include "kernels/cpu/linear_tile.h"
