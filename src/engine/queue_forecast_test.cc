@@ -138,7 +138,7 @@ TEST(CheckInTime, WhoWouldWaitLongerThanPromisedIsRefused) {
   Request follows = request_of(10, 0, now);
   follows.follows = true;
   EXPECT_TRUE(check_in_time(load, {}, follows, now, 1).ok());
-  EXPECT_TRUE(check_in_time(load, {}, request_of(10, 0, now), now + 5'000'000'000, 1).ok());
+  EXPECT_TRUE(check_in_time(load, {}, request_of(10, 0, now), now + 60'000'000'000, 1).ok());
 }
 
 TEST(CheckInTime, ADeadlineCountsTheWholeAnswer) {
