@@ -1,6 +1,6 @@
 #pragma once
-// AdmissionGate: stands before the engine's inbox and lets in what can be begun in time. It holds the load that
-// the engine told last and what has been let in since, so that a burst between two steps is counted too.
+// AdmissionGate: stands before the engine's inbox and lets in what can be begun in time. It holds the load
+// that the engine told last and what has been let in since, so that a burst between two steps is counted too.
 //
 // Not the bound on how many wait (engine_thread.h), and not the forecast itself (queue_forecast.h).
 // Invariant: what is counted as arriving is what was let in and not yet taken by the load that stands here.
@@ -71,8 +71,8 @@ class AdmissionGate {
   }
 
   const double max_queue_s_;
-  std::mutex admit_mutex_;     // before mutex_
-  mutable std::mutex mutex_;   // of all below
+  std::mutex admit_mutex_;                  // before mutex_
+  mutable std::mutex mutex_;                // of all below
   std::shared_ptr<const EngineLoad> load_;  // null: none has been told
   std::deque<Arriving> arriving_;           // in order; bounded as the inbox is
   std::int64_t num_let_in_ = 0, num_taken_ = 0;

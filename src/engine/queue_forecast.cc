@@ -11,10 +11,10 @@
 namespace pagoda {
 namespace {
 
-constexpr double kForever = 3600;         // what is later is not told apart
-constexpr double kGuessedOutput = 256;    // of an answer, before any has ended
-constexpr double kWeight = 0.02;          // of the latest request in the means, at least
-constexpr double kDeadlineMargin = 1.4;   // steps get longer with those who come later
+constexpr double kForever = 3600;        // what is later is not told apart
+constexpr double kGuessedOutput = 256;   // of an answer, before any has ended
+constexpr double kWeight = 0.02;         // of the latest request in the means, at least
+constexpr double kDeadlineMargin = 1.4;  // steps get longer with those who come later
 
 class Play {
  public:
@@ -161,8 +161,9 @@ QueuedWork expected_work(const EngineLoad& load, const Request& request) {
   const auto prompt = static_cast<double>(request.prompt_token_ids.size());
   out.prompt_tokens = std::max(prompt * load.means.computed_share, 1.0);
   out.output_tokens = expected_output(load.means.output_tokens, request.sampling.max_tokens, 0);
-  out.num_sequences =
-      request.sampling.use_beam_search ? request.sampling.width() : std::max(request.sampling.n, request.sampling.best_of);
+  out.num_sequences = request.sampling.use_beam_search
+                          ? request.sampling.width()
+                          : std::max(request.sampling.n, request.sampling.best_of);
   out.kv_tokens = prompt + out.num_sequences * out.output_tokens / 2;
   out.rank = load.by_priority ? request.priority : 0;
   return out;
@@ -228,14 +229,14 @@ Status check_in_time(const EngineLoad& load, std::span<const QueuedWork> arrivin
   if (!has_deadline) return ok_status();
   const double left = to_seconds(request.deadline - now);
   if (when.alone_s > left)
-    return Status(StatusCode::deadline_exceeded, "The prompt alone takes longer than the request's deadline allows.")
+    return Status(StatusCode::deadline_exceeded,
+                  "The prompt alone takes longer than the request's deadline allows.")
         .with_reason("deadline_exceeded");
-  const double service_s =
-      expected_service(load.budget.cost(), load.means, request, left, when.step_s);
+  const double service_s = expected_service(load.budget.cost(), load.means, request, left, when.step_s);
   const double first = std::max(when.first_token_s - elapsed, 0.0);
   if ((first - when.alone_s + service_s) * kDeadlineMargin > left)
-    return resource_exhausted(
-               concat("The request cannot be served within its deadline: ", retry(), " of waiting. Try again later."))
+    return resource_exhausted(concat("The request cannot be served within its deadline: ", retry(),
+                                     " of waiting. Try again later."))
         .with_reason("deadline");
   return ok_status();
 }

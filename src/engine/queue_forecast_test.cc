@@ -19,7 +19,8 @@ StepBudget learned(double target_s = 0) {
     batch.sequences.clear();
     const int decodes = 1 + i % 7 * 9, prompt = i % 3 == 0 ? 0 : 32 * (i % 5 + 1);
     for (int k = 0; k < decodes; ++k) batch.sequences.emplace_back().tokens = std::span(tokens).first(1);
-    if (prompt > 0) batch.sequences.emplace_back().tokens = std::span(tokens).first(static_cast<std::size_t>(prompt));
+    if (prompt > 0)
+      batch.sequences.emplace_back().tokens = std::span(tokens).first(static_cast<std::size_t>(prompt));
     batch.num_tokens = decodes + prompt;
     // The estimate's own form: what it says of a step without rows is the cost of kStepRows of them.
     out.on_step(batch, kRow * (kStepRows + decodes) + kToken * prompt);
@@ -43,7 +44,9 @@ EngineLoad load_of(std::vector<QueuedWork> running, std::vector<QueuedWork> wait
 }
 
 QueuedWork decoding(double left) { return {.prompt_tokens = 0, .output_tokens = left}; }
-QueuedWork prompt(double tokens, double output = 50) { return {.prompt_tokens = tokens, .output_tokens = output}; }
+QueuedWork prompt(double tokens, double output = 50) {
+  return {.prompt_tokens = tokens, .output_tokens = output};
+}
 
 double step_s(double decodes, double tokens = 0) { return kRow * (kStepRows + decodes) + kToken * tokens; }
 
@@ -73,7 +76,8 @@ TEST(QueueForecast, AFullHouseIsWaitedForUntilOneLeaves) {
   const QueuedWork other = prompt(100);
   const QueueForecast later = forecast(load, std::span(&other, 1), prompt(100));
   // The next seven leave together, four steps later, of which the other's prompt is one.
-  EXPECT_NEAR(later.first_token_s, when.first_token_s + 3 * step_s(8) + step_s(1, 100), 0.1 * later.first_token_s);
+  EXPECT_NEAR(later.first_token_s, when.first_token_s + 3 * step_s(8) + step_s(1, 100),
+              0.1 * later.first_token_s);
 }
 
 TEST(QueueForecast, ATargetForStepsSpreadsPromptsOverMore) {
@@ -108,7 +112,8 @@ TEST(QueueForecast, OnlyThoseBeforeItCount) {
 }
 
 TEST(QueueForecast, ALongQueueIsForetoldQuickly) {
-  const EngineLoad load = load_of(std::vector<QueuedWork>(8, decoding(300)), std::vector<QueuedWork>(1024, prompt(300)));
+  const EngineLoad load =
+      load_of(std::vector<QueuedWork>(8, decoding(300)), std::vector<QueuedWork>(1024, prompt(300)));
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) EXPECT_GT(forecast(load, {}, prompt(10)).queue_s, 100);
   const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 20;
@@ -149,7 +154,8 @@ TEST(CheckInTime, ADeadlineCountsTheWholeAnswer) {
   const Status refused = check_in_time(load, {}, request_of(100, 0.8 * whole, now), now, 0);
   EXPECT_EQ(refused.code(), StatusCode::resource_exhausted);
   EXPECT_EQ(refused.reason(), "deadline");
-  EXPECT_EQ(check_in_time(load, {}, request_of(2000, 0.5, now), now, 0).code(), StatusCode::deadline_exceeded);
+  EXPECT_EQ(check_in_time(load, {}, request_of(2000, 0.5, now), now, 0).code(),
+            StatusCode::deadline_exceeded);
   EXPECT_EQ(check_in_time(load, {}, request_of(10, 0.5, now), now + 500'000'000, 0).code(),
             StatusCode::deadline_exceeded);
   // Alone it is begun whatever is known of costs, or one that was learned wrong would never be corrected.
