@@ -40,9 +40,9 @@ struct SchedulerConfig {
 
 // Where a group stands, and why.
 struct Standing {
-  std::int64_t position = 0;       // in its queue
-  std::int64_t blocks_needed = 0;  // to be let in, about
-  std::string reason;              // one sentence
+  std::int64_t position = 0;                  // in its queue
+  std::int64_t blocks_needed = 0;             // to be let in, about
+  std::string reason;                         // one sentence
   StandingCode code = StandingCode::running;  // the same
 };
 

@@ -64,7 +64,7 @@ struct EngineFlags {
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
   std::int32_t kv_slots = 0;        // 0: twice max_num_seqs
   bool kv_slicing = true;           // one tensor over all layers of a slot; else one for each layer
-  bool kv_precreate_pages = true;   // commit all pages at start, else as they are needed
+  bool kv_precreate_pages = true;   // all pages are there from the start, else as they are needed
   bool kv_map_ahead = true;         // map the next step's pages while this one runs
   bool kv_eager = true;             // map a page more than is needed with the first ones
   bool kv_deferred_reclaim = true;  // finished slots stay mapped
@@ -78,6 +78,8 @@ struct EngineFlags {
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
+  // Who would wait longer to be begun gets 429; absent: chosen by the command; 0: nobody does.
+  std::optional<double> max_queue_time_s;
 
   // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;
