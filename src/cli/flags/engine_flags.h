@@ -80,7 +80,7 @@ struct EngineFlags {
   // Who would wait longer to be begun gets 429; absent: chosen by the command; 0: nobody does.
   std::optional<double> max_queue_time_s;
 
-  // Guesses several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
+  // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;
 
   // machine
