@@ -15,7 +15,7 @@ namespace {
 constexpr double kForever = 3600;         // what is later is not told apart
 constexpr double kGuessedOutput = 256;    // of an answer, before any has ended
 constexpr double kWeight = 0.02;          // of the latest request in the means, at least
-constexpr double kDeadlineMargin = 1.25;  // steps get longer with those who come later
+constexpr double kDeadlineMargin = 1.4;   // steps get longer with those who come later
 
 class Play {
  public:
