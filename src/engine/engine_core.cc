@@ -117,6 +117,7 @@ std::unique_ptr<EngineCore::RequestState> EngineCore::make_state(Request request
 
 void EngineCore::start(std::unique_ptr<RequestState> state) {
   SequenceGroup& group = state->group;
+  ++num_added_;
   parts_.scheduler->add(group);
   num_constrained_ += state->constraints != nullptr ? 1 : 0;
   if (group.request.deadline != 0) deadlines_.emplace(group.request.deadline, group.request.id);

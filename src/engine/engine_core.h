@@ -160,6 +160,7 @@ class EngineCore {
   std::uint64_t num_prefix_requests_ = 0;
   SequenceIds ids_;
   std::uint64_t num_drawn_seeds_ = 0;
+  std::int64_t num_added_ = 0;  // to the scheduler
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
   std::int64_t num_constrained_ = 0;                  // requests
   std::set<std::pair<TimeNs, RequestId>> deadlines_;  // of those that have one

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "request/draft_history.h"
+#include "request/order_account.h"
 #include "request/request.h"
 #include "request/request_output.h"
 
@@ -33,8 +34,8 @@ struct Sequence {
   std::uint32_t num_candidates = 1;
   bool beam = false;
 
-  // Guesses of the tokens after the known ones: set by the engine between steps, taken into the batch by the
-  // scheduler as far as there is room, gone with the step. `drafted` is tokens and guesses of that batch.
+  // Drafts of the tokens after the known ones: set by the engine between steps, taken into the batch by the
+  // scheduler as far as there is room, gone with the step. `drafted` is tokens and drafts of that batch.
   std::vector<TokenId> draft, drafted;
   DraftHistory draft_history;  // kept by decoding/: how they fared
 
@@ -67,6 +68,7 @@ struct SequenceGroup {
 
   // Kept by scheduler/.
   std::int64_t rank = 0;    // in the admission order; among equals `order` decides
+  OrderAccount account;     // that order's
   std::uint64_t order = 0;  // of arrival
   std::int32_t num_preemptions = 0;
   std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted

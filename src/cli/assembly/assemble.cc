@@ -262,8 +262,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
   engine_config.enable_prefix_caching = flags.enable_prefix_caching;
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
-  engine_config.scheduling_policy =
-      flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  engine_config.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, block_bytes, engine_config);
   engine_config.max_waiting = flags.max_queue;
   engine_config.max_queue_s = flags.max_queue_time_s.value_or(0);
@@ -343,6 +342,8 @@ int AssembledEngine::num_threads() const { return parts_->num_threads; }
 const RankSteps* AssembledEngine::rank_steps() const {
   return parts_->group == nullptr ? nullptr : &parts_->group->steps();
 }
+std::optional<std::uint64_t> AssembledEngine::beat() const { return parts_->engine->beat(); }
+void AssembledEngine::give_up() { parts_->engine->give_up(); }
 void AssembledEngine::stop() { parts_->engine->stop(); }
 
 }  // namespace pagoda

@@ -130,9 +130,11 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .value = flags::on_off(flags.enable_chunked_prefill),
        .help = "split long prompts over steps"},
       {.name = "scheduling-policy",
-       .value = flags::choice(flags.scheduling_policy, {"fcfs", "priority"}),
-       .help = "who is admitted first",
-       .details = "who is admitted first; `priority`: by the request's `priority`, lower first"},
+       .value = flags::choice(flags.scheduling_policy, {"auto", "fcfs", "priority", "fair"}),
+       .help = "who is admitted first; auto: fair with several API keys, else fcfs",
+       .details = "who is admitted first: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
+                  "clients by turns ([operations](operations.md#fair-shares)); `auto`: `fair` with several API "
+                  "keys, else `fcfs`"},
       {.name = "scheduler",
        .value = flags::choice(flags.scheduler, {"vllm", "orca", "fastertransformer"}),
        .help = "who runs; the last two are the paper's baselines",
@@ -163,11 +165,11 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .default_text = "serve: 10, else 0"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
-       .help = "guess tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
-       .details = "guess tokens by prompt lookup, as vLLM's "
+       .help = "draft tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
+       .details = "draft tokens by prompt lookup, as vLLM's "
                   "`{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_max\":4,\"prompt_"
                   "lookup_min\":2}`; "
-                  "the answers stay the same ([decoding](decoding.md#guessed-tokens)). "
+                  "the answers stay the same ([decoding](decoding.md#draft-tokens)). "
                   "`disable_by_batch_size` (0: no "
                   "limit) turns it off beside so many decoding sequences. Without `prompt_lookup_max` or "
                   "`_min` that "

@@ -72,7 +72,7 @@ struct EngineFlags {
   std::int32_t max_num_seqs = 256;                     // sequences in one step
   std::optional<std::int32_t> max_num_batched_tokens;  // tokens in one step; absent: chosen by the engine
   bool enable_chunked_prefill = true;
-  std::string scheduling_policy = "fcfs";  // fcfs, priority
+  std::string scheduling_policy = "auto";  // auto, fcfs, priority, fair
   std::string scheduler = "vllm";          // vllm, orca, fastertransformer
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
@@ -80,7 +80,7 @@ struct EngineFlags {
   // Who would wait longer to be begun gets 429; absent: chosen by the command; 0: nobody does.
   std::optional<double> max_queue_time_s;
 
-  // Guesses several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
+  // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;
 
   // machine
