@@ -162,7 +162,7 @@ TEST(CheckInTime, ADeadlineCountsTheWholeAnswer) {
   const EngineLoad load = load_of(std::vector<QueuedWork>(6, decoding(500)), {});
   const TimeNs now = load.time;
   const double whole = step_s(6, 100) + 50 * step_s(7);
-  EXPECT_TRUE(check_in_time(load, request_of(100, 1.6 * whole, now), now, 0).ok());
+  EXPECT_TRUE(check_in_time(load, request_of(100, 1.9 * whole, now), now, 0).ok());
   const Status refused = check_in_time(load, request_of(100, 0.8 * whole, now), now, 0);
   EXPECT_EQ(refused.code(), StatusCode::resource_exhausted);
   EXPECT_EQ(refused.reason(), "deadline");

@@ -1,6 +1,7 @@
 """Overload is bounded in time: promises of the first token, deadlines, honest refusals."""
 import concurrent.futures
 import json
+import re
 import time
 
 import httpx
@@ -22,8 +23,8 @@ def events(server, body, headers=None):
         return [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
 
 
-@pytest.mark.parametrize("how", [({"X-Request-Timeout": "0.5"}, {}), ({"x-envoy-expected-rq-timeout-ms": "500"}, {}),
-                                 ({}, {"timeout": 0.5}), ({"X-Request-Timeout": "60"}, {"timeout": 0.5})])
+@pytest.mark.parametrize("how", [({"X-Request-Timeout": "1.0"}, {}), ({"x-envoy-expected-rq-timeout-ms": "1000"}, {}),
+                                 ({}, {"timeout": 1.0}), ({"X-Request-Timeout": "60"}, {"timeout": 1.0})])
 def test_a_deadline_ends_an_answer_that_is_being_made(server, valid, how):
     headers, fields = how
     begin = time.monotonic()
@@ -31,8 +32,8 @@ def test_a_deadline_ends_an_answer_that_is_being_made(server, valid, how):
     assert late.status_code == 408 and late.json()["error"]["code"] == "deadline_exceeded"
     assert time.monotonic() - begin < 5
     valid("ErrorResponse", late.json())
-    *chunks, last = events(server, {"max_tokens": 1500, **fields}, headers)
-    assert json.loads(last)["error"]["code"] == "deadline_exceeded"
+    *chunks, last, done = events(server, {"max_tokens": 1500, **fields}, headers)
+    assert json.loads(last)["error"]["code"] == "deadline_exceeded" and done == "[DONE]"
     assert any(json.loads(chunk)["choices"][0]["text"] for chunk in chunks), "what was made in time is sent"
 
 
@@ -71,7 +72,7 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
             hopeless = post(server, {}, {"X-Request-Timeout": "0.3"})
             assert hopeless.status_code in (408, 429), hopeless.text
             metrics = httpx.get(server.url + "/metrics").text
-            assert 'pagoda:requests_refused_total{reason="queue_time"' in metrics
+            assert re.search(r'pagoda:requests_refused_total{[^}]*reason="queue_time"} [1-9]', metrics)
             assert running.result().status_code == 200
             time.sleep(int(refused.headers["retry-after"]))
             waiting.result()
