@@ -40,7 +40,8 @@ Result<std::optional<double>> timeout_of_headers(std::string_view seconds, std::
 
 TimeNs deadline_after(TimeNs begin, std::optional<double> header_s, std::optional<double> body_s) {
   if (!header_s && !body_s) return 0;
-  const double seconds = std::min({header_s.value_or(kMaxTimeoutS), body_s.value_or(kMaxTimeoutS), kMaxTimeoutS});
+  const double seconds =
+      std::min({header_s.value_or(kMaxTimeoutS), body_s.value_or(kMaxTimeoutS), kMaxTimeoutS});
   return begin + static_cast<TimeNs>(seconds * 1e9);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// How long a client waits for its answer, as it says itself: X-Request-Timeout in seconds (fractions allowed),
-// x-envoy-expected-rq-timeout-ms in milliseconds, and a body's `timeout` in seconds. The shortest holds, from
-// the end of the request's head on. Threads: any; keeps nothing.
+// How long a client waits for its answer, as it says itself: X-Request-Timeout in seconds (fractions
+// allowed), x-envoy-expected-rq-timeout-ms in milliseconds, and a body's `timeout` in seconds. The shortest
+// holds, from the end of the request's head on. Threads: any; keeps nothing.
 #include <optional>
 #include <string_view>
 

@@ -81,11 +81,12 @@ Figures run(const Load& load) {
   }
   out.in_time_per_s = static_cast<double>(in_time) / kSeconds;
   out.tokens_per_s = static_cast<double>(tokens) / kSeconds;
-  std::printf("%4.1fx promise %4.1f deadline %3.1f seqs %3d: in time %5.2f/s, TTFT p99 %6.2f s, %7.1f tokens/s, "
-              "%lld done, %lld late, %lld refused\n",
-              load.times, load.promise_s, load.deadline_s, load.max_num_seqs, out.in_time_per_s, out.ttft_p99,
-              out.tokens_per_s, static_cast<long long>(out.completed), static_cast<long long>(out.late),
-              static_cast<long long>(out.refused));
+  std::printf(
+      "%4.1fx promise %4.1f deadline %3.1f seqs %3d: in time %5.2f/s, TTFT p99 %6.2f s, %7.1f tokens/s, "
+      "%lld done, %lld late, %lld refused\n",
+      load.times, load.promise_s, load.deadline_s, load.max_num_seqs, out.in_time_per_s, out.ttft_p99,
+      out.tokens_per_s, static_cast<long long>(out.completed), static_cast<long long>(out.late),
+      static_cast<long long>(out.refused));
   return out;
 }
 

@@ -160,8 +160,9 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
       {.name = "max-queue-time",
        .value = flags::parsed("S", store_queue_time),
        .help = "who would wait longer to be begun gets 429 at once; 0: nobody does",
-       .details = "who would wait longer to be begun, as far as the engine can tell, gets 429 at once with the "
-                  "time to wait in `Retry-After` ([operations](operations.md#overload)); 0: nobody does",
+       .details =
+           "who would wait longer to be begun, as far as the engine can tell, gets 429 at once with the "
+           "time to wait in `Retry-After` ([operations](operations.md#overload)); 0: nobody does",
        .default_text = "serve: 10, else 0"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
