@@ -17,6 +17,7 @@
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/poison_file.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/serve/register_prefixes.h"
@@ -35,6 +36,7 @@ struct AssembledEngine::Parts {
   MemoryTable memory;
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;             // of --record
+  std::unique_ptr<PoisonRecord> poison;           // null: none is kept
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
   std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
@@ -280,6 +282,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
   core->set_observer(observer);
+  parts.poison = poison_record(flags);
+  core->set_poison_record(parts.poison.get());
   if (!flags.record.empty()) {
     const RunHeader header{
         .modes = {.scheduler = flags.scheduler,

@@ -100,6 +100,8 @@ struct EngineFlags {
 
   std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
 
+  std::string poison_record;  // serve: file of what an engine died of; empty: none
+
   bool disable_log_stats = false;  // no throughput line every 10 s
 
   ServerFlags server;

@@ -15,6 +15,7 @@
 #include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/poison_file.h"
 #include "cli/serve/service_manager.h"
 #include "server/server.h"
 
@@ -99,6 +100,8 @@ Status run_serve(const ServeArgs& args) {
   if (!engine_flags.max_queue_time_s && !is_baseline(engine_flags))
     engine_flags.max_queue_time_s = kServeQueueTimeS;
   const ServerFlags& flags = engine_flags.server;
+  if (engine_flags.poison_record.empty() && flags.port != 0)
+    engine_flags.poison_record = default_poison_file(flags.port);
   ServerConfig config = server_config(flags);
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
