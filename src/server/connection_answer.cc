@@ -200,6 +200,8 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
 
 asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGeneration parsed) {
   const Counted generating(server_.num_generating);
+  for (Request& request : parsed.requests)
+    if (request.tenant.empty()) request.tenant = peer_;  // whoever has no name
   Result<MemoryReservation> memory = reserve_answer(parsed, server_);
   if (!memory) co_return co_await send(error_response(memory.error(), route.protocol));
   std::string name = parsed.id;

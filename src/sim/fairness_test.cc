@@ -97,7 +97,7 @@ TEST(Fairness, BackloggedTenantsGetServiceByWeight) {
   for (const std::int32_t seqs : {256, 16}) {
     SCOPED_TRACE(seqs);
     std::vector<WorkloadRequest> requests;
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 10'000; ++i) {
       const auto draw = [&](std::uint64_t stream, double low, double high) {
         return static_cast<std::int32_t>(low + (high - low) * random_uniform(3, stream, static_cast<std::uint64_t>(i)));
       };
