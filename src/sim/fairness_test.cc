@@ -66,7 +66,9 @@ Figures run(const SimulationOptions& options, std::int32_t num_heavy, double lig
     if (is_light[outcome.number - 1]) out.light_ttft.push_back(outcome.first_token_s - outcome.arrival_s);
   };
   callbacks.on_step = [&](const StepReport& report, std::span<const ScheduledRef>) {
-    out.longest_step_s = std::max(out.longest_step_s, to_seconds(report.finished - report.started));
+    // The first one computes the prompts of all.
+    if (to_seconds(report.started) > 10)
+      out.longest_step_s = std::max(out.longest_step_s, to_seconds(report.finished - report.started));
   };
   const auto summary = simulate(options, workload, callbacks);
   EXPECT_TRUE(summary) << (summary ? "" : summary.error().message());
@@ -97,7 +99,7 @@ TEST(Fairness, BackloggedTenantsGetServiceByWeight) {
   for (const std::int32_t seqs : {256, 16}) {
     SCOPED_TRACE(seqs);
     std::vector<WorkloadRequest> requests;
-    for (int i = 0; i < 10'000; ++i) {
+    for (int i = 0; i < 3600; ++i) {
       const auto draw = [&](std::uint64_t stream, double low, double high) {
         return static_cast<std::int32_t>(low + (high - low) * random_uniform(3, stream, static_cast<std::uint64_t>(i)));
       };
@@ -106,7 +108,7 @@ TEST(Fairness, BackloggedTenantsGetServiceByWeight) {
     }
     ListWorkload workload(std::move(requests));
     SimulationOptions options = options_for("fair", seqs);
-    options.max_seconds = 300;
+    options.max_seconds = 120;
     std::map<std::int64_t, std::map<std::string, double>> seconds;  // tokens computed, by second
     SimulationCallbacks callbacks;
     callbacks.on_step = [&](const StepReport& report, std::span<const ScheduledRef> refs) {
