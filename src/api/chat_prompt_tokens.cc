@@ -19,7 +19,7 @@ Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const
   const ChatTemplate* chat_template = context.chat_template;
   std::optional<ChatTemplate> parsed;
   if (options.own_template) {
-    Result<ChatTemplate> own = ChatTemplate::parse(*options.own_template);
+    Result<ChatTemplate> own = ChatTemplate::parse(*options.own_template, timed_template_options());
     if (!own) return bad_field("chat_template", concat("is not a valid template: ", own.error().message()));
     chat_template = &parsed.emplace(std::move(*own));
   }

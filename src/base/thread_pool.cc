@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/compute_beats.h"
 #include "base/thread_placement.h"
 
 namespace pagoda {
@@ -237,7 +238,14 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.size()) + 1; }
 
+namespace {
+std::atomic<std::uint64_t> beats{0};
+}  // namespace
+
+std::uint64_t compute_beats() { return beats.load(std::memory_order_relaxed); }
+
 void ThreadPool::run(std::int64_t num_tiles, const void* context, Function function) {
+  beats.fetch_add(1, std::memory_order_relaxed);
   if (num_tiles <= 1 || state_->threads.empty()) {
     for (std::int64_t tile = 0; tile < num_tiles; ++tile) function(context, tile, 0);
     return;

@@ -86,6 +86,11 @@ std::vector<Flag> serve_flags(ServeArgs& args) {
       {.name = "record",
        .value = flags::text(args.engine.record, "FILE"),
        .help = "log of requests, decisions and step times, for simulate --replay; holds prompts as token ids",
+       .environment = true},
+      {.name = "poison-record",
+       .value = flags::text(args.engine.poison_record, "FILE"),
+       .help = "hashes of requests that an engine died of, which are then refused; none: keep none",
+       .default_text = "in the cache directory, by port",
        .environment = true}};
 }
 

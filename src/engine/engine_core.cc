@@ -62,6 +62,9 @@ Status EngineCore::validate(const Request& request) const {
                                                  : "This model makes vectors: it generates no text.")
         .with_param("model");
   }
+  if (poison_ != nullptr && poison_->refuses(request))
+    return invalid_argument("The engine failed while it served this request; for a while it is not tried again.")
+        .with_reason("poison_request");
   if (request.weight < 1) return invalid_argument("A weight is at least 1.").with_param("weight");
   const SamplingParams& sampling = request.sampling;
   if (request.work.pools() &&
@@ -96,6 +99,7 @@ std::unique_ptr<EngineCore::RequestState> EngineCore::make_state(Request request
                                                                  std::shared_ptr<OutputSink> sink) {
   auto state = std::make_unique<RequestState>();
   SequenceGroup& group = state->group;
+  if (poison_ != nullptr) state->digest = digest_of(request);
   group.request = std::move(request);
   state->times.arrival = group.request.arrival_time != 0 ? group.request.arrival_time : clock_.now();
   state->sink = std::move(sink);
@@ -117,6 +121,7 @@ std::unique_ptr<EngineCore::RequestState> EngineCore::make_state(Request request
 
 void EngineCore::start(std::unique_ptr<RequestState> state) {
   SequenceGroup& group = state->group;
+  ++num_added_;
   parts_.scheduler->add(group);
   num_constrained_ += state->constraints != nullptr ? 1 : 0;
   if (group.request.deadline != 0) deadlines_.emplace(group.request.deadline, group.request.id);
@@ -169,7 +174,9 @@ bool EngineCore::step() {
   if (journal_ != nullptr) journal_->on_batch(batch, parts_.scheduler->preempted());
   constrained_.clear();
   if (num_constrained_ > 0) fill_masks(batch, refs);
+  if (poison_ != nullptr) note_in_step(refs);
   StepResult result = run_batch(batch);
+  if (poison_ != nullptr) settle_step(result.status);
   const TimeNs now = clock_.now();
   if (result.status.ok() && !constrained_.empty()) judge_constrained(batch, result);
   if (observer_ != nullptr) {

@@ -26,6 +26,7 @@
 #include "engine/engine_metrics.h"
 #include "engine/journal.h"
 #include "engine/live_feed.h"
+#include "engine/poison_record.h"
 #include "engine/queue_forecast.h"
 #include "engine/step_budget.h"
 #include "engine/step_observer.h"
@@ -92,6 +93,9 @@ class EngineCore {
   void set_journal(Journal* journal);
   // Who hears of each step for a live view, with its own journal; null: nobody. Borrowed. Between steps.
   void set_live(LiveFeed* live);
+  // What is in a step while it runs is noted there, and what stands there is refused; null: neither. Borrowed.
+  // Before the first request.
+  void set_poison_record(PoisonRecord* record) { poison_ = record; }
 
   const KvManager& kv() const { return *parts_.kv; }
   KvManager& kv() { return *parts_.kv; }
@@ -112,6 +116,7 @@ class EngineCore {
     RequestTimes times;
     bool told_prompt_logprobs = false;
     std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
+    RequestDigest digest{};              // for the poison record
     std::string prefix_name;             // not empty: no client's request, but a prefix to be pinned
     Status prefix_status = unavailable("The prefix was dropped before it was computed.");
   };
@@ -132,6 +137,8 @@ class EngineCore {
   void fill_masks(ScheduledBatch& batch, std::span<const ScheduledRef> refs);
   void judge_constrained(const ScheduledBatch& batch, StepResult& result);
   // In engine_ends.cc.
+  void note_in_step(std::span<const ScheduledRef> refs);
+  void settle_step(const Status& status);
   void abort(RequestState& state, Status error);
   void end_late();                             // what is past its deadline, or will be before it is done
   bool end_at_dead_end(SequenceGroup& group);  // of sampled_; into changes_
@@ -157,6 +164,7 @@ class EngineCore {
   StepObserver* observer_ = nullptr;
   Journal* journal_ = nullptr;
   LiveFeed* live_ = nullptr;
+  PoisonRecord* poison_ = nullptr;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   EngineLimits limits_;
   Status status_;
@@ -166,6 +174,7 @@ class EngineCore {
   std::uint64_t num_prefix_requests_ = 0;
   SequenceIds ids_;
   std::uint64_t num_drawn_seeds_ = 0;
+  std::int64_t num_added_ = 0;  // to the scheduler
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
   std::int64_t num_constrained_ = 0;                  // requests
   std::set<std::pair<TimeNs, RequestId>> deadlines_;  // of those that have one
@@ -185,6 +194,7 @@ class EngineCore {
   };
   std::vector<Constrained> constrained_;
   std::vector<MaskWord> masks_;
+  std::vector<RequestDigest> in_step_;
 
   // Under a scheduler that gives answers out together: what waits for the batch's end, in order.
   struct Held {

@@ -322,7 +322,7 @@ void run(std::uint64_t seed, Totals& totals) {
   config.max_num_batched_tokens =
       config.enable_chunked_prefill ? between(1, 40) : config.max_model_len + between(0, 20);
   config.enable_prefix_caching = below(3) != 0;
-  config.scheduling_policy = below(3) == 0 ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  config.scheduling_policy = static_cast<SchedulingPolicy>(below(3));
   options.num_blocks = config.max_model_len / config.block_size + between(1, 12);
   options.num_swap_blocks = below(4) == 0 ? 0 : between(1, options.num_blocks);
   config.preemption_mode = below(2) == 0 ? PreemptionMode::swap : static_cast<PreemptionMode>(below(3));
@@ -375,6 +375,7 @@ void run(std::uint64_t seed, Totals& totals) {
       if (below(4) == 0) sampling.prompt_logprobs = 0;
       if (below(3) == 0) sampling.logprobs = 0;
       request.priority = between(-1, 1);
+      request.tenant = request.priority == 0 ? "few" : "many";
       request.cache_salt = below(4) == 0 ? "salt" : "";
       auto sink = std::make_shared<Collector>();
       const Status status = rig.core->submit(request, sink);

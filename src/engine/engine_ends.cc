@@ -93,6 +93,22 @@ void EngineCore::end_late() {
     abort(*state, too_late("The request waited until it could not be served within its deadline."));
 }
 
+void EngineCore::note_in_step(std::span<const ScheduledRef> refs) {
+  in_step_.clear();
+  const SequenceGroup* last = nullptr;
+  for (const ScheduledRef& ref : refs) {  // a group's entries stand together
+    if (ref.group != last) in_step_.push_back(state_of(*ref.group).digest);
+    last = ref.group;
+  }
+  poison_->begin(in_step_);
+}
+
+// A lost rank or device says nothing about what it computed; a failure of the computation may.
+void EngineCore::settle_step(const Status& status) {
+  if (status.code() == StatusCode::internal) poison_->condemn();
+  poison_->end();
+}
+
 // What a constraint leaves no way to go on with ends as a whole: its other sequences would meet the same
 // rules.
 bool EngineCore::end_at_dead_end(SequenceGroup& group) {

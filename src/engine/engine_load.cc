@@ -33,12 +33,15 @@ EngineLoad EngineCore::load() const {
   EngineLoad out;
   out.budget = budget_;
   out.paced = config_.target_itl_ms > 0;
-  out.by_priority = config_.scheduling_policy == SchedulingPolicy::priority;
+  out.policy = config_.scheduling_policy;
   out.time = clock_.now();
   out.step_tokens = config_.max_num_batched_tokens;
   out.max_num_seqs = config_.max_num_seqs;
   out.kv_tokens = static_cast<double>(limits_.kv_cache_tokens);
   out.means = means_;
+  const bool turns = out.policy == SchedulingPolicy::fair;
+  for (TenantStanding& tenant : parts_.scheduler->tenants())
+    out.tenants.push_back({.name = std::move(tenant.tenant), .turn = tenant.turn, .num_running = tenant.num_running});
   std::vector<const SequenceGroup*> waiting;
   for (const auto& [id, state] : requests_) {
     const SequenceGroup& group = state->group;
@@ -51,7 +54,14 @@ EngineLoad EngineCore::load() const {
     if (a->state != b->state) return a->state == GroupState::swapped;
     return a->rank != b->rank ? a->rank < b->rank : a->order < b->order;
   });
-  for (const SequenceGroup* group : waiting) out.waiting.push_back(left_of(*group, means_));
+  for (const SequenceGroup* group : waiting) {
+    const OrderRecord record = order_record(group->request);
+    QueuedWork work = left_of(*group, means_);
+    const TenantLoad* const tenant = turns ? out.find(record.tenant) : nullptr;
+    if (tenant != nullptr) work.rank = tenant->turn;
+    add_waiting(out, work, record);
+  }
+  out.num_arrived = num_added_;
   return out;
 }
 

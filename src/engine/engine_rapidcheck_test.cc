@@ -40,7 +40,8 @@ struct PrefixEvent {
 struct Script {
   int mode = 0, reservation = 0, preemption = 0;
   int block_size = 4, num_blocks = 12, num_swap_blocks = 0, max_num_seqs = 8, budget = 16;
-  bool caching = true, chunked = true, by_priority = false;
+  bool caching = true, chunked = true;
+  SchedulingPolicy policy = SchedulingPolicy::fcfs;
   std::vector<KvGroup> groups;  // mode 0
   bool virtual_kv = false;      // with groups
   int front_batch = 1, eager = 0;
@@ -94,7 +95,7 @@ Script draw_script(bool grouped) {
   out.chunked = below(4) != 0;
   out.budget = out.chunked ? between(1, 40) : 40;
   out.caching = below(2) == 0;
-  out.by_priority = out.mode == 0 && below(4) == 0;
+  if (out.mode == 0) out.policy = static_cast<SchedulingPolicy>(std::max(0, between(-2, 2)));
   const auto arrival = rc::gen::exec([] {
     Arrival a;
     a.at = below(30);
@@ -139,7 +140,7 @@ Options options_of(const Script& script) {
   out.engine.max_num_batched_tokens = script.budget;
   out.engine.enable_chunked_prefill = script.chunked;
   out.engine.enable_prefix_caching = script.caching;
-  out.engine.scheduling_policy = script.by_priority ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  out.engine.scheduling_policy = script.policy;
   out.engine.preemption_mode = static_cast<PreemptionMode>(script.preemption);
   out.engine.preemption_costs = {.per_block_copied = 1, .per_token_recomputed = 1};
   return out;
@@ -163,6 +164,8 @@ Request request_of(const Arrival& arrival, std::uint64_t id) {
     sampling.diversity_penalty = 2;
   }
   request.priority = arrival.priority;
+  request.tenant = arrival.priority == 0 ? "few" : "many";
+  request.weight = 1 + static_cast<int>(id % 3);
   return request;
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/compute_beats.h"
 #include "base/log.h"
 #include "base/strings.h"
 
 namespace pagoda {
 namespace {
 constexpr TimeNs kLogIntervalNs = 10'000'000'000;
+constexpr std::int64_t kSpare = 2;  // times as many wait, if the rest are of tenants with less than their share
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
 constexpr TimeNs kLiveEndsNs = 5'000'000'000;  // without anyone who asks
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
@@ -16,7 +18,7 @@ const Status kEngineDead = unavailable("The engine has failed; the server must b
 EngineThread::EngineThread(const EngineConfig& config, std::unique_ptr<EngineCore> core)
     : config_(config),
       core_(std::move(core)),
-      inbox_(static_cast<std::size_t>(config.max_waiting)),
+      inbox_(static_cast<std::size_t>(kSpare * config.max_waiting)),
       gate_(config.max_queue_s) {
   thread_ = std::thread([this] { loop(); });
 }
@@ -27,9 +29,13 @@ Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
   if (!healthy()) return kEngineDead;
   if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
   PAGODA_RETURN_IF_ERROR(core_->validate(request));
-  const Status status = gate_.admit(std::move(request), core_->clock().now(), [&](Request admitted) {
-    return accept(Submit{std::move(admitted), std::move(sink)});
-  });
+  const auto push = [&](Request admitted, std::int64_t waiting, std::int64_t num_tenants) {
+    const bool few = config_.scheduling_policy == SchedulingPolicy::fair &&
+                     (waiting + 1) * num_tenants <= config_.max_waiting;
+    return accept(Submit{std::move(admitted), std::move(sink)},
+                  few ? kSpare * config_.max_waiting : config_.max_waiting);
+  };
+  const Status status = gate_.admit(std::move(request), core_->clock().now(), push);
   if (!status.ok()) core_->metrics().on_refused(status);
   return status;
 }
@@ -42,9 +48,9 @@ double EngineThread::expected_wait(std::string_view tenant, std::int32_t priorit
   return gate_.expected_wait(like, core_->clock().now());
 }
 
-Status EngineThread::accept(Message message) {
+Status EngineThread::accept(Message message, std::int64_t max_waiting) {
   const std::int64_t accepted = num_accepted_.fetch_add(1) + 1;
-  if (accepted - num_started_.load() <= config_.max_waiting && inbox_.try_push(std::move(message)))
+  if (accepted - num_started_.load() <= max_waiting && inbox_.try_push(std::move(message)))
     return ok_status();
   num_accepted_.fetch_sub(1);
   if (!healthy()) return kEngineDead;
@@ -58,7 +64,7 @@ Status EngineThread::add_prefix(std::string name, std::vector<TokenId> tokens,
                                 std::shared_ptr<OutputSink> sink) {
   if (!healthy()) return kEngineDead;
   if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
-  return accept(AddPrefix{std::move(name), std::move(tokens), std::move(sink)});
+  return accept(AddPrefix{std::move(name), std::move(tokens), std::move(sink)}, config_.max_waiting);
 }
 
 Status EngineThread::drop_prefix(const std::string& name) {
@@ -187,7 +193,13 @@ bool EngineThread::wait_for_work() {
 
 void EngineThread::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (core_->idle() && !wait_for_work()) return;
+    num_turns_.fetch_add(1, std::memory_order_relaxed);
+    if (core_->idle()) {
+      busy_.store(false, std::memory_order_relaxed);
+      const bool more = wait_for_work();
+      busy_.store(true, std::memory_order_relaxed);
+      if (!more) return;
+    }
     for (Message& message : inbox_.drain()) handle(std::move(message));
     gate_.publish(core_->load(), num_taken_);
     core_->step();
@@ -197,6 +209,11 @@ void EngineThread::serve() {
     if (!core_->status().ok()) return;
     log_stats();
   }
+}
+
+std::optional<std::uint64_t> EngineThread::beat() const {
+  if (!busy_.load(std::memory_order_relaxed)) return std::nullopt;
+  return num_turns_.load(std::memory_order_relaxed) + compute_beats();
 }
 
 bool EngineThread::wait_idle(std::chrono::milliseconds timeout) {

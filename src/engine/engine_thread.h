@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <variant>
 
@@ -40,6 +41,12 @@ class EngineThread final : public EngineClient {
   std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
   Status drop_prefix(const std::string& name) override;
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
+
+  // For a watchdog: nothing while it waits for work; else a number that changes with each turn of its loop,
+  // and with each piece that compute threads are given.
+  std::optional<std::uint64_t> beat() const;
+  // The loop does not get on: from here on nothing more is taken, and healthy() is false.
+  void give_up() { dead_.store(true, std::memory_order_release); }
 
   // Refuses new requests from here on; those accepted go on.
   void begin_drain() { draining_.store(true, std::memory_order_release); }
@@ -82,7 +89,7 @@ class EngineThread final : public EngineClient {
   bool wait_for_work();
   void handle(Message&& message);
   void publish_progress();
-  Status accept(Message message);
+  Status accept(Message message, std::int64_t max_waiting);
   void fail(RequestId id, OutputSink& sink, const Status& error);
   void log_stats();
   void ask_live(Live&& live);
@@ -94,6 +101,8 @@ class EngineThread final : public EngineClient {
   AdmissionGate gate_;
   std::int64_t num_taken_ = 0;  // requests, out of the inbox
   std::atomic<bool> draining_{false}, dead_{false}, stopping_{false};
+  std::atomic<bool> busy_{true};
+  std::atomic<std::uint64_t> num_turns_{0};
   std::atomic<std::int64_t> num_accepted_{0};  // by submit()
   std::atomic<std::int64_t> num_started_{0};   // of those, no longer waiting for their first admission
   std::atomic<std::int64_t> num_ended_{0};     // of those, ended

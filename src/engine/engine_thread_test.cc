@@ -7,6 +7,7 @@
 #include <limits>
 #include <semaphore>
 
+#include "base/watchdog.h"
 #include "engine/fake_model_runner.h"
 #include "kv_cache/paged_kv_manager.h"
 #include "scheduler/vllm_scheduler.h"
@@ -261,6 +262,59 @@ TEST(EngineThread, IdleUsesNoCpu) {
   const auto before = cpu_ns();
   std::this_thread::sleep_for(200ms);
   EXPECT_LT(cpu_ns() - before, 5'000'000) << "an idle engine must sleep";
+}
+
+// Does not come back from a step until it is let go.
+class HangingRunner final : public ModelRunner {
+ public:
+  HangingRunner(std::counting_semaphore<>& go, std::unique_ptr<ModelRunner> inner)
+      : go_(go), inner_(std::move(inner)) {}
+  StepResult run(const ScheduledBatch& batch) override {
+    go_.acquire();
+    return inner_->run(batch);
+  }
+
+ private:
+  std::counting_semaphore<>& go_;
+  std::unique_ptr<ModelRunner> inner_;
+};
+
+TEST(EngineThread, AStalledLoopIsNoticedAndTakesNothingMore) {
+  SteadyClock clock;
+  MetricsRegistry metrics;
+  std::counting_semaphore<> go{0};
+  EngineConfig config{.max_model_len = 1000,
+                      .max_num_seqs = 16,
+                      .max_num_batched_tokens = 64,
+                      .block_size = 4,
+                      .vocab_size = fake::kVocabulary,
+                      .log_stats = false};
+  auto kv =
+      std::make_unique<PagedKvManager>(PagedKvConfig{.block_size = 4, .num_blocks = 300, .model_id = "fake"});
+  auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
+  auto runner = std::make_unique<HangingRunner>(go, std::make_unique<fake::FakeModelRunner>(4, 300));
+  EngineThread engine(config, std::make_unique<EngineCore>(
+                                  config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)},
+                                  clock, metrics));
+  std::binary_semaphore noticed{0};
+  {
+    const Watchdog watchdog({.tick = 5ms, .max_ticks = 10}, [&] { return engine.beat(); },
+                            [&] {
+                              engine.give_up();
+                              noticed.release();
+                            });
+    for (int i = 0; i < 1000 && engine.beat(); ++i) std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(engine.beat()) << "it waits for work";
+    std::this_thread::sleep_for(100ms);
+    EXPECT_TRUE(engine.healthy());
+    auto sink = std::make_shared<WaitingSink>();
+    ASSERT_TRUE(engine.submit(make_request(1, 3), sink).ok());
+    EXPECT_TRUE(noticed.try_acquire_for(20s));
+    EXPECT_FALSE(engine.healthy());
+    EXPECT_EQ(engine.submit(make_request(2, 3), std::make_shared<WaitingSink>()).code(),
+              StatusCode::unavailable);
+  }
+  go.release(1000);
 }
 
 }  // namespace

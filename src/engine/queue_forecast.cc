@@ -7,14 +7,15 @@
 #include <queue>
 
 #include "base/strings.h"
+#include "scheduler/fair_order.h"
 
 namespace pagoda {
 namespace {
 
-constexpr double kForever = 3600;        // what is later is not told apart
-constexpr double kGuessedOutput = 256;   // of an answer, before any has ended
-constexpr double kWeight = 0.02;         // of the latest request in the means, at least
-constexpr double kDeadlineMargin = 1.4;  // steps get longer with those who come later
+constexpr double kForever = 3600;         // what is later is not told apart
+constexpr double kGuessedOutput = 256;    // of an answer, before any has ended
+constexpr double kWeight = 0.02;          // of the latest request in the means, at least
+constexpr double kDeadlineMargin = 1.4;   // steps get longer with those who come later
 
 class Play {
  public:
@@ -156,17 +157,39 @@ double expected_output(double mean_output_tokens, std::int64_t max_tokens, std::
   return std::min(room, std::max(mean - static_cast<double>(so_far), mean / 4));
 }
 
-QueuedWork expected_work(const EngineLoad& load, const Request& request) {
+const TenantLoad* EngineLoad::find(std::string_view tenant) const {
+  const auto known = std::ranges::find(tenants, tenant, &TenantLoad::name);
+  return known == tenants.end() ? nullptr : &*known;
+}
+
+QueuedWork expected_work(const EngineLoad& load, const OrderRecord& record) {
   QueuedWork out;
-  const auto prompt = static_cast<double>(request.prompt_token_ids.size());
+  const auto prompt = static_cast<double>(record.num_prompt_tokens);
   out.prompt_tokens = std::max(prompt * load.means.computed_share, 1.0);
-  out.output_tokens = expected_output(load.means.output_tokens, request.sampling.max_tokens, 0);
-  out.num_sequences = request.sampling.use_beam_search
-                          ? request.sampling.width()
-                          : std::max(request.sampling.n, request.sampling.best_of);
+  out.output_tokens = expected_output(load.means.output_tokens, record.max_output_tokens, 0);
+  out.num_sequences = record.num_sequences;
   out.kv_tokens = prompt + out.num_sequences * out.output_tokens / 2;
-  out.rank = load.by_priority ? request.priority : 0;
+  if (load.policy == SchedulingPolicy::priority)
+    out.rank = rank_by_priority(record.priority, load.num_arrived + 1);
+  if (load.policy != SchedulingPolicy::fair) return out;
+  const TenantLoad* const tenant = load.find(record.tenant);
+  out.newcomer = tenant == nullptr || (tenant->num_running == 0 && tenant->num_waiting == 0);
+  if (tenant != nullptr) out.rank = tenant->turn;
   return out;
+}
+
+void add_waiting(EngineLoad& load, QueuedWork work, const OrderRecord& record) {
+  ++load.num_arrived;
+  load.waiting.push_back(work);
+  if (load.policy != SchedulingPolicy::fair) return;
+  auto tenant = std::ranges::find(load.tenants, record.tenant, &TenantLoad::name);
+  if (tenant == load.tenants.end()) {
+    load.tenants.push_back({.name = std::string(record.tenant), .turn = work.rank});
+    tenant = load.tenants.end() - 1;
+  }
+  ++tenant->num_waiting;
+  tenant->turn += fair_charge(static_cast<std::int64_t>(work.prompt_tokens),
+                              static_cast<std::int64_t>(work.output_tokens * work.num_sequences), record.weight);
 }
 
 double expected_service(const CostEstimate& cost, const TrafficMeans& means, const Request& request,
@@ -180,7 +203,7 @@ double expected_service(const CostEstimate& cost, const TrafficMeans& means, con
   return prompt_s + outputs * step_s;
 }
 
-QueueForecast forecast(const EngineLoad& load, std::span<const QueuedWork> arriving, const QueuedWork& work) {
+QueueForecast forecast(const EngineLoad& load, const QueuedWork& work) {
   QueueForecast out;
   if (!load.budget.cost().known()) return out;
   EngineLoad empty = {.budget = load.budget,
@@ -194,10 +217,13 @@ QueueForecast forecast(const EngineLoad& load, std::span<const QueuedWork> arriv
   alone.run();
   out.alone_s = alone.seconds();
 
+  if (work.newcomer) {  // after the step that runs
+    out.step_s = load.budget.cost().seconds({.decodes = static_cast<double>(load.running.size())});
+    out.first_token_s = out.alone_s + out.step_s;
+    return out;
+  }
   Play play(load);
   for (const QueuedWork& other : load.waiting)
-    if (other.rank <= work.rank) play.wait(other);
-  for (const QueuedWork& other : arriving)
     if (other.rank <= work.rank) play.wait(other);
   play.wait(work);
   play.run();
@@ -207,17 +233,16 @@ QueueForecast forecast(const EngineLoad& load, std::span<const QueuedWork> arriv
   return out;
 }
 
-Status check_in_time(const EngineLoad& load, std::span<const QueuedWork> arriving, const Request& request,
-                     TimeNs now, double max_queue_s) {
+Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now, double max_queue_s) {
   const bool has_deadline = request.deadline != 0;
   if (has_deadline && request.deadline <= now)
     return Status(StatusCode::deadline_exceeded, "The request's time was up before it could be begun.")
         .with_reason("deadline_exceeded");
   // Who is alone is begun: its own end will tell.
-  if (load.running.empty() && load.waiting.empty() && arriving.empty()) return ok_status();
+  if (load.running.empty() && load.waiting.empty()) return ok_status();
   if (!has_deadline && (max_queue_s <= 0 || request.follows)) return ok_status();
-  const QueuedWork work = expected_work(load, request);
-  const QueueForecast when = forecast(load, arriving, work);
+  const QueuedWork work = expected_work(load, order_record(request));
+  const QueueForecast when = forecast(load, work);
   const double elapsed = std::max(to_seconds(now - load.time), 0.0);
   const double queue_s = std::max(when.queue_s - elapsed, 0.0);
   const auto retry = [&] { return concat("about ", std::ceil(queue_s), " s"); };
@@ -229,14 +254,14 @@ Status check_in_time(const EngineLoad& load, std::span<const QueuedWork> arrivin
   if (!has_deadline) return ok_status();
   const double left = to_seconds(request.deadline - now);
   if (when.alone_s > left)
-    return Status(StatusCode::deadline_exceeded,
-                  "The prompt alone takes longer than the request's deadline allows.")
+    return Status(StatusCode::deadline_exceeded, "The prompt alone takes longer than the request's deadline allows.")
         .with_reason("deadline_exceeded");
-  const double service_s = expected_service(load.budget.cost(), load.means, request, left, when.step_s);
+  const double service_s =
+      expected_service(load.budget.cost(), load.means, request, left, when.step_s);
   const double first = std::max(when.first_token_s - elapsed, 0.0);
   if ((first - when.alone_s + service_s) * kDeadlineMargin > left)
-    return resource_exhausted(concat("The request cannot be served within its deadline: ", retry(),
-                                     " of waiting. Try again later."))
+    return resource_exhausted(
+               concat("The request cannot be served within its deadline: ", retry(), " of waiting. Try again later."))
         .with_reason("deadline");
   return ok_status();
 }

@@ -12,13 +12,15 @@
 // Source: none; the queue is played instead of averaged because a burst frees no place for a long time and
 // then all at once, which a mean rate of departures does not say.
 #include <cstdint>
-#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/step_budget.h"
 #include "request/request.h"
+#include "scheduler/admission_order.h"
 
 namespace pagoda {
 
@@ -42,23 +44,38 @@ struct QueuedWork {
   std::int32_t num_sequences = 1;
   double kv_tokens = 0;   // slots it takes in the middle of its life
   std::int64_t rank = 0;  // among those who wait, lower first; among equals who came first
+  bool newcomer = false;  // of a tenant of which nothing runs: it is let in at once
+};
+
+// A tenant under an order with turns.
+struct TenantLoad {
+  std::string name;
+  std::int64_t turn = 0;  // behind all of its requests that wait
+  std::int64_t num_waiting = 0, num_running = 0;
 };
 
 // What a forecast goes by: the engine between two steps.
 struct EngineLoad {
   StepBudget budget{0, 1};  // with what steps have cost
   bool paced = false;       // whether steps obey it
-  bool by_priority = false;
+  SchedulingPolicy policy = SchedulingPolicy::fcfs;
   TimeNs time = 0;         // when it was so
   double step_tokens = 0;  // of any step, at most
   std::int32_t max_num_seqs = 0;
   double kv_tokens = 0;  // of the whole KV cache
   TrafficMeans means = {};
   std::vector<QueuedWork> running = {}, waiting = {};  // the latter in order
+  std::vector<TenantLoad> tenants = {};                // under an order with turns, by name
+  std::int64_t num_arrived = 0;                        // since the start
+
+  const TenantLoad* find(std::string_view tenant) const;
 };
 
+// Counts it among those who wait, behind those who do.
+void add_waiting(EngineLoad& load, QueuedWork work, const OrderRecord& record);
+
 // What a request will be, once it waits.
-QueuedWork expected_work(const EngineLoad& load, const Request& request);
+QueuedWork expected_work(const EngineLoad& load, const OrderRecord& record);
 // Of an answer that may have max_tokens and has `so_far`.
 double expected_output(double mean_output_tokens, std::int64_t max_tokens, std::int64_t so_far);
 
@@ -75,11 +92,10 @@ struct QueueForecast {
   double alone_s = 0;        // to the first token, with the engine to itself
 };
 
-// `arriving`: accepted since `load` was taken, in order. Before any step has run: all zero.
-QueueForecast forecast(const EngineLoad& load, std::span<const QueuedWork> arriving, const QueuedWork& work);
+// Before any step has run: all zero.
+QueueForecast forecast(const EngineLoad& load, const QueuedWork& work);
 
 // Not ok: it would wait longer than max_queue_s (0: any time is right), or its deadline cannot be met.
-Status check_in_time(const EngineLoad& load, std::span<const QueuedWork> arriving, const Request& request,
-                     TimeNs now, double max_queue_s);
+Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now, double max_queue_s);
 
 }  // namespace pagoda

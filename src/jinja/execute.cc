@@ -36,13 +36,24 @@ Render::Render(const TemplateCode& code, const TemplateOptions& options)
     : code_(code),
       options_(options),
       steps_left_(options.limits.max_steps),
-      bytes_left_(kWorkFactor * static_cast<std::int64_t>(options.limits.max_output_bytes)) {}
+      bytes_left_(kWorkFactor * static_cast<std::int64_t>(options.limits.max_output_bytes)),
+      look_at_steps_(steps_left_),
+      look_at_bytes_(bytes_left_) {
+  if (options_.clock != nullptr) deadline_ = options_.clock->now() + options_.limits.max_time;
+}
 
 Render::~Render() {
   for (const auto& object : mutables_) object->clear();
 }
 
-void Render::out_of_steps() const { fail(ErrorKind::limit, "the template takes too many steps"); }
+void Render::look() {
+  constexpr std::int64_t kSteps = 1024, kBytes = std::int64_t{1} << 18;  // some tens of microseconds
+  if (steps_left_ < 0 || bytes_left_ < 0) fail(ErrorKind::limit, "the template takes too many steps");
+  const bool timed = options_.clock != nullptr && options_.limits.max_time > 0;
+  if (timed && options_.clock->now() > deadline_) fail(ErrorKind::limit, "the template takes too long");
+  look_at_steps_ = timed ? std::max<std::int64_t>(steps_left_ - kSteps, 0) : 0;
+  look_at_bytes_ = timed ? std::max<std::int64_t>(bytes_left_ - kBytes, 0) : 0;
+}
 void Render::too_deep() const { fail(ErrorKind::limit, "the template is nested too deeply"); }
 void Render::check_size(std::size_t num_bytes) const {
   if (num_bytes > options_.limits.max_output_bytes) {

@@ -66,7 +66,7 @@ class Render {
   // that makes or scans text its bytes, which also bounds the memory a render can hold.
   void step(std::int64_t count = 1) {
     steps_left_ -= count;
-    if (steps_left_ < 0) out_of_steps();
+    if (steps_left_ < look_at_steps_) look();
   }
   void work(std::size_t num_bytes) {
     step();
@@ -74,7 +74,7 @@ class Render {
   }
   void charge(std::size_t num_bytes) {  // for what is no round of a loop
     bytes_left_ -= static_cast<std::int64_t>(num_bytes);
-    if (bytes_left_ < 0) out_of_steps();
+    if (bytes_left_ < look_at_bytes_) look();
   }
   void charge(const Arguments& arguments);        // of a call: lazy filters keep a copy of them
   void check_size(std::size_t num_bytes) const;   // of a string about to be made
@@ -129,7 +129,7 @@ class Render {
   static constexpr std::int64_t kWorkFactor = 128;  // bytes of text handled per byte of output allowed
   static constexpr int kDepthFactor = 20;           // levels of the syntax tree per level of max_depth
 
-  [[noreturn]] void out_of_steps() const;
+  void look();  // whether a limit is reached
   [[noreturn]] void too_deep() const;
 
   // execute.cc
@@ -178,6 +178,8 @@ class Render {
   const TemplateOptions& options_;
   std::int64_t steps_left_;
   std::int64_t bytes_left_;
+  std::int64_t look_at_steps_, look_at_bytes_;  // with fewer left, the clock is looked at
+  TimeNs deadline_ = 0;                         // of options_.clock
   int depth_ = 0;
   int calls_ = 0;
   std::map<std::string, Value, std::less<>> context_;   // the caller's variables over the globals

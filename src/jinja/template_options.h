@@ -3,11 +3,13 @@
 // render.h; text/chat_template.h puts them together.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/byte_range.h"
+#include "base/clock.h"
 
 namespace pagoda {
 
@@ -15,6 +17,7 @@ struct TemplateLimits {
   std::int64_t max_steps = 5'000'000;
   std::size_t max_output_bytes = std::size_t{4} << 20;
   std::int32_t max_depth = 100;  // macros and loops calling each other, and nested blocks
+  TimeNs max_time = 0;           // of TemplateOptions::clock; 0: any
 };
 
 struct TemplateOptions {
@@ -22,6 +25,7 @@ struct TemplateOptions {
   bool lstrip_blocks = true;
   std::optional<std::int64_t> now_unix_seconds;  // for strftime_now; absent: the system's clock
   TemplateLimits limits;
+  std::shared_ptr<const Clock> clock = {};  // for limits.max_time; null: time does not count
 };
 
 struct RenderedText {

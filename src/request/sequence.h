@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "request/draft_history.h"
+#include "request/order_account.h"
 #include "request/request.h"
 #include "request/request_output.h"
 
@@ -67,6 +68,7 @@ struct SequenceGroup {
 
   // Kept by scheduler/.
   std::int64_t rank = 0;    // in the admission order; among equals `order` decides
+  OrderAccount account;     // that order's
   std::uint64_t order = 0;  // of arrival
   std::int32_t num_preemptions = 0;
   std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted

@@ -1,20 +1,27 @@
 #pragma once
-// AdmissionOrder: who of those who wait comes next, and so who is the last to be preempted. It goes by plain
-// records and by what it is told, reads no clock and knows no group, so that the simulator, which runs the
-// same scheduler, has the same order. It gives each group a rank; the scheduler compares ranks, and arrival
-// among equals. Whether the next one fits is not its business: nobody is skipped. Invariants: a rank depends
-// on the record and on the calls so far alone; a running group keeps the rank that it was let in with. Unless
-// moves(), a rank never changes and only rank() is called. Source: counters per tenant are those of Sheng et
-// al., "Fairness in Serving Large Language Models" (OSDI'24). Threads: none; owned by the scheduler.
+// AdmissionOrder: who of those who wait comes next, and who of those who run is the last to be preempted. It goes
+// by plain records and by what it is told, reads no clock and knows no group, so that the simulator, which
+// runs the same scheduler, has the same order. Whether the next one fits is not its business: nobody is
+// skipped. Under an order with turns (fair_order.h) it also says who may be let in before its time, because
+// nothing of its tenant runs.
+//
+//     arrived -> [ let_in -> served* -> gave_way ]* -> left          one account for each group
+//
+// Invariants: the answers depend on the records and on the calls so far alone; a rank does not change while
+// its group waits or while it runs. Unless takes_turns(), only arrived() is called.
+// Units: tokens. Threads: none; owned by the scheduler.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "request/order_account.h"
 #include "request/request.h"
 
 namespace pagoda {
 
-enum class SchedulingPolicy { fcfs, priority };
+enum class SchedulingPolicy { fcfs, priority, fair };
 
 // What an order may go by.
 struct OrderRecord {
@@ -23,21 +30,43 @@ struct OrderRecord {
   std::int32_t priority = 0;
   WorkKind work = WorkKind::generate;
   std::int64_t num_prompt_tokens = 0, max_output_tokens = 0;
+  std::int32_t num_sequences = 1;  // that run at once, at most
 };
 
 OrderRecord order_record(const Request& request);
 
+// How one tenant stands.
+struct TenantStanding {
+  std::string tenant;
+  std::int32_t weight = 1;
+  std::int64_t turn = 0;  // as of its groups that wait
+  std::int64_t num_waiting = 0, num_running = 0;  // groups
+};
+
 class AdmissionOrder {
  public:
   virtual ~AdmissionOrder() = default;
-  // Lower comes first.
-  virtual std::int64_t rank(const OrderRecord& record) const = 0;
 
-  // Whether ranks of those who wait change with what is told here. Constant.
-  virtual bool moves() const { return false; }
-  virtual void arrived(const OrderRecord&) {}
-  virtual void served(const OrderRecord&, std::int64_t /*num_tokens*/) {}  // computed for it in a step
-  virtual void left(const OrderRecord&) {}                                 // it has ended, one way or another
+  // The rank that it waits with: lower comes first, and among equals who came first.
+  virtual std::int64_t arrived(const OrderRecord& record, OrderAccount& account) = 0;
+
+  // Whether tenants take turns. Constant. What follows is of such orders.
+  virtual bool takes_turns() const { return false; }
+  // Of one that waits: the lowest turn comes first, before any rank.
+  virtual std::int64_t turn(const OrderAccount&) const { return 0; }
+  // The rank that it runs with: the last one is preempted first.
+  virtual std::int64_t let_in(const OrderRecord&, OrderAccount& account, std::int64_t /*num_cached_tokens*/) {
+    return account.rank;
+  }
+  virtual void gave_way(OrderAccount&) {}  // preempted or swapped out
+  // Computed for it in a step: tokens of prompts (or once more), and of answers.
+  virtual void served(OrderAccount&, std::int64_t /*num_prompt_tokens*/, std::int64_t /*num_output_tokens*/) {}
+  virtual void left(OrderAccount&) {}  // it has ended, one way or another
+  // Nothing of its tenant runs.
+  virtual bool is_newcomer(const OrderAccount&) const { return false; }
+  // A newcomer that waits may take the place of one that runs.
+  virtual bool may_displace(const OrderAccount& /*waiting*/, const OrderAccount& /*running*/) const { return false; }
+  virtual std::vector<TenantStanding> tenants() const { return {}; }  // that have anything here
 };
 
 std::unique_ptr<AdmissionOrder> make_admission_order(SchedulingPolicy policy);

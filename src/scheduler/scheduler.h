@@ -102,6 +102,9 @@ class Scheduler {
   // Answers are kept back until nothing runs (FasterTransformer's batches end together).
   virtual bool answers_together() const { return false; }
 
+  // Under an order with turns, the tenants that have anything here.
+  virtual std::vector<TenantStanding> tenants() const { return {}; }
+
   virtual Standing standing(const SequenceGroup& group) const = 0;  // of one that is not finished
   virtual SchedulerCounts counts() const = 0;
   virtual void check_invariants() const = 0;

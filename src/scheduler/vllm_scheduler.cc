@@ -14,7 +14,7 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
     : config_(config),
       kv_(kv),
       order_(order ? std::move(order) : make_admission_order(config.policy)),
-      order_moves_(order_->moves()),
+      takes_turns_(order_->takes_turns()),
       watermark_blocks_(kv.num_blocks() / 100),
       token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
@@ -87,9 +87,7 @@ Status VllmScheduler::validate(const Request& request) const {
 void VllmScheduler::add(SequenceGroup& group) {
   CHECK(!in_flight_ && group.sequences.size() == 1);
   group.order = ++next_order_;
-  const OrderRecord record = order_record(group.request);
-  if (order_moves_) order_->arrived(record);
-  group.rank = order_->rank(record);
+  group.rank = order_->arrived(order_record(group.request), group.account);
   group.state = GroupState::waiting;
   waiting_.insert(&group);
 }
@@ -109,10 +107,14 @@ ScheduledBatch& VllmScheduler::schedule() {
   preempted_.clear();
 
   tokens_left_ = std::clamp(token_budget_, 1, config_.max_num_batched_tokens);
+  num_in_turn_ = running_.size();
+  if (takes_turns_) let_newcomers_in();
+  const bool all_in_turn = num_in_turn_ == running_.size();
   // Oldest first, so that whoever has to make room has not been put into the batch yet.
-  for (std::size_t i = 0; i < running_.size(); ++i) schedule_group(i, Siblings::resume);
+  for (std::size_t i = 0; i < std::min(num_in_turn_, running_.size()); ++i) schedule_group(i, Siblings::resume);
+  num_in_turn_ = running_.size();
   // Who was just preempted must not come straight back, nor anyone before it.
-  if (preempted_.empty()) admit();
+  if (preempted_.empty() && all_in_turn) admit();
   CHECK(!batch_.empty() || (waiting_.empty() && running_.empty() && swapped_.empty()));
   if (!batch_.empty()) kv_.take_page_mappings(batch_.page_maps, batch_.page_maps_ahead);
   return batch_;
@@ -128,7 +130,7 @@ std::int32_t VllmScheduler::prefill_left(std::size_t position) const {
 // Of this group and later ones; at most the tokens left.
 std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
   std::int32_t count = 0;
-  for (std::size_t i = position; i < running_.size() && count < tokens_left_; ++i) {
+  for (std::size_t i = position; i < num_in_turn() && count < tokens_left_; ++i) {
     const SequenceGroup& group = *running_[i];
     if (group.lockstep && !lockstep_ready(group)) continue;
     for (const auto& sequence : group.sequences) count += sequence->decodes() ? 1 : 0;
@@ -140,7 +142,7 @@ std::int32_t VllmScheduler::decodes_from(std::size_t position) const {
 // About, for those may find some of theirs in the prefix cache; little more than the tokens left.
 std::int32_t VllmScheduler::prompts_from(std::size_t position) const {
   std::int32_t count = 0;
-  for (std::size_t i = position; i < running_.size() && count < tokens_left_; ++i) {
+  for (std::size_t i = position; i < num_in_turn() && count < tokens_left_; ++i) {
     for (const auto& sequence : running_[i]->sequences) {
       if (sequence->state == SequenceState::resident && sequence->num_missing() > 1)
         count += sequence->num_missing();
@@ -242,28 +244,32 @@ void VllmScheduler::admit_in_order() {
   }
   if (!resume_swapped(num_seqs)) return;
   while (!waiting_.empty() && tokens_left_ > 0) {
-    if (order_moves_) rank_waiting();
-    SequenceGroup& group = **waiting_.begin();
+    SequenceGroup& group = next_waiting();
     if (num_seqs + group.num_reserved() > config_.max_num_seqs) return;
     if (!try_admit(group)) return;
     num_seqs += group.num_reserved();
-    waiting_.erase(waiting_.begin());
+    waiting_.erase(&group);
     run_now(group);
     if (has_parked(group)) return;
   }
 }
 
-void VllmScheduler::rank_waiting() {
-  std::set<SequenceGroup*, Before> ranked;
-  for (SequenceGroup* group : waiting_) {
-    group->rank = order_->rank(order_record(group->request));
-    ranked.insert(group);
+// Where tenants take turns, of the one whose turn it is; these change with every step.
+SequenceGroup& VllmScheduler::next_waiting() const {
+  auto next = waiting_.begin();
+  if (!takes_turns_) return **next;
+  std::int64_t least = order_->turn((*next)->account);
+  for (auto it = std::next(next); it != waiting_.end(); ++it) {
+    const std::int64_t turn = order_->turn((*it)->account);
+    if (turn >= least) continue;
+    least = turn;
+    next = it;
   }
-  waiting_ = std::move(ranked);
+  return **next;
 }
 
 void VllmScheduler::run_now(SequenceGroup& group) {
-  group.state = GroupState::running;
+  begin_running(group);
   const auto place = std::ranges::upper_bound(running_, &group, waiting_.key_comp());
   const std::size_t position = static_cast<std::size_t>(place - running_.begin());
   running_.insert(place, &group);
@@ -342,7 +348,7 @@ bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence&
   });
 }
 
-void VllmScheduler::preempt(SequenceGroup& group) {
+void VllmScheduler::preempt(SequenceGroup& group, bool may_swap) {
   std::vector<SequenceId> ids;
   for (const auto& sequence : group.sequences) {
     if (sequence->state == SequenceState::resident) ids.push_back(sequence->id);
@@ -351,14 +357,14 @@ void VllmScheduler::preempt(SequenceGroup& group) {
   ++group.num_preemptions;
   ++num_preemptions_;
   std::erase(running_, &group);
-  if (try_swap_out(group, ids)) {
+  if (takes_turns_) order_->gave_way(group.account);
+  if (may_swap && try_swap_out(group, ids)) {
     group.state = GroupState::swapped;
     swapped_.insert(&group);
   } else {
     group.resume_blocks = ids.size() > 1 ? kv_.blocks_owned_by(ids) : 0;
     for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
-    group.state = GroupState::waiting;
-    waiting_.insert(&group);
+    wait_again(group);
   }
   preempted_.push_back(&group);
 }

@@ -11,10 +11,12 @@
 // each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
 // so that requests that come together compute their common prefix once. Draft tokens ride along where
 // neither tokens nor blocks are short; those that were right count as computed, the room of the others is
-// given back at the step's end. Invariants: running_ is sorted by (rank, order), waiting_ and swapped_
-// too; a running group has at least one resident sequence; a waiting group has none; a swapped group has
+// given back at the step's end. Under an order with turns (fair_order.h) who waits is taken by turn, and a
+// tenant of which nothing runs gets a place at once, another one's if need be, and its first token in a step
+// with few others. Invariants: running_ is sorted by (rank, order), waiting_ and swapped_ too; a running group has at least one resident sequence; a waiting group has none; a swapped group has
 // none, and one swapped or more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5;
 // Sarathi-Serve (OSDI'24) for chunked prefill, decodes first. Threads: none; owned by the engine thread.
+#include <algorithm>
 #include <set>
 
 #include "kv_cache/kv_manager.h"
@@ -39,6 +41,7 @@ class VllmScheduler final : public Scheduler {
   void abort_sequence(SequenceGroup& group, Sequence& sequence) override;
   void set_preemption_costs(const PreemptionCosts& costs) override { costs_ = costs; }
   void set_token_budget(std::int32_t tokens) override { token_budget_ = tokens; }
+  std::vector<TenantStanding> tenants() const override { return order_->tenants(); }
   Standing standing(const SequenceGroup& group) const override;  // in vllm_standing.cc
   SchedulerCounts counts() const override;
   void check_invariants() const override;
@@ -69,7 +72,14 @@ class VllmScheduler final : public Scheduler {
   bool resume_sibling(std::size_t position, Sequence& sequence);
   void admit();
   void admit_in_order();
-  void rank_waiting();  // anew, under an order that moves
+  SequenceGroup& next_waiting() const;  // of some
+  // Under an order with turns: before anyone is scheduled, who of those that nothing runs of; in
+  // vllm_turns.cc.
+  void let_newcomers_in();
+  bool make_place(SequenceGroup& newcomer, std::int32_t num_seqs);
+  void begin_running(SequenceGroup& group);
+  void wait_again(SequenceGroup& group);
+  std::size_t num_in_turn() const { return std::min(num_in_turn_, running_.size()); }
   // Swaps groups in while they fit; false when nobody else may follow. In vllm_swap.cc.
   bool resume_swapped(std::int32_t& num_seqs);
   void give_up_swapped(SequenceGroup& group);  // it waits, to be recomputed
@@ -78,7 +88,7 @@ class VllmScheduler final : public Scheduler {
   bool try_admit(SequenceGroup& group);
   // Whether a sequence of this step is about to compute a beginning that `leader` would compute once more.
   bool prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached);
-  void preempt(SequenceGroup& group);
+  void preempt(SequenceGroup& group, bool may_swap = true);
   void settle(SequenceGroup& group);  // after sequences of it have finished
   bool lockstep_ready(const SequenceGroup& group) const;
   // Whether its prompt is computed in one step or not at all.
@@ -90,7 +100,7 @@ class VllmScheduler final : public Scheduler {
   const SchedulerConfig config_;
   KvManager& kv_;
   const std::unique_ptr<AdmissionOrder> order_;
-  const bool order_moves_;
+  const bool takes_turns_;
   const std::int64_t watermark_blocks_;  // kept free at admission, so that running groups can grow
   std::uint64_t next_order_ = 0;
   std::set<SequenceGroup*, Before> waiting_, swapped_;
@@ -102,6 +112,9 @@ class VllmScheduler final : public Scheduler {
   std::int32_t token_budget_;     // of a step
   std::int32_t tokens_left_ = 0;  // of it
   bool in_flight_ = false;
+  // Who of running_ takes part in this step: all, or only as far as a newcomer whose prompt is short.
+  std::size_t num_in_turn_ = 0;
+  bool was_short_ = false;      // the last step was such a one
   bool nobody_let_in_ = false;  // in the last step, of those who waited, though tokens were left
   PreemptionCosts costs_;
   std::int64_t num_preemptions_ = 0, num_swap_preemptions_ = 0;

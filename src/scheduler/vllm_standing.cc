@@ -45,6 +45,13 @@ Standing VllmScheduler::standing(const SequenceGroup& group) const {
     return out;
   }
   out.position = position(waiting_);
+  if (takes_turns_) {
+    const std::int64_t turn = order_->turn(group.account);
+    out.position = std::ranges::count_if(waiting_, [&](const SequenceGroup* other) {
+      const std::int64_t others = order_->turn(other->account);
+      return others != turn ? others < turn : waiting_.key_comp()(other, &group);
+    });
+  }
   std::int64_t longest = 0;
   for (const auto& sequence : group.sequences) {
     if (!sequence->finished()) longest = std::max<std::int64_t>(longest, sequence->num_tokens());

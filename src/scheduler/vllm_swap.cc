@@ -36,8 +36,7 @@ void VllmScheduler::give_up_swapped(SequenceGroup& group) {
   for (const auto& sequence : group.sequences) release_kv(*sequence, kv_);
   swapped_.erase(&group);
   group.resume_blocks = 0;
-  group.state = GroupState::waiting;
-  waiting_.insert(&group);
+  wait_again(group);
 }
 
 bool VllmScheduler::resume_swapped(std::int32_t& num_seqs) {

@@ -11,11 +11,13 @@ void VllmScheduler::computed() {
   CHECK(in_flight_);
   for (std::size_t i = 0; i < refs_.size(); ++i) {
     Sequence& sequence = *refs_[i].sequence;
-    sequence.num_computed_tokens +=
+    const std::int32_t count =
         static_cast<std::int32_t>(batch_.sequences[i].tokens.size()) - batch_.sequences[i].num_draft_tokens;
+    // What is computed once more costs as a prompt does.
+    const bool decode = count == 1 && sequence.num_computed_tokens >= sequence.num_prompt_tokens;
+    if (takes_turns_) order_->served(refs_[i].group->account, decode ? 0 : count, decode ? 1 : 0);
+    sequence.num_computed_tokens += count;
     kv_.computed(sequence.id, sequence.tokens, sequence.num_computed_tokens);
-    if (order_moves_)
-      order_->served(order_record(refs_[i].group->request), std::ssize(batch_.sequences[i].tokens));
   }
 }
 
@@ -52,6 +54,7 @@ void VllmScheduler::keep_accepted(std::span<const Change> changes) {
     });
     if (appended < 2) continue;  // the first stands for no draft
     sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
+    if (takes_turns_) order_->served(refs_[i].group->account, 0, appended - 1);
     kv_.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);
   }
 }
@@ -62,7 +65,7 @@ void VllmScheduler::settle(SequenceGroup& group) {
     if (group.state == GroupState::swapped) swapped_.erase(&group);
     if (group.state == GroupState::running) std::erase(running_, &group);
     group.state = GroupState::finished;
-    if (order_moves_) order_->left(order_record(group.request));
+    if (takes_turns_) order_->left(group.account);
     return;
   }
   // Those that had K/V may be gone while parked siblings remain: they start over from the queue.

@@ -38,6 +38,12 @@ class StrandEvent {
   bool set_ = false;
 };
 
+// Whose wait is asked for.
+struct OrderOf {
+  std::string tenant;
+  std::int32_t priority = 0;
+};
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
@@ -92,7 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hold_body(std::size_t bytes);
   void release_body();
   void begin_request(const HttpRequest& request);
-  HttpResponse refusal(const Status& status, const Protocol* protocol) const;
+  HttpResponse refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const;
   void add_common_headers(HttpResponse& response) const;
   std::string stream_head(AnswerForm form);
 

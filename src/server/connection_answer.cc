@@ -204,8 +204,13 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
 
 asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGeneration parsed) {
   const Counted generating(server_.num_generating);
+  for (Request& request : parsed.requests)
+    if (request.tenant.empty()) request.tenant = peer_;  // whoever has no name
   Result<MemoryReservation> memory = reserve_answer(parsed, server_);
   if (!memory) co_return co_await send(error_response(memory.error(), route.protocol));
+  OrderOf whose;
+  if (!parsed.requests.empty())
+    whose = {.tenant = parsed.requests.front().tenant, .priority = parsed.requests.front().priority};
   std::string name = parsed.id;
   const TimeNs deadline = deadline_after(begun_, timeout_s_, parsed.timeout_s);
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
@@ -213,7 +218,7 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
   Next next = Next::gone;
   if (const Status refused = call->start(first_id, server_.clock.now(), deadline); !refused.ok()) {
-    next = co_await send(refusal(refused, route.protocol));
+    next = co_await send(refusal(refused, route.protocol, whose));
   } else {
     call_ = call.get();
     next = co_await deliver(route, call);
@@ -327,10 +332,10 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
 }
 
 // What the engine would not take, with the time after which it may.
-HttpResponse Connection::refusal(const Status& status, const Protocol* protocol) const {
+HttpResponse Connection::refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const {
   HttpResponse response = error_response(status, protocol);
   if (status.code() != StatusCode::resource_exhausted) return response;
-  const double wait = std::ceil(server_.engine.expected_wait({}, 0));
+  const double wait = std::ceil(server_.engine.expected_wait(whose.tenant, whose.priority));
   for (auto& [name, value] : response.headers)
     if (name == "retry-after") value = concat(static_cast<std::int64_t>(std::clamp(wait, 1.0, 3600.0)));
   return response;

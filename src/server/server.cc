@@ -235,6 +235,7 @@ asio::awaitable<void> Server::Impl::drain() {
 
 void Server::Impl::begin_drain() {
   if (server.draining.exchange(true)) return;
+  if (server.config.on_drain) server.config.on_drain();
   log_info("server", concat("Shutting down: waiting for ", server.num_active.load(), " running requests."));
   ErrorCode ignored;
   acceptor.close(ignored);

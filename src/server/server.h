@@ -36,6 +36,7 @@ struct ServerConfig {
   bool access_log = true;
   bool handle_signals = true;    // SIGTERM and SIGINT drain, SIGHUP reloads
   std::function<void()> reload;  // on SIGHUP; none: there is nothing to reload
+  std::function<void()> on_drain;  // as it begins; may be empty
 
   std::int32_t io_threads = 1;
   std::int32_t worker_threads = 1;                 // for jobs of any size; one more does small ones only

@@ -114,7 +114,8 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
       static_cast<std::int32_t>(KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len));
   out.num_blocks = std::max(2, longest + draw.between(0, 3 * longest));
   if (!baseline) {
-    if (draw.one_in(3)) engine.scheduling_policy = SchedulingPolicy::priority;
+    if (draw.one_in(2))
+      engine.scheduling_policy = draw.one_in(2) ? SchedulingPolicy::priority : SchedulingPolicy::fair;
     out.num_swap_blocks = draw.among<std::int64_t>({0, 1, out.num_blocks / 2, out.num_blocks});
     if (out.num_swap_blocks > 0) {
       engine.preemption_mode =
@@ -166,6 +167,11 @@ std::vector<WorkloadRequest> fault_workload(std::uint64_t seed, const Simulation
     request.arrival_s = at;
     request.prompt_tokens = draw.between(1, longest + (draw.one_in(20) ? 5 : 0));  // some too long
     request.output_tokens = draw.between(1, longest);
+    const std::int32_t tenant = std::max(0, draw.between(-2, 3));  // one has half of them
+    request.tenant = std::string(1, static_cast<char>('a' + tenant));
+    request.weight = 1 + tenant;
+    request.priority = draw.between(0, 2);
+    if (draw.one_in(8)) request.timeout_s = 0.01 + draw.share(2);
     if (draw.one_in(3)) {
       request.shared_prefix_tokens = draw.between(1, request.prompt_tokens);
       request.shared_prefix_id = static_cast<std::uint64_t>(draw.between(0, 1));

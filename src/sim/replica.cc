@@ -58,8 +58,10 @@ Replica::Replica(const SimulationOptions& options, std::int32_t number,
 Replica::~Replica() = default;
 
 Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& options, std::int32_t number,
-                                                 std::function<void(const SimulatedOutcome&)> on_outcome) {
+                                                 std::function<void(const SimulatedOutcome&)> on_outcome,
+                                                 decltype(SimulationCallbacks::on_step) on_step) {
   std::unique_ptr<Replica> out(new Replica(options, number, std::move(on_outcome)));
+  out->on_step_ = std::move(on_step);
   EngineConfig config = options.engine;
   config.seed = random_bits(config.seed, 0, static_cast<std::uint64_t>(number));
   config.log_stats = false;
@@ -93,7 +95,7 @@ void Replica::submit(Request request, TimeNs time, SimulatedOutcome count_as) {
   if (waiting >= options_.engine.max_waiting)
     status = resource_exhausted("The queue is full.");
   else if (request.deadline != 0 || options_.engine.max_queue_s > 0)
-    status = check_in_time(core_->load(), {}, request, now(), options_.engine.max_queue_s);
+    status = check_in_time(core_->load(), request, now(), options_.engine.max_queue_s);
   if (status.ok())
     status = core_->submit(std::move(request), std::make_shared<Sink>(*this, std::move(count_as)));
   if (status.ok()) return;
@@ -142,6 +144,7 @@ void Replica::step() {
 }
 
 void Replica::on_step(const StepReport& report) {
+  if (on_step_) on_step_(report, core_->scheduler().scheduled());
   const auto sequences = static_cast<double>(report.batch.sequences.size());
   double requests = 0;
   const SequenceGroup* last = nullptr;

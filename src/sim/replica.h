@@ -15,7 +15,8 @@ class Replica final : public StepObserver {
  public:
   // `number`: its place among the replicas.
   static Result<std::unique_ptr<Replica>> create(const SimulationOptions& options, std::int32_t number,
-                                                 std::function<void(const SimulatedOutcome&)> on_outcome);
+                                                 std::function<void(const SimulatedOutcome&)> on_outcome,
+                                                 decltype(SimulationCallbacks::on_step) on_step = {});
   ~Replica() override;
 
   TimeNs now() const { return clock_.now(); }
@@ -48,6 +49,7 @@ class Replica final : public StepObserver {
   const SimulationOptions& options_;
   const std::int32_t number_;
   const std::function<void(const SimulatedOutcome&)> on_outcome_;
+  decltype(SimulationCallbacks::on_step) on_step_;
   VirtualClock clock_;
   MetricsRegistry metrics_;
   SimulatedModelRunner* runner_ = nullptr;  // the core's

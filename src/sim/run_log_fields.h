@@ -138,7 +138,7 @@ void code_header(Coder code, Header& header) {
   code(engine.block_size, 1, kMaxBlockSize);
   code(engine.enable_prefix_caching);
   code(engine.enable_chunked_prefill);
-  code.choice(engine.scheduling_policy, 2);
+  code.choice(engine.scheduling_policy, 3);
   code.choice(engine.preemption_mode, 3);
   code(engine.preemption_costs.per_block_copied);
   code(engine.preemption_costs.per_token_recomputed);

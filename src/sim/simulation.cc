@@ -37,10 +37,11 @@ class Run {
 
   Result<SimulationSummary> run() {
     for (std::int32_t i = 0; i < options_.replicas; ++i) {
-      auto replica = Replica::create(options_, i, [this](const SimulatedOutcome& outcome) {
+      const auto on_outcome = [this](const SimulatedOutcome& outcome) {
         ++num_ended_;
         if (callbacks_.on_outcome) callbacks_.on_outcome(outcome);
-      });
+      };
+      auto replica = Replica::create(options_, i, on_outcome, callbacks_.on_step);
       if (!replica) return replica.error();
       replicas_.push_back(*std::move(replica));
     }

@@ -9,11 +9,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "load/latency_statistics.h"
+#include "engine/step_observer.h"
 #include "load/workload.h"
 #include "request/live_state.h"
+#include "scheduler/scheduler.h"
 #include "sim/cost_model.h"
 #include "sim/parts_factory.h"
 
@@ -106,6 +109,7 @@ struct SimulationSummary {
 struct SimulationCallbacks {
   std::function<void(const SimulatedOutcome&)> on_outcome;                      // each request, as it ends
   std::function<void(std::int64_t num_ended, double simulated_s)> on_progress;  // now and then
+  std::function<void(const StepReport&, std::span<const ScheduledRef>)> on_step = {};
 };
 
 // Fails where the workload or the configuration does. engine.conservation: every arrival has one outcome

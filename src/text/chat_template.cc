@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "base/thread_cpu_clock.h"
 #include "jinja/filters.h"
 #include "jinja/lexer.h"
 #include "jinja/parser.h"
@@ -38,6 +39,13 @@ ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
 const std::string& ChatTemplate::source() const { return program_->source; }
 ChatTemplate::ContentFormat ChatTemplate::content_format() const { return program_->content_format; }
+
+TemplateOptions timed_template_options() {
+  TemplateOptions out;
+  out.clock = std::make_shared<ThreadCpuClock>();
+  out.limits.max_time = 200'000'000;
+  return out;
+}
 
 Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions options) {
   ChatTemplate result;

@@ -12,6 +12,9 @@
 
 namespace pagoda {
 
+// As a server renders: 200 ms of the thread's own time, and no more.
+TemplateOptions timed_template_options();
+
 class ChatTemplate {
  public:
   static Result<ChatTemplate> parse(std::string source, TemplateOptions options = {});

@@ -1,6 +1,7 @@
 // What a template may not do: take more than its share of steps, memory or stack, or reach the host.
 #include <gtest/gtest.h>
 
+#include "base/thread_cpu_clock.h"
 #include "text/render_test_support.h"
 
 namespace pagoda {
@@ -56,6 +57,37 @@ TEST(ChatTemplateSandbox, BoundsWork) {
        }) {
     EXPECT_TRUE(is_refused(source)) << source;
   }
+}
+
+// Each look at it takes a millisecond.
+class TickingClock final : public Clock {
+ public:
+  TimeNs now() const override { return time_ += 1'000'000; }
+
+ private:
+  mutable TimeNs time_ = 0;
+};
+
+TEST(ChatTemplateSandbox, TimeIsBoundedWhateverAStepTakes) {
+  TemplateOptions timed = options(true);
+  timed.clock = std::make_shared<TickingClock>();
+  timed.limits.max_time = 20'000'000;
+  const auto message = [&timed](const char* source) {
+    const auto prompt = ChatTemplate::parse(source, timed)->render({});
+    return prompt ? std::string("no limit") : prompt.error().message();
+  };
+  const std::string late = "chat template: the template takes too long (line 1)";
+  EXPECT_EQ(message("{% for i in range(50000) %}{% set x = i %}{% endfor %}"), late);
+  EXPECT_EQ(message("{% set s = 'a' * 1000000 %}{% for i in range(50) %}{% set x = s|upper %}{% endfor %}"), late);
+  EXPECT_EQ(message("{% for i in range(1000) %}{% set x = i %}{% endfor %}"), "no limit");
+  // What the attack of D12 took 11 s for.
+  const auto own = ChatTemplate::parse(
+      "{% set big = 'a' * 1000000 %}{% for i in range(90000) %}{% set x = big|upper %}{% endfor %}",
+      timed_template_options());
+  const ThreadCpuClock clock;
+  const TimeNs begin = clock.now();
+  EXPECT_FALSE(own->render({}));
+  EXPECT_LT(clock.now() - begin, 400'000'000);
 }
 
 constexpr std::string_view kTooMuch = "chat template: the template takes too many steps (line 1)";

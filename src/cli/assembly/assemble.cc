@@ -17,6 +17,7 @@
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/poison_file.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/serve/register_prefixes.h"
@@ -35,6 +36,7 @@ struct AssembledEngine::Parts {
   MemoryTable memory;
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;             // of --record
+  std::unique_ptr<PoisonRecord> poison;           // null: none is kept
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
   std::unique_ptr<EngineThread> engine;           // last: its thread uses what stands above
@@ -261,8 +263,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
   engine_config.enable_prefix_caching = flags.enable_prefix_caching;
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
-  engine_config.scheduling_policy =
-      flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  engine_config.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, block_bytes, engine_config);
   engine_config.max_waiting = flags.max_queue;
   engine_config.max_queue_s = flags.max_queue_time_s.value_or(0);
@@ -281,6 +282,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto core =
       std::make_unique<EngineCore>(engine_config, *std::move(engine_parts), parts.clock, parts.metrics);
   core->set_observer(observer);
+  parts.poison = poison_record(flags);
+  core->set_poison_record(parts.poison.get());
   if (!flags.record.empty()) {
     const RunHeader header{
         .modes = {.scheduler = flags.scheduler,
@@ -342,6 +345,8 @@ int AssembledEngine::num_threads() const { return parts_->num_threads; }
 const RankSteps* AssembledEngine::rank_steps() const {
   return parts_->group == nullptr ? nullptr : &parts_->group->steps();
 }
+std::optional<std::uint64_t> AssembledEngine::beat() const { return parts_->engine->beat(); }
+void AssembledEngine::give_up() { parts_->engine->give_up(); }
 void AssembledEngine::stop() { parts_->engine->stop(); }
 
 }  // namespace pagoda

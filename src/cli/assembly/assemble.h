@@ -54,6 +54,10 @@ class AssembledEngine {
   // What the ranks said to each other; null without ranks. Once stopped.
   const RankSteps* rank_steps() const;
 
+  // For a watchdog; see engine_thread.h. Any thread.
+  std::optional<std::uint64_t> beat() const;
+  void give_up();
+
   // Stops the engine thread; requests still running get a final output.
   void stop();
 

@@ -46,13 +46,13 @@ Result<std::unique_ptr<ChatTemplate>> load_chat_template(const std::string& file
   if (!file.empty()) {
     auto text = read_text_file(file);
     if (!text) return text.error().annotate("--chat-template");
-    auto parsed = ChatTemplate::parse(*std::move(text));
+    auto parsed = ChatTemplate::parse(*std::move(text), timed_template_options());
     if (!parsed) return parsed.error().annotate("--chat-template");
     return std::make_unique<ChatTemplate>(*std::move(parsed));
   }
   const std::string text = template_of(source);
   if (text.empty()) return std::unique_ptr<ChatTemplate>();
-  auto parsed = ChatTemplate::parse(text);
+  auto parsed = ChatTemplate::parse(text, timed_template_options());
   if (!parsed) {
     log_warning("start", concat("the model's chat template cannot be used: ", parsed.error().message()));
     return std::unique_ptr<ChatTemplate>();

@@ -40,6 +40,25 @@ Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& 
 
 bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
 
+SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
+  if (flags.scheduling_policy == "auto")
+    return flags.server.api_keys.size() > 1 && !is_baseline(flags) ? SchedulingPolicy::fair : SchedulingPolicy::fcfs;
+  if (flags.scheduling_policy == "fair") return SchedulingPolicy::fair;
+  return flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+}
+
+const char* scheduling_policy_name(SchedulingPolicy policy) {
+  switch (policy) {
+    case SchedulingPolicy::fcfs:
+      return "fcfs";
+    case SchedulingPolicy::priority:
+      return "priority";
+    case SchedulingPolicy::fair:
+      return "fair";
+  }
+  return "";
+}
+
 Status check_memory_modes(const EngineFlags& flags) {
   const std::string scheduler = concat("--scheduler ", flags.scheduler);
   if (is_baseline(flags) && (flags.kv_manager == "paged" || is_virtual(flags)))
@@ -48,7 +67,7 @@ Status check_memory_modes(const EngineFlags& flags) {
     return invalid_argument("--kv-manager reserved needs --scheduler orca or fastertransformer");
   if (!is_baseline(flags) && flags.reserve != "auto")
     return invalid_argument(concat("--reserve ", flags.reserve, " needs --kv-manager reserved"));
-  if (is_baseline(flags) && flags.scheduling_policy != "fcfs")
+  if (is_baseline(flags) && scheduling_policy(flags) != SchedulingPolicy::fcfs)
     return invalid_argument(
         concat(scheduler, " serves in order of arrival: --scheduling-policy must be fcfs"));
   if (is_baseline(flags) && (flags.preemption_mode != "auto" || flags.swap_space_bytes > 0))

@@ -51,6 +51,8 @@ Request make_request(std::uint64_t number, std::int32_t vocab_size, bool beams) 
   Request request;
   request.id = RequestId{number};
   request.priority = static_cast<std::int32_t>(draw(0, 3));
+  request.tenant = request.priority < 3 ? "many" : "few";
+  request.weight = request.priority + 1;
   const std::uint64_t length = 1 + draw(1, 28);
   for (std::uint64_t i = 0; i < length; ++i)  // two families of prompts, for the prefix cache
     request.prompt_token_ids.push_back(
@@ -148,6 +150,7 @@ const Mode kModes[] = {
        f.enable_prefix_caching = false;
      }},
     {"priority", [](EngineFlags& f) { f.scheduling_policy = "priority"; }},
+    {"fair", [](EngineFlags& f) { f.scheduling_policy = "fair", f.max_num_seqs = 4; }},
     {"virtual",
      [](EngineFlags& f) {
        f.kv_manager = "virtual";

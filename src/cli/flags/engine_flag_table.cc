@@ -130,9 +130,11 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .value = flags::on_off(flags.enable_chunked_prefill),
        .help = "split long prompts over steps"},
       {.name = "scheduling-policy",
-       .value = flags::choice(flags.scheduling_policy, {"fcfs", "priority"}),
-       .help = "who is admitted first",
-       .details = "who is admitted first; `priority`: by the request's `priority`, lower first"},
+       .value = flags::choice(flags.scheduling_policy, {"auto", "fcfs", "priority", "fair"}),
+       .help = "who is admitted first; auto: fair with several API keys, else fcfs",
+       .details = "who is admitted first: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
+                  "clients by turns ([operations](operations.md#fair-shares)); `auto`: `fair` with several API "
+                  "keys, else `fcfs`"},
       {.name = "scheduler",
        .value = flags::choice(flags.scheduler, {"vllm", "orca", "fastertransformer"}),
        .help = "who runs; the last two are the paper's baselines",

@@ -73,7 +73,7 @@ struct EngineFlags {
   std::int32_t max_num_seqs = 256;                     // sequences in one step
   std::optional<std::int32_t> max_num_batched_tokens;  // tokens in one step; absent: chosen by the engine
   bool enable_chunked_prefill = true;
-  std::string scheduling_policy = "fcfs";  // fcfs, priority
+  std::string scheduling_policy = "auto";  // auto, fcfs, priority, fair
   std::string scheduler = "vllm";          // vllm, orca, fastertransformer
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
@@ -99,6 +99,8 @@ struct EngineFlags {
   double rank_timeout_s = 4.0;  // 0: wait for ever
 
   std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
+
+  std::string poison_record;  // serve: file of what an engine died of; empty: none
 
   bool disable_log_stats = false;  // no throughput line every 10 s
 

@@ -4,12 +4,19 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
 
 #include "base/log.h"
 #include "base/log_thread.h"
+#include "base/stack_traces.h"
 #include "base/strings.h"
+#include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/poison_file.h"
+#include "cli/serve/service_manager.h"
 #include "server/server.h"
 
 namespace pagoda {
@@ -17,6 +24,8 @@ namespace {
 
 constexpr double kServeTargetItlMs = 100;
 constexpr double kServeQueueTimeS = 10;
+constexpr int kExitStalled = 3;
+constexpr std::chrono::seconds kStallGrace{8};  // for the server to end its calls and itself
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -66,6 +75,21 @@ void print_try_line(const std::string& url, const AssembledEngine& engine) {
   std::fflush(stdout);
 }
 
+// A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams have
+// got their error events by then, from a server that takes the engine for dead.
+void end_stalled(AssembledEngine& engine) {
+  log_error("engine", "the engine's loop has not got on for 30 s; where the threads stand:");
+  for (const std::string& trace : stack_traces()) {
+    std::istringstream lines(trace);
+    for (std::string line; std::getline(lines, line);) log_error("engine", line);
+  }
+  engine.give_up();
+  std::this_thread::sleep_for(kStallGrace);
+  log_error("engine", "ending, for it hangs");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the log has a thread of its own
+  _exit(kExitStalled);
+}
+
 }  // namespace
 
 Status run_serve(const ServeArgs& args) {
@@ -76,7 +100,11 @@ Status run_serve(const ServeArgs& args) {
   if (!engine_flags.max_queue_time_s && !is_baseline(engine_flags))
     engine_flags.max_queue_time_s = kServeQueueTimeS;
   const ServerFlags& flags = engine_flags.server;
-  const ServerConfig config = server_config(flags);
+  if (engine_flags.poison_record.empty() && flags.port != 0)
+    engine_flags.poison_record = default_poison_file(flags.port);
+  ServerConfig config = server_config(flags);
+  ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
+  config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
@@ -90,6 +118,9 @@ Status run_serve(const ServeArgs& args) {
                 concat("--host ", flags.host, " without --api-key: anyone who reaches this port may use it"));
   print_try_line((*server)->url(), **engine);
   const LogThread log_thread;  // ranks have been forked before it
+  const Watchdog watchdog({}, [&engine] { return (*engine)->beat(); }, [&engine] { end_stalled(**engine); });
+  manager.notify("READY=1");
+  manager.keep_alive([&engine] { return (*engine)->client().healthy(); });
   Status ended = (*server)->run();
   (*engine)->stop();
   return ended;

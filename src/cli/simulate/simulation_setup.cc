@@ -24,7 +24,7 @@ PartsFactory parts_factory(const EngineFlags& flags) {
     chosen.kv_manager = modes.kv_manager;
     chosen.reserve = modes.reserve;
     chosen.block_size = config.block_size;
-    chosen.scheduling_policy = config.scheduling_policy == SchedulingPolicy::priority ? "priority" : "fcfs";
+    chosen.scheduling_policy = scheduling_policy_name(config.scheduling_policy);
     chosen.preemption_mode = config.preemption_mode == PreemptionMode::swap        ? "swap"
                              : config.preemption_mode == PreemptionMode::recompute ? "recompute"
                                                                                    : "auto";
@@ -86,8 +86,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   config.target_itl_ms = flags.target_itl_ms.value_or(0);
   config.enable_prefix_caching = flags.enable_prefix_caching;
   config.enable_chunked_prefill = flags.enable_chunked_prefill;
-  config.scheduling_policy =
-      flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
+  config.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, static_cast<std::int64_t>(block_bytes), config);
   config.preemption_costs.per_block_copied =
       cost.swap_block_s + block_bytes / cost.tensor_parallel_size / cost.swap_bytes_per_s;

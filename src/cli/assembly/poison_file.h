@@ -1,0 +1,17 @@
+#pragma once
+// Where `serve` remembers what an engine died of (engine/poison_record.h): a file for each port, since a server
+// that is started again has the same one.
+#include <memory>
+#include <string>
+
+#include "cli/flags/engine_flags.h"
+#include "engine/poison_record.h"
+
+namespace pagoda {
+
+std::string default_poison_file(std::int32_t port);
+
+// Null: none is wanted, or it cannot be had, which is said in the log and stops nothing.
+std::unique_ptr<PoisonRecord> poison_record(const EngineFlags& flags);
+
+}  // namespace pagoda

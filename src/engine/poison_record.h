@@ -1,0 +1,62 @@
+#pragma once
+// PoisonRecord: which requests were being computed when an engine died, so that the next one refuses them: a
+// client that sends again what killed one must not kill another. A small file of fixed size, mapped, so that what
+// stands in it outlives the process:
+//
+//     begin(requests of the step) -> the step runs -> end()
+//                                        |  the runner fails: condemn()
+//                                        `  a fatal signal: marked as crashed; the next open() condemns
+//
+// A process that is killed from outside (SIGKILL, out of memory) marks nothing, and nothing is condemned.
+// One request that was alone in its step is refused for a day; of several any may be the culprit: ten minutes.
+// Holds hashes of prompts, no text. What is read from the file is checked; one that is damaged begins anew.
+// Invariants: bounded (kMaxCondemned, the oldest go first); one process at a time.
+// Units: seconds of the system's time. Errors: unavailable: another process has it; internal: it cannot be
+// made or mapped. Threads: refuses() and open(): any; the others are the engine thread's.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "request/request.h"
+
+namespace pagoda {
+
+using RequestDigest = std::array<std::uint64_t, 2>;
+RequestDigest digest_of(const Request& request);  // of its prompt, and what is wanted of it
+
+class PoisonRecord {
+ public:
+  using Now = std::function<std::int64_t()>;
+  static Result<std::unique_ptr<PoisonRecord>> open(const std::string& path, Now now);
+  ~PoisonRecord();
+  PoisonRecord(const PoisonRecord&) = delete;
+
+  void begin(std::span<const RequestDigest> in_step);
+  void end();
+  void condemn();  // what is in the step
+
+  bool refuses(const Request& request) const;
+  std::int64_t num_condemned() const { return num_condemned_.load(); }
+
+  // From here on a fatal signal marks this record, which must live until the process ends.
+  void mark_fatal_signals();
+
+ private:
+  struct File;
+  PoisonRecord() = default;
+  void condemn(std::span<const RequestDigest> digests);
+
+  int descriptor_ = -1;
+  File* file_ = nullptr;  // mapped, shared
+  Now now_;
+  mutable std::mutex mutex_;  // of the condemned
+  std::atomic<std::int64_t> num_condemned_{0};
+};
+
+}  // namespace pagoda
