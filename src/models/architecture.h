@@ -18,13 +18,16 @@ struct WeightNames {
   std::string prefix = {};                       // in front of all names but the head's: "model."
   std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
-  std::string final_norm = {}, head = {};
-  std::string rope_factors = {};  // whole name: divisors of the rotation frequencies
+  std::string embedding_norm = {}, final_norm = {}, head = {};
+  // Whole names of divisors of the rotation frequencies: of all contexts, or of short and of long ones.
+  std::string rope_factors = {}, rope_factors_short = {}, rope_factors_long = {};
   std::string layer = {};
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
   std::string fused_qkv = {};  // instead of query, key, value
+  bool qkv_by_group = false;   // of which each key-value head's stand together
+  std::string sinks = {};      // whole name
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};  // instead of gate and up
   bool transposed = false;         // linear weights are stored [in, out]
@@ -46,10 +49,17 @@ Result<const Architecture*> find_architecture(std::string_view name);
 // What the families' files share: layers of attention and a gated feed-forward with norms before them, in the
 // sizes, rotations, windows and scales that ModelConfig has.
 Result<DecoderConfig> common_description(const ModelConfig& config);
+// The same with layer norms, and with those and a feed-forward without a gate.
+Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
+Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 WeightNames llama_names(ModelFormat format);
+WeightNames gemma2_names(ModelFormat format);
+WeightNames olmo2_names(ModelFormat format);
 
-extern const Architecture kGemma3, kGpt2, kGranite, kLlama, kMistral, kOlmo2, kOpt, kPhi3, kQwen2, kQwen3,
-    kSmolLm3;
+extern const Architecture kArcee, kBloom, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon, kFalconTwoNorms,
+    kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense, kLlama, kMistral,
+    kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen3, kSeedOss, kSmolLm3, kStableLm,
+    kStarcoder2;
 
 }  // namespace pagoda

@@ -24,7 +24,8 @@ WeightNames llama_names(ModelFormat format) {
             .down = "ffn_down"};
   }
   return {.prefix = "model.",
-          .other_prefixes = {""},
+          // Alone, or inside of a model that also sees or hears.
+          .other_prefixes = {"", "model.language_model.", "language_model.model."},
           .token_embedding = "model.embed_tokens",
           .final_norm = "model.norm",
           .head = "lm_head",
