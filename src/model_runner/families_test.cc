@@ -2,6 +2,7 @@
 // chunks, recomputation or threads. A row of kFamilies is a family; its fixture is made by
 // tests/fixtures/make_families.py.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 
@@ -14,18 +15,20 @@ namespace {
 constexpr const char* kFamilies[] = {
     "arcee",      "bloom",         "cohere",     "cohere2",           "ernie4_5",   "exaone4",        "exaone4_full",
     "falcon",     "falcon_grouped", "gemma",     "gemma2",            "glm",        "glm4",           "gpt_neox",
-    "gpt_neox_serial", "gptj",     "hunyuan",    "llama_dynamic",     "llama_yarn", "ministral3",     "mpt",
-    "nemotron",   "olmo3",         "phi",        "phi3_long",         "phi3_short", "qwen3_yarn",     "seed_oss",
+    "gpt_neox_serial", "gptj",     "hunyuan",    "llama_dynamic",     "llama_yarn", "ministral3",     "mistral3_wrapped", "mpt",
+    "nemotron",   "olmo3",         "phi",        "phi3_long",         "phi3_short", "qwen3_vl_text", "qwen3_yarn",     "seed_oss",
     "stablelm",   "stablelm_parallel", "starcoder2"};
 
 class Family : public ::testing::TestWithParam<const char*> {
  protected:
   Family()
       : folder_(write_family(GetParam(), ::testing::TempDir() + "family_" + GetParam() + "_" +
-                                             std::to_string(::getpid()))) {}
+                                             std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_ + "/gguf");
+  }
   ~Family() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<LocalModelRunner> runner(Backend backend, std::int32_t threads = 1,
+  std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend, std::int32_t threads = 1,
                                            const std::string& dtype = "float32") {
     RunnerOptions options;
     options.dtype = dtype;
@@ -34,7 +37,7 @@ class Family : public ::testing::TestWithParam<const char*> {
     options.num_blocks = 200;
     options.max_num_batched_tokens = 512;
     options.max_context = 128;
-    auto source = ModelSource::open(folder_);
+    auto source = ModelSource::open(model);
     if (!source) {
       ADD_FAILURE() << source.error().message();
       return nullptr;
@@ -49,9 +52,16 @@ class Family : public ::testing::TestWithParam<const char*> {
 
 TEST_P(Family, AgreesWithTransformers) {
   const boost::json::object family = read_family(GetParam());
-  for (const Backend backend : {Backend::reference, Backend::cpu}) {
-    SCOPED_TRACE(backend == Backend::cpu ? "cpu" : "reference");
-    const auto run = runner(backend);
+  const std::string gguf = write_family_gguf(GetParam(), folder_ + "/gguf");
+  struct Run {
+    std::string model;
+    Backend backend;
+  };
+  std::vector<Run> runs = {{folder_, Backend::reference}, {folder_, Backend::cpu}};
+  if (!gguf.empty()) runs.push_back({gguf, Backend::cpu});
+  for (const auto& [model, backend] : runs) {
+    SCOPED_TRACE(model + (backend == Backend::cpu ? " cpu" : " reference"));
+    const auto run = runner(model, backend);
     ASSERT_NE(run, nullptr);
     EXPECT_TRUE(run->ignored_tensors().empty()) << run->ignored_tensors().front();
     for (const boost::json::value& line : family.at("goldens").as_array())
@@ -65,7 +75,7 @@ TEST_P(Family, BitsDependOnTheSequenceAlone) {
   const boost::json::object family = read_family(GetParam());
   for (const std::string dtype : {"float32", "bfloat16", "int8"}) {
     SCOPED_TRACE(dtype);
-    const auto one = runner(Backend::cpu, 1, dtype), two = runner(Backend::cpu, 2, dtype);
+    const auto one = runner(folder_, Backend::cpu, 1, dtype), two = runner(folder_, Backend::cpu, 2, dtype);
     ASSERT_NE(one, nullptr);
     ASSERT_NE(two, nullptr);
     std::vector<TestSequence> alone, together;

@@ -10,10 +10,10 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,   kBloom, kCohere,  kCohere2, kCommandR, kErnie45, kExaone4,      kFalcon,   kFalconTwoNorms,
+      kArcee,   kBloom, kChatGlm, kCohere,  kCohere2, kCommandR, kErnie45, kExaone4,      kFalcon,   kFalconTwoNorms,
       kGemma,   kGemma2, kGemma3, kGlm,     kGlm4,     kGpt2,    kGptJ,         kGptNeoX,  kGranite,
       kHunyuanDense, kLlama, kMistral, kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2,
-      kPhi3,    kQwen2, kQwen3,   kSeedOss, kSmolLm3,  kStableLm, kStarcoder2};
+      kPhi3,    kQwen2, kQwen3, kQwen3Vl, kSeedOss, kSmolLm3,  kStableLm, kStarcoder2};
   return all;
 }
 

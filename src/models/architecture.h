@@ -19,6 +19,7 @@ struct WeightNames {
   std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
   std::string embedding_norm = {}, final_norm = {}, head = {};
+  std::string other_head = {};  // what newer files call the head
   // Whole names of divisors of the rotation frequencies: of all contexts, or of short and of long ones.
   std::string rope_factors = {}, rope_factors_short = {}, rope_factors_long = {};
   std::string layer = {};
@@ -57,9 +58,9 @@ WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);
 
-extern const Architecture kArcee, kBloom, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon, kFalconTwoNorms,
+extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon, kFalconTwoNorms,
     kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense, kLlama, kMistral,
-    kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen3, kSeedOss, kSmolLm3, kStableLm,
+    kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen3, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm,
     kStarcoder2;
 
 }  // namespace pagoda

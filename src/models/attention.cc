@@ -94,24 +94,26 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   if (!config.slopes.empty())
     own_.slopes.assign(config.slopes.begin() + shard.query.first, config.slopes.begin() + shard.query.end());
   Matrices qkv;
-  if (!names.fused_qkv.empty() && names.qkv_by_group) {
+  const bool fused = !names.fused_qkv.empty() &&
+                     (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
+  if (fused && names.qkv_by_group) {
     loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
                rows_by_group(config, shard));
-  } else if (!names.fused_qkv.empty()) {
+  } else if (fused) {
     const Range key = {config.query_size() + kv.first, kv.count};
     const Range value = {config.query_size() + config.kv_size() + kv.first, kv.count};
-    loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
-               std::array{query, key, value});
+    for (const Range& rows : {query, key, value})
+      loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
     loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
     loader.add(qkv, prefix + names.key, config.kv_size(), place.hidden_size, std::array{kv});
     loader.add(qkv, prefix + names.value, config.kv_size(), place.hidden_size, std::array{kv});
-    if (decoder.interleaved_rows && rotary_size_ > 0) {
-      loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
-      loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
-    }
   }
-  qkv_ = loader.pack(std::move(qkv), prefix + (names.fused_qkv.empty() ? names.query : names.fused_qkv));
+  if (decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
+    loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
+    loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
+  }
+  qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   std::vector<Range> pieces;
   for (const Range& piece : shard.pieces) pieces.push_back(features(piece));
   output_ =

@@ -112,12 +112,14 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     weights.head = loader.pack(std::move(head), embedding);
     reader.ignore(names.head + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
-    const TensorView rows = reader.matrix(names.head + ".weight", config.vocab_size, config.embedding_size);
-    loader.add_rows(head, rows, names.head, shard.own_vocab());
-    const std::vector<float> bias = reader.optional_vector(names.head + ".bias", config.vocab_size);
+    const std::string& name =
+        names.other_head.empty() || reader.has(names.head + ".weight") ? names.head : names.other_head;
+    const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
+    loader.add_rows(head, rows, name, shard.own_vocab());
+    const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
     const Range own = shard.own_vocab();
     if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
-    weights.head = loader.pack(std::move(head), names.head);
+    weights.head = loader.pack(std::move(head), name);
   }
   if (!loader.status().ok()) return loader.status();
   link(weights);

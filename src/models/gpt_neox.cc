@@ -19,6 +19,7 @@ WeightNames neox_names(ModelFormat format) {
           .token_embedding = "gpt_neox.embed_in",
           .final_norm = "gpt_neox.final_layer_norm",
           .head = "embed_out",
+          .other_head = "lm_head",
           .layer = "gpt_neox.layers.{}.",
           .attention_norm = "input_layernorm",
           .mlp_norm = "post_attention_layernorm",

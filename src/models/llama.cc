@@ -29,6 +29,7 @@ WeightNames llama_names(ModelFormat format) {
           .token_embedding = "model.embed_tokens",
           .final_norm = "model.norm",
           .head = "lm_head",
+          .other_head = "language_model.lm_head",
           .layer = "model.layers.{}.",
           .attention_norm = "input_layernorm",
           .mlp_norm = "post_attention_layernorm",

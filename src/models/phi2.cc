@@ -6,7 +6,10 @@ namespace {
 
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) return names;
+  if (format == ModelFormat::gguf) {
+    names.fused_qkv = "attn_qkv";  // in older files
+    return names;
+  }
   names.final_norm = "model.final_layernorm";
   names.mlp_norm = "";
   names.attention_output = "self_attn.dense";
