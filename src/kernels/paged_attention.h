@@ -60,7 +60,7 @@ struct PagedAttentionArgs {
   // Of each query head, or null: a score that takes part in the softmax without a value (attention sink), and
   // what a score loses for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
-  float* output = nullptr;          // [T, Hq * D] contiguous; must not alias query
+  float* output = nullptr;                          // [T, Hq * D] contiguous; must not alias query
 };
 
 // Rows that pass through products together.

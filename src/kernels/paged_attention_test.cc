@@ -90,7 +90,8 @@ class World {
     args.num_query_heads = shape_.kv_heads * shape_.group;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
     args.sliding_window = shape_.window;
-    const std::vector<float> sinks = random_floats(77, heads(), 2.0f), slopes = random_floats(78, heads(), 0.2f);
+    const std::vector<float> sinks = random_floats(77, heads(), 2.0f),
+                             slopes = random_floats(78, heads(), 0.2f);
     if (shape_.shaped) {
       args.softcap = 1.5f;
       args.sinks = sinks.data();

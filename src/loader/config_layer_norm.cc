@@ -87,8 +87,11 @@ void read_phi(Fields& fields, ModelConfig& config) {
 }
 
 void read_gpt_neox(Fields& fields, ModelConfig& config) {
-  Defaults absent = {50432, 6144, 24576, 44, 64, 0, 2048, 1e-5f, fields.number("rotary_emb_base", 10000.0f),
-                     0, 2, -1, false, 0, fields.number("rotary_pct", 0.25f)};
+  Defaults absent = {50432, 6144,  24576,
+                     44,    64,    0,
+                     2048,  1e-5f, fields.number("rotary_emb_base", 10000.0f),
+                     0,     2,     -1,
+                     false, 0,     fields.number("rotary_pct", 0.25f)};
   absent.eps_name = "layer_norm_eps";
   absent.activation = "gelu";
   read_common(fields, absent, config);
@@ -129,8 +132,10 @@ void read_falcon(Fields& fields, ModelConfig& config) {
 
 void read_bloom(Fields& fields, ModelConfig& config) {
   const std::string_view hidden = fields.find("n_embed") != nullptr ? "n_embed" : "hidden_size";
-  const std::string_view layers = fields.find("num_hidden_layers") != nullptr ? "num_hidden_layers" : "n_layer";
-  const std::string_view heads = fields.find("num_attention_heads") != nullptr ? "num_attention_heads" : "n_head";
+  const std::string_view layers =
+      fields.find("num_hidden_layers") != nullptr ? "num_hidden_layers" : "n_layer";
+  const std::string_view heads =
+      fields.find("num_attention_heads") != nullptr ? "num_attention_heads" : "n_head";
   read_heads(fields, config, hidden, layers, heads, {250880, 64, 0, 2, 8, 0, 0, 1e-5f, 0, 1, 2, -1, true});
   config.intermediate_size = times(4, config.hidden_size);
   config.max_positions = fields.integer("seq_length", 2048);  // ALiBi has no limit of its own

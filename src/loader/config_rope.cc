@@ -1,5 +1,5 @@
-// Rotation in config.json: transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters, for
-// some families an object for each kind of layer. Source: transformers' modeling_rope_utils.
+// Rotation in config.json: transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters,
+// for some families an object for each kind of layer. Source: transformers' modeling_rope_utils.
 #include <cmath>
 
 #include "loader/config_families.h"
@@ -55,8 +55,8 @@ void read_longrope(Fields& rope, ModelConfig& config) {
   config.rope_attention_factor = rope.number("attention_factor", scale);
 }
 
-// Beyond max_position_embeddings the base would grow, where no sequence comes to; with `alpha` (Hunyuan) it is
-// larger from the start.
+// Beyond max_position_embeddings the base would grow, where no sequence comes to; with `alpha` (Hunyuan) it
+// is larger from the start.
 void read_dynamic(Fields& rope, ModelConfig& config) {
   const float alpha = rope.number("alpha", 0);
   const auto size = static_cast<float>(config.rotary_size);
@@ -65,33 +65,37 @@ void read_dynamic(Fields& rope, ModelConfig& config) {
 
 }  // namespace
 
-void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config) {
+void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                      bool may_be_partial) {
   config.rope_theta = rope.number("rope_theta", config.rope_theta);
   const std::string type = rope.string("rope_type", rope.string("type", "default"));
   const float partial = rope.number("partial_rotary_factor", 0);
   if (type == "proportional") {  // frequencies of the whole head, of which the first alone turn
     config.rope_turned =
-        static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * static_cast<float>(config.head_size / 2)) * 2;
+        static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * static_cast<float>(config.head_size / 2)) *
+        2;
     return;
   }
-  if (partial > 0) set_partial(fields, partial, config);
+  if (partial > 0 && may_be_partial) set_partial(fields, partial, config);
+  if (!may_be_partial) rope.only("partial_rotary_factor", 1.0);
   if (type == "default" || type == "mrope") return;  // mrope: text has one position for all sections
+  if (type == "linear") {
+    config.rope_scaling = RopeScaling::linear;
+    config.rope_factor = required(fields, rope, where, "factor");
+    return;
+  }
+  if (type == "dynamic") return read_dynamic(rope, config);
   config.rope_original_positions =
       fields.integer("original_max_position_embeddings",
                      rope.integer("original_max_position_embeddings", config.max_positions));
   if (config.rope_original_positions < 2)
     return fields.fail("original_max_position_embeddings", "more than one position");
-  if (type == "linear") {
-    config.rope_scaling = RopeScaling::linear;
-    config.rope_factor = required(fields, rope, where, "factor");
-  } else if (type == "llama3") {
+  if (type == "llama3") {
     read_llama3(fields, rope, where, config);
   } else if (type == "yarn") {
     read_yarn(fields, rope, config);
   } else if (type == "longrope" || type == "su") {
     read_longrope(rope, config);
-  } else if (type == "dynamic") {
-    read_dynamic(rope, config);
   } else {
     fields.refuse(concat("config.json: ", where, " type '", printable(type),
                          "' is not supported; supported: default, linear, dynamic, llama3, yarn, longrope, "
@@ -101,7 +105,11 @@ void read_rope_object(Fields& fields, Fields& rope, std::string_view where, Mode
 
 void read_rope(Fields& fields, ModelConfig& config, float default_theta, float default_partial) {
   config.rotary_size = config.head_size;
-  set_partial(fields, fields.number("partial_rotary_factor", default_partial), config);
+  const bool may_be_partial = default_partial > 0;
+  if (may_be_partial)
+    set_partial(fields, fields.number("partial_rotary_factor", default_partial), config);
+  else
+    fields.only("partial_rotary_factor", 1.0);
   config.rope_theta = fields.number("rope_theta", default_theta);
 
   // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
@@ -118,7 +126,7 @@ void read_rope(Fields& fields, ModelConfig& config, float default_theta, float d
     return fields.refuse(concat("config.json: '", where, "' for '", printable(key),
                                 "' layers is not supported; supported: one for all"));
   }
-  read_rope_object(fields, rope, where, config);
+  read_rope_object(fields, rope, where, config, may_be_partial);
 }
 
 void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta) {

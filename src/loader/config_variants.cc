@@ -41,7 +41,9 @@ void read_olmo2(Fields& fields, ModelConfig& config) {
 }
 
 void read_phi3(Fields& fields, ModelConfig& config) {
-  read_common(fields, {32064, 3072, 8192, 32, 32, 0, 4096, 1e-5f, 10000.0f, 1, 32000, 32000, false}, config);
+  Defaults absent = {32064, 3072, 8192, 32, 32, 0, 4096, 1e-5f, 10000.0f, 1, 32000, 32000, false};
+  absent.partial = 1;
+  read_common(fields, absent, config);
   config.sliding_window = fields.integer("sliding_window", 0);
 }
 
@@ -71,15 +73,17 @@ void read_smollm3(Fields& fields, ModelConfig& config) {
 }
 
 void read_ministral3(Fields& fields, ModelConfig& config) {
-  read_common(fields, {131072, 4096, 14336, 34, 32, 8, 262144, 1e-5f, 1000000.0f, 1, 2, 11, false, 128}, config);
+  read_common(fields, {131072, 4096, 14336, 34, 32, 8, 262144, 1e-5f, 1000000.0f, 1, 2, 11, false, 128},
+              config);
   config.sliding_window = fields.integer("sliding_window", 0);
 }
 
 // GLM-4 9B and, with norms on both sides of each half, GLM-4-0414.
 void read_glm(Fields& fields, ModelConfig& config) {
-  read_common(fields,
-              {151552, 4096, 13696, 40, 32, 2, 131072, 1.5625e-07f, 10000.0f, -1, -1, 151329, false, 128, 0.5f},
-              config);
+  read_common(
+      fields,
+      {151552, 4096, 13696, 40, 32, 2, 131072, 1.5625e-07f, 10000.0f, -1, -1, 151329, false, 128, 0.5f},
+      config);
   config.rope_interleaved_rows = true;
   config.eos_token_ids = {151329, 151336, 151338};
 }

@@ -19,14 +19,13 @@ float yarn_scale(float factor, float weight) {
 void read_yarn(Keys& keys, float factor, ModelConfig& config) {
   config.rope_scaling = RopeScaling::yarn;
   config.rope_factor = factor;
-  config.rope_original_positions =
-      keys.integer("rope.scaling.original_context_length", config.max_positions);
+  config.rope_original_positions = keys.integer("rope.scaling.original_context_length", config.max_positions);
   config.rope_beta_fast = keys.number("rope.scaling.yarn_beta_fast", 32.0f);
   config.rope_beta_slow = keys.number("rope.scaling.yarn_beta_slow", 1.0f);
   const float all = keys.number("rope.scaling.yarn_log_multiplier", 0.0f);
-  config.rope_attention_factor =
-      keys.number("rope.scaling.attn_factor", 1.0f) * keys.number("rope.scaling.yarn_attn_factor", 1.0f) *
-      yarn_scale(factor, 1) / (all != 0 ? yarn_scale(factor, all) : 1.0f);
+  config.rope_attention_factor = keys.number("rope.scaling.attn_factor", 1.0f) *
+                                 keys.number("rope.scaling.yarn_attn_factor", 1.0f) * yarn_scale(factor, 1) /
+                                 (all != 0 ? yarn_scale(factor, all) : 1.0f);
 }
 
 void read_rope(Keys& keys, ModelConfig& config) {
@@ -47,9 +46,10 @@ void read_rope(Keys& keys, ModelConfig& config) {
     config.rope_scaling = RopeScaling::linear;
     config.rope_factor = factor;
   } else if (!type.empty() && type != "none") {
-    keys.fail(unimplemented(concat("rope scaling type '", printable(type),
-                                   "' is not supported; supported: none, linear, yarn, longrope, and llama3 by "
-                                   "rope_freqs.weight")));
+    keys.fail(
+        unimplemented(concat("rope scaling type '", printable(type),
+                             "' is not supported; supported: none, linear, yarn, longrope, and llama3 by "
+                             "rope_freqs.weight")));
   }
   if (keys.number("rope.scaling.attn_factor", 1.0f) != 1.0f) {
     keys.fail(unimplemented("GGUF option 'rope.scaling.attn_factor' is not supported"));
@@ -140,8 +140,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.activation = family->activation;
   config.attention_bias = family->layer_norm || *architecture == "qwen2";
   config.rope_interleaved_rows = family->interleaved_rows;
-  config.norm_eps = keys.number(family->layer_norm ? "attention.layer_norm_epsilon"
-                                                   : "attention.layer_norm_rms_epsilon");
+  config.norm_eps =
+      keys.number(family->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
   if (family->rotates) read_rope(keys, config);
   read_special_tokens(file, config);
   if (family->read != nullptr) family->read(file, keys, config);

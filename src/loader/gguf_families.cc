@@ -52,8 +52,8 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
 }
 
-// OLMo 3 comes under the same name, with windows in three of four layers; the scaling of the rotation is of the others
-// alone.
+// OLMo 3 comes under the same name, with windows in three of four layers; the scaling of the rotation is of
+// the others alone.
 void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (config.sliding_window == 0) return;
   read_window_pattern(file, keys, 4, config);

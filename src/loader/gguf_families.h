@@ -1,6 +1,6 @@
 #pragma once
-// How each family writes what it has beside what all have into GGUF metadata: a row of gguf_families.cc. What follows
-// from the keys of all is in gguf_config.cc. Of loader/ alone.
+// How each family writes what it has beside what all have into GGUF metadata: a row of gguf_families.cc. What
+// follows from the keys of all is in gguf_config.cc. Of loader/ alone.
 #include <array>
 #include <span>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// Keys: typed access to the GGUF metadata of one architecture, "ARCHITECTURE.NAME". The first failure is kept, as in
-// config_fields.h. Of loader/ alone.
+// Keys: typed access to the GGUF metadata of one architecture, "ARCHITECTURE.NAME". The first failure is
+// kept, as in config_fields.h. Of loader/ alone.
 #include <algorithm>
 #include <array>
 #include <limits>

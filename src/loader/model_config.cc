@@ -45,8 +45,8 @@ Status finish_config(ModelConfig& config) {
                                ", is not a multiple of the number of key/value heads, ",
                                config.num_kv_heads));
   }
-  const bool rotary = config.rotary_size != 0 || (config.architecture != "opt" && config.architecture != "gpt2" &&
-                                                  config.alibi_max == 0);
+  const bool rotary = config.rotary_size != 0 || (config.architecture != "opt" &&
+                                                  config.architecture != "gpt2" && config.alibi_max == 0);
   if (rotary &&
       (config.rotary_size < 1 || config.rotary_size > config.head_size || config.rotary_size % 2 != 0)) {
     return corrupt_data(concat("the rotary dimension ", config.rotary_size, " does not fit a head size of ",
@@ -79,7 +79,8 @@ Status finish_config(ModelConfig& config) {
     return corrupt_data(
         "llama3 rope scaling needs original_max_position_embeddings and high_freq_factor > low_freq_factor");
   }
-  if (config.rope_scaling == RopeScaling::yarn && (config.rope_original_positions < 1 || config.rope_theta <= 1))
+  if (config.rope_scaling == RopeScaling::yarn &&
+      (config.rope_original_positions < 1 || config.rope_theta <= 1))
     return corrupt_data("yarn rope scaling needs original_max_position_embeddings and a rope theta above 1");
   for (const std::vector<float>* factors : {&config.rope_short_factors, &config.rope_long_factors}) {
     const bool positive = std::ranges::all_of(*factors, [](float f) { return std::isfinite(f) && f > 0; });
@@ -89,8 +90,10 @@ Status finish_config(ModelConfig& config) {
   }
   if (config.rope_turned < 0 || config.rope_turned > config.rotary_size)
     return corrupt_data("more dimensions of a head turn than it has");
-  for (const float cap : {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max})
-    if (!std::isfinite(cap) || cap < 0) return corrupt_data(concat("a soft cap or slope of the model is ", cap));
+  for (const float cap :
+       {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max})
+    if (!std::isfinite(cap) || cap < 0)
+      return corrupt_data(concat("a soft cap or slope of the model is ", cap));
   if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
   for (const std::vector<bool>* layers : {&config.window_layers, &config.rope_layers}) {
     if (!layers->empty() && layers->size() != static_cast<std::size_t>(config.num_layers))

@@ -1,5 +1,5 @@
-// Goal: every family computes what transformers computes, and what a sequence gets does not depend on its batch, its
-// chunks, recomputation or threads. A row of kFamilies is a family; its fixture is made by
+// Goal: every family computes what transformers computes, and what a sequence gets does not depend on its
+// batch, its chunks, recomputation or threads. A row of kFamilies is a family; its fixture is made by
 // tests/fixtures/make_families.py.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,24 +12,52 @@
 namespace pagoda::testing {
 namespace {
 
-constexpr const char* kFamilies[] = {
-    "arcee",      "bloom",         "cohere",     "cohere2",           "ernie4_5",   "exaone4",        "exaone4_full",
-    "falcon",     "falcon_grouped", "gemma",     "gemma2",            "glm",        "glm4",           "gpt_neox",
-    "gpt_neox_serial", "gptj",     "hunyuan",    "llama_dynamic",     "llama_yarn", "ministral3",     "mistral3_wrapped", "mpt",
-    "nemotron",   "olmo3",         "phi",        "phi3_long",         "phi3_short", "qwen3_vl_text", "qwen3_yarn",     "seed_oss",
-    "stablelm",   "stablelm_parallel", "starcoder2"};
+constexpr const char* kFamilies[] = {"arcee",
+                                     "bloom",
+                                     "cohere",
+                                     "cohere2",
+                                     "ernie4_5",
+                                     "exaone4",
+                                     "exaone4_full",
+                                     "falcon",
+                                     "falcon_grouped",
+                                     "gemma",
+                                     "gemma2",
+                                     "gemma2_scalar",
+                                     "glm",
+                                     "glm4",
+                                     "gpt_neox",
+                                     "gpt_neox_serial",
+                                     "gptj",
+                                     "hunyuan",
+                                     "llama_dynamic",
+                                     "llama_yarn",
+                                     "ministral3",
+                                     "mistral3_wrapped",
+                                     "mpt",
+                                     "nemotron",
+                                     "olmo3",
+                                     "phi",
+                                     "phi3_long",
+                                     "phi3_short",
+                                     "qwen3_vl_text",
+                                     "qwen3_yarn",
+                                     "seed_oss",
+                                     "stablelm",
+                                     "stablelm_parallel",
+                                     "starcoder2"};
 
 class Family : public ::testing::TestWithParam<const char*> {
  protected:
   Family()
-      : folder_(write_family(GetParam(), ::testing::TempDir() + "family_" + GetParam() + "_" +
-                                             std::to_string(::getpid()))) {
+      : folder_(write_family(
+            GetParam(), ::testing::TempDir() + "family_" + GetParam() + "_" + std::to_string(::getpid()))) {
     std::filesystem::create_directories(folder_ + "/gguf");
   }
   ~Family() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend, std::int32_t threads = 1,
-                                           const std::string& dtype = "float32") {
+  std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend,
+                                           std::int32_t threads = 1, const std::string& dtype = "float32") {
     RunnerOptions options;
     options.dtype = dtype;
     options.backend = backend;
@@ -69,8 +97,8 @@ TEST_P(Family, AgreesWithTransformers) {
   }
 }
 
-// Each alone in one chunk on one thread; then together, in small chunks, on two threads, one of them computed again
-// from the start after some tokens.
+// Each alone in one chunk on one thread; then together, in small chunks, on two threads, one of them computed
+// again from the start after some tokens.
 TEST_P(Family, BitsDependOnTheSequenceAlone) {
   const boost::json::object family = read_family(GetParam());
   for (const std::string dtype : {"float32", "bfloat16", "int8"}) {

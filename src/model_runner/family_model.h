@@ -1,6 +1,6 @@
 #pragma once
-// For tests: the small models of tests/fixtures/families, written into a folder of their own. A fixture says which
-// tensors there are; what is in them follows from their names (tests/fixtures/make_families.py).
+// For tests: the small models of tests/fixtures/families, written into a folder of their own. A fixture says
+// which tensors there are; what is in them follows from their names (tests/fixtures/make_families.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>

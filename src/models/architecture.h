@@ -58,9 +58,9 @@ WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);
 
-extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon, kFalconTwoNorms,
-    kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense, kLlama, kMistral,
-    kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen3, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm,
-    kStarcoder2;
+extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
+    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
+    kLlama, kMistral, kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen3, kQwen3Vl,
+    kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

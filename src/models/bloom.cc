@@ -1,5 +1,5 @@
-// BLOOM and MPT: layer norms, plain MLPs of GELU, and scores that fall with the distance (ALiBi, arXiv 2108.12409)
-// instead of positions.
+// BLOOM and MPT: layer norms, plain MLPs of GELU, and scores that fall with the distance (ALiBi, arXiv
+// 2108.12409) instead of positions.
 #include <bit>
 #include <cmath>
 
@@ -8,8 +8,9 @@
 namespace pagoda {
 namespace {
 
-// 2^-(max i / n) for i = 1 .. n, n a power of two. Of other numbers of heads: those of the next lower power first
-// and then every second of the next higher (BLOOM), or those of the next higher, every second first (MPT).
+// 2^-(max i / n) for i = 1 .. n, n a power of two. Of other numbers of heads: those of the next lower power
+// first and then every second of the next higher (BLOOM), or those of the next higher, every second first
+// (MPT).
 std::vector<float> slopes_of(std::int32_t num_heads, double most, bool higher_first) {
   const auto slopes = [&](std::uint32_t count) {
     std::vector<float> all;
@@ -33,7 +34,8 @@ std::vector<float> slopes_of(std::int32_t num_heads, double most, bool higher_fi
 Result<DecoderConfig> describe(const ModelConfig& config) {
   auto decoder = plain_layer_norm_description(config);
   if (!decoder) return decoder.error();
-  const std::vector<float> slopes = slopes_of(config.num_heads, config.alibi_max, config.architecture == "mpt");
+  const std::vector<float> slopes =
+      slopes_of(config.num_heads, config.alibi_max, config.architecture == "mpt");
   for (LayerConfig& layer : decoder->layers) {
     layer.attention()->rope = kNoRope;
     layer.attention()->slopes = slopes;

@@ -1,5 +1,5 @@
-// Command (Cohere): layer norms without biases, one for both halves, which see the same; adjacent pairs; scaled logits.
-// Command 2 has windows in three of four layers, which alone rotate.
+// Command (Cohere): layer norms without biases, one for both halves, which see the same; adjacent pairs;
+// scaled logits. Command 2 has windows in three of four layers, which alone rotate.
 #include "models/architecture.h"
 
 namespace pagoda {

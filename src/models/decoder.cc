@@ -372,8 +372,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       }
       PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows,
                                       [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
-      const LinearInput input =
-          input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
+      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
       PAGODA_RETURN_IF_ERROR(
           add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
                    [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));

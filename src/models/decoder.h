@@ -96,7 +96,7 @@ class DecoderModel {
   float* residual_ = nullptr;  // [tokens, hidden]
   float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
   float* branch_ = nullptr;    // [chunk, hidden]; where a branch is not added as it is
-  float* before_ = nullptr;  // [chunk, hidden]; of parallel halves: what both see
+  float* before_ = nullptr;    // [chunk, hidden]; of parallel halves: what both see
   // Only where the model is split:
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0

@@ -68,9 +68,10 @@ struct AttentionConfig {
   float scale = 1;                  // of the products of queries and keys
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   bool norm_after_rope = false;
-  float softcap = 0;               // above 0: scores become softcap * tanh(score / softcap)
-  bool sinks = false;              // each head has a score without a value
-  std::vector<float> slopes = {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
+  float softcap = 0;   // above 0: scores become softcap * tanh(score / softcap)
+  bool sinks = false;  // each head has a score without a value
+  std::vector<float> slopes =
+      {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
   // Queries at position p are scaled by 1 + beta * ln(1 + floor(p / positions)); beta 0: they are not.
   float temperature_beta = 0;
   std::int32_t temperature_positions = 1;

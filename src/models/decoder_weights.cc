@@ -89,6 +89,7 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   if (config.embedding_norm)
     weights.embedding_norm = loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
   if (!names.rope_factors.empty() && !config.ropes.empty()) {
+    for (const std::string& other : {names.rope_factors_short, names.rope_factors_long}) reader.ignore(other);
     weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
   }
   if (config.embedding_size != config.hidden_size) {

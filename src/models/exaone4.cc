@@ -1,5 +1,5 @@
-// EXAONE 4: Llama with norms behind each half and of every query and key head; where some layers have windows,
-// the others do not rotate.
+// EXAONE 4: Llama with norms behind each half and of every query and key head; where some layers have
+// windows, the others do not rotate.
 #include "models/architecture.h"
 
 namespace pagoda {

@@ -1,5 +1,5 @@
-// Gemma 1 and 2: Llama with a scaled embedding and GELU; Gemma 2 with norms on both sides of each half, soft caps,
-// and a window in every second layer.
+// Gemma 1 and 2: Llama with a scaled embedding and GELU; Gemma 2 with norms on both sides of each half, soft
+// caps, and a window in every second layer.
 #include <cmath>
 
 #include "models/architecture.h"

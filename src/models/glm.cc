@@ -1,5 +1,5 @@
-// GLM-4 9B: Llama with biases, adjacent pairs in half of each head, gate and up in one matrix. GLM-4-0414 has norms on
-// both sides of each half, too.
+// GLM-4 9B: Llama with biases, adjacent pairs in half of each head, gate and up in one matrix. GLM-4-0414 has
+// norms on both sides of each half, too.
 #include "models/architecture.h"
 
 namespace pagoda {

@@ -1,5 +1,5 @@
-// Families of the time of GPT-3's open relatives: layer norms, plain MLPs of GELU, halves that see the same. GPT-NeoX and
-// Pythia, GPT-J, Falcon.
+// Families of the time of GPT-3's open relatives: layer norms, plain MLPs of GELU, halves that see the same.
+// GPT-NeoX and Pythia, GPT-J, Falcon.
 #include "models/architecture.h"
 
 namespace pagoda {
@@ -79,6 +79,7 @@ WeightNames falcon_two_norms_names(ModelFormat format) {
 const Architecture kGptNeoX = {"gptneox", plain_layer_norm_description, neox_names};
 const Architecture kGptJ = {"gptj", plain_layer_norm_description, gptj_names};
 const Architecture kFalcon = {"falcon", plain_layer_norm_description, falcon_names};
-const Architecture kFalconTwoNorms = {"falcon two norms", plain_layer_norm_description, falcon_two_norms_names};
+const Architecture kFalconTwoNorms = {"falcon two norms", plain_layer_norm_description,
+                                      falcon_two_norms_names};
 
 }  // namespace pagoda

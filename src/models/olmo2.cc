@@ -1,4 +1,5 @@
-// OLMo 2 and 3: Llama with norms behind each half instead of before it, and of all query heads and all key heads.
+// OLMo 2 and 3: Llama with norms behind each half instead of before it, and of all query heads and all key
+// heads.
 #include "models/architecture.h"
 
 namespace pagoda {

@@ -1,4 +1,5 @@
-// Phi-1, 1.5 and 2: layer norms, one for both halves, which see the same; a plain MLP of GELU; biases, of the head too.
+// Phi-1, 1.5 and 2: layer norms, one for both halves, which see the same; a plain MLP of GELU; biases, of the
+// head too.
 #include "models/architecture.h"
 
 namespace pagoda {

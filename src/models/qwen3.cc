@@ -14,6 +14,7 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
 }  // namespace
 
 const Architecture kQwen3 = {"qwen3", describe, llama_names};
-const Architecture kQwen3Vl = {"qwen3vl", describe, llama_names};  // as GGUF calls the text part of the one that sees
+const Architecture kQwen3Vl = {"qwen3vl", describe,
+                               llama_names};  // as GGUF calls the text part of the one that sees
 
 }  // namespace pagoda

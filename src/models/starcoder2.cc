@@ -1,5 +1,5 @@
-// Families with layer norms that are Llama in most else: StarCoder 2 (plain MLP of GELU), StableLM (gated), Nemotron
-// (plain MLP of squared ReLU).
+// Families with layer norms that are Llama in most else: StarCoder 2 (plain MLP of GELU), StableLM (gated),
+// Nemotron (plain MLP of squared ReLU).
 #include "models/architecture.h"
 
 namespace pagoda {

@@ -276,7 +276,8 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   // The lambda must see the calling thread's list.
   const std::vector<AttentionUnit>& all = units;
   const auto run = [&](const AttentionUnit& unit, std::int32_t kv_head, const NextPiece& next) {
-    if (!write_first && writes) write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
+    if (!write_first && writes)
+      write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
     attend(call, unit, kv_head, next);
   };
   const auto num_units = static_cast<std::int64_t>(units.size());

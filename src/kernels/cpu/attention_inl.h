@@ -130,8 +130,8 @@ PAGODA_INLINE F tanh(F x) {
   const F y = mul(max(min(x, set1(9.0f)), set1(-9.0f)), set1(0.125f));
   const F square = mul(y, y);
   const F above = fma(fma(add(square, set1(378.0f)), square, set1(17325.0f)), square, set1(135135.0f));
-  const F below = fma(fma(fma(set1(28.0f), square, set1(3150.0f)), square, set1(62370.0f)), square,
-                      set1(135135.0f));
+  const F below =
+      fma(fma(fma(set1(28.0f), square, set1(3150.0f)), square, set1(62370.0f)), square, set1(135135.0f));
   F t = div(mul(y, above), below);
   for (int i = 0; i < 3; ++i) t = div(add(t, t), fma(t, t, set1(1.0f)));
   return t;
