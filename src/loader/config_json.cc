@@ -84,9 +84,9 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   if (wrapped && text_config == nullptr) fields.fail("text_config", "given");
   if (!status.ok()) return status;
   Fields inner(text_config != nullptr ? *text_config : document->get_object(), status);
-  const Result<const ConfigFamily*> text = wrapped ? text_family(inner, **found) : found;
-  if (!text) return text.error();
-  const ConfigFamily& family = **text;
+  const Result<const ConfigFamily*> read_by = wrapped ? text_family(inner, **found) : found;
+  if (!read_by) return read_by.error();
+  const ConfigFamily& family = **read_by;
   config.architecture = family.name;
   for (Fields* each : {&fields, &inner}) {
     if (each->find("quantization_config") != nullptr) {
