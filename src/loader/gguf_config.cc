@@ -75,6 +75,49 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   }
 }
 
+void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  experts.count = keys.integer("expert_count", 0);
+  if (experts.count == 0) return;
+  // Blocks behind the model that only draft tokens.
+  config.num_layers -= keys.integer("nextn_predict_layers", 0);
+  experts.per_token = keys.integer("expert_used_count");
+  experts.intermediate_size = keys.integer("expert_feed_forward_length", config.intermediate_size);
+  if (config.intermediate_size == 0) config.intermediate_size = experts.intermediate_size;
+  const std::int32_t shared = keys.integer("expert_shared_count", 0);
+  const std::int64_t shared_size = std::int64_t{shared} * experts.intermediate_size;
+  experts.shared_intermediate_size =
+      keys.integer("expert_shared_feed_forward_length",
+                   static_cast<std::int32_t>(std::clamp<std::int64_t>(shared_size, -1, 1 << 30)));
+  experts.score = family.score;
+  switch (const std::int32_t score = keys.integer("expert_gating_func", 0)) {
+    case 0:
+      break;
+    case 1:
+      experts.score = ExpertScore::softmax;
+      break;
+    case 2:
+      experts.score = ExpertScore::sigmoid;
+      break;
+    case 3:
+      experts.score = ExpertScore::softmax_of_chosen;
+      break;
+    default:
+      keys.fail(unimplemented(
+          concat("GGUF option 'expert_gating_func' = ", score,
+                 " is not supported; supported: 1, 2, 3 (softmax, sigmoid, softmax of those chosen)")));
+  }
+  experts.renormalize = keys.boolean("expert_weights_norm", family.renormalize);
+  const float scale = keys.number("expert_weights_scale", 1.0f);
+  experts.scale = scale == 0 ? 1.0f : scale;
+  experts.groups = std::max(keys.integer("expert_group_count", 1), 1);
+  experts.groups_used = std::max(keys.integer("expert_group_used_count", 1), 1);
+  const std::int32_t leading = keys.integer("leading_dense_block_count", 0);
+  const std::int32_t step = std::max(keys.integer("interleave_moe_layer_step", 1), 1);
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    experts.layers.push_back(layer >= leading && (layer + 1) % step == 0);
+}
+
 std::string supported_names() {
   std::string names;
   for (const GgufFamily& family : gguf_families()) names += concat(names.empty() ? "" : ", ", family.name);
@@ -99,10 +142,9 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.architecture = *architecture;
   if (const std::string* name = file.string("general.name")) config.name = *name;
   Keys keys(file, *architecture);
-  if (keys.integer("expert_count", 0) > 0) {
+  if (keys.integer("expert_count", 0) > 0 && !family->experts.known)
     return unsupported_architecture(concat(*architecture, " with experts"), supported_names());
-  }
-  keys.refuse_unknown(family->own_keys);
+  keys.refuse_unknown(family->own_keys, family->experts.known);
 
   const auto embedding =
       std::find_if(file.tensor_list().begin(), file.tensor_list().end(),
@@ -124,7 +166,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
-  config.intermediate_size = keys.integer("feed_forward_length");
+  config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
+                                                                    : keys.integer("feed_forward_length");
   config.max_positions = keys.integer("context_length");
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));
@@ -144,6 +187,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
       keys.number(family->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
   if (family->rotates) read_rope(keys, config);
   read_special_tokens(file, config);
+  if (family->experts.known) read_experts(keys, family->experts, config);
   if (family->read != nullptr) family->read(file, keys, config);
   if (!keys.status().ok()) return keys.status();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace pagoda {
 namespace {
@@ -107,14 +108,32 @@ void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
     config.rope_layers.push_back((layer + 1) % 4 != 0);
 }
 
+// A layer has a mixture if the file has a router for it.
+void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
+    config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+}
+
+void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_layers_with_routers(file, keys, config);
+  config.experts.shared_gate = true;
+}
+
 }  // namespace
 
 std::span<const GgufFamily> gguf_families() {
   static constexpr std::array all = std::to_array<GgufFamily>({
-      {.name = "llama", .interleaved_rows = true},
+      {.name = "llama",
+       .interleaved_rows = true,
+       .read = read_layers_with_routers,
+       .experts = {.known = true}},
       {.name = "qwen2"},
       {.name = "qwen3"},
       {.name = "qwen3vl"},
+      {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
+      {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
       {.name = "gemma", .activation = "gelu_new", .read = read_gemma},
       {.name = "gemma2",
        .activation = "gelu_new",

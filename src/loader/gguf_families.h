@@ -10,6 +10,13 @@
 
 namespace pagoda {
 
+// How a family's experts are chosen where the file does not say so.
+struct GgufExperts {
+  bool known = false;
+  ExpertScore score = ExpertScore::softmax;
+  bool renormalize = true;
+};
+
 struct GgufFamily {
   std::string_view name;
   std::string_view activation = "silu";
@@ -20,6 +27,7 @@ struct GgufFamily {
   bool may_be_parallel = false;   // as use_parallel_residual says
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 4> own_keys = {};
+  GgufExperts experts = {};
 };
 std::span<const GgufFamily> gguf_families();
 

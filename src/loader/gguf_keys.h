@@ -53,6 +53,21 @@ inline constexpr std::array kKnownKeys = std::to_array<std::string_view>({
     "pooling_type",
 });
 
+// The same of families with mixtures of experts.
+inline constexpr std::array kExpertKeys = std::to_array<std::string_view>({
+    "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+    "expert_shared_count",
+    "expert_weights_scale",
+    "expert_weights_norm",
+    "expert_gating_func",
+    "expert_group_count",
+    "expert_group_used_count",
+    "leading_dense_block_count",
+    "interleave_moe_layer_step",
+    "nextn_predict_layers",
+});
+
 class Keys {
  public:
   Keys(const GgufFile& file, std::string_view architecture)
@@ -104,14 +119,23 @@ class Keys {
     return std::string(otherwise);
   }
 
+  bool boolean(std::string_view name, bool otherwise) {
+    const std::string full = key(name);
+    if (const std::optional<bool> value = file_.boolean(full)) return *value;
+    if (file_.metadata().contains(full))
+      fail(corrupt_data(concat("GGUF metadata '", full, "' is not true or false")));
+    return otherwise;
+  }
+
   // `own`: those of this family alone.
-  void refuse_unknown(std::span<const std::string_view> own) {
+  void refuse_unknown(std::span<const std::string_view> own, bool experts) {
     for (const auto& [full, value] : file_.metadata()) {
       if (!full.starts_with(prefix_)) continue;
       const std::string_view name = std::string_view(full).substr(prefix_.size());
       if (std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end() ||
           std::find(own.begin(), own.end(), name) != own.end() || is_zero(value))
         continue;
+      if (experts && std::find(kExpertKeys.begin(), kExpertKeys.end(), name) != kExpertKeys.end()) continue;
       fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
     }
   }

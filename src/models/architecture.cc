@@ -9,12 +9,12 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array all = {kArcee,    kBloom,        kChatGlm, kCohere,         kCohere2,  kCommandR,
-                                 kErnie45,  kExaone4,      kFalcon,  kFalconTwoNorms, kGemma,    kGemma2,
-                                 kGemma3,   kGlm,          kGlm4,    kGpt2,           kGptJ,     kGptNeoX,
-                                 kGranite,  kHunyuanDense, kLlama,   kMistral,        kMistral3, kMpt,
-                                 kNemotron, kOlmo2,        kOpt,     kPhi2,           kPhi3,     kQwen2,
-                                 kQwen3,    kQwen3Vl,      kSeedOss, kSmolLm3,        kStableLm, kStarcoder2};
+  static const std::array all = {
+      kArcee,  kBloom,          kChatGlm, kCohere,       kCohere2, kCommandR, kErnie45,   kExaone4,
+      kFalcon, kFalconTwoNorms, kGemma,   kGemma2,       kGemma3,  kGlm,      kGlm4,      kGpt2,
+      kGptJ,   kGptNeoX,        kGranite, kHunyuanDense, kLlama,   kMistral,  kMistral3,  kMixtral,
+      kMpt,    kNemotron,       kOlmo2,   kOpt,          kPhi2,    kPhi3,     kQwen2,     kQwen2Moe,
+      kQwen3,  kQwen3Moe,       kQwen3Vl, kSeedOss,      kSmolLm3, kStableLm, kStarcoder2};
   return all;
 }
 
@@ -33,6 +33,56 @@ std::string WeightNames::layer_prefix(std::int32_t index) const {
   prefix.replace(prefix.find("{}"), 2, std::to_string(index));
   return prefix;
 }
+
+std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared) {
+  ExpertNames each = {.router = mixture + ".gate",
+                      .correction = mixture + ".gate.e_score_correction_bias",
+                      .gate = mixture + ".experts.{}.gate_proj",
+                      .up = mixture + ".experts.{}.up_proj",
+                      .down = mixture + ".experts.{}.down_proj",
+                      .shared_gate = mixture + "." + shared + ".gate_proj",
+                      .shared_up = mixture + "." + shared + ".up_proj",
+                      .shared_down = mixture + "." + shared + ".down_proj",
+                      .shared_router = mixture + "." + shared + "_gate"};
+  ExpertNames all = each;
+  all.gate = all.up = "";
+  all.gate_up = mixture + ".experts.gate_up_proj";
+  all.down = mixture + ".experts.down_proj";
+  all.weight = "";
+  all.bias = "_bias";
+  return {each, all};
+}
+
+namespace {
+
+RouterScore router_score(ExpertScore score) {
+  switch (score) {
+    case ExpertScore::softmax:
+      return RouterScore::softmax;
+    case ExpertScore::softmax_of_chosen:
+      return RouterScore::softmax_of_chosen;
+    case ExpertScore::sigmoid:
+      break;
+  }
+  return RouterScore::sigmoid;
+}
+
+MixtureConfig mixture_of(const ExpertsConfig& experts, const DenseFeedForwardConfig& dense) {
+  MixtureConfig mixture = {.routing = {.score = router_score(experts.score),
+                                       .num_experts = experts.count,
+                                       .per_token = experts.per_token,
+                                       .num_groups = experts.groups,
+                                       .groups_used = experts.groups_used,
+                                       .renormalize = experts.renormalize,
+                                       .scale = experts.scale},
+                           .expert = dense,
+                           .shared_intermediate_size = experts.shared_intermediate_size,
+                           .shared_gate = experts.shared_gate};
+  mixture.expert.intermediate_size = experts.intermediate_size;
+  return mixture;
+}
+
+}  // namespace
 
 Result<DecoderConfig> common_description(const ModelConfig& config) {
   const auto activation = activation_named(config.activation);
@@ -87,6 +137,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   decoder.logit_softcap = config.logit_softcap;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
+    if (config.experts.in_layer(index))
+      decoder.layers.back().feed_forward = mixture_of(config.experts, *layer.dense());
     if (!config.rope_layers.empty() && !config.rope_layers[static_cast<std::size_t>(index)])
       decoder.layers.back().attention()->rope = kNoRope;
     if (!config.has_window(index)) continue;

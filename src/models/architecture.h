@@ -12,6 +12,21 @@
 
 namespace pagoda {
 
+// Names of a mixture's tensors, behind `layer`; as in WeightNames.
+struct ExpertNames {
+  std::string router = {};
+  std::string correction = {};  // whole name
+  // With "{}", which is the expert's number, a tensor for each; else one of all: [experts, rows, columns].
+  std::string gate = {}, up = {}, down = {};
+  std::string gate_up = {};                        // instead of gate and up
+  std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
+  bool transposed = false;                         // tensors of all are [experts, columns, rows]
+  bool by_turns = false;                           // gate_up has a row of each by turns, else gate above up
+  std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
+
+  bool separate() const { return down.find("{}") != std::string::npos; }
+};
+
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
@@ -30,8 +45,9 @@ struct WeightNames {
   bool qkv_by_group = false;   // of which each key-value head's stand together
   std::string sinks = {};      // whole name
   std::string gate = {}, up = {}, down = {};
-  std::string fused_gate_up = {};  // instead of gate and up
-  bool transposed = false;         // linear weights are stored [in, out]
+  std::string fused_gate_up = {};         // instead of gate and up
+  bool transposed = false;                // linear weights are stored [in, out]
+  std::vector<ExpertNames> experts = {};  // a file has one of these forms
 
   std::string layer_prefix(std::int32_t index) const;
 };
@@ -54,13 +70,17 @@ Result<DecoderConfig> common_description(const ModelConfig& config);
 Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
 Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
+Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
 WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);
 
+// Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
+std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
+
 extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
     kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
-    kLlama, kMistral, kMistral3, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen3, kQwen3Vl,
-    kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+    kLlama, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe,
+    kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda
