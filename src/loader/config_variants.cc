@@ -121,6 +121,10 @@ void read_ernie4_5(Fields& fields, ModelConfig& config) {
   config.rope_interleaved_rows = true;
 }
 
+void read_internlm2(Fields& fields, ModelConfig& config) {
+  read_common(fields, {103168, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, 2, false}, config);
+}
+
 void read_arcee(Fields& fields, ModelConfig& config) {
   Defaults absent = {32000, 2560, 18432, 32, 32, 0, 4096, 1e-5f, 10000.0f, 128000, 128001, -1, false};
   absent.activation = "relu2";

@@ -133,10 +133,6 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   const auto family = std::find_if(families.begin(), families.end(),
                                    [&](const GgufFamily& each) { return each.name == *architecture; });
   if (family == families.end()) return unsupported_architecture(*architecture, supported_names());
-  if (file.integer("split.count").value_or(0) > 1) {
-    return unimplemented(
-        "a GGUF model split over several files is not supported; merge them with llama-gguf-split");
-  }
 
   ModelConfig config;
   config.architecture = *architecture;

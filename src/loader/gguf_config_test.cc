@@ -209,7 +209,6 @@ TEST(GgufConfig, RefusesByName) {
   expect_refused(llama().u32("llama.attention.value_length", 8), "value heads");
   expect_refused(llama().string("llama.attention.head_count_kv", "x"), "not a 32-bit integer");
   expect_refused(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
-  expect_refused(llama().u32("split.count", 3), "split over several files");
   expect_refused(GgufBuilder().string("general.architecture", "llama"), "is missing");
   EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
 }

@@ -170,6 +170,7 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "seed_oss"},
       {.name = "hunyuan-dense"},
       {.name = "ernie4_5", .interleaved_rows = true},
+      {.name = "internlm2", .interleaved_rows = true},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true},
       {.name = "nemotron", .activation = "relu2", .layer_norm = true},

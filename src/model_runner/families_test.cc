@@ -8,6 +8,7 @@
 
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
+#include "model_runner/test_ranks.h"
 
 namespace pagoda::testing {
 namespace {
@@ -30,7 +31,7 @@ constexpr const char* kFamilies[] = {"arcee",
                                      "gpt_neox_serial",
                                      "gptj",
                                      "hunyuan",
-                                     "llama_dynamic",
+                                     "internlm2", "llama_dynamic",
                                      "llama_yarn",
                                      "ministral3",
                                      "mistral3_wrapped",
@@ -56,8 +57,7 @@ class Family : public ::testing::TestWithParam<const char*> {
   }
   ~Family() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend,
-                                           std::int32_t threads = 1, const std::string& dtype = "float32") {
+  static RunnerOptions options(Backend backend, std::int32_t threads, const std::string& dtype) {
     RunnerOptions options;
     options.dtype = dtype;
     options.backend = backend;
@@ -65,12 +65,18 @@ class Family : public ::testing::TestWithParam<const char*> {
     options.num_blocks = 200;
     options.max_num_batched_tokens = 512;
     options.max_context = 128;
+    return options;
+  }
+
+  std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend,
+                                           std::int32_t threads = 1, const std::string& dtype = "float32") {
     auto source = ModelSource::open(model);
     if (!source) {
       ADD_FAILURE() << source.error().message();
       return nullptr;
     }
-    auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+    auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)),
+                                           options(backend, threads, dtype));
     if (!runner) ADD_FAILURE() << runner.error().message();
     return runner ? *std::move(runner) : nullptr;
   }
@@ -131,6 +137,17 @@ TEST_P(Family, BitsDependOnTheSequenceAlone) {
       }
     }
   }
+}
+
+TEST_P(Family, TwoRanksAgree) {
+  if (std::string(GetParam()) == "olmo3") GTEST_SKIP() << "norms of all heads together are on one rank";
+  const boost::json::object family = read_family(GetParam());
+  TestRanks ranks(folder_, options(Backend::cpu, 1, "float32"), 2);
+  ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+  for (const boost::json::value& line : family.at("goldens").as_array())
+    expect_golden(*ranks.runner, 16, line.as_object());
+  ranks.join();
+  for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Family, ::testing::ValuesIn(kFamilies),
