@@ -3,6 +3,7 @@
 
 namespace pagoda {
 
-enum class Activation { silu, gelu_tanh, gelu_erf, relu };
+// relu2: the square of relu.
+enum class Activation { silu, gelu_tanh, gelu_erf, relu, relu2 };
 
 }  // namespace pagoda

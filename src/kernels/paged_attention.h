@@ -50,19 +50,23 @@ struct PagedAttentionArgs {
   std::int64_t rows_at_once = 0;  // that pass through the products before and after together; 0: all
   // Row r of query/key/value at pointer + r * row_stride floats; heads contiguous inside a row.
   const float* query = nullptr;  // [T, Hq, D]
-  const float* key = nullptr;    // [T, Hkv, D], rope applied
+  const float* key = nullptr;    // [T, Hkv, D], rope applied; null: the slots have what is attended to
   const float* value = nullptr;  // [T, Hkv, D]
   std::int64_t row_stride = 0;
   std::int32_t num_query_heads = 0;
   float scale = 1.0f;               // above 0; usually 1 / sqrt(D)
   std::int32_t sliding_window = 0;  // attend to the last W tokens, itself included; 0: to all
-  float* output = nullptr;          // [T, Hq * D] contiguous; must not alias query
+  float softcap = 0;                // above 0: scores s become softcap * tanh(s / softcap)
+  // Of each query head, or null: a score that takes part in the softmax without a value (attention sink), and
+  // what a score loses for each token of distance (ALiBi).
+  const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
+  float* output = nullptr;                          // [T, Hq * D] contiguous; must not alias query
 };
 
 // Rows that pass through products together.
 std::int64_t rows_at_once(const PagedAttentionArgs& args);
 
-// First writes the rows' K and V into their slots, then attends. Blocks until done.
+// First writes the rows' K and V into their slots, if they are given, then attends. Blocks until done.
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 
 // What attention with these arguments will read, but for what it writes itself; no more than fits into a

@@ -18,6 +18,7 @@ struct Shape {
   DType dtype = DType::bf16;
   std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, window = 0;
   bool uneven = false;  // keys and values of very different sizes, zeros and denormals among them
+  bool shaped = false;  // with sinks, slopes and a soft cap
 };
 
 // Sequences whose tokens' q, k and v depend on (seed, position) alone, run in chunks through one cache.
@@ -89,6 +90,13 @@ class World {
     args.num_query_heads = shape_.kv_heads * shape_.group;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
     args.sliding_window = shape_.window;
+    const std::vector<float> sinks = random_floats(77, heads(), 2.0f),
+                             slopes = random_floats(78, heads(), 0.2f);
+    if (shape_.shaped) {
+      args.softcap = 1.5f;
+      args.sinks = sinks.data();
+      args.slopes = slopes.data();
+    }
     args.output = output.data();
     paged_attention(context, args);
     for (std::size_t i = 0; i < who.size(); ++i) {
@@ -169,7 +177,9 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
                           pick(2, kGroups),
                           pick(3, kHeadSizes),
                           pick(4, kBlockSizes),
-                          seed % 3 == 0 ? 1 + static_cast<std::int32_t>(random_bits(seed, 5, 1) % 90) : 0};
+                          seed % 3 == 0 ? 1 + static_cast<std::int32_t>(random_bits(seed, 5, 1) % 90) : 0,
+                          false,
+                          seed % 4 == 0};
         SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " heads "
                                         << shape.kv_heads << "x" << shape.group << " size " << shape.head_size
                                         << " block " << shape.block_size << " window " << shape.window);
@@ -186,7 +196,7 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
 TEST(PagedAttention, LongContextsAgreeWithReference) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     for (const std::int32_t window : {0, 300}) {
-      const Shape shape{dtype, 1, 3, 16, 16, window};
+      const Shape shape{dtype, 1, 3, 16, 16, window, false, window > 0};
       const KernelContext cpu;
       expect_close(run(cpu, shape, {600, 257}, 1, 100),
                    run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
@@ -199,7 +209,7 @@ TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
   for (const CpuLevel level : levels_here()) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
       for (const std::int32_t window : {0, 70}) {
-        const Shape shape{dtype, 2, 3, 32, 16, window};
+        const Shape shape{dtype, 2, 3, 32, 16, window, false, window > 0};
         SCOPED_TRACE(testing::Message()
                      << cpu_level_name(level) << " " << dtype_info(dtype).name << " window " << window);
         const KernelContext alone{.backend = Backend::cpu, .level = level};
@@ -283,7 +293,7 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
   for (const CpuLevel level : levels_here()) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
       for (const std::int32_t window : {0, 400}) {
-        const Shape shape{dtype, 2, 3, 16, 16, window};
+        const Shape shape{dtype, 2, 3, 16, 16, window, false, window > 0};
         SCOPED_TRACE(testing::Message()
                      << cpu_level_name(level) << " " << dtype_info(dtype).name << " window " << window);
         const KernelContext alone{.level = level}, threaded{.level = level, .pool = &two};

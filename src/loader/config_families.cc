@@ -6,73 +6,54 @@
 namespace pagoda {
 
 std::span<const ConfigFamily> config_families() {
-  static constexpr std::array<ConfigFamily, 15> all = {{
+  static constexpr std::array all = std::to_array<ConfigFamily>({
       {"LlamaForCausalLM", "LlamaModel", "llama", "llama", read_llama_like},
       {"MistralForCausalLM", "MistralModel", "mistral", "mistral", read_llama_like},
       {"Qwen2ForCausalLM", "Qwen2Model", "qwen2", "qwen2", read_llama_like},
       {"Qwen3ForCausalLM", "Qwen3Model", "qwen3", "qwen3", read_llama_like},
+      {"GemmaForCausalLM", "GemmaModel", "gemma", "gemma", read_gemma},
+      {"Gemma2ForCausalLM", "Gemma2Model", "gemma2", "gemma2", read_gemma2},
       {"Qwen2MoeForCausalLM", "Qwen2MoeModel", "qwen2_moe", "qwen2moe", read_qwen2_moe},
       {"Qwen3MoeForCausalLM", "Qwen3MoeModel", "qwen3_moe", "qwen3moe", read_qwen3_moe},
       {"MixtralForCausalLM", "MixtralModel", "mixtral", "mixtral", read_mixtral},
       {"Gemma3ForCausalLM", "Gemma3TextModel", "gemma3_text", "gemma3", read_gemma3},
-      {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},
       {"GraniteForCausalLM", "GraniteModel", "granite", "granite", read_granite},
       {"Olmo2ForCausalLM", "Olmo2Model", "olmo2", "olmo2", read_olmo2},
+      {"Olmo3ForCausalLM", "Olmo3Model", "olmo3", "olmo2", read_olmo3},
       {"Phi3ForCausalLM", "Phi3Model", "phi3", "phi3", read_phi3},
       {"SmolLM3ForCausalLM", "SmolLM3Model", "smollm3", "smollm3", read_smollm3},
+      {"Ministral3ForCausalLM", "Ministral3Model", "ministral3", "mistral3", read_ministral3},
+      {"GlmForCausalLM", "GlmModel", "glm", "glm", read_glm},
+      {"Glm4ForCausalLM", "Glm4Model", "glm4", "glm4", read_glm},
+      {"CohereForCausalLM", "CohereModel", "cohere", "cohere", read_cohere},
+      {"Cohere2ForCausalLM", "Cohere2Model", "cohere2", "cohere2", read_cohere2},
+      {"Exaone4ForCausalLM", "Exaone4Model", "exaone4", "exaone4", read_exaone4},
+      {"Starcoder2ForCausalLM", "Starcoder2Model", "starcoder2", "starcoder2", read_starcoder2},
+      {"SeedOssForCausalLM", "SeedOssModel", "seed_oss", "seed_oss", read_seed_oss},
+      {"HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Model", "hunyuan_v1_dense", "hunyuan-dense", read_hunyuan},
+      {"Ernie4_5ForCausalLM", "Ernie4_5Model", "ernie4_5", "ernie4_5", read_ernie4_5},
+      {"InternLM2ForCausalLM", "InternLM2Model", "internlm2", "internlm2", read_internlm2},
+      {"ArceeForCausalLM", "ArceeModel", "arcee", "arcee", read_arcee},
+      {"StableLmForCausalLM", "StableLmModel", "stablelm", "stablelm", read_stablelm},
+      {"NemotronForCausalLM", "NemotronModel", "nemotron", "nemotron", read_nemotron},
+      {"PhiForCausalLM", "PhiModel", "phi", "phi2", read_phi},
+      {"GPTNeoXForCausalLM", "GPTNeoXModel", "gpt_neox", "gptneox", read_gpt_neox},
+      {"GPTJForCausalLM", "GPTJModel", "gptj", "gptj", read_gptj},
+      {"FalconForCausalLM", "FalconModel", "falcon", "falcon", read_falcon},
+      {"BloomForCausalLM", "BloomModel", "bloom", "bloom", read_bloom},
+      {"MptForCausalLM", "MptModel", "mpt", "mpt", read_mpt},
       {"OPTForCausalLM", "OPTModel", "opt", "opt", read_opt},
       {"GPT2LMHeadModel", "GPT2Model", "gpt2", "gpt2", read_gpt2},
-  }};
+      // The text parts of models that also see, and those models: their text_config says which part it is.
+      {"Qwen3VLTextForCausalLM", "Qwen3VLTextModel", "qwen3_vl_text", "qwen3", read_llama_like},
+      {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},
+      {"Mistral3ForConditionalGeneration", "Mistral3Model", "mistral3", "mistral", read_llama_like, true},
+      {"LlavaForConditionalGeneration", "LlavaModel", "llava", "llama", read_llama_like, true},
+      {"Qwen3VLForConditionalGeneration", "Qwen3VLModel", "qwen3_vl", "qwen3", read_llama_like, true},
+  });
   return all;
 }
 
-void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config) {
-  rope.only("partial_rotary_factor", 1.0);
-  config.rope_theta = rope.number("rope_theta", config.rope_theta);
-  const std::string type = rope.string("rope_type", rope.string("type", "default"));
-  if (type == "default") return;
-  if (type != "linear" && type != "llama3") {
-    return fields.refuse(concat("config.json: ", where, " type '", printable(type),
-                                "' is not supported; supported: default, linear, llama3"));
-  }
-  const auto required = [&](std::string_view name) {
-    if (rope.find(name) == nullptr) fields.fail(concat(where, ".", name), "given");
-    return rope.number(name, 1.0f);
-  };
-  config.rope_factor = required("factor");
-  config.rope_scaling = RopeScaling::linear;
-  if (type == "llama3") {
-    config.rope_scaling = RopeScaling::llama3;
-    config.rope_low_freq_factor = required("low_freq_factor");
-    config.rope_high_freq_factor = required("high_freq_factor");
-    config.rope_original_positions =
-        fields.integer("original_max_position_embeddings",
-                       rope.integer("original_max_position_embeddings", config.max_positions));
-  }
-}
-
-void read_rope(Fields& fields, ModelConfig& config, float default_theta) {
-  fields.only("partial_rotary_factor", 1.0);
-  config.rotary_size = config.head_size;
-  config.rope_theta = fields.number("rope_theta", default_theta);
-
-  // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
-  std::string_view where = "rope_scaling";
-  const json::object* object = fields.object(where);
-  if (object == nullptr || object->empty()) {
-    where = "rope_parameters";
-    object = fields.object(where);
-  }
-  if (object == nullptr) return;
-  Fields rope(*object, fields.shared_status());
-  for (const auto& [key, value] : *object) {
-    if (value.is_object()) {
-      return fields.refuse(concat("config.json: '", where, "' for '", printable(key),
-                                  "' layers is not supported; supported: one for all"));
-    }
-  }
-  read_rope_object(fields, rope, where, config);
-}
 bool read_layer_types(Fields& fields, ModelConfig& config) {
   const json::value* types = fields.find("layer_types");
   if (types == nullptr) return false;
@@ -84,13 +65,23 @@ bool read_layer_types(Fields& fields, ModelConfig& config) {
   }
   for (const json::value& type : *list) {
     const bool sliding = type == "sliding_attention";
-    if (!sliding && type != "full_attention") {
+    if (!sliding && type != "full_attention" && type != "attention") {
       fields.refuse(concat("config.json: layer type ", show(type),
                            " is not supported; supported: full_attention, sliding_attention"));
     }
     config.window_layers.push_back(sliding);
   }
   return true;
+}
+
+void read_window_pattern(Fields& fields, ModelConfig& config, std::int32_t period) {
+  if (!read_layer_types(fields, config)) {
+    period = fields.integer("sliding_window_pattern", fields.integer("_sliding_window_pattern", period));
+    if (period < 1) return fields.fail("sliding_window_pattern", "a positive integer");
+    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+      config.window_layers.push_back((layer + 1) % period != 0);
+  }
+  finish_windows(fields, config);
 }
 
 void finish_windows(Fields& fields, ModelConfig& config) {

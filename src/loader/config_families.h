@@ -21,17 +21,12 @@ struct ConfigFamily {
 };
 std::span<const ConfigFamily> config_families();
 
-void read_llama_like(Fields& fields, ModelConfig& config);
-void read_gemma3(Fields& fields, ModelConfig& config);
-void read_granite(Fields& fields, ModelConfig& config);
-void read_olmo2(Fields& fields, ModelConfig& config);
-void read_phi3(Fields& fields, ModelConfig& config);
-void read_smollm3(Fields& fields, ModelConfig& config);
-void read_qwen2_moe(Fields& fields, ModelConfig& config);
-void read_qwen3_moe(Fields& fields, ModelConfig& config);
-void read_mixtral(Fields& fields, ModelConfig& config);
-void read_opt(Fields& fields, ModelConfig& config);
-void read_gpt2(Fields& fields, ModelConfig& config);
+using ReadConfig = void(Fields& fields, ModelConfig& config);
+ReadConfig read_llama_like, read_gemma, read_gemma2, read_gemma3, read_granite, read_olmo2, read_olmo3,
+    read_phi3, read_smollm3, read_ministral3, read_glm, read_cohere, read_cohere2, read_exaone4,
+    read_starcoder2, read_seed_oss, read_hunyuan, read_ernie4_5, read_arcee, read_stablelm, read_nemotron,
+    read_phi, read_gpt_neox, read_gptj, read_falcon, read_bloom, read_mpt, read_opt, read_gpt2,
+    read_qwen2_moe, read_qwen3_moe, read_mixtral, read_internlm2;
 
 // What transformers gives to fields that are absent.
 struct Defaults {
@@ -41,16 +36,26 @@ struct Defaults {
   float norm_eps, rope_theta;
   std::int32_t bos, eos, pad;  // -1: none
   bool tied;
+  std::int32_t head_size = 0;  // 0: the hidden size's share
+  float partial = 0;           // of a head that is rotated; 0: all of it, whatever the file
+  float local_theta = 0;       // of layers with windows, where they have one of their own
+  std::string_view eps_name = "rms_norm_eps", activation = "silu";
 };
 // The fields that most families have under the same names, rotation among them.
 void read_common(Fields& fields, const Defaults& absent, ModelConfig& config);
 
 // head_size is known. Rotation of all layers, or of those that attend to all.
-void read_rope(Fields& fields, ModelConfig& config, float default_theta = 10000.0f);
+void read_rope(Fields& fields, ModelConfig& config, float default_theta = 10000.0f,
+               float default_partial = 0);
+// The same where layers with windows have one of their own.
+void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta);
 // One such object, which `fields` has under the name `where`.
-void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config);
+void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                      bool may_be_partial = false);
 // num_layers is known. Which layers have windows, where they are written out one by one; false: they are not.
 bool read_layer_types(Fields& fields, ModelConfig& config);
+// sliding_window is known. Which layers have it: written out, or all but every `period`-th.
+void read_window_pattern(Fields& fields, ModelConfig& config, std::int32_t period);
 // No window at all where no layer has one.
 void finish_windows(Fields& fields, ModelConfig& config);
 // A nonsensical number of layers is refused later.

@@ -91,6 +91,18 @@ class Fields {
     }
     return out;
   }
+  // A list of numbers; empty and failed where it is not one.
+  std::vector<float> numbers(std::string_view name) {
+    std::vector<float> out;
+    const json::value* value = find(name);
+    const json::array* list = value != nullptr ? value->if_array() : nullptr;
+    if (list != nullptr && list->size() <= 4096) {
+      for (const json::value& each : *list)
+        if (each.is_number()) out.push_back(static_cast<float>(each.to_number<double>()));
+    }
+    if (list == nullptr || out.size() != list->size() || out.empty()) fail(name, "a list of numbers");
+    return out;
+  }
   // A list of `count` flags, each 0 or 1.
   std::vector<bool> flags(std::string_view name, std::int32_t count) {
     std::vector<bool> out;

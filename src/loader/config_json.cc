@@ -57,6 +57,16 @@ Result<const ConfigFamily*> find_family(Fields& fields) {
   return unsupported_architecture(name.empty() ? model_type : name, supported_names());
 }
 
+// Of a wrapper, the family that its text_config names, or else the wrapper's own.
+Result<const ConfigFamily*> text_family(Fields& text, const ConfigFamily& wrapper) {
+  const std::string model_type = text.string("model_type", "");
+  if (model_type.empty()) return &wrapper;
+  for (const ConfigFamily& family : config_families())
+    if (!family.wrapped && family.model_type == model_type) return &family;
+  return unsupported_architecture(concat("text_config '", model_type, "' of ", wrapper.hf_name),
+                                  supported_names());
+}
+
 }  // namespace
 
 Result<ModelConfig> parse_config_json(std::string_view text,
@@ -67,14 +77,17 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   Fields fields(document->get_object(), status);
   const Result<const ConfigFamily*> found = find_family(fields);
   if (!found) return found.error();
-  const ConfigFamily& family = **found;
+  const bool wrapped = (*found)->wrapped;
 
   ModelConfig config;
-  config.architecture = family.name;
-  const json::object* text_config = family.wrapped ? fields.object("text_config") : nullptr;
-  if (family.wrapped && text_config == nullptr) fields.fail("text_config", "given");
+  const json::object* text_config = wrapped ? fields.object("text_config") : nullptr;
+  if (wrapped && text_config == nullptr) fields.fail("text_config", "given");
   if (!status.ok()) return status;
   Fields inner(text_config != nullptr ? *text_config : document->get_object(), status);
+  const Result<const ConfigFamily*> read_by = wrapped ? text_family(inner, **found) : found;
+  if (!read_by) return read_by.error();
+  const ConfigFamily& family = **read_by;
+  config.architecture = family.name;
   for (Fields* each : {&fields, &inner}) {
     if (each->find("quantization_config") != nullptr) {
       return unimplemented(
@@ -83,11 +96,13 @@ Result<ModelConfig> parse_config_json(std::string_view text,
     }
   }
   family.read(inner, config);
+  // Where the whole says so, it decides: it is the whole that has the head.
+  if (wrapped) config.tie_embeddings = fields.boolean("tie_word_embeddings", config.tie_embeddings);
   // Options of relatives that would change the result.
   inner.refuse_unasked({"attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
                         "query_pre_attn_scalar", "embedding_multiplier", "residual_multiplier",
                         "attention_multiplier", "logits_scaling", "clip_qkv", "num_local_experts",
-                        "num_experts"});
+                        "num_experts", "llama_4_scaling_beta"});
   if (config.embedding_size == 0) config.embedding_size = config.hidden_size;
   for (Fields* each : {&inner, &fields}) {
     if (each->written("eos_token_id")) config.eos_token_ids = each->integers("eos_token_id");

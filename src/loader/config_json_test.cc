@@ -109,8 +109,8 @@ TEST(ConfigJson, RefusesByName) {
   refused(R"(,"architectures":["MambaForCausalLM"])",
           "architecture 'MambaForCausalLM' is not supported; supported: LlamaForCausalLM, ");
   refused(R"(,"architectures":["Qwen2ForCausalLM"])", "'model_type' says 'llama'");
-  refused(R"(,"rope_scaling":{"rope_type":"yarn","factor":4})",
-          "type 'yarn' is not supported; supported: default, linear");
+  refused(R"(,"rope_scaling":{"rope_type":"yarrow","factor":4})",
+          "type 'yarrow' is not supported; supported: default, linear");
   refused(R"(,"rope_scaling":{"rope_type":"linear"})", "'rope_scaling.factor' must be given");
   refused(R"(,"rope_scaling":"linear")", "'rope_scaling' must be an object");
   refused(R"(,"rope_parameters":{"full_attention":{"rope_theta":1}})", "for 'full_attention' layers");

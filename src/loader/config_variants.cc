@@ -11,16 +11,21 @@ void read_common(Fields& fields, const Defaults& absent, ModelConfig& config) {
   config.num_heads = fields.integer("num_attention_heads", absent.num_heads);
   const bool given = fields.written("num_key_value_heads") || absent.num_kv_heads == 0;
   config.num_kv_heads = fields.integer("num_key_value_heads", given ? config.num_heads : absent.num_kv_heads);
-  config.head_size = fields.integer("head_dim", divide(config.hidden_size, config.num_heads));
+  const bool fixed_head = absent.head_size > 0 && !fields.written("head_dim");
+  config.head_size = fields.integer(
+      "head_dim", fixed_head ? absent.head_size : divide(config.hidden_size, config.num_heads));
   config.max_positions = fields.integer("max_position_embeddings", absent.max_positions);
-  config.norm_eps = fields.number("rms_norm_eps", absent.norm_eps);
-  config.activation = fields.string("hidden_act", "silu");
+  config.norm_eps = fields.number(absent.eps_name, absent.norm_eps);
+  config.activation = fields.string("hidden_act", absent.activation);
   config.tie_embeddings = fields.boolean("tie_word_embeddings", absent.tied);
   config.attention_bias = fields.boolean("attention_bias", false);
   config.bos_token_id = fields.written("bos_token_id") ? fields.integer("bos_token_id", -1) : absent.bos;
   config.pad_token_id = absent.pad;
   if (absent.eos >= 0) config.eos_token_ids = {absent.eos};
-  read_rope(fields, config, absent.rope_theta);
+  if (absent.local_theta > 0)
+    read_rope_by_layer(fields, config, absent.rope_theta, fields.number("rope_theta", absent.local_theta));
+  else
+    read_rope(fields, config, absent.rope_theta, absent.partial);
 }
 
 void read_granite(Fields& fields, ModelConfig& config) {
@@ -36,8 +41,19 @@ void read_olmo2(Fields& fields, ModelConfig& config) {
 }
 
 void read_phi3(Fields& fields, ModelConfig& config) {
-  read_common(fields, {32064, 3072, 8192, 32, 32, 0, 4096, 1e-5f, 10000.0f, 1, 32000, 32000, false}, config);
+  Defaults absent = {32064, 3072, 8192, 32, 32, 0, 4096, 1e-5f, 10000.0f, 1, 32000, 32000, false};
+  absent.partial = 1;
+  read_common(fields, absent, config);
   config.sliding_window = fields.integer("sliding_window", 0);
+}
+
+// Three of four layers have a window; the scaling of the rotation is of the others alone.
+void read_olmo3(Fields& fields, ModelConfig& config) {
+  Defaults absent = {50304, 4096, 11008, 32, 32, 0, 2048, 1e-5f, 500000.0f, -1, 50279, 1, false};
+  absent.local_theta = 500000.0f;
+  read_common(fields, absent, config);
+  config.sliding_window = fields.integer("sliding_window", 4096);
+  read_window_pattern(fields, config, 4);
 }
 
 void read_smollm3(Fields& fields, ModelConfig& config) {
@@ -54,6 +70,65 @@ void read_smollm3(Fields& fields, ModelConfig& config) {
   if (interval < 1) return fields.fail("no_rope_layer_interval", "a positive integer");
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
     config.rope_layers.push_back((layer + 1) % interval != 0);
+}
+
+void read_ministral3(Fields& fields, ModelConfig& config) {
+  read_common(fields, {131072, 4096, 14336, 34, 32, 8, 262144, 1e-5f, 1000000.0f, 1, 2, 11, false, 128},
+              config);
+  config.sliding_window = fields.integer("sliding_window", 0);
+}
+
+// GLM-4 9B and, with norms on both sides of each half, GLM-4-0414.
+void read_glm(Fields& fields, ModelConfig& config) {
+  read_common(
+      fields,
+      {151552, 4096, 13696, 40, 32, 2, 131072, 1.5625e-07f, 10000.0f, -1, -1, 151329, false, 128, 0.5f},
+      config);
+  config.rope_interleaved_rows = true;
+  config.eos_token_ids = {151329, 151336, 151338};
+}
+
+// Rotates where there is a window, or everywhere if there is none.
+void read_exaone4(Fields& fields, ModelConfig& config) {
+  read_common(fields, {102400, 4096, 16384, 32, 32, 0, 2048, 1e-5f, 10000.0f, 0, 2, -1, false}, config);
+  config.sliding_window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
+  const bool windows = config.sliding_window > 0;
+  const json::value* pattern = fields.find("sliding_window_pattern");
+  if (!windows || (pattern != nullptr && pattern->is_string())) {  // "LLLG"
+    const std::string_view kinds = windows ? std::string_view(pattern->get_string()) : "G";
+    if (!read_layer_types(fields, config)) {
+      if (kinds.empty()) return fields.fail("sliding_window_pattern", "not empty");
+      for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+        config.window_layers.push_back(kinds[static_cast<std::size_t>(layer) % kinds.size()] == 'L');
+    }
+    finish_windows(fields, config);
+  } else {
+    read_window_pattern(fields, config, 4);
+  }
+  if (windows) config.rope_layers = config.window_layers;
+}
+
+void read_seed_oss(Fields& fields, ModelConfig& config) {
+  read_common(fields, {155136, 4096, 27648, 64, 80, 8, 524288, 1e-6f, 10000.0f, 0, 2, 1, false, 128}, config);
+}
+
+void read_hunyuan(Fields& fields, ModelConfig& config) {
+  read_common(fields, {290943, 4096, 11008, 32, 32, 0, 2048, 1e-5f, 10000.0f, 1, 2, 0, false}, config);
+}
+
+void read_ernie4_5(Fields& fields, ModelConfig& config) {
+  read_common(fields, {103424, 1024, 3072, 18, 16, 2, 131072, 1e-5f, 500000.0f, 1, 2, 0, true, 128}, config);
+  config.rope_interleaved_rows = true;
+}
+
+void read_internlm2(Fields& fields, ModelConfig& config) {
+  read_common(fields, {103168, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, 2, false}, config);
+}
+
+void read_arcee(Fields& fields, ModelConfig& config) {
+  Defaults absent = {32000, 2560, 18432, 32, 32, 0, 4096, 1e-5f, 10000.0f, 128000, 128001, -1, false};
+  absent.activation = "relu2";
+  read_common(fields, absent, config);
 }
 
 }  // namespace pagoda

@@ -60,6 +60,10 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
       return "linear";
     case RopeScaling::llama3:
       return "llama3";
+    case RopeScaling::yarn:
+      return "yarn";
+    case RopeScaling::longrope:
+      return "longrope";
   }
   return "";
 }

@@ -398,6 +398,14 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes) {
   return file;
 }
 
+Status GgufFile::add_part(const GgufFile& part) {
+  for (const auto& [name, view] : part.tensors_)
+    if (!tensors_.emplace(name, view).second)
+      return corrupt_data(concat("tensor '", printable(name), "' is in two parts of the model"));
+  tensor_list_.insert(tensor_list_.end(), part.tensor_list_.begin(), part.tensor_list_.end());
+  return ok_status();
+}
+
 Result<GgufFile> GgufFile::open(const std::string& path) {
   Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
   if (!mapped) return mapped.error();

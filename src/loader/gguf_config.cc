@@ -1,150 +1,32 @@
 #include "loader/gguf_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <set>
-#include <span>
 
 #include "base/strings.h"
+#include "loader/gguf_families.h"
 #include "loader/printable.h"
 
 namespace pagoda {
 namespace {
 
-// What follows "ARCHITECTURE." in keys that are read below, or that change nothing.
-constexpr std::array kKnownKeys = {
-    "vocab_size",
-    "context_length",
-    "embedding_length",
-    "block_count",
-    "feed_forward_length",
-    "attention.head_count",
-    "attention.head_count_kv",
-    "attention.key_length",
-    "attention.value_length",
-    "attention.layer_norm_epsilon",
-    "attention.layer_norm_rms_epsilon",
-    "attention.sliding_window",
-    "attention.causal",
-    "rope.dimension_count",
-    "rope.freq_base",
-    "rope.scale_linear",
-    "rope.scaling.type",
-    "rope.scaling.factor",
-    "rope.scaling.attn_factor",
-    "rope.scaling.original_context_length",
-    "rope.scaling.finetuned",
-    "tensor_data_layout",
-    "use_parallel_residual",
-    "expert_count",
-    "expert_used_count",
-    "pooling_type",
-};
+// What the whole is scaled by, to the power of `weight`.
+float yarn_scale(float factor, float weight) {
+  return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
+}
 
-// The same of families with mixtures of experts.
-constexpr std::array kExpertKeys = {
-    "expert_feed_forward_length", "expert_shared_feed_forward_length",
-    "expert_shared_count",        "expert_weights_scale",
-    "expert_weights_norm",        "expert_gating_func",
-    "expert_group_count",         "expert_group_used_count",
-    "leading_dense_block_count",  "interleave_moe_layer_step",
-    "nextn_predict_layers",
-};
-
-// Reads keys of one architecture; the first failure is kept, as in config_json.cc.
-class Keys {
- public:
-  Keys(const GgufFile& file, std::string_view architecture)
-      : file_(file), prefix_(concat(architecture, ".")) {}
-
-  bool has(std::string_view name) const { return file_.metadata().contains(key(name)); }
-
-  // A scalar, or an array of which all elements are equal (llama.cpp writes per-layer values so).
-  std::int32_t integer(std::string_view name, std::optional<std::int32_t> otherwise = std::nullopt) {
-    const std::string full = key(name);
-    if (!file_.metadata().contains(full)) {
-      if (!otherwise) fail(corrupt_data(concat("GGUF metadata '", full, "' is missing")));
-      return otherwise.value_or(0);
-    }
-    std::optional<std::int64_t> value = file_.integer(full);
-    if (const GgufArray* array = file_.array(full); array != nullptr && !array->integers.empty()) {
-      value = array->integers.front();
-      if (std::any_of(array->integers.begin(), array->integers.end(),
-                      [&](auto each) { return each != *value; })) {
-        fail(unimplemented(
-            concat("GGUF metadata '", full, "' differs between layers, which is not supported")));
-      }
-    }
-    if (!value || *value < std::numeric_limits<std::int32_t>::min() ||
-        *value > std::numeric_limits<std::int32_t>::max()) {
-      fail(corrupt_data(concat("GGUF metadata '", full, "' is not a 32-bit integer")));
-      return 0;
-    }
-    return static_cast<std::int32_t>(*value);
-  }
-
-  float number(std::string_view name, std::optional<float> otherwise = std::nullopt) {
-    const std::string full = key(name);
-    const std::optional<double> value = file_.number(full);
-    if (value) return static_cast<float>(*value);
-    if (file_.metadata().contains(full)) {
-      fail(corrupt_data(concat("GGUF metadata '", full, "' is not a number")));
-    } else if (!otherwise) {
-      fail(corrupt_data(concat("GGUF metadata '", full, "' is missing")));
-    }
-    return otherwise.value_or(1.0f);
-  }
-
-  std::string string(std::string_view name, std::string_view otherwise) {
-    const std::string full = key(name);
-    if (const std::string* value = file_.string(full)) return *value;
-    if (file_.metadata().contains(full))
-      fail(corrupt_data(concat("GGUF metadata '", full, "' is not a string")));
-    return std::string(otherwise);
-  }
-
-  bool boolean(std::string_view name, bool otherwise) {
-    const std::string full = key(name);
-    if (const std::optional<bool> value = file_.boolean(full)) return *value;
-    if (file_.metadata().contains(full))
-      fail(corrupt_data(concat("GGUF metadata '", full, "' is not true or false")));
-    return otherwise;
-  }
-
-  // `own`: those of this family alone.
-  void refuse_unknown(std::span<const std::string_view> own, bool experts) {
-    for (const auto& [full, value] : file_.metadata()) {
-      if (!full.starts_with(prefix_)) continue;
-      const std::string_view name = std::string_view(full).substr(prefix_.size());
-      if (std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end() ||
-          std::find(own.begin(), own.end(), name) != own.end() || is_zero(value))
-        continue;
-      if (experts && std::find(kExpertKeys.begin(), kExpertKeys.end(), name) != kExpertKeys.end()) continue;
-      fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
-    }
-  }
-
-  void fail(Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-  const Status& status() const { return status_; }
-
- private:
-  std::string key(std::string_view name) const { return concat(prefix_, name); }
-  static bool is_zero(const GgufValue& value) {
-    if (const auto* number = std::get_if<std::int64_t>(&value)) return *number == 0;
-    if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number == 0;
-    if (const auto* number = std::get_if<double>(&value)) return *number == 0;
-    if (const auto* boolean = std::get_if<bool>(&value)) return !*boolean;
-    return false;
-  }
-
-  const GgufFile& file_;
-  std::string prefix_;
-  Status status_;
-};
+void read_yarn(Keys& keys, float factor, ModelConfig& config) {
+  config.rope_scaling = RopeScaling::yarn;
+  config.rope_factor = factor;
+  config.rope_original_positions = keys.integer("rope.scaling.original_context_length", config.max_positions);
+  config.rope_beta_fast = keys.number("rope.scaling.yarn_beta_fast", 32.0f);
+  config.rope_beta_slow = keys.number("rope.scaling.yarn_beta_slow", 1.0f);
+  const float all = keys.number("rope.scaling.yarn_log_multiplier", 0.0f);
+  config.rope_attention_factor = keys.number("rope.scaling.attn_factor", 1.0f) *
+                                 keys.number("rope.scaling.yarn_attn_factor", 1.0f) * yarn_scale(factor, 1) /
+                                 (all != 0 ? yarn_scale(factor, all) : 1.0f);
+}
 
 void read_rope(Keys& keys, ModelConfig& config) {
   config.rotary_size = keys.integer("rope.dimension_count", config.head_size);
@@ -152,32 +34,26 @@ void read_rope(Keys& keys, ModelConfig& config) {
   const std::string type = keys.string("rope.scaling.type", "");
   const float factor = keys.has("rope.scaling.factor") ? keys.number("rope.scaling.factor")
                                                        : keys.number("rope.scale_linear", 1.0f);
+  if (type == "yarn") return read_yarn(keys, factor, config);
+  if (type == "longrope") {  // its factors are tensors
+    config.rope_scaling = RopeScaling::longrope;
+    config.rope_original_positions =
+        keys.integer("rope.scaling.original_context_length", config.max_positions);
+    config.rope_attention_factor = keys.number("rope.scaling.attn_factor", 1.0f);
+    return;
+  }
   if (type == "linear" || (type.empty() && factor != 1.0f && factor != 0.0f)) {
     config.rope_scaling = RopeScaling::linear;
     config.rope_factor = factor;
   } else if (!type.empty() && type != "none") {
-    keys.fail(unimplemented(
-        concat("rope scaling type '", printable(type),
-               "' is not supported; supported: none, linear, and llama3 by rope_freqs.weight")));
+    keys.fail(
+        unimplemented(concat("rope scaling type '", printable(type),
+                             "' is not supported; supported: none, linear, yarn, longrope, and llama3 by "
+                             "rope_freqs.weight")));
   }
   if (keys.number("rope.scaling.attn_factor", 1.0f) != 1.0f) {
     keys.fail(unimplemented("GGUF option 'rope.scaling.attn_factor' is not supported"));
   }
-}
-
-// Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
-void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config) {
-  const GgufArray* pattern = file.array(concat(config.architecture, ".attention.sliding_window_pattern"));
-  if (pattern != nullptr && !pattern->booleans.empty()) {
-    config.window_layers = pattern->booleans;
-  } else {
-    period = keys.integer("attention.sliding_window_pattern", period);
-    if (period < 1)
-      return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not positive"));
-    for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
-      config.window_layers.push_back((layer + 1) % period != 0);
-  }
-  if (config.sliding_window == 0) config.window_layers.clear();
 }
 
 void read_special_tokens(const GgufFile& file, ModelConfig& config) {
@@ -198,60 +74,6 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
     }
   }
 }
-
-// Some files do not name the token that ends Gemma's turns.
-void read_end_of_turn(const GgufFile& file, ModelConfig& config) {
-  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
-  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
-       ++id) {
-    const auto token_id = static_cast<std::int32_t>(id);
-    if (tokens->strings[id] == "<end_of_turn>" &&
-        std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), token_id) ==
-            config.eos_token_ids.end())
-      config.eos_token_ids.push_back(token_id);
-  }
-}
-
-// What families have beside what all have.
-void read_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
-  read_window_pattern(file, keys, 6, config);
-  read_end_of_turn(file, config);
-  // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
-  if (config.num_layers == 62 && config.num_heads > 0)
-    config.attention_scale =
-        1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
-}
-
-void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
-  config.embedding_scale = keys.number("embedding_scale", 1.0f);
-  config.residual_scale = keys.number("residual_scale", 1.0f);
-  config.attention_scale = keys.number("attention.scale", 0.0f);
-  config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
-}
-
-// OLMo 3 comes under the same name, with windows in three of four layers.
-void read_olmo2(const GgufFile&, Keys& keys, ModelConfig& config) {
-  if (config.sliding_window > 0) keys.fail(unimplemented("OLMo with sliding windows is not supported"));
-}
-
-void read_phi3(const GgufFile& file, Keys& keys, ModelConfig&) {
-  for (const GgufTensor& tensor : file.tensor_list())
-    if (tensor.name == "rope_factors_long.weight")
-      keys.fail(unimplemented("rope scaling type 'longrope' is not supported"));
-}
-
-void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
-  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
-    config.rope_layers.push_back((layer + 1) % 4 != 0);
-}
-
-// How a family's experts are chosen where the file does not say so.
-struct GgufExperts {
-  bool known = false;
-  ExpertScore score = ExpertScore::softmax;
-  bool renormalize = true;
-};
 
 void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
   ExpertsConfig& experts = config.experts;
@@ -296,51 +118,9 @@ void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
     experts.layers.push_back(layer >= leading && (layer + 1) % step == 0);
 }
 
-// A layer has a mixture if the file has a router for it.
-void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
-  std::set<std::string_view> names;
-  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
-  for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
-    config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
-}
-
-void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_layers_with_routers(file, keys, config);
-  config.experts.shared_gate = true;
-}
-
-struct GgufFamily {
-  std::string_view name;
-  std::string_view activation = "silu";
-  bool layer_norm = false;        // and learned positions
-  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
-  void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
-  std::array<std::string_view, 4> own_keys = {};
-  GgufExperts experts = {};
-};
-constexpr auto kFamilies = std::to_array<GgufFamily>({
-    {.name = "llama", .interleaved_rows = true, .read = read_layers_with_routers, .experts = {.known = true}},
-    {.name = "qwen2"},
-    {.name = "qwen3"},
-    {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
-    {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
-    {.name = "gpt2", .activation = "gelu_new", .layer_norm = true},
-    {.name = "gemma3",
-     .activation = "gelu_new",
-     .read = read_gemma3,
-     .own_keys = {"attention.sliding_window_pattern", "rope.freq_base_swa"}},
-    {.name = "granite",
-     .interleaved_rows = true,
-     .read = read_granite,
-     .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
-    {.name = "olmo2", .read = read_olmo2},
-    {.name = "phi3", .read = read_phi3},
-    {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
-});
-
 std::string supported_names() {
   std::string names;
-  for (const GgufFamily& family : kFamilies) names += concat(names.empty() ? "" : ", ", family.name);
+  for (const GgufFamily& family : gguf_families()) names += concat(names.empty() ? "" : ", ", family.name);
   return names;
 }
 
@@ -349,13 +129,10 @@ std::string supported_names() {
 Result<ModelConfig> gguf_config(const GgufFile& file) {
   const std::string* architecture = file.string("general.architecture");
   if (architecture == nullptr) return corrupt_data("GGUF metadata 'general.architecture' is missing");
-  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
+  const std::span<const GgufFamily> families = gguf_families();
+  const auto family = std::find_if(families.begin(), families.end(),
                                    [&](const GgufFamily& each) { return each.name == *architecture; });
-  if (family == kFamilies.end()) return unsupported_architecture(*architecture, supported_names());
-  if (file.integer("split.count").value_or(0) > 1) {
-    return unimplemented(
-        "a GGUF model split over several files is not supported; merge them with llama-gguf-split");
-  }
+  if (family == families.end()) return unsupported_architecture(*architecture, supported_names());
 
   ModelConfig config;
   config.architecture = *architecture;
@@ -393,19 +170,18 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   if (causal != file.metadata().end() && causal->second == GgufValue(false)) {
     keys.fail(unimplemented("a model without causal attention is not supported"));
   }
-  if (file.boolean(concat(*architecture, ".use_parallel_residual")).value_or(false)) {
+  const bool parallel = file.boolean(concat(*architecture, ".use_parallel_residual")).value_or(false);
+  config.parallel = family->parallel || (family->may_be_parallel && parallel);
+  if (parallel && !config.parallel) {
     keys.fail(
         unimplemented(concat("GGUF option '", *architecture, ".use_parallel_residual' is not supported")));
   }
   config.activation = family->activation;
   config.attention_bias = family->layer_norm || *architecture == "qwen2";
   config.rope_interleaved_rows = family->interleaved_rows;
-  if (family->layer_norm) {
-    config.norm_eps = keys.number("attention.layer_norm_epsilon");
-  } else {
-    config.norm_eps = keys.number("attention.layer_norm_rms_epsilon");
-    read_rope(keys, config);
-  }
+  config.norm_eps =
+      keys.number(family->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
+  if (family->rotates) read_rope(keys, config);
   read_special_tokens(file, config);
   if (family->experts.known) read_experts(keys, family->experts, config);
   if (family->read != nullptr) family->read(file, keys, config);

@@ -138,13 +138,57 @@ TEST(GgufConfig, Variants) {
   config = config_of(llama("smollm3", 4));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false}));
-  expect_refused(llama("phi3").tensor("rope_factors_long.weight", {1}, 0, "xxxx"), "longrope");
-  expect_refused(llama("olmo2").u32("olmo2.attention.sliding_window", 8), "sliding windows");
+  config = config_of(llama("olmo2", 4).u32("olmo2.attention.sliding_window", 8));  // OLMo 3
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, true, true, false}));
+  EXPECT_FLOAT_EQ(config->rope_local_theta, 10000.0f);
+}
+
+TEST(GgufConfig, RotationsOfLongContexts) {
+  Result<ModelConfig> config = config_of(llama("mistral3")
+                                             .string("mistral3.rope.scaling.type", "yarn")
+                                             .f32("mistral3.rope.scaling.factor", 4.0f)
+                                             .u32("mistral3.rope.scaling.original_context_length", 32)
+                                             .f32("mistral3.rope.scaling.yarn_beta_fast", 8.0f)
+                                             .f32("mistral3.rope.scaling.yarn_log_multiplier", 1.0f)
+                                             .f32("mistral3.attention.temperature_scale", 0.1f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope_scaling, RopeScaling::yarn);
+  EXPECT_EQ(config->rope_original_positions, 32);
+  EXPECT_FLOAT_EQ(config->rope_beta_fast, 8.0f);
+  EXPECT_FLOAT_EQ(config->rope_attention_factor, 1.0f);
+  EXPECT_FLOAT_EQ(config->temperature_beta, 0.1f);
+  EXPECT_EQ(config->temperature_positions, 32);
+  config = config_of(llama("phi3")
+                         .string("phi3.rope.scaling.type", "longrope")
+                         .u32("phi3.rope.scaling.original_context_length", 16)
+                         .f32("phi3.rope.scaling.attn_factor", 1.5f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope_scaling, RopeScaling::longrope);
+  EXPECT_FLOAT_EQ(config->rope_attention_factor, 1.5f);
+}
+
+TEST(GgufConfig, SoftCapsAndHalvesThatSeeTheSame) {
+  Result<ModelConfig> config = config_of(llama("gemma2", 4)
+                                             .f32("gemma2.attn_logit_softcapping", 50.0f)
+                                             .f32("gemma2.final_logit_softcapping", 30.0f)
+                                             .u32("gemma2.attention.sliding_window", 8));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FLOAT_EQ(config->attention_softcap, 50);
+  EXPECT_FLOAT_EQ(config->logit_softcap, 30);
+  EXPECT_EQ(config->window_layers, (std::vector<bool>{true, false, true, false}));
+  expect_refused(llama("gemma2").f32("gemma2.attn_logit_softcapping", -1.0f), "soft cap");
+  config = config_of(llama("stablelm").f32("stablelm.attention.layer_norm_epsilon", 1e-5f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_FALSE(config->parallel);
+  config = config_of(llama("command-r").f32("command-r.attention.layer_norm_epsilon", 1e-5f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_TRUE(config->parallel);
 }
 
 TEST(GgufConfig, RefusesByName) {
   expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
-  expect_refused(llama("falcon"), "architecture 'falcon' is not supported; supported: llama, qwen2, qwen3, ");
+  expect_refused(llama("mamba"), "architecture 'mamba' is not supported; supported: llama, qwen2, qwen3, ");
   expect_refused(llama().u32("llama.expert_count", 8), "'llama.expert_used_count' is missing");
   expect_refused(llama().u32("llama.expert_count", 8).u32("llama.expert_used_count", 9),
                  "cannot use 9 of 8 experts");
@@ -153,8 +197,10 @@ TEST(GgufConfig, RefusesByName) {
                      .u32("llama.expert_used_count", 2)
                      .u32("llama.expert_gating_func", 7),
                  "'expert_gating_func' = 7 is not supported; supported: 1, 2, 3");
-  expect_refused(llama().string("llama.rope.scaling.type", "yarn"),
-                 "rope scaling type 'yarn' is not supported");
+  expect_refused(llama().string("llama.rope.scaling.type", "yarrow"),
+                 "rope scaling type 'yarrow' is not supported");
+  expect_refused(llama().string("llama.rope.scaling.type", "yarn").f32("llama.rope.freq_base", 0.5f),
+                 "rope theta");
   expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
   expect_refused(llama().f32("llama.rope.scaling.attn_factor", 2.0f), "attn_factor");
   expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4}),
@@ -163,7 +209,6 @@ TEST(GgufConfig, RefusesByName) {
   expect_refused(llama().u32("llama.attention.value_length", 8), "value heads");
   expect_refused(llama().string("llama.attention.head_count_kv", "x"), "not a 32-bit integer");
   expect_refused(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
-  expect_refused(llama().u32("split.count", 3), "split over several files");
   expect_refused(GgufBuilder().string("general.architecture", "llama"), "is missing");
   EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
 }

@@ -74,7 +74,8 @@ Status finish_config(ModelConfig& config) {
                                ", is not a multiple of the number of key/value heads, ",
                                config.num_kv_heads));
   }
-  const bool rotary = config.architecture != "opt" && config.architecture != "gpt2";
+  const bool rotary = config.rotary_size != 0 || (config.architecture != "opt" &&
+                                                  config.architecture != "gpt2" && config.alibi_max == 0);
   if (rotary &&
       (config.rotary_size < 1 || config.rotary_size > config.head_size || config.rotary_size % 2 != 0)) {
     return corrupt_data(concat("the rotary dimension ", config.rotary_size, " does not fit a head size of ",
@@ -92,6 +93,9 @@ Status finish_config(ModelConfig& config) {
       {"embedding scale", config.embedding_scale},
       {"residual scale", config.residual_scale},
       {"logit scale", config.logit_scale},
+      {"rope attention factor", config.rope_attention_factor},
+      {"rope beta_fast", config.rope_beta_fast},
+      {"rope beta_slow", config.rope_beta_slow},
   };
   for (const auto& positive : positives) {
     if (!std::isfinite(positive.value) || positive.value <= 0) {
@@ -104,6 +108,21 @@ Status finish_config(ModelConfig& config) {
     return corrupt_data(
         "llama3 rope scaling needs original_max_position_embeddings and high_freq_factor > low_freq_factor");
   }
+  if (config.rope_scaling == RopeScaling::yarn &&
+      (config.rope_original_positions < 1 || config.rope_theta <= 1))
+    return corrupt_data("yarn rope scaling needs original_max_position_embeddings and a rope theta above 1");
+  for (const std::vector<float>* factors : {&config.rope_short_factors, &config.rope_long_factors}) {
+    const bool positive = std::ranges::all_of(*factors, [](float f) { return std::isfinite(f) && f > 0; });
+    if (!factors->empty() &&
+        (!positive || factors->size() != static_cast<std::size_t>(config.rotary_size / 2)))
+      return corrupt_data("longrope needs a positive factor for each rotated pair");
+  }
+  if (config.rope_turned < 0 || config.rope_turned > config.rotary_size)
+    return corrupt_data("more dimensions of a head turn than it has");
+  for (const float cap :
+       {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max})
+    if (!std::isfinite(cap) || cap < 0)
+      return corrupt_data(concat("a soft cap or slope of the model is ", cap));
   PAGODA_RETURN_IF_ERROR(check_experts(config));
   if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
   for (const std::vector<bool>* layers : {&config.window_layers, &config.rope_layers}) {
@@ -124,7 +143,7 @@ Status finish_config(ModelConfig& config) {
 
 Result<std::string> normalize_activation(std::string_view name) {
   if (name == "silu" || name == "swish") return std::string("silu");
-  if (name == "relu") return std::string("relu");
+  if (name == "relu" || name == "relu2") return std::string(name);
   if (name == "gelu" || name == "gelu_python") return std::string("gelu");
   // The tanh approximation, under the names of its implementations.
   if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh" ||
@@ -133,7 +152,7 @@ Result<std::string> normalize_activation(std::string_view name) {
   }
   return unimplemented(
       concat("activation '", printable(name),
-             "' is not supported; supported: silu, relu, gelu, gelu_new, gelu_pytorch_tanh"));
+             "' is not supported; supported: silu, relu, relu2, gelu, gelu_new, gelu_pytorch_tanh"));
 }
 
 std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type) {

@@ -11,7 +11,7 @@
 
 namespace pagoda {
 
-enum class RopeScaling { none, linear, llama3 };
+enum class RopeScaling { none, linear, llama3, yarn, longrope };
 
 enum class ExpertScore { softmax, softmax_of_chosen, sigmoid };
 
@@ -41,7 +41,7 @@ struct ModelConfig {
   std::int32_t max_positions = 0;   // the longest context the model was made for
   std::int32_t embedding_size = 0;  // OPT-350m's word_embed_proj_dim; else hidden_size
   float norm_eps = 1e-5f;
-  std::string activation;  // "silu", "relu", "gelu_new", "gelu"
+  std::string activation;  // "silu", "relu", "relu2", "gelu_new", "gelu"
   bool tie_embeddings = false;
   bool attention_bias = false;      // informative: a bias is used where the tensor exists
   bool norm_before = true;          // OPT: do_layer_norm_before
@@ -55,10 +55,22 @@ struct ModelConfig {
   RopeScaling rope_scaling = RopeScaling::none;
   float rope_factor = 1, rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   std::int32_t rope_original_positions = 0;
-  float rope_local_theta = 0;  // of layers with a window, unscaled; 0: as all others
+  float rope_beta_fast = 32, rope_beta_slow = 1;             // yarn
+  bool rope_truncate = true;                                 // yarn
+  float rope_attention_factor = 1;                           // of cosines and sines
+  std::vector<float> rope_short_factors, rope_long_factors;  // longrope: divisors of each pair's frequency
+  std::int32_t rope_turned = 0;  // proportional: dimensions of rotary_size that turn at all; 0: all
+  bool long_context = false;     // set where a model is loaded: sequences may pass rope_original_positions
+  float rope_local_theta = 0;    // of layers with a window, unscaled; 0: as all others
 
-  float norm_weight_offset = 0;  // what norms' weights are more than the file has
-  float attention_scale = 0;     // of the products of queries and keys; 0: 1 / sqrt(head_size)
+  float norm_weight_offset = 0;                    // what norms' weights are more than the file has
+  float attention_softcap = 0, logit_softcap = 0;  // 0: none
+  bool attention_sinks = false;
+  float temperature_beta = 0;  // of queries, by position: see AttentionConfig; 0: none
+  std::int32_t temperature_positions = 0;
+  bool parallel = false;      // the feed-forward sees what attention sees
+  float alibi_max = 0;        // ALiBi: the largest exponent of the slopes; 0: none
+  float attention_scale = 0;  // of the products of queries and keys; 0: 1 / sqrt(head_size)
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite
   std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
 

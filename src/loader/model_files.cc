@@ -80,6 +80,22 @@ Result<ModelFiles> from_file(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count) {
+  constexpr std::int64_t kMostParts = 10'000;
+  const auto ending = [&](std::int64_t part) {
+    const auto digits = [](std::int64_t number) {
+      const std::string text = std::to_string(number);
+      return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+    };
+    return concat("-", digits(part), "-of-", digits(count), ".gguf");
+  };
+  std::vector<std::string> paths;
+  if (count < 1 || count > kMostParts || !first.ends_with(ending(1))) return paths;
+  const std::string stem = first.substr(0, first.size() - ending(1).size());
+  for (std::int64_t part = 1; part <= count; ++part) paths.push_back(stem + ending(part));
+  return paths;
+}
+
 bool plain_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\\') == name.npos && name.find('\0') == name.npos;
@@ -130,6 +146,11 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     }
   }
   if (gguf.size() == 1) return from_file(full(gguf.front()));
+  // The parts of one model; sorted, the first comes first.
+  if (const auto parts = gguf.empty() ? std::vector<std::string>()
+                                      : gguf_part_paths(gguf.front(), static_cast<std::int64_t>(gguf.size()));
+      parts == gguf && gguf.size() > 1)
+    return from_file(full(gguf.front()));
   if (gguf.size() > 1) {
     return invalid_argument(
         concat("folder '", printable(folder), "' has several .gguf files; name one of: ", join(gguf)));

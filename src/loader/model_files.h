@@ -1,5 +1,6 @@
 #pragma once
 // Which files a MODEL argument means. Looks at names and folders only; opens no weights.
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@ Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hu
 
 // A folder's; not_found when it holds no weights. invalid_argument: several .gguf, pickles only.
 Result<ModelFiles> model_files_in_folder(const std::string& folder);
+
+// The files of a split GGUF model, of which `first` is NAME-00001-of-0000N.gguf, N being `count`; empty where its name
+// says something else.
+std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count);
 
 // True for a name that is one path component: no separator, not "." or "..".
 bool plain_file_name(std::string_view name);

@@ -1,5 +1,6 @@
 #include "loader/model_source.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -14,47 +15,87 @@ namespace {
 
 class GgufSource final : public ModelSource {
  public:
-  GgufSource(GgufFile file, ModelConfig config, std::string path)
-      : file_(std::move(file)), config_(std::move(config)), path_(std::move(path)) {}
+  // `whole` has the tensors of all parts; `parts` are the files, one or more.
+  GgufSource(GgufFile whole, std::vector<GgufFile> parts, ModelConfig config, std::string path)
+      : whole_(std::move(whole)),
+        parts_(std::move(parts)),
+        config_(std::move(config)),
+        path_(std::move(path)) {}
 
   ModelFormat format() const override { return ModelFormat::gguf; }
   const ModelConfig& config() const override { return config_; }
   const TensorView* find(std::string_view name) const override {
-    const auto tensor = file_.tensors().find(name);
-    return tensor == file_.tensors().end() ? nullptr : &tensor->second;
+    const auto tensor = whole_.tensors().find(name);
+    return tensor == whole_.tensors().end() ? nullptr : &tensor->second;
   }
   std::vector<std::string> tensor_names() const override {
     std::vector<std::string> names;
-    for (const auto& [name, tensor] : file_.tensors()) names.push_back(name);
+    for (const auto& [name, tensor] : whole_.tensors()) names.push_back(name);
     return names;
   }
-  const GgufFile* gguf() const override { return &file_; }
+  const GgufFile* gguf() const override { return &whole_; }
   const std::string& path() const override { return path_; }
   std::string identity() const override {
-    const MappedFile& file = *file_.file();
-    return concat("gguf ", file.identity(header_bytes(file, file_.tensor_list())));
+    std::string text = "gguf";
+    for (const GgufFile& part : parts_)
+      text += concat(" ", part.file()->identity(header_bytes(*part.file(), part.tensor_list())));
+    return text;
   }
-  bool unchanged() const override { return file_.file()->unchanged(); }
+  bool unchanged() const override {
+    return std::ranges::all_of(parts_, [](const GgufFile& part) { return part.file()->unchanged(); });
+  }
   void give_back(const TensorView& tensor) const override {
-    file_.file()->give_back({tensor.data, static_cast<std::size_t>(tensor.bytes())});
+    for (const GgufFile& part : parts_)
+      part.file()->give_back({tensor.data, static_cast<std::size_t>(tensor.bytes())});
   }
 
  private:
-  GgufFile file_;
+  GgufFile whole_;
+  std::vector<GgufFile> parts_;
   ModelConfig config_;
   std::string path_;
 };
 
+// Opens the parts behind the first of a split model.
+Result<std::vector<GgufFile>> open_parts(const std::string& path, std::int64_t count, GgufFile& whole) {
+  std::vector<GgufFile> parts;
+  const std::vector<std::string> paths = gguf_part_paths(path, count);
+  if (paths.empty()) {
+    return invalid_argument(concat("'", printable(path), "' is not the first of ", count,
+                                   " parts of a model, as its name should say: NAME-00001-of-0000N.gguf"));
+  }
+  for (std::size_t i = 1; i < paths.size(); ++i) {
+    Result<GgufFile> part = GgufFile::open(paths[i]);
+    if (!part) return part.error().annotate(concat("part ", i + 1, " of ", count, " of the model"));
+    if (part->integer("split.no").value_or(-1) != static_cast<std::int64_t>(i) ||
+        part->integer("split.count").value_or(0) != count)
+      return corrupt_data(concat("'", printable(paths[i]), "' is not part ", i + 1, " of ", count));
+    if (const Status status = part->check_supported(); !status.ok()) return status.annotate(printable(paths[i]));
+    PAGODA_RETURN_IF_ERROR(whole.add_part(*part));
+    parts.push_back(*std::move(part));
+  }
+  const std::int64_t tensors = whole.integer("split.tensors.count").value_or(-1);
+  if (tensors >= 0 && tensors != static_cast<std::int64_t>(whole.tensor_list().size()))
+    return corrupt_data(concat("the model's parts have ", whole.tensor_list().size(), " tensors, not ", tensors));
+  return parts;
+}
+
 Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files) {
   Result<GgufFile> file = GgufFile::open(files.path);
   if (!file) return file.error();
+  std::vector<GgufFile> parts = {*file};
+  if (const std::int64_t count = file->integer("split.count").value_or(0); count > 1) {
+    auto others = open_parts(files.path, count, *file);
+    if (!others) return others.error();
+    for (GgufFile& part : *others) parts.push_back(std::move(part));
+  }
   Result<ModelConfig> config = gguf_config(*file);
   if (!config) return config.error().annotate(printable(files.path));
   if (const Status status = file->check_supported(); !status.ok())
     return status.annotate(printable(files.path));
   if (config->name.empty()) config->name = files.name;
-  return std::unique_ptr<ModelSource>(
-      std::make_unique<GgufSource>(std::move(*file), std::move(*config), files.path));
+  return std::unique_ptr<ModelSource>(std::make_unique<GgufSource>(*std::move(file), std::move(parts),
+                                                                   std::move(*config), files.path));
 }
 
 }  // namespace

@@ -9,11 +9,13 @@
 #include "loader/hub_cache.h"
 #include "loader/model_files.h"
 #include "loader/test_files.h"
+#include "loader/test_gguf.h"
 
 namespace pagoda {
 namespace {
 
 using testing::fixture;
+using testing::GgufBuilder;
 using testing::read_binary;
 using testing::ScratchFolder;
 
@@ -54,6 +56,39 @@ TEST(ModelSource, OpensGgufWithEveryType) {
     EXPECT_EQ(hex(tensor->data, 8), std::string_view(each.at("first").as_string()));
     EXPECT_EQ(hex(tensor->data + tensor->bytes() - 8, 8), std::string_view(each.at("last").as_string()));
   }
+}
+
+TEST(ModelSource, OpensASplitGgufByItsFirstPart) {
+  const ScratchFolder scratch;
+  const auto part = [](std::uint16_t number) {
+    GgufBuilder builder;
+    if (number == 0) {
+      builder.string("general.architecture", "llama")
+          .u32("llama.context_length", 64)
+          .u32("llama.embedding_length", 8)
+          .u32("llama.block_count", 1)
+          .u32("llama.feed_forward_length", 8)
+          .u32("llama.attention.head_count", 2)
+          .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f);
+    }
+    return builder.u32("split.no", number).u32("split.count", 2).u32("split.tensors.count", 2).tensor(
+        number == 0 ? "token_embd.weight" : "output_norm.weight", {8}, 0, std::string(32, 'a' + number));
+  };
+  const std::string first = scratch.write("m-00001-of-00002.gguf", part(0).build());
+  expect_refused(first, "part 2 of 2");
+  expect_refused(first, "m-00002-of-00002.gguf");
+  scratch.write("m-00002-of-00002.gguf", part(0).build());
+  expect_refused(first, "is not part 2 of 2");
+  scratch.write("m-00002-of-00002.gguf", part(1).build());
+  for (const std::string& model : {first, scratch.path()}) {
+    const auto source = ModelSource::open(model);
+    ASSERT_TRUE(source) << source.error().message();
+    ASSERT_NE((*source)->find("output_norm.weight"), nullptr);
+    EXPECT_EQ(static_cast<char>((*source)->find("output_norm.weight")->data[0]), 'b');
+    EXPECT_EQ((*source)->tensor_names().size(), 2u);
+    EXPECT_TRUE((*source)->unchanged());
+  }
+  expect_refused(scratch.write("other.gguf", part(0).build()), "is not the first of 2 parts");
 }
 
 TEST(ModelSource, OpensShardsWrittenBySafetensors) {

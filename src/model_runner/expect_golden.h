@@ -29,6 +29,7 @@ inline void expect_golden(ModelRunner& runner, std::int32_t block_size, const bo
   Driver driver(runner, block_size);
   TestSequence sequence = greedy(ids_of(line.at("prompt_ids")));
   sequence.prompt_logprobs = 10;
+  sequence.params.logprobs = 10;
   ASSERT_TRUE(driver.step({&sequence}, 1 << 20).ok());
 
   // Some long prompts come without log-probabilities.

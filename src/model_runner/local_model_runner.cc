@@ -89,7 +89,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
   auto decoder = DecoderModel::load(runner->context_, *source, options.dtype, options.max_num_batched_tokens,
-                                    options.parallel, options.weight_caching.get());
+                                    options.parallel, options.weight_caching.get(), options.max_context);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
   runner->layout_.num_kv_heads =
@@ -377,7 +377,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
 
 // Where every row takes its most likely token, logits need not be written down.
 bool LocalModelRunner::sample_largest(const ScheduledBatch& batch, StepResult& result) {
-  if (options_.parallel.size() > 1) return false;
+  if (options_.parallel.size() > 1 || config().logit_softcap > 0) return false;
   sample_rows_.clear();
   for (const OutputRow& output : output_rows_) {
     if (output.prompt_row >= 0) return false;

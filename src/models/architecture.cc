@@ -9,8 +9,12 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array all = {kGemma3, kGpt2, kGranite, kLlama,    kMistral, kMixtral,  kOlmo2,
-                                 kOpt,    kPhi3, kQwen2,   kQwen2Moe, kQwen3,   kQwen3Moe, kSmolLm3};
+  static const std::array all = {
+      kArcee,  kBloom,          kChatGlm, kCohere,       kCohere2, kCommandR, kErnie45,   kExaone4,
+      kFalcon, kFalconTwoNorms, kGemma,   kGemma2,       kGemma3,  kGlm,      kGlm4,      kGpt2,
+      kGptJ,   kGptNeoX,        kGranite, kHunyuanDense, kInternLm2, kLlama,   kMistral,  kMistral3,  kMixtral,
+      kMpt,    kNemotron,       kOlmo2,   kOpt,          kPhi2,    kPhi3,     kQwen2,     kQwen2Moe,
+      kQwen3,  kQwen3Moe,       kQwen3Vl, kSeedOss,      kSmolLm3, kStableLm, kStarcoder2};
   return all;
 }
 
@@ -90,13 +94,20 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   decoder.max_positions = config.max_positions;
   decoder.interleaved_rows = config.rope_interleaved_rows;
   decoder.tied_head = config.tie_embeddings;
-  const RopeConfig rope = {.theta = config.rope_theta,
-                           .rotary_size = config.rotary_size > 0 ? config.rotary_size : config.head_size,
-                           .scaling = config.rope_scaling,
-                           .factor = config.rope_factor,
-                           .low_freq_factor = config.rope_low_freq_factor,
-                           .high_freq_factor = config.rope_high_freq_factor,
-                           .original_positions = config.rope_original_positions};
+  const RopeConfig rope = {
+      .theta = config.rope_theta,
+      .rotary_size = config.rotary_size > 0 ? config.rotary_size : config.head_size,
+      .scaling = config.rope_scaling,
+      .factor = config.rope_factor,
+      .low_freq_factor = config.rope_low_freq_factor,
+      .high_freq_factor = config.rope_high_freq_factor,
+      .original_positions = config.rope_original_positions,
+      .beta_fast = config.rope_beta_fast,
+      .beta_slow = config.rope_beta_slow,
+      .truncate = config.rope_truncate,
+      .turned = config.rope_turned,
+      .divisors = config.long_context ? config.rope_long_factors : config.rope_short_factors,
+      .attention_factor = config.rope_attention_factor};
   decoder.ropes.push_back(rope);
   if (config.rope_local_theta > 0)
     decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
@@ -109,16 +120,21 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .num_kv_heads = config.num_kv_heads > 0 ? config.num_kv_heads : config.num_heads,
       .head_size = config.head_size,
       .scale = config.attention_scale > 0 ? config.attention_scale
-                                          : 1.0f / std::sqrt(static_cast<float>(config.head_size))};
+                                          : 1.0f / std::sqrt(static_cast<float>(config.head_size)),
+      .softcap = config.attention_softcap,
+      .temperature_beta = config.temperature_beta,
+      .temperature_positions = std::max(config.temperature_positions, 1)};
   const LayerConfig layer = {
       .mixer = attention,
       .feed_forward = DenseFeedForwardConfig{config.intermediate_size, *activation, true},
       .norm = norm,
       .mixer_norms = {},
       .feed_forward_norms = {},
-      .residual_scale = config.residual_scale};
+      .residual_scale = config.residual_scale,
+      .parallel = config.parallel};
   decoder.embedding_scale = config.embedding_scale;
   decoder.logit_scale = config.logit_scale;
+  decoder.logit_softcap = config.logit_softcap;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
     if (config.experts.in_layer(index))
@@ -133,14 +149,30 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   return decoder;
 }
 
+Result<DecoderConfig> layer_norm_description(const ModelConfig& config) {
+  auto decoder = common_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) layer.norm.kind = NormKind::layer;
+  decoder->final_norm->kind = NormKind::layer;
+  return decoder;
+}
+
+Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config) {
+  auto decoder = layer_norm_description(config);
+  if (!decoder) return decoder.error();
+  for (LayerConfig& layer : decoder->layers) layer.dense()->gated = false;
+  return decoder;
+}
+
 Result<Activation> activation_named(std::string_view name) {
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
+  if (name == "relu2") return Activation::relu2;
   if (name == "gelu") return Activation::gelu_erf;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
   return unimplemented(
       concat("activation '", name,
-             "' is not supported; supported are silu, relu, gelu, gelu_new, gelu_pytorch_tanh"));
+             "' is not supported; supported are silu, relu, relu2, gelu, gelu_new, gelu_pytorch_tanh"));
 }
 
 }  // namespace pagoda

@@ -33,13 +33,17 @@ struct WeightNames {
   std::string prefix = {};                       // in front of all names but the head's: "model."
   std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
-  std::string final_norm = {}, head = {};
-  std::string rope_factors = {};  // whole name: divisors of the rotation frequencies
+  std::string embedding_norm = {}, final_norm = {}, head = {};
+  std::string other_head = {};  // what newer files call the head
+  // Whole names of divisors of the rotation frequencies: of all contexts, or of short and of long ones.
+  std::string rope_factors = {}, rope_factors_short = {}, rope_factors_long = {};
   std::string layer = {};
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
   std::string fused_qkv = {};  // instead of query, key, value
+  bool qkv_by_group = false;   // of which each key-value head's stand together
+  std::string sinks = {};      // whole name
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
@@ -62,13 +66,21 @@ Result<const Architecture*> find_architecture(std::string_view name);
 // What the families' files share: layers of attention and a gated feed-forward with norms before them, in the
 // sizes, rotations, windows and scales that ModelConfig has.
 Result<DecoderConfig> common_description(const ModelConfig& config);
+// The same with layer norms, and with those and a feed-forward without a gate.
+Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
+Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
 WeightNames llama_names(ModelFormat format);
+WeightNames gemma2_names(ModelFormat format);
+WeightNames olmo2_names(ModelFormat format);
+
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kGemma3, kGpt2, kGranite, kLlama, kMistral, kMixtral, kOlmo2, kOpt, kPhi3, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe, kSmolLm3;
+extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
+    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
+    kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe,
+    kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

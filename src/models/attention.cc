@@ -40,6 +40,7 @@ class Attention final : public Mixer {
  private:
   PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
   void normalize_queries_and_keys(const KernelContext& context, float* qkv, std::int64_t count) const;
+  void warm_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
   AttentionConfig own_;  // with this rank's numbers of heads
   std::int32_t layer_;
@@ -49,7 +50,21 @@ class Attention final : public Mixer {
   PackedLinear qkv_;
   RowParallelLinear output_;
   std::vector<float> query_norm_, key_norm_;
+  std::vector<float> sinks_;  // of this rank's query heads, as own_.slopes are
 };
+
+// The rows of query, key and value in a matrix that has them head by head: of each key-value head its query
+// heads, then its key, then its value.
+std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard& shard) {
+  const std::int64_t group = config.num_heads / config.num_kv_heads, size = config.head_size;
+  std::vector<Range> ranges;
+  for (std::int64_t head = shard.query.first; head < shard.query.end(); ++head)
+    ranges.push_back({(head / group * (group + 2) + head % group) * size, size});
+  for (const std::int64_t part : {group, group + 1})
+    for (std::int64_t head = shard.kv.first; head < shard.kv.end(); ++head)
+      ranges.push_back({(head * (group + 2) + part) * size, size});
+  return ranges;
+}
 
 Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
                      WeightLoader& loader)
@@ -72,22 +87,33 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
     return Range{heads.first * config.head_size, heads.count * config.head_size};
   };
   const Range query = features(shard.query), kv = features(shard.kv);
+  if (config.sinks) {
+    const std::vector<float> all = loader.reader().vector(prefix + names.sinks, config.num_heads);
+    if (!all.empty()) sinks_.assign(all.begin() + shard.query.first, all.begin() + shard.query.end());
+  }
+  if (!config.slopes.empty())
+    own_.slopes.assign(config.slopes.begin() + shard.query.first, config.slopes.begin() + shard.query.end());
   Matrices qkv;
-  if (!names.fused_qkv.empty()) {
+  const bool fused = !names.fused_qkv.empty() &&
+                     (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
+  if (fused && names.qkv_by_group) {
+    loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
+               rows_by_group(config, shard));
+  } else if (fused) {
     const Range key = {config.query_size() + kv.first, kv.count};
     const Range value = {config.query_size() + config.kv_size() + kv.first, kv.count};
-    loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
-               std::array{query, key, value});
+    for (const Range& rows : {query, key, value})
+      loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
     loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
     loader.add(qkv, prefix + names.key, config.kv_size(), place.hidden_size, std::array{kv});
     loader.add(qkv, prefix + names.value, config.kv_size(), place.hidden_size, std::array{kv});
-    if (decoder.interleaved_rows && rotary_size_ > 0) {
-      loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
-      loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
-    }
   }
-  qkv_ = loader.pack(std::move(qkv), prefix + (names.fused_qkv.empty() ? names.query : names.fused_qkv));
+  if (decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
+    loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
+    loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
+  }
+  qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   std::vector<Range> pieces;
   for (const Range& piece : shard.pieces) pieces.push_back(features(piece));
   output_ =
@@ -121,14 +147,27 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   const std::int64_t width = entered_width();
   float* const qkv = room.entered + rows.first * width;
   linear(*room.context, qkv_, input, rows.count, qkv);
-  if (own_.query_key_norm != QueryKeyNorm::none) normalize_queries_and_keys(*room.context, qkv, rows.count);
-  if (rotary_size_ == 0) return;
+  const bool norms = own_.query_key_norm != QueryKeyNorm::none;
+  if (norms && !own_.norm_after_rope) normalize_queries_and_keys(*room.context, qkv, rows.count);
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
-  const std::int32_t last = *std::max_element(positions.begin(), positions.end());
-  RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
-  rope(*room.context, qkv, rows.count, width, own_.num_heads + own_.num_kv_heads, own_.head_size,
-       rotary_size_, positions, table.rows(*room.context, last + 1));
+  if (rotary_size_ > 0) {
+    const std::int32_t last = *std::max_element(positions.begin(), positions.end());
+    RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
+    rope(*room.context, qkv, rows.count, width, own_.num_heads + own_.num_kv_heads, own_.head_size,
+         rotary_size_, positions, table.rows(*room.context, last + 1));
+  }
+  if (norms && own_.norm_after_rope) normalize_queries_and_keys(*room.context, qkv, rows.count);
+  if (own_.temperature_beta != 0) warm_queries(positions, qkv);
+}
+
+void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv) const {
+  for (std::size_t row = 0; row < positions.size(); ++row, qkv += own_.qkv_size()) {
+    const std::int32_t times = positions[row] / own_.temperature_positions;
+    if (times == 0) continue;
+    const auto scale = static_cast<float>(1 + own_.temperature_beta * std::log1p(static_cast<double>(times)));
+    for (std::int32_t i = 0; i < own_.query_size(); ++i) qkv[i] *= scale;
+  }
 }
 
 // Of query, key, value to what is attended, for all rows of the batch.
@@ -148,6 +187,9 @@ PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatc
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
           .sliding_window = own_.sliding_window,
+          .softcap = own_.softcap,
+          .sinks = sinks_.empty() ? nullptr : sinks_.data(),
+          .slopes = own_.slopes.empty() ? nullptr : own_.slopes.data(),
           .output = room.mixed};
 }
 

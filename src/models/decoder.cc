@@ -119,13 +119,20 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          const ModelSource& source, std::string_view dtype,
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
-                                                         const WeightCaching* caching) {
+                                                         const WeightCaching* caching,
+                                                         std::int32_t max_context) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
-  auto config = describe_decoder(source.config());
+  ModelConfig written = source.config();
+  written.long_context =
+      (max_context > 0 ? max_context : written.max_positions) > written.rope_original_positions;
+  auto config = describe_decoder(written);
   if (!config) return config.error();
   auto architecture = find_architecture(source.config().architecture);
   if (!architecture) return architecture.error();
-  const WeightNames names = (*architecture)->names(source.format());
+  WeightNames names = (*architecture)->names(source.format());
+  if (const std::string& factors = written.long_context ? names.rope_factors_long : names.rope_factors_short;
+      !factors.empty())
+    names.rope_factors = factors;
   // A GGUF file says that its head is tied by not having one.
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
@@ -168,7 +175,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
 
 Status DecoderModel::reserve_buffers() {
   std::int64_t entered = 0, mixed = 0, inner = 0;
-  bool branches = false;
+  bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DecoderLayer& layer = weights_.layers[i];
     const LayerConfig& config = config_.layers[i];
@@ -176,6 +183,7 @@ Status DecoderModel::reserve_buffers() {
     mixed = std::max(mixed, layer.mixer->mixed_width());
     inner = std::max(inner, layer.feed_forward->inner_width());
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
+    parallel |= config.parallel;
   }
   const std::int64_t tokens = max_batched_tokens_, chunk = room_.chunk_rows;
   const std::int64_t rows = std::min(chunk, kLogitChunk), hidden = config_.hidden_size;
@@ -190,6 +198,7 @@ Status DecoderModel::reserve_buffers() {
       {&room_.mixed, tokens * mixed},
       {&normed_, chunk * std::max<std::int64_t>(hidden, config_.embedding_size)},
       {&branch_, branches ? chunk * hidden : 0},
+      {&before_, parallel ? chunk * hidden : 0},
       {&room_.inner, chunk * inner},
       {&partial,
        shard_.split() ? static_cast<std::int64_t>(shard_.most_pieces) * chunk * hidden : std::int64_t{0}},
@@ -280,6 +289,10 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
                 normed_);
       for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
     }
+    if (config_.embedding_norm) {
+      normalize(*config_.embedding_norm, weights_.embedding_norm, x, rows.count, normed_);
+      std::memcpy(x, normed_, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
+    }
   }
   return ok_status();
 }
@@ -368,10 +381,14 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     }
     for (std::int64_t i = 0; i < left.count(); ++i) {
       const Rows rows = left[i];
+      const float* x = residual_ + rows.first * hidden;
+      if (config.parallel) {
+        std::memcpy(before_, x, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
+        x = before_;
+      }
       PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows,
                                       [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
-      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms,
-                                         residual_ + rows.first * hidden);
+      const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
       PAGODA_RETURN_IF_ERROR(
           add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
                    [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
@@ -401,6 +418,14 @@ Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count,
   return ok_status();
 }
 
+void DecoderModel::cap_logits(std::int64_t count, float* logits) const {
+  const float cap = config_.logit_softcap;
+  for_tiles(context_, count, [&](std::int64_t row, int) {
+    float* values = logits + row * config_.vocab_size;
+    for (std::int32_t i = 0; i < config_.vocab_size; ++i) values[i] = cap * std::tanh(values[i] / cap);
+  });
+}
+
 // What the head multiplies: rows of the last layer's output, normalised, projected.
 LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
   const float* x = residual_ + first * config_.hidden_size;
@@ -412,7 +437,7 @@ LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
 }
 
 void DecoderModel::largest_logits(std::span<LogitMax> largest) {
-  CHECK(shard_.size == 1);
+  CHECK(shard_.size == 1 && config_.logit_softcap == 0);
   const Chunks all = chunks(largest.size());
   for (std::int64_t i = 0; i < all.count(); ++i) {
     const Rows rows = all[i];
@@ -430,6 +455,7 @@ Status DecoderModel::logits(std::int64_t first, std::int64_t count, float* out) 
       linear(context_, weights_.head, input, rows, out, {.read_late = true});
     else
       PAGODA_RETURN_IF_ERROR(gather_logits(input, rows, out));
+    if (config_.logit_softcap > 0 && shard_.rank == 0) cap_logits(rows, out);
     if (out != nullptr) out += rows * config_.vocab_size;
   }
   return ok_status();

@@ -30,11 +30,14 @@ class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
   // or misshapen. invalid_argument: it cannot be cut into so many parts. Nothing of `source` is kept.
-  // max_batched_tokens bounds every batch. `caching`: through the cache on disk.
+  // max_batched_tokens bounds every batch. `caching`: through the cache on disk. max_context: the most tokens
+  // that a sequence will have (0: as many as the model was made for), which chooses between rotations for
+  // short and for long contexts.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},
-                                                    const WeightCaching* caching = nullptr);
+                                                    const WeightCaching* caching = nullptr,
+                                                    std::int32_t max_context = 0);
 
   // What load() would say against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
@@ -53,7 +56,8 @@ class DecoderModel {
   // the others send their parts.
   Status logits(std::int64_t first, std::int64_t count, float* out);
 
-  // The largest logit of each output row of the last forward, without their logits. On a single rank only.
+  // The largest logit of each output row of the last forward, without their logits. On a single rank only,
+  // and not where logits are capped: large ones may then be equal.
   void largest_logits(std::span<LogitMax> largest);
 
  private:
@@ -69,6 +73,7 @@ class DecoderModel {
                   const Half& half);
   LinearInput head_input(std::int64_t first, std::int64_t count);
   Status gather_logits(const LinearInput& input, std::int64_t count, float* out);
+  void cap_logits(std::int64_t count, float* logits) const;
   LinearInput normalized(const NormConfig& config, const NormWeights& norm, const float* x) const;
   LinearInput input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
                        const float* x) const;
@@ -91,6 +96,7 @@ class DecoderModel {
   float* residual_ = nullptr;  // [tokens, hidden]
   float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
   float* branch_ = nullptr;    // [chunk, hidden]; where a branch is not added as it is
+  float* before_ = nullptr;    // [chunk, hidden]; of parallel halves: what both see
   // Only where the model is split:
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0

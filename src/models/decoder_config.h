@@ -2,9 +2,10 @@
 // DecoderConfig: the one decoder-only transformer that every supported architecture is a variant of, layer by
 // layer. An architecture's file fills it from a ModelConfig; decoder.cc carries it out. Holds no weights.
 //
-//   x = embedding[token] * embedding_scale (-> project_in) (+ position[p])
+//   x = embedding[token] * embedding_scale (-> project_in) (+ position[p]) (-> norm)
 //   each layer:   x += mixer(x);  x += feed_forward(x)        with norms where NormPlaces says
-//   logits = logit_scale * head (project_out ->) (final_norm(x))
+//     or parallel:  x += mixer(x) + feed_forward(x)           both of the same x
+//   logits = softcap(logit_scale * head (project_out ->) (final_norm(x)) (+ bias))
 //
 // A new kind of mixer or feed-forward is a struct here, an alternative of its variant, and a file with its
 // class (layer_part.h). What a layer keeps of a sequence is LayerState: the KV cache's side of it.
@@ -46,6 +47,11 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int32_t original_positions = 0;
+  float beta_fast = 32, beta_slow = 1;  // yarn: turns within original_positions between which it blends
+  bool truncate = true;                 // yarn: the blend begins and ends at whole dimensions
+  std::int32_t turned = 0;              // of rotary_size, those that turn at all; 0: all
+  std::vector<float> divisors = {};     // of each pair's frequency (longrope); empty: none
+  float attention_factor = 1;           // of cosines and sines
 };
 
 constexpr std::int32_t kNoRope = -1;
@@ -62,6 +68,14 @@ struct AttentionConfig {
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
   float scale = 1;                  // of the products of queries and keys
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
+  bool norm_after_rope = false;
+  float softcap = 0;   // above 0: scores become softcap * tanh(score / softcap)
+  bool sinks = false;  // each head has a score without a value
+  std::vector<float> slopes =
+      {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
+  // Queries at position p are scaled by 1 + beta * ln(1 + floor(p / positions)); beta 0: they are not.
+  float temperature_beta = 0;
+  std::int32_t temperature_positions = 1;
 
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
@@ -92,6 +106,7 @@ struct LayerConfig {
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
   float residual_scale = 1;  // of both branches
+  bool parallel = false;     // the feed-forward sees what the mixer sees
 
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
@@ -112,8 +127,9 @@ struct DecoderConfig {
   std::vector<RopeConfig> ropes;
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation; reordered at load
 
-  std::optional<NormConfig> final_norm;
+  std::optional<NormConfig> embedding_norm, final_norm;
   float logit_scale = 1;
+  float logit_softcap = 0;  // above 0: logits become logit_softcap * tanh(logit / logit_softcap)
   bool tied_head = false;
 
   std::int32_t num_layers() const { return static_cast<std::int32_t>(layers.size()); }

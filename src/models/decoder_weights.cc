@@ -32,7 +32,11 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
   DecoderLayer result;
   result.mixer_norms = norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
                                     place.prefix + names.attention_branch_norm, config.hidden_size, loader);
-  result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms, place.prefix + names.mlp_norm,
+  // Halves that see the same share a norm where the second has none of its own.
+  const bool shared = layer.parallel && (names.mlp_norm.empty() ||
+                                         !loader.reader().has(place.prefix + names.mlp_norm + ".weight"));
+  result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms,
+                                           place.prefix + (shared ? names.attention_norm : names.mlp_norm),
                                            place.prefix + names.mlp_branch_norm, config.hidden_size, loader);
   const auto make = [&](const auto& part) { return make_part(part, place, config, loader); };
   result.mixer = std::visit(make, layer.mixer);
@@ -81,7 +85,11 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     const std::int64_t count = config.max_positions + config.position_offset;
     const TensorView stored = reader.matrix(positions, count, config.hidden_size);
     weights.position_embedding = loader.keep_rows(stored, positions, {0, count});
-  } else if (!names.rope_factors.empty() && !config.ropes.empty()) {
+  }
+  if (config.embedding_norm)
+    weights.embedding_norm = loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
+  if (!names.rope_factors.empty() && !config.ropes.empty()) {
+    for (const std::string& other : {names.rope_factors_short, names.rope_factors_long}) reader.ignore(other);
     weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
   }
   if (config.embedding_size != config.hidden_size) {
@@ -105,9 +113,14 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     weights.head = loader.pack(std::move(head), embedding);
     reader.ignore(names.head + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
-    const TensorView rows = reader.matrix(names.head + ".weight", config.vocab_size, config.embedding_size);
-    loader.add_rows(head, rows, names.head, shard.own_vocab());
-    weights.head = loader.pack(std::move(head), names.head);
+    const std::string& name =
+        names.other_head.empty() || reader.has(names.head + ".weight") ? names.head : names.other_head;
+    const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
+    loader.add_rows(head, rows, name, shard.own_vocab());
+    const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
+    const Range own = shard.own_vocab();
+    if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
+    weights.head = loader.pack(std::move(head), name);
   }
   if (!loader.status().ok()) return loader.status();
   link(weights);

@@ -38,7 +38,7 @@ struct DecoderWeights {
   TensorView position_embedding;  // learned positions only
   std::optional<PackedLinear> project_in, project_out;
   std::vector<DecoderLayer> layers;
-  NormWeights final_norm;
+  NormWeights embedding_norm, final_norm;
   PackedLinear head;
   std::vector<float> rope_factors;  // divisors of the rotation frequencies; empty: none
 

@@ -19,23 +19,8 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   return decoder;
 }
 
-WeightNames names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
-    names.attention_branch_norm = "post_attention_norm";
-    names.mlp_branch_norm = "post_ffw_norm";
-    return names;
-  }
-  names.attention_branch_norm = "post_attention_layernorm";
-  names.mlp_norm = "pre_feedforward_layernorm";
-  names.mlp_branch_norm = "post_feedforward_layernorm";
-  // The language model inside of the one that sees pictures.
-  names.other_prefixes.insert(names.other_prefixes.end(), {"model.language_model.", "language_model.model."});
-  return names;
-}
-
 }  // namespace
 
-const Architecture kGemma3 = {"gemma3", describe, names};
+const Architecture kGemma3 = {"gemma3", describe, gemma2_names};
 
 }  // namespace pagoda

@@ -49,10 +49,12 @@ WeightNames llama_names(ModelFormat format) {
             .experts = gguf_expert_names()};
   }
   return {.prefix = "model.",
-          .other_prefixes = {""},
+          // Alone, or inside of a model that also sees or hears.
+          .other_prefixes = {"", "model.language_model.", "language_model.model."},
           .token_embedding = "model.embed_tokens",
           .final_norm = "model.norm",
           .head = "lm_head",
+          .other_head = "language_model.lm_head",
           .layer = "model.layers.{}.",
           .attention_norm = "input_layernorm",
           .mlp_norm = "post_attention_layernorm",

@@ -1,4 +1,5 @@
-// OLMo 2: Llama with norms behind each half instead of before it, and of all query heads and all key heads.
+// OLMo 2 and 3: Llama with norms behind each half instead of before it, and of all query heads and all key
+// heads.
 #include "models/architecture.h"
 
 namespace pagoda {
@@ -14,7 +15,9 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   return decoder;
 }
 
-WeightNames names(ModelFormat format) {
+}  // namespace
+
+WeightNames olmo2_names(ModelFormat format) {
   WeightNames names = llama_names(format);
   const bool gguf = format == ModelFormat::gguf;
   names.attention_norm = names.mlp_norm = "";
@@ -23,8 +26,6 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-}  // namespace
-
-const Architecture kOlmo2 = {"olmo2", describe, names};
+const Architecture kOlmo2 = {"olmo2", describe, olmo2_names};
 
 }  // namespace pagoda

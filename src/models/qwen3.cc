@@ -11,5 +11,7 @@ Result<DecoderConfig> qwen3_description(const ModelConfig& config) {
 }
 
 const Architecture kQwen3 = {"qwen3", qwen3_description, llama_names};
+// As GGUF calls the text part of the one that sees.
+const Architecture kQwen3Vl = {"qwen3vl", qwen3_description, llama_names};
 
 }  // namespace pagoda

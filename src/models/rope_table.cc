@@ -8,6 +8,26 @@
 
 namespace pagoda {
 
+namespace {
+
+// Of pairs 0 .., the first that is slowed down at all and the first that is slowed down by the whole factor.
+std::pair<double, double> yarn_blend(const RopeConfig& config) {
+  const auto pair_of = [&](double turns) {
+    return config.rotary_size * std::log(config.original_positions / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(static_cast<double>(config.theta)));
+  };
+  double first = pair_of(config.beta_fast), last = pair_of(config.beta_slow);
+  if (config.truncate) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, config.rotary_size - 1.0);
+  return {first, first == last ? last + 0.001 : last};
+}
+
+}  // namespace
+
 std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const float> factors) {
   std::vector<double> frequencies(static_cast<std::size_t>(config.rotary_size / 2));
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
@@ -22,7 +42,13 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
       const double smooth = std::clamp(
           (turns - config.low_freq_factor) / (config.high_freq_factor - config.low_freq_factor), 0.0, 1.0);
       frequency = (1 - smooth) * frequency / config.factor + smooth * frequency;
+    } else if (config.scaling == RopeScaling::yarn) {
+      const auto [first, last] = yarn_blend(config);
+      const double slowed = std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
+      frequency = slowed * frequency / config.factor + (1 - slowed) * frequency;
     }
+    if (factors.empty() && !config.divisors.empty()) frequency /= config.divisors[i];
+    if (config.turned > 0 && 2 * i >= static_cast<std::size_t>(config.turned)) frequency = 0;
     frequencies[i] = frequency;
   }
   return frequencies;
@@ -32,6 +58,7 @@ Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const fl
                                     std::int32_t max_positions) {
   RopeTable table;
   table.frequencies_ = rope_frequencies(config, factors);
+  table.amplitude_ = config.attention_factor;
   table.max_positions_ = max_positions;
   auto memory = Memory::reserve(static_cast<std::size_t>(max_positions) * table.frequencies_.size() * 2 *
                                 sizeof(float));
@@ -53,8 +80,8 @@ const float* RopeTable::rows(const KernelContext& context, std::int32_t num_posi
       float* row = table + static_cast<std::size_t>(position) * 2 * half;
       for (std::size_t i = 0; i < half; ++i) {
         const double angle = position * frequencies_[i];
-        row[i] = static_cast<float>(std::cos(angle));
-        row[half + i] = static_cast<float>(std::sin(angle));
+        row[i] = static_cast<float>(amplitude_ * std::cos(angle));
+        row[half + i] = static_cast<float>(amplitude_ * std::sin(angle));
       }
     };
     for_tiles(context, last - first, fill);

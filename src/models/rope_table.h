@@ -1,7 +1,7 @@
 #pragma once
 // RopeTable: cosines and sines of the rotary embedding by position, computed when a position is first
 // needed, so that a long context costs nothing until it is used.
-// Source of the scalings: transformers' modeling_rope_utils (linear, llama3).
+// Source of the scalings: transformers' modeling_rope_utils (linear, llama3, yarn, longrope).
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,6 +26,7 @@ class RopeTable {
 
  private:
   std::vector<double> frequencies_;
+  double amplitude_ = 1;
   Memory memory_;
   std::int32_t num_filled_ = 0, max_positions_ = 0;
 };

@@ -87,12 +87,16 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
           .width = call.width,
           .first_position = sequence.context_len - sequence.num_queries + unit.first_row,
           .window = args.sliding_window,
-          .scale = args.scale};
+          .scale = args.scale,
+          .softcap = args.softcap,
+          .sinks = args.sinks == nullptr ? nullptr : args.sinks + kv_head * call.group,
+          .slopes = args.slopes == nullptr ? nullptr : args.slopes + kv_head * call.group};
 }
 
 // A row's query, key and value are most likely in another core's cache, which takes a while to give them up.
 void prefetch_row(const PagedAttentionArgs& args, std::int64_t row) {
   const auto fetch = [&](const float* rows, std::int64_t width) {
+    if (rows == nullptr) return;
     for (std::int64_t i = 0; i < width; i += 16) __builtin_prefetch(rows + row * args.row_stride + i);
   };
   fetch(args.query, std::int64_t{args.num_query_heads} * args.layout.head_size);
@@ -252,15 +256,17 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   const std::int64_t kv_heads = layout.num_kv_heads;
   const auto tiles = static_cast<std::int64_t>(units.size()) * kv_heads;
   const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition;
+  // What is there already is not written at all.
+  const bool writes = args.key != nullptr;
   write_first = write_first || split;
   const auto sequences = static_cast<std::int64_t>(args.sequences.size());
   const auto write = [&](std::int64_t tile, int) {
     write_kv(call, args.sequences[static_cast<std::size_t>(tile / kv_heads)],
              static_cast<std::int32_t>(tile % kv_heads));
   };
-  if (write_first && num_rows * kv_heads > 16) {
+  if (write_first && writes && num_rows * kv_heads > 16) {
     for_tiles(context, sequences * kv_heads, write);
-  } else if (write_first) {  // to hand them out would take longer
+  } else if (write_first && writes) {  // to hand them out would take longer
     for (std::int64_t tile = 0; tile < sequences * kv_heads; ++tile) write(tile, 0);
   }
   if (split) {
@@ -270,7 +276,8 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   // The lambda must see the calling thread's list.
   const std::vector<AttentionUnit>& all = units;
   const auto run = [&](const AttentionUnit& unit, std::int32_t kv_head, const NextPiece& next) {
-    if (!write_first) write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
+    if (!write_first && writes)
+      write_kv(call, args.sequences[static_cast<std::size_t>(unit.sequence)], kv_head);
     attend(call, unit, kv_head, next);
   };
   const auto num_units = static_cast<std::int64_t>(units.size());

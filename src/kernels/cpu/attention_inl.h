@@ -124,6 +124,34 @@ PAGODA_INLINE float largest_score(const float* s, std::int32_t first, std::int32
   return reduce_max(top);
 }
 
+// Source: Lambert's continued fraction of tanh, down to the seventh term, on an eighth of x; tanh(2y) =
+// 2 t / (1 + t^2) with t = tanh(y) thrice. Relative error below 1e-6.
+PAGODA_INLINE F tanh(F x) {
+  const F y = mul(max(min(x, set1(9.0f)), set1(-9.0f)), set1(0.125f));
+  const F square = mul(y, y);
+  const F above = fma(fma(add(square, set1(378.0f)), square, set1(17325.0f)), square, set1(135135.0f));
+  const F below =
+      fma(fma(fma(set1(28.0f), square, set1(3150.0f)), square, set1(62370.0f)), square, set1(135135.0f));
+  F t = div(mul(y, above), below);
+  for (int i = 0; i < 3; ++i) t = div(add(t, t), fma(t, t, set1(1.0f)));
+  return t;
+}
+
+// Products of one row-head, times `scale`, become the scores of soft caps and of distances.
+PAGODA_INLINE void shape_scores(const AttentionTile& t, std::int32_t row_head, std::int32_t partition,
+                                std::int32_t first_group, std::int32_t last_group, float scale, float* s) {
+  alignas(64) static constexpr float kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  for (std::int32_t g = first_group; g < last_group; ++g) {
+    F v = mul(load(s + g * 16), set1(scale));
+    if (t.softcap > 0) v = mul(tanh(mul(v, set1(1.0f / t.softcap))), set1(t.softcap));
+    if (t.slopes != nullptr) {
+      const std::int32_t ahead = partition * kPartition + g * 16 - t.position(row_head);
+      v = fma(add(load(kLanes), set1(static_cast<float>(ahead))), set1(t.slopes[row_head % t.group]), v);
+    }
+    store(s + g * 16, v);
+  }
+}
+
 // kRows row-heads, from `begin` on, against one partition.
 template <class Kv, int kRows>
 void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int32_t partition,
@@ -144,12 +172,14 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
   for (; group < last_group; ++group)
     scores<Kv, kRows, 1>(q, width, kv.keys + group, kv.values + group, score + group * 16);
 
-  const F factor = set1(t.scale * kLog2e);
+  const float scale = t.shapes_scores() ? kLog2e : t.scale * kLog2e;
+  const F factor = set1(scale);
   for (int r = 0; r < kRows; ++r) {
     const std::int32_t first = t.first_token(begin + r, partition), last = t.last_token(begin + r, partition);
-    const float* s = score + r * kPartition;
+    float* s = score + r * kPartition;
     auto* p = probability + r * kPartition;
-    const float top = largest_score(s, first, last) * (t.scale * kLog2e);
+    if (t.shapes_scores()) shape_scores(t, begin + r, partition, first_group, last_group, t.scale, s);
+    const float top = largest_score(s, first, last) * scale;
     const F shift = set1(-top);
     F sum = zero();
     for (std::int32_t g = first_group; g < last_group; ++g) {
@@ -233,7 +263,13 @@ void finish(const AttentionTile& t, const AttentionState& total) {
     float* out =
         t.output + i / t.group * t.output_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
     const float* values = total.values + static_cast<std::int64_t>(i) * t.width;
-    const F inverse = div(set1(1.0f), set1(total.sum[i]));
+    F sum = set1(total.sum[i]), factor = set1(1.0f);
+    if (t.sinks != nullptr) {
+      const float sink = t.sinks[i % t.group] * kLog2e, top = sink > total.max[i] ? sink : total.max[i];
+      factor = exp2(set1(total.max[i] - top));
+      sum = fma(sum, factor, exp2(set1(sink - top)));
+    }
+    const F inverse = div(factor, sum);
     for (std::int32_t d = 0; d < t.head_size; d += 16) {
       const F value = mul(load(values + d), inverse);
       if (t.head_size - d >= 16) {

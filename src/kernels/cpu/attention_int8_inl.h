@@ -260,7 +260,8 @@ void row_heads(const AttentionTile& t, const std::byte* query, std::int32_t part
     QueryTail tail;
     std::memcpy(&tail, q + r * query_bytes(width) + 2 * width, sizeof tail);
     float* s = score + r * kPartition;
-    const float factor = tail.scale * t.scale * kLog2e;
+    const float scale = tail.scale * t.scale, factor = t.shapes_scores() ? kLog2e : scale * kLog2e;
+    if (t.shapes_scores()) shape_scores(t, begin + r, partition, first_group, last_group, scale, s);
     const float top = largest_score(s, first, last) * factor;
     out.max[begin + r] = top;
     out.sum[begin + r] =

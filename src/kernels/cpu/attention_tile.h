@@ -28,8 +28,10 @@ struct AttentionTile {
   std::int32_t width = 0;           // head_size rounded up to 16
   std::int32_t first_position = 0;  // of the first row
   std::int32_t window = 0;
-  float scale = 1;
+  float scale = 1, softcap = 0;
+  const float *sinks = nullptr, *slopes = nullptr;  // of the first head, or null
 
+  bool shapes_scores() const { return softcap > 0 || slopes != nullptr; }
   std::int32_t num_row_heads() const { return num_rows * group; }
   std::int32_t position(std::int32_t row_head) const { return first_position + row_head / group; }
   // The tokens that row-head attends to in a partition: [first, last), both relative to its start.

@@ -97,6 +97,10 @@ PAGODA_INLINE F apply(F x) {
     }
     case Activation::relu:
       return max(x, zero());
+    case Activation::relu2: {
+      const F positive = max(x, zero());
+      return mul(positive, positive);
+    }
   }
   return x;
 }
@@ -125,6 +129,8 @@ void activate_as(Activation activation, Args... args) {
       return activate_rows<Activation::gelu_erf, kGated>(args...);
     case Activation::relu:
       return activate_rows<Activation::relu, kGated>(args...);
+    case Activation::relu2:
+      return activate_rows<Activation::relu2, kGated>(args...);
   }
 }
 

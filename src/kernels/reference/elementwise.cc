@@ -42,6 +42,8 @@ float activation(Activation activation, float x) {
       return static_cast<float>(0.5 * v * (1.0 + std::erf(v / std::numbers::sqrt2)));
     case Activation::relu:
       return x < 0 ? 0.0f : x;
+    case Activation::relu2:
+      return x < 0 ? 0.0f : x * x;
   }
   return x;
 }

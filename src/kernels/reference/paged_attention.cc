@@ -103,11 +103,15 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
           static_cast<double>(query[d]) * read_element(layout, keys, d, address.scale(slot),
                                                        [&](std::int32_t i) { return address.key(slot, i); });
     }
-    scores.push_back(dot * args.scale);
+    double score = dot * args.scale;
+    if (args.softcap > 0) score = args.softcap * std::tanh(score / args.softcap);
+    if (args.slopes != nullptr) score -= static_cast<double>(args.slopes[query_head]) * (position - token);
+    scores.push_back(score);
     largest = std::max(largest, scores.back());
   }
+  if (args.sinks != nullptr) largest = std::max<double>(largest, args.sinks[query_head]);
   std::vector<double> sum(static_cast<std::size_t>(d_count), 0.0);
-  double total = 0;
+  double total = args.sinks != nullptr ? std::exp(args.sinks[query_head] - largest) : 0;
   for (std::int32_t token = first; token <= position; ++token) {
     const double weight = std::exp(scores[static_cast<std::size_t>(token - first)] - largest);
     const std::byte* values = block_of(token) + address.value_piece(args.layer, kv_head);

@@ -1,0 +1,161 @@
+// Rotation in config.json: transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters,
+// for some families an object for each kind of layer. Source: transformers' modeling_rope_utils.
+#include <cmath>
+
+#include "loader/config_families.h"
+
+namespace pagoda {
+namespace {
+
+void set_partial(Fields& fields, float factor, ModelConfig& config) {
+  if (!(factor > 0) || factor > 1) return fields.fail("partial_rotary_factor", "in (0, 1]");
+  config.rotary_size = static_cast<std::int32_t>(static_cast<float>(config.head_size) * factor);
+}
+
+float required(Fields& fields, Fields& rope, std::string_view where, std::string_view name) {
+  if (rope.find(name) == nullptr) fields.fail(concat(where, ".", name), "given");
+  return rope.number(name, 1.0f);
+}
+
+void read_llama3(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config) {
+  config.rope_scaling = RopeScaling::llama3;
+  config.rope_factor = required(fields, rope, where, "factor");
+  config.rope_low_freq_factor = required(fields, rope, where, "low_freq_factor");
+  config.rope_high_freq_factor = required(fields, rope, where, "high_freq_factor");
+}
+
+// What the whole is scaled by, to the power of `weight`.
+float yarn_scale(float factor, float weight) {
+  return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
+}
+
+void read_yarn(Fields& fields, Fields& rope, ModelConfig& config) {
+  config.rope_scaling = RopeScaling::yarn;
+  const float original = static_cast<float>(config.rope_original_positions);
+  config.rope_factor = rope.number("factor", static_cast<float>(config.max_positions) / original);
+  config.rope_beta_fast = rope.number("beta_fast", 32);
+  config.rope_beta_slow = rope.number("beta_slow", 1);
+  config.rope_truncate = rope.boolean("truncate", true);
+  const float mscale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
+  const float scale = mscale != 0 && all != 0
+                          ? yarn_scale(config.rope_factor, mscale) / yarn_scale(config.rope_factor, all)
+                          : yarn_scale(config.rope_factor, 1);
+  config.rope_attention_factor = rope.number("attention_factor", scale);
+  config.temperature_beta = rope.number("llama_4_scaling_beta", fields.number("llama_4_scaling_beta", 0));
+  config.temperature_positions = config.rope_original_positions;
+}
+
+void read_longrope(Fields& rope, ModelConfig& config) {
+  config.rope_scaling = RopeScaling::longrope;
+  config.rope_short_factors = rope.numbers("short_factor");
+  config.rope_long_factors = rope.numbers("long_factor");
+  const float original = static_cast<float>(config.rope_original_positions);
+  const float factor = rope.number("factor", static_cast<float>(config.max_positions) / original);
+  const float scale = factor <= 1 ? 1.0f : std::sqrt(1 + std::log(factor) / std::log(original));
+  config.rope_attention_factor = rope.number("attention_factor", scale);
+}
+
+// Beyond max_position_embeddings the base would grow, where no sequence comes to; with `alpha` (Hunyuan) it
+// is larger from the start.
+void read_dynamic(Fields& rope, ModelConfig& config) {
+  const float alpha = rope.number("alpha", 0);
+  const auto size = static_cast<float>(config.rotary_size);
+  if (alpha > 0 && size > 2) config.rope_theta *= std::pow(alpha, size / (size - 2));
+}
+
+}  // namespace
+
+void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                      bool may_be_partial) {
+  config.rope_theta = rope.number("rope_theta", config.rope_theta);
+  const std::string type = rope.string("rope_type", rope.string("type", "default"));
+  const float partial = rope.number("partial_rotary_factor", 0);
+  if (type == "proportional") {  // frequencies of the whole head, of which the first alone turn
+    config.rope_turned =
+        static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * static_cast<float>(config.head_size / 2)) *
+        2;
+    return;
+  }
+  if (partial > 0 && may_be_partial) set_partial(fields, partial, config);
+  if (!may_be_partial) rope.only("partial_rotary_factor", 1.0);
+  if (type == "default" || type == "mrope") return;  // mrope: text has one position for all sections
+  if (type == "linear") {
+    config.rope_scaling = RopeScaling::linear;
+    config.rope_factor = required(fields, rope, where, "factor");
+    return;
+  }
+  if (type == "dynamic") return read_dynamic(rope, config);
+  config.rope_original_positions =
+      fields.integer("original_max_position_embeddings",
+                     rope.integer("original_max_position_embeddings", config.max_positions));
+  if (config.rope_original_positions < 2)
+    return fields.fail("original_max_position_embeddings", "more than one position");
+  if (type == "llama3") {
+    read_llama3(fields, rope, where, config);
+  } else if (type == "yarn") {
+    read_yarn(fields, rope, config);
+  } else if (type == "longrope" || type == "su") {
+    read_longrope(rope, config);
+  } else {
+    fields.refuse(concat("config.json: ", where, " type '", printable(type),
+                         "' is not supported; supported: default, linear, dynamic, llama3, yarn, longrope, "
+                         "proportional"));
+  }
+}
+
+void read_rope(Fields& fields, ModelConfig& config, float default_theta, float default_partial) {
+  config.rotary_size = config.head_size;
+  const bool may_be_partial = default_partial > 0;
+  if (may_be_partial)
+    set_partial(fields, fields.number("partial_rotary_factor", default_partial), config);
+  else
+    fields.only("partial_rotary_factor", 1.0);
+  config.rope_theta = fields.number("rope_theta", default_theta);
+
+  // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
+  std::string_view where = "rope_scaling";
+  const json::object* object = fields.object(where);
+  if (object == nullptr || object->empty()) {
+    where = "rope_parameters";
+    object = fields.object(where);
+  }
+  if (object == nullptr) return;
+  Fields rope(*object, fields.shared_status());
+  for (const auto& [key, value] : *object) {
+    if (!value.is_object()) continue;
+    return fields.refuse(concat("config.json: '", where, "' for '", printable(key),
+                                "' layers is not supported; supported: one for all"));
+  }
+  read_rope_object(fields, rope, where, config, may_be_partial);
+}
+
+void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta) {
+  config.rope_local_theta = fields.number("rope_local_base_freq", default_local_theta);
+  const json::object* both = fields.object("rope_parameters");
+  const json::value* full = both != nullptr ? both->if_contains("full_attention") : nullptr;
+  const json::value* sliding = both != nullptr ? both->if_contains("sliding_attention") : nullptr;
+  if (full == nullptr && sliding == nullptr) {
+    read_rope(fields, config, default_theta);
+    return;
+  }
+  config.rotary_size = config.head_size;
+  config.rope_theta = default_theta;
+  for (const json::value* each : {full, sliding}) {
+    if (each == nullptr || each->is_null()) continue;
+    if (!each->is_object()) return fields.fail("rope_parameters", "an object for each kind of layer");
+    Fields rope(each->get_object(), fields.shared_status());
+    if (each == full) {
+      read_rope_object(fields, rope, "rope_parameters.full_attention", config);
+      // A scaling in the older form beside it is of these layers.
+      if (const json::object* scaling = fields.object("rope_scaling")) {
+        Fields more(*scaling, fields.shared_status());
+        read_rope_object(fields, more, "rope_scaling", config);
+      }
+    } else {
+      rope.only("rope_type", "default");
+      config.rope_local_theta = rope.number("rope_theta", config.rope_local_theta);
+    }
+  }
+}
+
+}  // namespace pagoda

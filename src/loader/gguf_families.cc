@@ -1,0 +1,192 @@
+#include "loader/gguf_families.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace pagoda {
+namespace {
+
+// Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
+void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config) {
+  const GgufArray* pattern = file.array(concat(config.architecture, ".attention.sliding_window_pattern"));
+  if (pattern != nullptr && !pattern->booleans.empty()) {
+    config.window_layers = pattern->booleans;
+  } else {
+    period = keys.integer("attention.sliding_window_pattern", period);
+    if (period < 1)
+      return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not positive"));
+    for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+      config.window_layers.push_back((layer + 1) % period != 0);
+  }
+  if (config.sliding_window == 0) config.window_layers.clear();
+}
+
+// Some files do not name the token that ends Gemma's turns.
+void read_end_of_turn(const GgufFile& file, ModelConfig& config) {
+  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
+  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
+       ++id) {
+    const auto token_id = static_cast<std::int32_t>(id);
+    if (tokens->strings[id] == "<end_of_turn>" &&
+        std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), token_id) ==
+            config.eos_token_ids.end())
+      config.eos_token_ids.push_back(token_id);
+  }
+}
+
+// What families have beside what all have.
+void read_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
+  read_window_pattern(file, keys, 6, config);
+  read_end_of_turn(file, config);
+  // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
+  if (config.num_layers == 62 && config.num_heads > 0)
+    config.attention_scale =
+        1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
+}
+
+void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.embedding_scale = keys.number("embedding_scale", 1.0f);
+  config.residual_scale = keys.number("residual_scale", 1.0f);
+  config.attention_scale = keys.number("attention.scale", 0.0f);
+  config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
+}
+
+// OLMo 3 comes under the same name, with windows in three of four layers; the scaling of the rotation is of
+// the others alone.
+void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  if (config.sliding_window == 0) return;
+  read_window_pattern(file, keys, 4, config);
+  config.rope_local_theta = config.rope_theta;
+}
+
+void read_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_end_of_turn(file, config);
+  config.attention_softcap = keys.number("attn_logit_softcapping", 0.0f);
+  config.logit_softcap = keys.number("final_logit_softcapping", 0.0f);
+  read_window_pattern(file, keys, 2, config);
+  // The file does not say that the 27B model, alone with 46 layers, divides by its width a head.
+  if (config.num_layers == 46 && config.num_heads > 0)
+    config.attention_scale =
+        1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
+}
+
+void read_gemma(const GgufFile& file, Keys&, ModelConfig& config) { read_end_of_turn(file, config); }
+
+void read_mistral3(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.temperature_beta = keys.number("attention.temperature_scale", 0.0f);
+  config.temperature_positions = config.rope_original_positions;
+}
+
+void read_cohere(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.logit_scale = keys.number("logit_scale", 1.0f);
+  if (config.architecture != "cohere2") return;
+  read_window_pattern(file, keys, 4, config);
+  config.rope_layers = config.window_layers;
+  if (config.rope_layers.empty())
+    config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
+}
+
+void read_exaone4(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  if (config.sliding_window == 0) return;
+  read_window_pattern(file, keys, 4, config);
+  config.rope_layers = config.window_layers;
+}
+
+void read_falcon(const GgufFile& file, Keys&, ModelConfig& config) {
+  for (const GgufTensor& tensor : file.tensor_list())
+    if (tensor.name == "blk.0.attn_norm_2.weight") config.architecture = "falcon two norms";
+}
+
+void read_alibi(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.alibi_max = keys.number("attention.max_alibi_bias", 8.0f);
+}
+
+void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.rope_layers.push_back((layer + 1) % 4 != 0);
+}
+
+// A layer has a mixture if the file has a router for it.
+void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
+    config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+}
+
+void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_layers_with_routers(file, keys, config);
+  config.experts.shared_gate = true;
+}
+
+}  // namespace
+
+std::span<const GgufFamily> gguf_families() {
+  static constexpr std::array all = std::to_array<GgufFamily>({
+      {.name = "llama",
+       .interleaved_rows = true,
+       .read = read_layers_with_routers,
+       .experts = {.known = true}},
+      {.name = "qwen2"},
+      {.name = "qwen3"},
+      {.name = "qwen3vl"},
+      {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
+      {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
+      {.name = "gemma", .activation = "gelu_new", .read = read_gemma},
+      {.name = "gemma2",
+       .activation = "gelu_new",
+       .read = read_gemma2,
+       .own_keys = {"attn_logit_softcapping", "final_logit_softcapping"}},
+      {.name = "gemma3", .activation = "gelu_new", .read = read_gemma3, .own_keys = {"rope.freq_base_swa"}},
+      {.name = "granite",
+       .interleaved_rows = true,
+       .read = read_granite,
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
+      {.name = "olmo2", .read = read_olmo2},
+      {.name = "phi3"},
+      {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
+      {.name = "mistral3",
+       .interleaved_rows = true,
+       .read = read_mistral3,
+       .own_keys = {"attention.temperature_scale", "attention.temperature_length"}},
+      {.name = "chatglm", .interleaved_rows = true},
+      {.name = "glm4", .interleaved_rows = true},
+      {.name = "command-r",
+       .layer_norm = true,
+       .interleaved_rows = true,
+       .parallel = true,
+       .read = read_cohere,
+       .own_keys = {"logit_scale"}},
+      {.name = "cohere2",
+       .layer_norm = true,
+       .interleaved_rows = true,
+       .parallel = true,
+       .read = read_cohere,
+       .own_keys = {"logit_scale"}},
+      {.name = "exaone4", .read = read_exaone4},
+      {.name = "starcoder2", .activation = "gelu_new", .layer_norm = true},
+      {.name = "seed_oss"},
+      {.name = "hunyuan-dense"},
+      {.name = "ernie4_5", .interleaved_rows = true},
+      {.name = "internlm2", .interleaved_rows = true},
+      {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
+      {.name = "stablelm", .layer_norm = true, .may_be_parallel = true},
+      {.name = "nemotron", .activation = "relu2", .layer_norm = true},
+      {.name = "phi2", .activation = "gelu_new", .layer_norm = true, .parallel = true},
+      {.name = "gptneox", .activation = "gelu", .layer_norm = true, .may_be_parallel = true},
+      {.name = "falcon", .activation = "gelu", .layer_norm = true, .parallel = true, .read = read_falcon},
+      {.name = "bloom", .activation = "gelu_new", .layer_norm = true, .rotates = false, .read = read_alibi},
+      {.name = "mpt",
+       .activation = "gelu",
+       .layer_norm = true,
+       .rotates = false,
+       .read = read_alibi,
+       .own_keys = {"attention.max_alibi_bias"}},
+      {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},
+  });
+  return all;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,34 @@
+#pragma once
+// How each family writes what it has beside what all have into GGUF metadata: a row of gguf_families.cc. What
+// follows from the keys of all is in gguf_config.cc. Of loader/ alone.
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "loader/gguf_keys.h"
+#include "loader/model_config.h"
+
+namespace pagoda {
+
+// How a family's experts are chosen where the file does not say so.
+struct GgufExperts {
+  bool known = false;
+  ExpertScore score = ExpertScore::softmax;
+  bool renormalize = true;
+};
+
+struct GgufFamily {
+  std::string_view name;
+  std::string_view activation = "silu";
+  bool layer_norm = false;
+  bool rotates = true;
+  bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
+  bool parallel = false;          // the feed-forward sees what attention sees
+  bool may_be_parallel = false;   // as use_parallel_residual says
+  void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
+  std::array<std::string_view, 4> own_keys = {};
+  GgufExperts experts = {};
+};
+std::span<const GgufFamily> gguf_families();
+
+}  // namespace pagoda

@@ -1,0 +1,157 @@
+// Goal: every family computes what transformers computes, and what a sequence gets does not depend on its
+// batch, its chunks, recomputation or threads. A row of kFamilies is a family; its fixture is made by
+// tests/fixtures/make_families.py.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bit>
+
+#include "model_runner/expect_golden.h"
+#include "model_runner/family_model.h"
+#include "model_runner/test_ranks.h"
+
+namespace pagoda::testing {
+namespace {
+
+constexpr const char* kFamilies[] = {"arcee",
+                                     "bloom",
+                                     "cohere",
+                                     "cohere2",
+                                     "ernie4_5",
+                                     "exaone4",
+                                     "exaone4_full",
+                                     "falcon",
+                                     "falcon_grouped",
+                                     "gemma",
+                                     "gemma2",
+                                     "gemma2_scalar",
+                                     "glm",
+                                     "glm4",
+                                     "gpt_neox",
+                                     "gpt_neox_serial",
+                                     "gptj",
+                                     "hunyuan",
+                                     "internlm2", "llama_dynamic",
+                                     "llama_yarn",
+                                     "ministral3",
+                                     "mistral3_wrapped",
+                                     "mpt",
+                                     "nemotron",
+                                     "olmo3",
+                                     "phi",
+                                     "phi3_long",
+                                     "phi3_short",
+                                     "qwen3_vl_text",
+                                     "qwen3_yarn",
+                                     "seed_oss",
+                                     "stablelm",
+                                     "stablelm_parallel",
+                                     "starcoder2"};
+
+class Family : public ::testing::TestWithParam<const char*> {
+ protected:
+  Family()
+      : folder_(write_family(
+            GetParam(), ::testing::TempDir() + "family_" + GetParam() + "_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_ + "/gguf");
+  }
+  ~Family() override { std::filesystem::remove_all(folder_); }
+
+  static RunnerOptions options(Backend backend, std::int32_t threads, const std::string& dtype) {
+    RunnerOptions options;
+    options.dtype = dtype;
+    options.backend = backend;
+    options.threads = threads;
+    options.num_blocks = 200;
+    options.max_num_batched_tokens = 512;
+    options.max_context = 128;
+    return options;
+  }
+
+  std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend,
+                                           std::int32_t threads = 1, const std::string& dtype = "float32") {
+    auto source = ModelSource::open(model);
+    if (!source) {
+      ADD_FAILURE() << source.error().message();
+      return nullptr;
+    }
+    auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)),
+                                           options(backend, threads, dtype));
+    if (!runner) ADD_FAILURE() << runner.error().message();
+    return runner ? *std::move(runner) : nullptr;
+  }
+
+  std::string folder_;
+};
+
+TEST_P(Family, AgreesWithTransformers) {
+  const boost::json::object family = read_family(GetParam());
+  const std::string gguf = write_family_gguf(GetParam(), folder_ + "/gguf");
+  struct Run {
+    std::string model;
+    Backend backend;
+  };
+  std::vector<Run> runs = {{folder_, Backend::reference}, {folder_, Backend::cpu}};
+  if (!gguf.empty()) runs.push_back({gguf, Backend::cpu});
+  for (const auto& [model, backend] : runs) {
+    SCOPED_TRACE(model + (backend == Backend::cpu ? " cpu" : " reference"));
+    const auto run = runner(model, backend);
+    ASSERT_NE(run, nullptr);
+    EXPECT_TRUE(run->ignored_tensors().empty()) << run->ignored_tensors().front();
+    for (const boost::json::value& line : family.at("goldens").as_array())
+      expect_golden(*run, run->kv_layout().block_size, line.as_object());
+  }
+}
+
+// Each alone in one chunk on one thread; then together, in small chunks, on two threads, one of them computed
+// again from the start after some tokens.
+TEST_P(Family, BitsDependOnTheSequenceAlone) {
+  const boost::json::object family = read_family(GetParam());
+  for (const std::string dtype : {"float32", "bfloat16", "int8"}) {
+    SCOPED_TRACE(dtype);
+    const auto one = runner(folder_, Backend::cpu, 1, dtype), two = runner(folder_, Backend::cpu, 2, dtype);
+    ASSERT_NE(one, nullptr);
+    ASSERT_NE(two, nullptr);
+    std::vector<TestSequence> alone, together;
+    for (const boost::json::value& line : family.at("goldens").as_array())
+      alone.push_back(greedy(ids_of(line.as_object().at("prompt_ids"))));
+    together = alone;
+    for (TestSequence& sequence : alone) {
+      Driver driver(*one);
+      ASSERT_TRUE(driver.generate({&sequence}, 8).ok());
+    }
+    Driver driver(*two);
+    std::vector<TestSequence*> all;
+    for (TestSequence& sequence : together) all.push_back(&sequence);
+    ASSERT_TRUE(driver.generate(all, 4, 7).ok());
+    together[1].num_computed = 0;  // preempted: its blocks are others' now
+    together[1].blocks.clear();
+    ASSERT_TRUE(driver.generate(all, 8, 7).ok());
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      ASSERT_EQ(together[i].sampled.size(), alone[i].sampled.size());
+      for (std::size_t k = 0; k < alone[i].sampled.size(); ++k) {
+        EXPECT_EQ(together[i].sampled[k].token, alone[i].sampled[k].token) << i << " step " << k;
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(together[i].sampled[k].logprob),
+                  std::bit_cast<std::uint32_t>(alone[i].sampled[k].logprob))
+            << i << " step " << k;
+      }
+    }
+  }
+}
+
+TEST_P(Family, TwoRanksAgree) {
+  if (std::string(GetParam()) == "olmo3") GTEST_SKIP() << "norms of all heads together are on one rank";
+  const boost::json::object family = read_family(GetParam());
+  TestRanks ranks(folder_, options(Backend::cpu, 1, "float32"), 2);
+  ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+  for (const boost::json::value& line : family.at("goldens").as_array())
+    expect_golden(*ranks.runner, 16, line.as_object());
+  ranks.join();
+  for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Family, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace pagoda::testing
