@@ -183,6 +183,7 @@ asio::awaitable<void> Connection::run() {
     release_body();
     active.reset();  // not while lingering: a drain need not wait for that
     if (next == Next::gone) status_ = 499;
+    end_request();
     server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begin));
     if (server_.config.access_log)
       log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
@@ -199,10 +200,17 @@ asio::awaitable<void> Connection::run() {
 void Connection::begin_request(const HttpRequest& request) {
   request_id_ = request_id_for(request);
   origin_ = allowed_origin(request.header("origin"), server_.config.allowed_origins);
+  key_ = server_.keys.find(key_of(request.header("authorization"), request.header("x-api-key")));
+  metered_ = false;
   framing_.minor_version = request.minor_version;
   framing_.keep_alive = request.keep_alive && !server_.draining.load();
   framing_.head_only = request.method == "HEAD";
   status_ = 0;
+}
+
+void Connection::end_request() {
+  constexpr int kHungUp = 499;
+  if (std::exchange(metered_, false)) key_->account->usage.add_request(status_ >= 400 && status_ != kHungUp);
 }
 
 void Connection::watch() {

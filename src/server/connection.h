@@ -70,6 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
                                     std::shared_ptr<ApiCall> call);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
+  Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
@@ -91,7 +92,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hold_body(std::size_t bytes);
   void release_body();
   void begin_request(const HttpRequest& request);
+  void end_request();
   void add_common_headers(HttpResponse& response) const;
+  std::optional<HttpResponse> take_request(const RouteTable::Match& match);
   std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
@@ -113,6 +116,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   char watch_buffer_[512];
 
   // Of the request being answered.
+  std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
+  bool metered_ = false;               // counts among the key's requests
   std::size_t held_body_ = 0;
   std::string request_id_, origin_;
   ResponseFraming framing_;

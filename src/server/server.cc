@@ -35,6 +35,7 @@ using std::chrono::milliseconds;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
 constexpr milliseconds kEngineCheck{1000};
+constexpr milliseconds kKeyCheck{1000};
 constexpr int kForcedExit = 130;
 constexpr std::size_t kReserve = 16;  // connections beyond the limit, for /health
 
@@ -101,6 +102,8 @@ struct Server::Impl {
   asio::awaitable<void> drain();
   asio::awaitable<void> heed_signals();
   asio::awaitable<void> watch_engine();
+  asio::awaitable<void> watch_key_file();
+  void reload_keys();
   void begin_drain();
   void close_oldest_idle();
   template <class Function>
@@ -113,6 +116,10 @@ struct Server::Impl {
   asio::io_context io;  // its end ends the calls, which use what stands above
   tcp::acceptor acceptor{io};
   asio::signal_set signals{io};
+  // What is reloaded, and when: one after another.
+  asio::strand<asio::io_context::executor_type> control{io.get_executor()};
+  asio::steady_timer key_check{control};
+  bool reload_wanted = false, reloading = false;
   std::uint16_t port = 0;
   std::string host;
   Status ended;  // written before the loop ends, read after
@@ -133,6 +140,7 @@ Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient
   std::unique_ptr<Server> server(new Server);
   server->impl_ = std::make_unique<Impl>(std::move(config), loopback, engine, context, metrics);
   Impl& impl = *server->impl_;
+  PAGODA_RETURN_IF_ERROR(impl.server.keys.load(impl.server.config.api_keys, impl.server.config.api_key_file));
   PAGODA_RETURN_IF_ERROR(bind_to(impl.acceptor, *endpoint, impl.server.config.host));
   ErrorCode error;
   impl.acceptor.listen(4096, error);
@@ -246,8 +254,10 @@ asio::awaitable<void> Server::Impl::heed_signals() {
     const auto [error, number] = co_await signals.async_wait(kAwait);
     if (error) co_return;
     if (number == SIGHUP) {
-      log_info("server", server.config.reload ? "SIGHUP: reloading" : "SIGHUP: there is nothing to reload");
+      log_info("server", "SIGHUP: reloading");
       if (server.config.reload) server.config.reload();
+      reload_wanted = server.keys.has_file();
+      key_check.cancel();
       continue;
     }
     if (server.draining.load()) {
@@ -255,6 +265,34 @@ asio::awaitable<void> Server::Impl::heed_signals() {
       _exit(kForcedExit);
     }
     begin_drain();
+  }
+}
+
+// A file is read by the job pool; a broken one changes nothing but the log.
+void Server::Impl::reload_keys() {
+  auto outcome = std::make_shared<Status>();
+  JobPool::Job job{.owner = 0, .cost = 0, .work = nullptr, .done = nullptr};
+  job.work = [this, outcome] { *outcome = server.keys.reload(); };
+  job.done = [this, outcome](JobPool::End end) {
+    asio::post(control, [this, outcome, end] {
+      reloading = false;
+      if (end != JobPool::End::done)
+        reload_wanted = true;
+      else if (!outcome->ok())
+        log_error("server", concat("the keys stay as they were: ", outcome->message()));
+      else
+        log_info("server", concat("keys read again: ", server.keys.num_keys()));
+    });
+  };
+  reloading = server.jobs.submit(std::move(job)).has_value();
+  reload_wanted = !reloading;
+}
+
+asio::awaitable<void> Server::Impl::watch_key_file() {
+  while (!server.draining.load()) {
+    key_check.expires_after(kKeyCheck);
+    co_await key_check.async_wait(kAwait);  // cut short by SIGHUP
+    if (!reloading && (server.keys.file_has_changed() || reload_wanted)) reload_keys();
   }
 }
 
@@ -280,9 +318,10 @@ Status Server::run() {
     impl.signals.add(SIGINT, ignored);
     impl.signals.add(SIGTERM, ignored);
     impl.signals.add(SIGHUP, ignored);
-    asio::co_spawn(impl.io, impl.heed_signals(), asio::detached);
+    asio::co_spawn(impl.control, impl.heed_signals(), asio::detached);
   }
   asio::co_spawn(impl.io, impl.accept(), asio::detached);
+  if (impl.server.keys.has_file()) asio::co_spawn(impl.control, impl.watch_key_file(), asio::detached);
   asio::co_spawn(impl.io, impl.watch_engine(), asio::detached);
   log_info("server", concat("Listening on ", url()));
   log_info("server", "Application startup complete.");

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ namespace pagoda {
 struct ServerConfig {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;          // 0: any free one
-  std::vector<std::string> api_keys;  // none: open
+  std::vector<std::string> api_keys;         // neither these nor a file: open
+  std::string api_key_file;                  // keys/key_file.h; read again when it changes, and on SIGHUP
+  std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
   bool metrics_without_key = false;
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any

@@ -17,6 +17,8 @@ struct ServerFlags {
   std::string host = "127.0.0.1";
   std::int32_t port = 8000;                  // 0: any free port, printed at start
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
+  std::string api_key_file;                  // YAML; empty: none
+  std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;

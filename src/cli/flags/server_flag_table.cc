@@ -36,6 +36,13 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
                 .details = details,
                 .type = "S"};
   };
+  bool unset = false;
+  FlagValue isolate = flags::on_off(unset);
+  isolate.default_text.clear();
+  isolate.store = [&flags](const std::string& value) {
+    flags.isolate_prefix_cache = value == "true";
+    return ok_status();
+  };
   return {
       {.name = "host",
        .value = flags::text(flags.host, "ADDRESS"),
@@ -48,7 +55,18 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "api-key",
        .value = flags::texts(flags.api_keys, "KEY"),
        .help = "required of clients; repeatable [env PAGODA_API_KEY]",
-       .details = "required of clients, which send `Authorization: Bearer KEY`; repeatable"},
+       .details = "required of clients, which send `Authorization: Bearer KEY`; repeatable. A single one may do "
+                  "everything, several are users. `ps` does not show it; better still is PAGODA_API_KEY",
+       .secret = true},
+      {.name = "api-key-file",
+       .value = flags::text(flags.api_key_file, "FILE"),
+       .help = "YAML list of keys with roles and limits, as `pagoda key new` writes it",
+       .details = "YAML list of keys with roles and limits, as `pagoda key new` writes it; read again when it "
+                  "changes and on SIGHUP (docs/operations.md)"},
+      {.name = "isolate-prefix-cache",
+       .value = isolate,
+       .help = "each key has its own prefix cache",
+       .default_text = "where there are several keys"},
       {.name = "allowed-origins",
        .value = list(flags.allowed_origins),
        .help = "CORS: origins, or *",

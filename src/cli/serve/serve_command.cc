@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
+#include "server/keys/key_file.h"
 #include "server/server.h"
 
 namespace pagoda {
@@ -26,6 +27,8 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.host = flags.host;
   config.port = static_cast<std::uint16_t>(flags.port);
   config.api_keys = flags.api_keys;
+  config.api_key_file = flags.api_key_file;
+  config.isolate_prefix_cache = flags.isolate_prefix_cache;
   config.allowed_origins = flags.allowed_origins;
   config.allowed_hosts = flags.allowed_hosts;
   config.metrics_prefix = flags.metrics_prefix + ":";
@@ -75,15 +78,18 @@ Status run_serve(const ServeArgs& args) {
   const ServerConfig config = server_config(flags);
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
+  if (!flags.api_key_file.empty()) {  // told before the model is loaded
+    if (const auto keys = read_key_file(flags.api_key_file); !keys) return keys.error();
+  }
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
-  if (!is_loopback(flags.host) && flags.api_keys.empty())
-    log_warning("start",
-                concat("--host ", flags.host, " without --api-key: anyone who reaches this port may use it"));
+  if (!is_loopback(flags.host) && flags.api_keys.empty() && flags.api_key_file.empty())
+    log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
+                                "reaches this port may use it"));
   print_try_line((*server)->url(), **engine);
   const LogThread log_thread;  // ranks have been forked before it
   Status ended = (*server)->run();
