@@ -271,9 +271,9 @@ class FakeModelRunner final : public ModelRunner {
           return pool_.at(slot(sequence, group, page, at));
         });
       if (const std::size_t left = sequence.tokens.size() - 1 - i;
-          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later guesses were not there
+          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later drafts were not there
         CHECK(sequence.sample && sequence.spec.num_candidates == 1 && !sequence.spec.beam);
-        const std::size_t before = drafts - left;  // guesses
+        const std::size_t before = drafts - left;  // drafts
         SequenceResult& row = before == 0 ? out : out.after_drafts.emplace_back();
         row.candidates.push_back(sample(sum, sequence.spec.seed, sequence.spec.first_stream,
                                         sequence.spec.num_output_tokens + static_cast<std::int32_t>(before),

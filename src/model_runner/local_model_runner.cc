@@ -172,7 +172,7 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
     const std::int32_t drafts = sequence.num_draft_tokens;
     if (drafts < 0 || static_cast<std::size_t>(drafts) >= sequence.tokens.size() ||
         (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
-      return internal_error("guessed tokens where there cannot be any");
+      return internal_error("draft tokens where there cannot be any");
     const std::size_t words = mask_words(config().vocab_size) * static_cast<std::size_t>(1 + drafts);
     if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
       return internal_error("masks that do not match the rows to be drawn");
@@ -351,7 +351,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
   const ScheduledSequence& sequence = batch.sequences[output.sequence];
   const SampleSpec& spec = sequence.spec;
   SequenceResult& target = result.sequences[output.sequence];
-  // As if the guesses before this row were known, and those after it were not.
+  // As if the drafts before this row were known, and those after it were not.
   const auto known = sequence.all_tokens.first(
       sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
   const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());

@@ -80,7 +80,7 @@ struct EngineFlags {
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
 
-  // Guesses several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
+  // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;
 
   // machine
