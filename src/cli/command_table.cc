@@ -322,8 +322,8 @@ std::vector<Flag> key_new_flags(KeyNewArgs& args) {
 
 Command key() {
   Command command{.name = "key", .summary = "API keys"};
-  command.subcommands = {plain_command<KeyNewArgs>(
-      "new", "make a key, print it once and store its hash", run_key_new, key_new_flags)};
+  command.subcommands = {plain_command<KeyNewArgs>("new", "make a key, print it once and store its hash",
+                                                   run_key_new, key_new_flags)};
   return command;
 }
 

@@ -159,8 +159,8 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
 }
 
 HttpResponse rate_limit_response(const RateLimit::Refusal& refusal, const Protocol* protocol) {
-  HttpResponse response = error_response(
-      {.status = 429, .message = refusal.message, .code = "rate_limit_exceeded"}, protocol);
+  HttpResponse response =
+      error_response({.status = 429, .message = refusal.message, .code = "rate_limit_exceeded"}, protocol);
   std::erase_if(response.headers, [](const auto& header) { return header.first == "retry-after"; });
   if (refusal.wait_s > 0)
     response.headers.emplace_back("retry-after",

@@ -60,7 +60,8 @@ void append(RequestOutput& to, RequestOutput&& output) {
 bool computed(const RequestOutput& output) {
   if (!output.error.ok()) return false;
   const auto shows = [](const SequenceDelta& delta) {
-    const bool ended = delta.finish_reason == FinishReason::stop || delta.finish_reason == FinishReason::length;
+    const bool ended =
+        delta.finish_reason == FinishReason::stop || delta.finish_reason == FinishReason::length;
     return ended || !delta.token_ids.empty() || !delta.vector.empty();
   };
   return !output.prompt_logprobs.empty() || std::ranges::any_of(output.deltas, shows);

@@ -69,8 +69,8 @@ class Generation {
   };
   std::vector<PromptUse> use_;      // by prompt
   std::int64_t unread_tokens_ = 0;  // that had arrived when the call was cancelled
-  std::vector<Arrival> taken_;  // from the mailbox, not yet given to the writer, last first
-  MemoryReservation memory_;    // of the whole answer at first; outlives it
+  std::vector<Arrival> taken_;      // from the mailbox, not yet given to the writer, last first
+  MemoryReservation memory_;        // of the whole answer at first; outlives it
   const std::int64_t all_bytes_;
   std::unique_ptr<AnswerWriter> answer_;
   const bool streaming_;

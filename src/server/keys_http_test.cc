@@ -33,10 +33,10 @@ TEST_F(KeysOverHttp, RolesByRoute) {
     const char* path;
     int user, metrics, admin;
   };
-  for (const Row& row : {Row{"/health", 200, 200, 200}, Row{"/v1/models", 200, 403, 200},
-                         Row{"/metrics", 403, 200, 200}, Row{"/admin/prefixes", 403, 403, 200},
-                         Row{"/admin/usage", 403, 403, 200}, Row{"/debug/requests/x", 403, 403, 503},
-                         Row{"/nothing", 404, 403, 404}}) {
+  for (const Row& row :
+       {Row{"/health", 200, 200, 200}, Row{"/v1/models", 200, 403, 200}, Row{"/metrics", 403, 200, 200},
+        Row{"/admin/prefixes", 403, 403, 200}, Row{"/admin/usage", 403, 403, 200},
+        Row{"/debug/requests/x", 403, 403, 503}, Row{"/nothing", 404, 403, 404}}) {
     TestClient client(running.port());
     EXPECT_EQ(client.get(row.path, kAlice).status, row.user) << row.path;
     EXPECT_EQ(client.get(row.path, kProm).status, row.metrics) << row.path;
@@ -102,7 +102,8 @@ TEST_F(KeysOverHttp, RequestsPerMinute) {
   EXPECT_EQ(first.headers.at("x-ratelimit-remaining-requests"), "1");
   EXPECT_FALSE(first.headers.contains("x-ratelimit-limit-tokens"));
   EXPECT_EQ(client.get("/v1/models", kAlice).status, 200);  // costs nothing
-  EXPECT_EQ(client.post("/v1/completions", kStream, kAlice).headers.at("x-ratelimit-remaining-requests"), "0");
+  EXPECT_EQ(client.post("/v1/completions", kStream, kAlice).headers.at("x-ratelimit-remaining-requests"),
+            "0");
   const TestResponse third = client.post("/v1/completions", kPrompt, kAlice);
   EXPECT_EQ(third.status, 429);
   EXPECT_EQ(third.headers.at("retry-after"), "30");
@@ -130,8 +131,8 @@ TEST_F(KeysOverHttp, PriorityAndLengthOfAKey) {
   RunningServer running(with_file("keys: [{name: alice, key: alices, max_model_len: 10, max_priority: 3}]"));
   TestClient client(running.port());
   const auto ask = [&](const char* more) {
-    return client.post("/v1/completions",
-                       concat(R"({"prompt":"abc","add_special_tokens":false,)", more, "}"), kAlice);
+    return client.post("/v1/completions", concat(R"({"prompt":"abc","add_special_tokens":false,)", more, "}"),
+                       kAlice);
   };
   EXPECT_EQ(ask(R"("max_tokens":7,"priority":3)").status, 200);
   const TestResponse early = ask(R"("max_tokens":7,"priority":2)");

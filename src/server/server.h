@@ -26,7 +26,7 @@ namespace pagoda {
 
 struct ServerConfig {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8000;          // 0: any free one
+  std::uint16_t port = 8000;                 // 0: any free one
   std::vector<std::string> api_keys;         // neither these nor a file: open
   std::string api_key_file;                  // keys/key_file.h; read again when it changes, and on SIGHUP
   std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several

@@ -70,9 +70,7 @@ struct ServerContext {
   MemoryBudget memory;
   const MemoryBudget::AccountId answers;
 
-  bool isolates_prefixes() const {
-    return config.isolate_prefix_cache.value_or(keys.several_tenants());
-  }
+  bool isolates_prefixes() const { return config.isolate_prefix_cache.value_or(keys.several_tenants()); }
   // The context for a key whose requests may not be as long as the model allows.
   const ApiContext& context_for(const ApiKey& key);
 
@@ -85,7 +83,7 @@ struct ServerContext {
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
   std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them
-  JobPool jobs;  // last: its threads use all of the above
+  JobPool jobs;                                 // last: its threads use all of the above
 };
 
 inline const ApiContext& ServerContext::context_for(const ApiKey& key) {

@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (!limit.take_request(now)) ++granted;
         break;
       case 3:
-        if (const auto refusal = limit.take_tokens(amount, amount / 2, now, taken); refusal && taken != 0) std::abort();
+        if (const auto refusal = limit.take_tokens(amount, amount / 2, now, taken); refusal && taken != 0)
+          std::abort();
         break;
       case 4:
         limit.settle(amount, amount / (1 + data[9]), now);

@@ -55,14 +55,16 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "api-key",
        .value = flags::texts(flags.api_keys, "KEY"),
        .help = "required of clients; repeatable [env PAGODA_API_KEY]",
-       .details = "required of clients, which send `Authorization: Bearer KEY`; repeatable. A single one may do "
-                  "everything, several are users. `ps` does not show it; better still is PAGODA_API_KEY",
+       .details =
+           "required of clients, which send `Authorization: Bearer KEY`; repeatable. A single one may do "
+           "everything, several are users. `ps` does not show it; better still is PAGODA_API_KEY",
        .secret = true},
       {.name = "api-key-file",
        .value = flags::text(flags.api_key_file, "FILE"),
        .help = "YAML list of keys with roles and limits, as `pagoda key new` writes it",
-       .details = "YAML list of keys with roles and limits, as `pagoda key new` writes it; read again when it "
-                  "changes and on SIGHUP (docs/operations.md)"},
+       .details =
+           "YAML list of keys with roles and limits, as `pagoda key new` writes it; read again when it "
+           "changes and on SIGHUP (docs/operations.md)"},
       {.name = "isolate-prefix-cache",
        .value = isolate,
        .help = "each key has its own prefix cache",

@@ -58,7 +58,8 @@ class Reader {
     if (out.digests.empty()) return refuse(node, concat("'", out.name, "' has neither `key` nor `sha256`"));
     if (!priority_given && out.role == Role::user) out.max_priority = 0;
     for (const KeyEntry& other : entries_) {
-      if (other.name == out.name) return refuse(node, concat("there are two keys with the name '", out.name, "'"));
+      if (other.name == out.name)
+        return refuse(node, concat("there are two keys with the name '", out.name, "'"));
     }
     for (const KeyDigest& digest : out.digests) {
       if (std::ranges::count(digests_, digest) > 0)
@@ -72,7 +73,8 @@ class Reader {
   Status take(const std::string& field, const YAML::Node& key, const YAML::Node& value, KeyEntry& out) {
     if (field == "key" || field == "sha256") {
       if (value.IsScalar()) return secret(field, value, out);
-      if (!value.IsSequence() || value.size() > kMaxDigests) return refuse(key, "a key is one word, or a few");
+      if (!value.IsSequence() || value.size() > kMaxDigests)
+        return refuse(key, "a key is one word, or a few");
       for (const YAML::Node& item : value) PAGODA_RETURN_IF_ERROR(secret(field, item, out));
       return ok_status();
     }
@@ -80,7 +82,8 @@ class Reader {
     const std::string& text = value.Scalar();
     if (field == "name") {
       if (!is_key_name(text))
-        return refuse(value, "a name has 1 to 64 letters, digits, '.', '_' and '-', and is not a reserved one");
+        return refuse(value,
+                      "a name has 1 to 64 letters, digits, '.', '_' and '-', and is not a reserved one");
       out.name = text;
       return ok_status();
     }
@@ -116,8 +119,9 @@ class Reader {
       out.max_priority = priority;
       return ok_status();
     }
-    return refuse(key, "an unknown field; known are name, key, sha256, role, weight, requests_per_minute, "
-                       "tokens_per_minute, max_priority and max_model_len");
+    return refuse(key,
+                  "an unknown field; known are name, key, sha256, role, weight, requests_per_minute, "
+                  "tokens_per_minute, max_priority and max_model_len");
   }
 
   Status secret(const std::string& field, const YAML::Node& value, KeyEntry& out) {
@@ -141,7 +145,8 @@ class Reader {
   std::vector<KeyDigest> digests_;
 };
 
-// The column of the list's first dash; nullopt: the list is not written with dashes, line by line, at the end.
+// The column of the list's first dash; nullopt: the list is not written with dashes, line by line, at the
+// end.
 std::optional<std::size_t> dash_column(const std::string& text) {
   std::size_t at = 0;
   std::optional<std::size_t> column;
@@ -160,8 +165,8 @@ std::optional<std::size_t> dash_column(const std::string& text) {
 bool is_key_name(std::string_view name) {
   if (name == kAnonymous || name == kAdminSocket || name.empty() || name.size() > 64) return false;
   return std::ranges::all_of(name, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
-           c == '-';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '_' || c == '-';
   });
 }
 
@@ -196,12 +201,14 @@ Result<std::string> with_new_key(const std::string& text, const std::string& nam
     before = *std::move(read);
   }
   for (const KeyEntry& other : before)
-    if (other.name == entry.name) return invalid_argument(concat(name, ": there is a key '", entry.name, "'"));
+    if (other.name == entry.name)
+      return invalid_argument(concat(name, ": there is a key '", entry.name, "'"));
   const std::string indent(empty ? 2 : dash_column(text).value_or(2), ' ');
   std::string out = empty ? std::string("keys:\n") : text;
   if (!out.ends_with('\n')) out.push_back('\n');
   out.append(concat(indent, "- name: ", entry.name, "\n"));
-  for (const KeyDigest& digest : entry.digests) out.append(concat(indent, "  sha256: ", hex_of(digest), "\n"));
+  for (const KeyDigest& digest : entry.digests)
+    out.append(concat(indent, "  sha256: ", hex_of(digest), "\n"));
   out.append(concat(indent, "  role: ", name_of(entry.role), "\n"));
   const Result<std::vector<KeyEntry>> after = parse_key_file(out, name);
   if (!after || after->size() != before.size() + 1 || after->back().name != entry.name)

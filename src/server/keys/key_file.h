@@ -10,7 +10,8 @@
 
 namespace pagoda {
 
-// Letters, digits and "._-", 1 to 64 of them: fit for logs, labels and paths. Not the names of who has no key.
+// Letters, digits and "._-", 1 to 64 of them: fit for logs, labels and paths. Not the names of who has no
+// key.
 bool is_key_name(std::string_view name);
 inline constexpr std::string_view kAnonymous = "anonymous";
 inline constexpr std::string_view kAdminSocket = "admin-socket";

@@ -5,7 +5,8 @@
 namespace pagoda {
 namespace {
 
-constexpr const char* kHash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";  // of "secret"
+constexpr const char* kHash =
+    "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";  // of "secret"
 
 TEST(KeyFile, EveryField) {
   const auto keys = parse_key_file(std::string(R"(keys:
@@ -102,9 +103,8 @@ TEST(KeyFile, AnEntryIsAddedAndTheRestStaysAsItWas) {
   entry.name = "new";
   entry.digests = {digest_of_key("k")};
   entry.role = Role::admin;
-  for (const std::string& before :
-       {std::string(), std::string("# ours\nkeys:\n- name: a # first\n  key: x"),
-        std::string("keys:\n    - name: a\n      key: x\n\n")}) {
+  for (const std::string& before : {std::string(), std::string("# ours\nkeys:\n- name: a # first\n  key: x"),
+                                    std::string("keys:\n    - name: a\n      key: x\n\n")}) {
     const auto after = with_new_key(before, "f", entry);
     ASSERT_TRUE(after.has_value()) << before << after.error().message();
     EXPECT_TRUE(after->starts_with(before));

@@ -1,6 +1,6 @@
 #pragma once
-// What a key's entry means for the requests of a call: whose they are, which prefixes they share, what they may
-// ask for. Between a protocol's parser, which knows no keys, and the engine, which knows tenants only.
+// What a key's entry means for the requests of a call: whose they are, which prefixes they share, what they
+// may ask for. Between a protocol's parser, which knows no keys, and the engine, which knows tenants only.
 // Errors: invalid_argument in the words of a client's mistake. Threads: any.
 #include <span>
 #include <string_view>

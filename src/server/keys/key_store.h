@@ -1,7 +1,7 @@
 #pragma once
-// KeyStore: who may ask, now. Keys come from --api-key and from a file that may change while the server runs; a
-// file that is broken then changes nothing. What a key has used, and its rate limit, stay with its name over
-// reloads. Without any key everybody is the same anonymous administrator, as on one's own machine.
+// KeyStore: who may ask, now. Keys come from --api-key and from a file that may change while the server runs;
+// a file that is broken then changes nothing. What a key has used, and its rate limit, stay with its name
+// over reloads. Without any key everybody is the same anonymous administrator, as on one's own machine.
 // Invariants: a check looks at every key and takes the same time whichever matches, or none; only SHA-256 is
 // kept. Errors: as key_file.h. Threads: find() and the like from any, also while reload() runs on another.
 // Owner: the server. Source: the rule that hashes are compared, and all of them, follows CVE-2025-59425.
@@ -44,8 +44,8 @@ class KeyStore {
   Status load(const std::vector<std::string>& keys, const std::string& file);
   // Reads the file again. An error: all stays as it was.
   Status reload();
-  // Whether the file is another one than was read last, and was the same at the call before this one: it is not
-  // being written just now. One thread.
+  // Whether the file is another one than was read last, and was the same at the call before this one: it is
+  // not being written just now. One thread.
   bool file_has_changed();
   bool has_file() const { return !file_.empty(); }
 
@@ -83,7 +83,7 @@ class KeyStore {
   std::shared_ptr<const ApiKey> anonymous_, operator_;
 
   mutable std::mutex mutex_;
-  std::shared_ptr<const Ring> ring_;                          // guarded by mutex_
+  std::shared_ptr<const Ring> ring_;                             // guarded by mutex_
   std::map<std::string, std::shared_ptr<KeyAccount>> accounts_;  // guarded by mutex_
 };
 

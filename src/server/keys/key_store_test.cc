@@ -27,7 +27,8 @@ TEST_F(KeyStoreTest, AnyOfTheKeysAndNothingElse) {
   EXPECT_EQ(keys_.find("one")->entry.name, "api-key-1");
   EXPECT_EQ(keys_.find("two")->entry.name, "api-key-2");
   EXPECT_EQ(keys_.find("two")->entry.role, Role::user);
-  for (const char* bad : {"", "on", "onee", " one", "One", "three"}) EXPECT_EQ(keys_.find(bad), nullptr) << bad;
+  for (const char* bad : {"", "on", "onee", " one", "One", "three"})
+    EXPECT_EQ(keys_.find(bad), nullptr) << bad;
 }
 
 TEST_F(KeyStoreTest, WithoutKeysEverybodyIsTheSameAdministrator) {

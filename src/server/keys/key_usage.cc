@@ -15,8 +15,8 @@ std::int64_t whole(const Counter& counter) { return static_cast<std::int64_t>(co
 
 KeyUsage::KeyUsage(MetricsRegistry& registry, const std::string& name)
     : prompt_(counter(registry, "prompt_tokens", "Prompt tokens by the key's name.", name)),
-      cached_(counter(registry, "cached_tokens", "Prompt tokens found in the prefix cache, by the key's name.",
-                      name)),
+      cached_(counter(registry, "cached_tokens",
+                      "Prompt tokens found in the prefix cache, by the key's name.", name)),
       completion_(counter(registry, "completion_tokens", "Tokens of answers by the key's name.", name)),
       requests_(counter(registry, "requests", "Calls that generate or tokenize, by the key's name.", name)),
       errors_(counter(registry, "errors", "Such calls that were answered with an error.", name)) {}

@@ -28,7 +28,8 @@ class RateLimit {
   // nullopt: granted.
   std::optional<Refusal> take_request(TimeNs now);
   // `prompt` of the `wanted` tokens are certain. `taken` gets what settle() is to be told.
-  std::optional<Refusal> take_tokens(std::int64_t wanted, std::int64_t prompt, TimeNs now, std::int64_t& taken);
+  std::optional<Refusal> take_tokens(std::int64_t wanted, std::int64_t prompt, TimeNs now,
+                                     std::int64_t& taken);
   void settle(std::int64_t taken, std::int64_t used, TimeNs now);
 
   // x-ratelimit-*, for the limits that there are.
