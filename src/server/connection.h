@@ -6,9 +6,7 @@
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -21,6 +19,7 @@
 #include "server/http_response.h"
 #include "server/routes.h"
 #include "server/server_context.h"
+#include "server/transport/transport.h"
 #include "server/wake_list.h"
 
 namespace pagoda {
@@ -40,9 +39,14 @@ class StrandEvent {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes,
-             bool over_limit);
+  struct Origin {
+    bool over_limit = false;   // one connection too many: only what is open to anyone is answered
+    bool of_operator = false;  // by the operator's own socket: an administrator without a key
+  };
+  // The socket's executor must be such a strand. `tls`: null: plain. Borrows all else; they outlive the I/O
+  // loop.
+  Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
+             WakeList<Connection>& wakes, Origin origin);
   ~Connection();
 
   void serve();
@@ -57,9 +61,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   template <class T>
   using Awaitable = boost::asio::awaitable<T>;
+  using SteadyTime = std::chrono::steady_clock::time_point;
   enum class Next { keep_alive, close, gone };  // gone: nothing more can be sent
 
   Awaitable<void> run();
+  Awaitable<bool> shake_hands();
+  void cancel_at(SteadyTime deadline);
   Awaitable<bool> read_head(HttpRequest& request, std::optional<HttpError>& error);
   Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::size_t limit,
                                                 std::string& body);
@@ -82,7 +89,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
   Awaitable<void> linger();
-  using SteadyTime = std::chrono::steady_clock::time_point;
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
 
@@ -99,13 +105,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ServerContext& server_;
   const std::uint64_t id_;
-  const std::string peer_;  // its address
-  const bool over_limit_;   // one connection too many: only what is open to anyone is answered
+  const Origin came_by_;
   WakeList<Connection>& wakes_;
-  boost::beast::tcp_stream stream_;
+  Transport stream_;
+  const std::string peer_;  // its address
   StrandEvent event_;
-  boost::asio::steady_timer read_timer_;
-  std::uint64_t read_ticket_ = 0;  // which read the timer is for
+  boost::asio::steady_timer read_timer_, write_timer_;
+  std::uint64_t read_ticket_ = 0, write_ticket_ = 0;  // which wait the timer is for
   bool timed_out_ = false;
   std::string buffer_;              // received, not yet consumed
   std::atomic<TimeNs> idle_since_;  // between requests since then; 0: a request is being answered

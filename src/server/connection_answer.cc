@@ -54,7 +54,7 @@ Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContex
 asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
                                                      const RouteTable::Match& match) {
   std::optional<HttpResponse> early = answer_from_head(request, match, key_.get(), server_);
-  if (!early && over_limit_ && match.role != Role::anyone &&
+  if (!early && came_by_.over_limit && match.role != Role::anyone &&
       server_.num_connections.load() > server_.config.max_connections) {
     early = error_response(unavailable("Too many connections."), match.protocol);
     early->close = true;
@@ -97,7 +97,6 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
   const auto* wait = std::get_if<WaitHandler>(&route.handler);
   const bool at_once = generation == nullptr && wait == nullptr && route.facts.cost == Cost::trifle;
   if (at_once) co_return co_await answer_whole(route, std::move(call));
-  stream_.expires_never();
   watch();
   Next next = Next::gone;
   if (generation != nullptr)
