@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,6 +73,7 @@ struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
   std::unique_ptr<AnswerWriter> answer;
+  std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);

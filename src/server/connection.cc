@@ -181,7 +181,7 @@ asio::awaitable<void> Connection::run() {
       break;
     }
     idle_since_ = 0;
-    const TimeNs begin = server_.clock.now();
+    begun_ = server_.clock.now();
     std::optional<Counted> active(std::in_place, server_.num_active);
     begin_request(request);
     const RouteTable::Match match = server_.routes.find(request.method, request.path);
@@ -191,7 +191,7 @@ asio::awaitable<void> Connection::run() {
     active.reset();  // not while lingering: a drain need not wait for that
     if (next == Next::gone) status_ = 499;
     end_request();
-    server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begin));
+    server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begun_));
     if (server_.config.access_log)
       log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
     idle_since_ = server_.clock.now();
@@ -214,6 +214,7 @@ void Connection::begin_request(const HttpRequest& request) {
   framing_.keep_alive = request.keep_alive && !server_.draining.load();
   framing_.head_only = request.method == "HEAD";
   status_ = 0;
+  timeout_s_.reset();
 }
 
 void Connection::end_request() {
@@ -224,20 +225,21 @@ void Connection::end_request() {
 void Connection::watch() {
   if (watching_ || gone_) return;
   watching_ = true;
-  stream_.async_read(
-      asio::buffer(watch_buffer_), [self = shared_from_this()](ErrorCode error, std::size_t count) {
-        self->watching_ = false;
-        if (!error) {
-          self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
-          if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
-          return self->watch();
-        }
-        if (error != asio::error::operation_aborted) {
-          self->gone_ = true;
-          if (self->call_ != nullptr) self->call_->cancel();
-        }
-        self->event_.set();
-      });
+  stream_.async_read(asio::buffer(watch_buffer_),
+                     [self = shared_from_this()](ErrorCode error, std::size_t count) {
+                       self->watching_ = false;
+                       if (!error) {
+                         self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
+                         if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined)
+                           return self->event_.set();
+                         return self->watch();
+                       }
+                       if (error != asio::error::operation_aborted) {
+                         self->gone_ = true;
+                         if (self->call_ != nullptr) self->call_->cancel();
+                       }
+                       self->event_.set();
+                     });
 }
 
 asio::awaitable<void> Connection::stop_watching() {

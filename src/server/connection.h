@@ -99,6 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void release_body();
   void begin_request(const HttpRequest& request);
   void end_request();
+  HttpResponse refusal(const Status& status, const Protocol* protocol) const;
   void add_common_headers(HttpResponse& response) const;
   std::optional<HttpResponse> take_request(const RouteTable::Match& match);
   std::string stream_head(AnswerForm form);
@@ -128,6 +129,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string request_id_, origin_;
   ResponseFraming framing_;
   int status_ = 0;
+  TimeNs begun_ = 0;                 // when its head was there
+  std::optional<double> timeout_s_;  // how long the client waits for the answer
   Generation* call_ = nullptr;
 };
 

@@ -106,7 +106,7 @@ struct Server::Impl {
 
   ServerContext server;
   WakeList<Connection> wakes{[this] { asio::post(io, [this] { wake_connections(); }); }};
-  asio::io_context io;  // its end ends the calls, which use what stands above
+  asio::io_context io;      // its end ends the calls, which use what stands above
   std::vector<Door> doors;  // fixed before run()
   TlsStore tls;
   asio::signal_set signals{io};

@@ -72,8 +72,8 @@ class Server {
                                                 const ApiContext& context, MetricsRegistry& metrics);
   ~Server();
 
-  // What create() would say of addresses, keys and certificates, for those who have a model to load before they
-  // call it.
+  // What create() would say of addresses, keys and certificates, for those who have a model to load before
+  // they call it.
   static Status check(const ServerConfig& config);
 
   // Until drained. unavailable: it ended because the engine had died; /health was red for a while before, and

@@ -15,9 +15,9 @@ namespace pagoda {
 // describes an engine everywhere.
 struct ServerFlags {
   std::string host = "127.0.0.1";
-  std::int32_t port = 8000;                  // 0: any free port, printed at start
-  std::string uds;                           // Unix socket instead of host and port; empty: none
-  std::string admin_socket;                  // Unix socket of the operator, beside; empty: none
+  std::int32_t port = 8000;                             // 0: any free port, printed at start
+  std::string uds;                                      // Unix socket instead of host and port; empty: none
+  std::string admin_socket;                             // Unix socket of the operator, beside; empty: none
   std::string ssl_certfile, ssl_keyfile, ssl_ca_certs;  // PEM; without the first: no TLS
   std::int32_t ssl_cert_reqs = 0;                       // of clients: 0 none, 1 optional, 2 required
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
@@ -84,6 +84,8 @@ struct EngineFlags {
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
+  // Who would wait longer to be begun gets 429; absent: chosen by the command; 0: nobody does.
+  std::optional<double> max_queue_time_s;
 
   // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;

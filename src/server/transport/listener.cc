@@ -61,7 +61,8 @@ Result<std::unique_ptr<Listener>> Listener::tcp(asio::io_context& io, const std:
   if (!error) made->acceptor_.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) made->acceptor_.bind(asio::generic::stream_protocol::endpoint(*endpoint), error);
   if (error)
-    return problem(made->name_, error == asio::error::address_in_use ? "the port is in use" : error.message());
+    return problem(made->name_,
+                   error == asio::error::address_in_use ? "the port is in use" : error.message());
   return made;
 }
 
@@ -102,7 +103,8 @@ void Listener::close() {
   ErrorCode ignored;
   acceptor_.close(ignored);
   struct stat there{};
-  if (!path_.empty() && ::lstat(path_.c_str(), &there) == 0 && there.st_ino == inode_) ::unlink(path_.c_str());
+  if (!path_.empty() && ::lstat(path_.c_str(), &there) == 0 && there.st_ino == inode_)
+    ::unlink(path_.c_str());
   path_.clear();
 }
 

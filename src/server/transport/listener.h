@@ -1,8 +1,8 @@
 #pragma once
-// Listener: one place where connections arrive: a TCP address or a Unix socket's path. Binds first and listens
-// later, so that who connects too early is refused. A path that a dead server left is taken over; one that a
-// live server answers, or that is no socket, is an error. What it made at a path goes with it.
-// Errors: invalid_argument that names the address. Threads: as an Asio acceptor.
+// Listener: one place where connections arrive: a TCP address or a Unix socket's path. Binds first and
+// listens later, so that who connects too early is refused. A path that a dead server left is taken over; one
+// that a live server answers, or that is no socket, is an error. What it made at a path goes with it. Errors:
+// invalid_argument that names the address. Threads: as an Asio acceptor.
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>

@@ -47,8 +47,8 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files
   SSL_CTX* context = made->context_.get();
   if (context == nullptr) return internal_error("no memory for TLS");
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                   SSL_OP_PRIORITIZE_CHACHA);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                   SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -56,7 +56,8 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files
   SSL_CTX_set_default_passwd_cb(context, no_passphrase);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
   constexpr unsigned char kSessions[] = "pagoda";
-  if (SSL_CTX_set_cipher_list(context, kCiphers12) != 1 || SSL_CTX_set_ciphersuites(context, kCiphers13) != 1 ||
+  if (SSL_CTX_set_cipher_list(context, kCiphers12) != 1 ||
+      SSL_CTX_set_ciphersuites(context, kCiphers13) != 1 ||
       SSL_CTX_set1_groups_list(context, "X25519:P-256:P-384") != 1 ||
       SSL_CTX_set_session_id_context(context, kSessions, sizeof kSessions - 1) != 1)
     return internal_error("OpenSSL does not know the ciphers of TLS 1.2 and 1.3");

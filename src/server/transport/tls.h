@@ -1,7 +1,7 @@
 #pragma once
-// TLS by OpenSSL: the files that an operator names, as a context for new connections, and the store that holds
-// the one in use. TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only, ALPN http/1.1, no
-// renegotiation, no compression, no server-side session cache (tickets are the client's to keep).
+// TLS by OpenSSL: the files that an operator names, as a context for new connections, and the store that
+// holds the one in use. TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only, ALPN http/1.1,
+// no renegotiation, no compression, no server-side session cache (tickets are the client's to keep).
 // Invariants: a connection keeps the context it began with; a reload that fails changes nothing.
 // Errors: invalid_argument that names the file, without OpenSSL's words about its content.
 // Threads: any. Owner: the server.
@@ -16,9 +16,9 @@
 namespace pagoda {
 
 struct TlsFiles {
-  std::string certificates;  // PEM chain, its own first; empty: no TLS
-  std::string key;           // PEM; empty: in the same file
-  std::string client_ca;     // PEM; whose clients' certificates are accepted
+  std::string certificates;     // PEM chain, its own first; empty: no TLS
+  std::string key;              // PEM; empty: in the same file
+  std::string client_ca;        // PEM; whose clients' certificates are accepted
   int client_certificates = 0;  // as Python's ssl.CERT_*: 0 none, 1 optional, 2 required
   bool wanted() const { return !certificates.empty(); }
 };

@@ -1,9 +1,9 @@
 #pragma once
-// Transport: the bytes of one connection, over TCP or a Unix socket, plain or by TLS. Not HTTP, and no limits of
-// time: who waits sets them (connection.h). TLS runs in the same loop, on the socket itself: OpenSSL reads and
-// writes what the socket has, and where it wants more the loop waits.
-// Invariants: at most one read and one write at a time; no call blocks. Errors come as codes, as of a plain
-// socket: eof where the peer has ended its side. Threads: one strand.
+// Transport: the bytes of one connection, over TCP or a Unix socket, plain or by TLS. Not HTTP, and no limits
+// of time: who waits sets them (connection.h). TLS runs in the same loop, on the socket itself: OpenSSL reads
+// and writes what the socket has, and where it wants more the loop waits. Invariants: at most one read and
+// one write at a time; no call blocks. Errors come as codes, as of a plain socket: eof where the peer has
+// ended its side. Threads: one strand.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>

@@ -44,10 +44,10 @@ std::string make_certificate(const std::string& name) {
 class TlsClient {
  public:
   struct Options {
-    int version = 0;              // the only one; 0: any
-    std::string alpn = {};        // one protocol; empty: none is offered
+    int version = 0;               // the only one; 0: any
+    std::string alpn = {};         // one protocol; empty: none is offered
     std::string certificate = {};  // the client's own
-    std::string ciphers = {};     // of TLS 1.2
+    std::string ciphers = {};      // of TLS 1.2
   };
   explicit TlsClient(std::uint16_t port) : TlsClient(port, Options()) {}
   TlsClient(std::uint16_t port, const Options& options) : context_(SSL_CTX_new(TLS_client_method())) {
@@ -246,11 +246,13 @@ class LocalClient {
   bool connected() const { return connected_; }
   // The status of a GET.
   int get(const std::string& path) {
-    const std::string text = concat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    const std::string text =
+        concat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     if (::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) return 0;
     std::string answer;
     char bytes[4096];
-    for (ssize_t n; (n = ::recv(fd_, bytes, sizeof bytes, 0)) > 0;) answer.append(bytes, static_cast<std::size_t>(n));
+    for (ssize_t n; (n = ::recv(fd_, bytes, sizeof bytes, 0)) > 0;)
+      answer.append(bytes, static_cast<std::size_t>(n));
     return answer.size() > 12 ? std::atoi(answer.c_str() + 9) : 0;
   }
 
