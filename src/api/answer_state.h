@@ -24,10 +24,6 @@ struct PromptState {
   std::vector<std::optional<TokenLogprobs>> logprobs;
 };
 
-struct Usage {
-  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
-};
-
 class AnswerState {
  public:
   AnswerState(const AnswerOptions& options, const Tokenizer& tokenizer);  // borrows both

@@ -23,6 +23,11 @@ struct SequenceStop {
   std::int32_t sequence;
 };
 
+// In tokens, as the protocol's own usage tells it.
+struct Usage {
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+};
+
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
@@ -38,6 +43,8 @@ class AnswerWriter {
   virtual bool needs_every_output() const = 0;
   virtual bool finished() const = 0;
   virtual const Status& error() const = 0;
+  // Of what add() has brought so far: what the key's holder is charged, whether it is told or not.
+  virtual Usage usage() const = 0;
 
   // Appends what is ready to be sent, and stops soon after `max_bytes` of it. True: there is more. Frees what
   // it has written. A stream that failed ends with the protocol's own event for it.

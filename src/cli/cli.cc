@@ -17,6 +17,7 @@
 #include "cli/flags/help.h"
 #include "cli/flags/parse_command_line.h"
 #include "cli/flags/store_flags.h"
+#include "cli/flags/wipe_secrets.h"
 #include "loader/mapped_file.h"
 
 namespace pagoda {
@@ -60,6 +61,7 @@ int run_cli(int argc, char** argv) {
   install_sigbus_handler();
   const Command root = command_table();
   const auto line = parse_command_line(root, std::vector<std::string>(argv + 1, argv + argc));
+  wipe_secrets(root, argc, argv);
   if (!line) return exit_code(line.error());
   if (line->wanted == CommandLine::Wanted::version) {
     std::printf("pagoda %s\n", std::string(version()).c_str());

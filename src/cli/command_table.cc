@@ -17,6 +17,7 @@
 #include "cli/commands/flag_commands.h"
 #include "cli/commands/generate_command.h"
 #include "cli/commands/inspect_command.h"
+#include "cli/commands/key_command.h"
 #include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
 #include "cli/commands/render_command.h"
@@ -307,6 +308,30 @@ Command cache() {
   return command;
 }
 
+std::vector<Flag> key_new_flags(KeyNewArgs& args) {
+  return {
+      {.positional = "NAME",
+       .value = flags::text(args.name, "NAME"),
+       .help = "whose key it is: in logs, metrics and /admin/usage",
+       .required = true},
+      {.name = "api-key-file",
+       .value = flags::text(args.file, "FILE"),
+       .help = "gets the key's hash, and is made where it is missing; without one the entry is printed",
+       .aliases = {"--file", "-f"},
+       .environment = true},
+      {.name = "role",
+       .value = flags::choice(args.role, {"user", "metrics", "admin"}),
+       .help = "what it may ask for"},
+  };
+}
+
+Command key() {
+  Command command{.name = "key", .summary = "API keys"};
+  command.subcommands = {plain_command<KeyNewArgs>("new", "make a key, print it once and store its hash",
+                                                   run_key_new, key_new_flags)};
+  return command;
+}
+
 Command bench_serve() {
   const auto args = std::make_shared<BenchServeArgs>();
   const auto warnings = std::make_shared<Warnings>();
@@ -363,6 +388,7 @@ Command command_table() {
                                  doctor_flags),
       engine_command<PackArgs>("pack", "make the packed weights of a model beforehand", run_pack, pack_flags),
       cache(),
+      key(),
       plain_command<InspectArgs>("inspect", "what a model file holds, and the memory it takes", run_inspect,
                                  inspect_flags),
       plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),

@@ -1,37 +1,10 @@
 #include "server/access.h"
 
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
-
 #include <algorithm>
 
 #include "server/http_request.h"
 
 namespace pagoda {
-
-ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) digests_.push_back(digest(key));
-}
-
-ApiKeys::Digest ApiKeys::digest(std::string_view text) {
-  Digest out;
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data());
-  return out;
-}
-
-bool ApiKeys::accepts(std::string_view authorization) const {
-  if (!required()) return true;
-  constexpr std::string_view kScheme = "bearer ";
-  if (authorization.size() < kScheme.size()) return false;
-  const bool bearer = std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
-                                 [](char a, char b) { return a == lower(b); });
-  if (!bearer) return false;
-  const Digest given = digest(authorization.substr(kScheme.size()));
-  int matches = 0;
-  for (const Digest& known : digests_)
-    matches += CRYPTO_memcmp(given.data(), known.data(), given.size()) == 0;
-  return matches > 0;
-}
 
 HostCheck::HostCheck(std::string bind_host, bool loopback, std::vector<std::string> allowed)
     : active_(loopback), names_(std::move(allowed)) {

@@ -1,8 +1,5 @@
 #include "server/connection.h"
 
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
@@ -28,13 +25,6 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
-constexpr int kUnsentBytes = 32 << 10;  // in a socket's buffer, beyond what is on its way
-
-std::string address_of(const asio::ip::tcp::socket& socket) {
-  ErrorCode error;
-  const auto endpoint = socket.remote_endpoint(error);
-  return error ? std::string() : endpoint.address().to_string();
-}
 
 std::chrono::steady_clock::time_point after(milliseconds duration) {
   return std::chrono::steady_clock::now() + duration;
@@ -52,16 +42,17 @@ void StrandEvent::set() {
   timer_.cancel();
 }
 
-Connection::Connection(asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes,
-                       bool over_limit)
+Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
+                       WakeList<Connection>& wakes, Origin origin)
     : server_(server),
       id_(server.next_connection.fetch_add(1)),
-      peer_(address_of(socket)),
-      over_limit_(over_limit),
+      came_by_(origin),
       wakes_(wakes),
-      stream_(std::move(socket)),
+      stream_(std::move(socket), std::move(tls)),
+      peer_(stream_.peer()),
       event_(stream_.get_executor()),
-      read_timer_(stream_.get_executor()) {
+      read_timer_(stream_.get_executor()),
+      write_timer_(stream_.get_executor()) {
   idle_since_ = server_.clock.now();
   server_.num_connections.fetch_add(1);
   server_.metrics.connection_opened();
@@ -100,13 +91,8 @@ void Connection::close_if_idle() {
   });
 }
 
-asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::size_t size) {
-  const std::size_t old_size = buffer_.size();
-  buffer_.resize(old_size + size);
-  const auto space = asio::buffer(buffer_.data() + old_size, size);
-  // The stream's own timer would close the socket, and a slow client could not be told 408.
-  stream_.expires_never();
-  timed_out_ = false;
+// What is being waited for is cancelled then, unless read_ticket_ has moved on.
+void Connection::cancel_at(SteadyTime deadline) {
   const std::uint64_t ticket = ++read_ticket_;
   read_timer_.expires_at(deadline);
   read_timer_.async_wait([weak = weak_from_this(), ticket](ErrorCode error) {
@@ -115,7 +101,26 @@ asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::siz
     self->timed_out_ = true;
     self->stream_.cancel();
   });
-  const auto [error, count] = co_await stream_.async_read_some(space, kAwait);
+}
+
+// A client that does not come to an end with it is nobody yet, and is told nothing.
+asio::awaitable<bool> Connection::shake_hands() {
+  if (!stream_.is_tls()) co_return true;
+  timed_out_ = false;
+  cancel_at(after(server_.config.head_timeout));
+  const ErrorCode error = co_await stream_.handshake();
+  ++read_ticket_;
+  read_timer_.cancel();
+  co_return !error && !timed_out_;
+}
+
+asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::size_t size) {
+  const std::size_t old_size = buffer_.size();
+  buffer_.resize(old_size + size);
+  const auto space = asio::buffer(buffer_.data() + old_size, size);
+  timed_out_ = false;
+  cancel_at(deadline);
+  const auto [error, count] = co_await stream_.read_some(space);
   ++read_ticket_;
   read_timer_.cancel();
   buffer_.resize(old_size + (error ? 0 : count));
@@ -124,25 +129,30 @@ asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::siz
 }
 
 asio::awaitable<bool> Connection::write(std::string_view data) {
-  // A token's event nearly always fits: then there is nothing to wait for, and no timer.
-  ErrorCode later;  // the socket is full, or an error that the write below meets again
-  data.remove_prefix(stream_.socket().write_some(asio::buffer(data.data(), data.size()), later));
-  // The limit is for a client that takes nothing: what it takes gives it as long again.
-  while (!data.empty()) {
-    stream_.expires_after(server_.config.write_timeout);
-    const auto bytes = asio::buffer(data.data(), data.size());
-    const auto [error, count] = co_await stream_.async_write_some(bytes, kAwait);
-    if (error) co_return false;
-    data.remove_prefix(count);
+  // A token's event nearly always fits: then there is nothing to wait for, and no timer. The limit is for a
+  // client that takes nothing: what it takes gives it as long again.
+  for (;;) {
+    ErrorCode error;
+    data.remove_prefix(stream_.write_now(data, error));
+    if (data.empty()) co_return !gone_;
+    if (error && error != asio::error::would_block && error != asio::error::try_again) co_return false;
+    const std::uint64_t ticket = ++write_ticket_;
+    write_timer_.expires_after(server_.config.write_timeout);
+    write_timer_.async_wait([weak = weak_from_this(), ticket](ErrorCode late) {
+      const std::shared_ptr<Connection> self = weak.lock();
+      if (!late && self != nullptr && self->write_ticket_ == ticket) self->stream_.close();
+    });
+    const ErrorCode failed = co_await stream_.wait_to_write();
+    ++write_ticket_;
+    write_timer_.cancel();
+    if (failed) co_return false;
   }
-  co_return !gone_;
 }
 
 // The reading end of a connection that was refused mid-request: closing it with bytes unread would reset
 // it, and the client might never see the answer.
 asio::awaitable<void> Connection::linger() {
-  ErrorCode ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  stream_.finish_sending();
   const SteadyTime deadline = after(kLinger);
   for (int i = 0; i < 64; ++i) {
     buffer_.clear();
@@ -151,13 +161,10 @@ asio::awaitable<void> Connection::linger() {
 }
 
 asio::awaitable<void> Connection::run() {
-  ErrorCode ignored;
-  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-  stream_.socket().non_blocking(true, ignored);
-  // Else a socket that is full becomes writable only once a third of its buffer, which may be megabytes, has
-  // gone, and a slow reader would seem to take nothing.
-  (void)setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes,
-                   sizeof kUnsentBytes);
+  if (!co_await shake_hands()) {
+    stream_.close();
+    co_return;
+  }
   while (!shutting_down_) {
     HttpRequest request;
     std::optional<HttpError> error;
@@ -183,6 +190,7 @@ asio::awaitable<void> Connection::run() {
     release_body();
     active.reset();  // not while lingering: a drain need not wait for that
     if (next == Next::gone) status_ = 499;
+    end_request();
     server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begun_));
     if (server_.config.access_log)
       log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
@@ -199,6 +207,9 @@ asio::awaitable<void> Connection::run() {
 void Connection::begin_request(const HttpRequest& request) {
   request_id_ = request_id_for(request);
   origin_ = allowed_origin(request.header("origin"), server_.config.allowed_origins);
+  const std::string_view key = key_of(request.header("authorization"), request.header("x-api-key"));
+  key_ = came_by_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);
+  metered_ = false;
   framing_.minor_version = request.minor_version;
   framing_.keep_alive = request.keep_alive && !server_.draining.load();
   framing_.head_only = request.method == "HEAD";
@@ -206,23 +217,29 @@ void Connection::begin_request(const HttpRequest& request) {
   timeout_s_.reset();
 }
 
+void Connection::end_request() {
+  constexpr int kHungUp = 499;
+  if (std::exchange(metered_, false)) key_->account->usage.add_request(status_ >= 400 && status_ != kHungUp);
+}
+
 void Connection::watch() {
   if (watching_ || gone_) return;
   watching_ = true;
-  stream_.async_read_some(
-      asio::buffer(watch_buffer_), [self = shared_from_this()](ErrorCode error, std::size_t count) {
-        self->watching_ = false;
-        if (!error) {
-          self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
-          if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
-          return self->watch();
-        }
-        if (error != asio::error::operation_aborted) {
-          self->gone_ = true;
-          if (self->call_ != nullptr) self->call_->cancel();
-        }
-        self->event_.set();
-      });
+  stream_.async_read(asio::buffer(watch_buffer_),
+                     [self = shared_from_this()](ErrorCode error, std::size_t count) {
+                       self->watching_ = false;
+                       if (!error) {
+                         self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
+                         if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined)
+                           return self->event_.set();
+                         return self->watch();
+                       }
+                       if (error != asio::error::operation_aborted) {
+                         self->gone_ = true;
+                         if (self->call_ != nullptr) self->call_->cancel();
+                       }
+                       self->event_.set();
+                     });
 }
 
 asio::awaitable<void> Connection::stop_watching() {

@@ -6,9 +6,7 @@
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -21,6 +19,7 @@
 #include "server/http_response.h"
 #include "server/routes.h"
 #include "server/server_context.h"
+#include "server/transport/transport.h"
 #include "server/wake_list.h"
 
 namespace pagoda {
@@ -46,9 +45,14 @@ struct OrderOf {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The socket's executor must be such a strand. Borrows all; they outlive the I/O loop.
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& server, WakeList<Connection>& wakes,
-             bool over_limit);
+  struct Origin {
+    bool over_limit = false;   // one connection too many: only what is open to anyone is answered
+    bool of_operator = false;  // by the operator's own socket: an administrator without a key
+  };
+  // The socket's executor must be such a strand. `tls`: null: plain. Borrows all else; they outlive the I/O
+  // loop.
+  Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
+             WakeList<Connection>& wakes, Origin origin);
   ~Connection();
 
   void serve();
@@ -63,9 +67,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   template <class T>
   using Awaitable = boost::asio::awaitable<T>;
+  using SteadyTime = std::chrono::steady_clock::time_point;
   enum class Next { keep_alive, close, gone };  // gone: nothing more can be sent
 
   Awaitable<void> run();
+  Awaitable<bool> shake_hands();
+  void cancel_at(SteadyTime deadline);
   Awaitable<bool> read_head(HttpRequest& request, std::optional<HttpError>& error);
   Awaitable<std::optional<HttpError>> read_body(const HttpRequest& request, std::size_t limit,
                                                 std::string& body);
@@ -77,6 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                     std::shared_ptr<ApiCall> call);
   Awaitable<Next> answer_stream(const Route& route, StreamHandler handler, std::shared_ptr<ApiCall> call);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
+  Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
@@ -88,7 +96,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
   Awaitable<void> linger();
-  using SteadyTime = std::chrono::steady_clock::time_point;
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
 
@@ -99,18 +106,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void release_body();
   void begin_request(const HttpRequest& request);
   HttpResponse refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const;
+  void end_request();
   void add_common_headers(HttpResponse& response) const;
+  std::optional<HttpResponse> take_request(const RouteTable::Match& match);
   std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
   const std::uint64_t id_;
-  const std::string peer_;  // its address
-  const bool over_limit_;   // one connection too many: only what is open to anyone is answered
+  const Origin came_by_;
   WakeList<Connection>& wakes_;
-  boost::beast::tcp_stream stream_;
+  Transport stream_;
+  const std::string peer_;  // its address
   StrandEvent event_;
-  boost::asio::steady_timer read_timer_;
-  std::uint64_t read_ticket_ = 0;  // which read the timer is for
+  boost::asio::steady_timer read_timer_, write_timer_;
+  std::uint64_t read_ticket_ = 0, write_ticket_ = 0;  // which wait the timer is for
   bool timed_out_ = false;
   std::string buffer_;              // received, not yet consumed
   std::atomic<TimeNs> idle_since_;  // between requests since then; 0: a request is being answered
@@ -121,6 +130,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   char watch_buffer_[512];
 
   // Of the request being answered.
+  std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
+  bool metered_ = false;               // counts among the key's requests
   std::size_t held_body_ = 0;
   std::string request_id_, origin_;
   ResponseFraming framing_;

@@ -10,6 +10,7 @@
 #include "server/connection.h"
 #include "server/deadline.h"
 #include "server/endpoints.h"
+#include "server/keys/key_policy.h"
 
 namespace pagoda {
 namespace {
@@ -54,8 +55,8 @@ Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContex
 
 asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
                                                      const RouteTable::Match& match) {
-  std::optional<HttpResponse> early = answer_from_head(request, match, server_);
-  if (!early && over_limit_ && match.role != Role::anyone &&
+  std::optional<HttpResponse> early = answer_from_head(request, match, key_.get(), server_);
+  if (!early && came_by_.over_limit && match.role != Role::anyone &&
       server_.num_connections.load() > server_.config.max_connections) {
     early = error_response(unavailable("Too many connections."), match.protocol);
     early->close = true;
@@ -68,6 +69,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
     else
       timeout_s_ = *timeout;
   }
+  if (!early) early = take_request(match);
   if (early && request.has_body()) {
     early->close = true;  // the body stays unread
     co_return co_await send(std::move(*early));
@@ -107,7 +109,6 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
   const bool at_once =
       generation == nullptr && wait == nullptr && stream == nullptr && route.facts.cost == Cost::trifle;
   if (at_once) co_return co_await answer_whole(route, std::move(call));
-  stream_.expires_never();
   watch();
   Next next = Next::gone;
   if (generation != nullptr)
@@ -189,7 +190,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
                                                                 std::shared_ptr<ApiCall> call) {
   const std::size_t bytes = call->body.size();
   auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
-  const ApiContext* api = &server_.api;
+  const ApiContext* api = &server_.context_for(*key_);
   std::function<void()> work = [parsed, call, handler, api] { parsed->emplace(handler(*call, *api)); };
   const Status done = co_await run_job(route.facts.cost, bytes, std::move(work));
   if (gone_) co_return Next::gone;
@@ -203,11 +204,25 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
 }
 
 asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGeneration parsed) {
+  if (Status refused = apply_key(*key_, peer_, server_.isolates_prefixes(), parsed.requests); !refused.ok())
+    co_return co_await send(error_response(refused, route.protocol));
+  const TokenNeed need = tokens_needed(parsed.requests);
+  std::int64_t taken = 0;
+  if (auto refused = key_->account->limit.take_tokens(need.all, need.prompts, server_.clock.now(), taken))
+    co_return co_await send(rate_limit_response(*refused, route.protocol));
+  co_return co_await run_generation(route, std::move(parsed), taken);
+}
+
+asio::awaitable<Connection::Next> Connection::run_generation(const Route& route, ApiGeneration parsed,
+                                                             std::int64_t taken_tokens) {
   const Counted generating(server_.num_generating);
   for (Request& request : parsed.requests)
     if (request.tenant.empty()) request.tenant = peer_;  // whoever has no name
   Result<MemoryReservation> memory = reserve_answer(parsed, server_);
-  if (!memory) co_return co_await send(error_response(memory.error(), route.protocol));
+  if (!memory) {
+    key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
+    co_return co_await send(error_response(memory.error(), route.protocol));
+  }
   OrderOf whose;
   if (!parsed.requests.empty())
     whose = {.tenant = parsed.requests.front().tenant, .priority = parsed.requests.front().priority};
@@ -225,6 +240,9 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
     call_ = nullptr;
   }
   call->cancel();
+  const UsedTokens used = call->used();
+  key_->account->usage.add_tokens(used);
+  key_->account->limit.settle(taken_tokens, used.prompt + used.completion, server_.clock.now());
   // Hundreds of thousands of lists take their time to go, too.
   if (call->held_bytes() > kLargeAnswer) {
     std::function<void()> dispose = [call = std::move(call)] {};
@@ -343,10 +361,21 @@ HttpResponse Connection::refusal(const Status& status, const Protocol* protocol,
 
 void Connection::add_common_headers(HttpResponse& response) const {
   response.headers.emplace_back("x-request-id", request_id_);
+  if (metered_)
+    for (auto& header : key_->account->limit.headers(server_.clock.now()))
+      response.headers.push_back(std::move(header));
   if (origin_.empty()) return;
   response.headers.emplace_back("access-control-allow-origin", origin_);
   response.headers.emplace_back("access-control-expose-headers", "x-request-id");
   response.headers.emplace_back("vary", "origin");
+}
+
+// What costs something counts, and is limited, by key.
+std::optional<HttpResponse> Connection::take_request(const RouteTable::Match& match) {
+  if (match.route->facts.cost == Cost::trifle || key_ == nullptr) return std::nullopt;
+  metered_ = true;
+  const auto refused = key_->account->limit.take_request(server_.clock.now());
+  return refused ? std::optional(rate_limit_response(*refused, match.protocol)) : std::nullopt;
 }
 
 asio::awaitable<Connection::Next> Connection::send(HttpResponse response) {

@@ -3,7 +3,9 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "api/json.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -78,18 +80,37 @@ HttpResponse metrics(const ApiCall&, ServerContext& server) {
   return response;
 }
 
+bool is_open(Role role, const ServerContext& server) {
+  return role == Role::anyone || (role == Role::metrics && server.config.metrics_without_key);
+}
+
+// What every key has used since the start.
+HttpResponse usage(const ApiCall&, ServerContext& server) {
+  std::string body;
+  JsonWriter json(body);
+  json.begin_object();
+  for (const std::shared_ptr<const KeyAccount>& account : server.keys.accounts()) {
+    const KeyUsage::Totals totals = account->usage.totals();
+    json.key(account->name).begin_object();
+    json.key("prompt_tokens").integer(totals.tokens.prompt);
+    json.key("cached_tokens").integer(totals.tokens.cached);
+    json.key("completion_tokens").integer(totals.tokens.completion);
+    json.key("requests").integer(totals.requests);
+    json.key("errors").integer(totals.errors);
+    json.end_object();
+  }
+  json.end_object();
+  return json_response(std::move(body));
+}
+
 constexpr Route kSmallRoutes[] = {
     {{.method = "GET", .path = "/health", .role = Role::anyone}, health},
     {{.method = "GET", .path = "/ping"}, ping},
     {{.method = "POST", .path = "/ping", .body = BodyForm::any}, ping},
     {{.method = "GET", .path = "/load"}, load},
     {{.method = "GET", .path = "/metrics", .role = Role::metrics, .form = AnswerForm::text}, metrics},
+    {{.method = "GET", .path = "/admin/usage", .role = Role::admin}, usage},
 };
-
-bool may_ask(Role role, const HttpRequest& request, const ServerContext& server) {
-  if (role == Role::anyone || (role == Role::metrics && server.config.metrics_without_key)) return true;
-  return server.keys.accepts(request.header("authorization"));
-}
 
 }  // namespace
 
@@ -101,7 +122,7 @@ std::size_t max_body_bytes(const RouteTable::Match& match, const ServerConfig& c
 }
 
 std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const RouteTable::Match& match,
-                                             ServerContext& server) {
+                                             const ApiKey* key, ServerContext& server) {
   const auto refuse = [&match](int status, std::string message, std::string code) {
     return error_response({.status = status, .message = std::move(message), .code = std::move(code)},
                           match.protocol);
@@ -109,10 +130,15 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (!server.hosts.accepts(request.header("host")))
     return refuse(403, "This Host name is not served here; see --allowed-hosts.", "host_not_allowed");
   if (request.method == "OPTIONS") return answer_options(request, match.allow, server.config);
-  if (!may_ask(match.role, request, server))
-    return with_header(
-        refuse(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
-        "www-authenticate", "Bearer");
+  if (!is_open(match.role, server)) {
+    if (key == nullptr)
+      return with_header(
+          refuse(401, "A valid API key is needed: Authorization: Bearer KEY.", "invalid_api_key"),
+          "www-authenticate", "Bearer");
+    if (!may_use(key->entry.role, match.role))
+      return refuse(403, concat("This needs a key with the role ", name_of(match.role), "."),
+                    "insufficient_permissions");
+  }
   if (match.allow.empty()) return refuse(404, "There is nothing at this path.", "not_found");
   if (match.route == nullptr)
     return with_header(refuse(405, concat("This path allows ", match.allow, "."), "method_not_allowed"),
@@ -130,6 +156,16 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
     return refuse(415, "The request body must be sent as Content-Type: application/json.",
                   "unsupported_media_type");
   return std::nullopt;
+}
+
+HttpResponse rate_limit_response(const RateLimit::Refusal& refusal, const Protocol* protocol) {
+  HttpResponse response =
+      error_response({.status = 429, .message = refusal.message, .code = "rate_limit_exceeded"}, protocol);
+  std::erase_if(response.headers, [](const auto& header) { return header.first == "retry-after"; });
+  if (refusal.wait_s > 0)
+    response.headers.emplace_back("retry-after",
+                                  std::to_string(static_cast<std::int64_t>(std::ceil(refusal.wait_s))));
+  return response;
 }
 
 std::string request_id_for(const HttpRequest& request) {

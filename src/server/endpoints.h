@@ -15,13 +15,17 @@ namespace pagoda {
 
 // A refusal that can be told from the head alone: Host, key, path, method, media type, size, drain; or the
 // answer to OPTIONS. nullopt: go on and read the body.
+// `key`: who asks; null: nobody we know.
 std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const RouteTable::Match& match,
-                                             ServerContext& server);
+                                             const ApiKey* key, ServerContext& server);
+
+// 429 in the words and with the headers of OpenAI's.
+HttpResponse rate_limit_response(const RateLimit::Refusal& refusal, const Protocol* protocol);
 
 // The largest body that is read for a request.
 std::size_t max_body_bytes(const RouteTable::Match& match, const ServerConfig& config);
 
-// health, ping, load, metrics.
+// health, ping, load, metrics, usage.
 std::span<const Route> small_routes();
 
 // X-Request-Id as the client sent it when it is fit to be echoed, else a new one.

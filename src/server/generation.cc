@@ -56,6 +56,17 @@ void append(RequestOutput& to, RequestOutput&& output) {
   to.finished = output.finished;
 }
 
+// Whether it shows that the prompt has been computed, and not only given up.
+bool computed(const RequestOutput& output) {
+  if (!output.error.ok()) return false;
+  const auto shows = [](const SequenceDelta& delta) {
+    const bool ended =
+        delta.finish_reason == FinishReason::stop || delta.finish_reason == FinishReason::length;
+    return ended || !delta.token_ids.empty() || !delta.vector.empty();
+  };
+  return !output.prompt_logprobs.empty() || std::ranges::any_of(output.deltas, shows);
+}
+
 bool only_best_so_far(const RequestOutput& output) {
   return !output.finished && output.deltas.size() == 1 &&
          output.deltas.front().index == SequenceDelta::kBestSoFar;
@@ -106,6 +117,9 @@ Generation::Generation(ApiGeneration call, EngineClient& engine, MemoryReservati
       all_bytes_(memory_.bytes()),
       answer_(std::move(call.answer)),
       streaming_(answer_->streaming()) {
+  for (const Request& request : requests_)
+    use_.push_back({.prompt_tokens = static_cast<std::int64_t>(request.prompt_token_ids.size()),
+                    .num_choices = request.sampling.n});
   mailbox_->wake = std::move(wake);
   mailbox_->wake_each = answer_->needs_every_output();
 }
@@ -146,6 +160,7 @@ bool Generation::pump(std::string& out, std::size_t max_bytes) {
     taken_.pop_back();
     for (const SequenceDelta& delta : arrival.output.deltas) num_tokens += 1 + delta.token_ids.size();
     if (arrival.output.finished) running_[arrival.prompt_index] = RequestId{0};
+    note_use(arrival);
     answer_->add(arrival.prompt_index, std::move(arrival.output));
     for (const SequenceStop& stop : answer_->take_stops())
       engine_.abort_sequence(ids_[stop.prompt_index], stop.sequence);
@@ -161,6 +176,23 @@ bool Generation::pump(std::string& out, std::size_t max_bytes) {
   return writing_ || !taken_.empty();
 }
 
+void Generation::note_use(const Arrival& arrival) {
+  PromptUse& use = use_[arrival.prompt_index];
+  const RequestOutput& output = arrival.output;
+  use.cached_tokens = std::max<std::int64_t>(use.cached_tokens, output.num_cached_tokens);
+  use.computed = use.computed || computed(output);
+}
+
+UsedTokens Generation::used() const {
+  UsedTokens used{.completion = answer_->usage().completion_tokens + unread_tokens_};
+  for (const PromptUse& use : use_) {
+    if (!use.computed) continue;
+    used.prompt += use.prompt_tokens;
+    used.cached += use.cached_tokens;
+  }
+  return used;
+}
+
 void Generation::shrink() {
   (void)memory_.try_resize(static_cast<std::int64_t>(static_cast<double>(all_bytes_) * answer_->held()));
 }
@@ -171,13 +203,24 @@ void Generation::abort_running() {
 }
 
 void Generation::cancel() {
+  std::vector<Arrival> last;
   {
     std::lock_guard lock(mailbox_->mutex);
     mailbox_->wake = nullptr;
-    mailbox_->arrivals.clear();
+    last.swap(mailbox_->arrivals);
     mailbox_->latest.clear();
   }
   abort_running();
+  // Counted, not read: nobody will, and it may be long.
+  last.insert(last.end(), std::make_move_iterator(taken_.begin()), std::make_move_iterator(taken_.end()));
+  taken_.clear();
+  if (answer_->finished()) return;
+  for (const Arrival& arrival : last) {
+    note_use(arrival);
+    for (const SequenceDelta& delta : arrival.output.deltas)
+      if (delta.index >= 0 && delta.index < use_[arrival.prompt_index].num_choices)
+        unread_tokens_ += static_cast<std::int64_t>(delta.token_ids.size());
+  }
 }
 
 void Generation::fail(Status error) {

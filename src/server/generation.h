@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/memory_budget.h"
 #include "engine/client.h"
+#include "server/keys/key_usage.h"
 
 namespace pagoda {
 
@@ -42,8 +43,10 @@ class Generation {
   // Gives back the memory of what has been sent.
   void shrink();
   std::int64_t held_bytes() const { return memory_.bytes(); }
+  // So far; a prompt counts once something has arrived for it.
+  UsedTokens used() const;
 
-  void cancel();            // the client is gone
+  void cancel();            // the client is gone; what has arrived for it counts as used
   void fail(Status error);  // the call ends with an error
 
  private:
@@ -52,14 +55,22 @@ class Generation {
   struct Arrival;
 
   void abort_running();
+  void note_use(const Arrival& arrival);
 
   EngineClient& engine_;
   std::shared_ptr<Mailbox> mailbox_;  // shared with the sinks, which the engine may hold a step longer
   std::vector<Request> requests_;
   std::vector<RequestId> running_;  // by prompt; RequestId{0} once its last output has arrived
   std::vector<RequestId> ids_;
-  std::vector<Arrival> taken_;  // from the mailbox, not yet given to the writer, last first
-  MemoryReservation memory_;    // of the whole answer at first; outlives it
+  struct PromptUse {
+    std::int64_t prompt_tokens = 0, cached_tokens = 0;
+    std::int32_t num_choices = 1;
+    bool computed = false;
+  };
+  std::vector<PromptUse> use_;      // by prompt
+  std::int64_t unread_tokens_ = 0;  // that had arrived when the call was cancelled
+  std::vector<Arrival> taken_;      // from the mailbox, not yet given to the writer, last first
+  MemoryReservation memory_;        // of the whole answer at first; outlives it
   const std::int64_t all_bytes_;
   std::unique_ptr<AnswerWriter> answer_;
   const bool streaming_;

@@ -27,6 +27,7 @@ class LineWriter final : public AnswerWriter {
   bool needs_every_output() const override { return stream_; }
   bool finished() const override { return state_.finished(); }
   const Status& error() const override { return state_.error(); }
+  Usage usage() const override { return state_.usage(); }
   bool take(std::string& out, std::size_t) override {
     if (!stream_ && !finished()) return false;
     std::string text = std::exchange(state_.choices.front().fresh.text, {});

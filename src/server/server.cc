@@ -8,7 +8,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -22,19 +21,21 @@
 #include "base/strings.h"
 #include "server/connection.h"
 #include "server/http_response.h"
+#include "server/keys/key_file.h"
 #include "server/server_context.h"
+#include "server/transport/listener.h"
 
 namespace pagoda {
 namespace {
 
 namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
-using asio::ip::tcp;
 using std::chrono::milliseconds;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
 constexpr milliseconds kEngineCheck{1000};
+constexpr milliseconds kKeyCheck{1000};
 constexpr int kForcedExit = 130;
 constexpr std::size_t kReserve = 16;  // connections beyond the limit, for /health
 
@@ -46,43 +47,36 @@ void raise_fd_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, std::uint16_t port) {
-  ErrorCode error;
-  const asio::ip::address address = asio::ip::make_address(host, error);
-  if (!error) return tcp::endpoint(address, port);
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
-  if (error || found.empty()) return invalid_argument(concat("the address --host ", host, " is not known"));
-  tcp::endpoint endpoint = *found.begin();
-  for (const auto& entry : found)
-    if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();
-  return endpoint;
-}
-
-Status listen_error(const std::string& host, const tcp::endpoint& endpoint, const ErrorCode& error) {
-  return invalid_argument(
-      concat("cannot listen on ", host, ":", endpoint.port(), ": ",
-             error == asio::error::address_in_use ? "the port is in use" : error.message()));
-}
-
-// Not yet listening: whoever connects is refused.
-Status bind_to(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std::string& host) {
-  ErrorCode error;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  return error ? listen_error(host, endpoint, error) : ok_status();
-}
-
 // One connection too many is told so, as far as its socket takes it at once.
-void refuse(tcp::socket& socket) {
+void refuse(Transport::Socket& socket) {
   HttpResponse response = error_response(unavailable("Too many connections."));
   response.close = true;
   const std::string text = write_response(response, ResponseFraming{});
   ErrorCode ignored;
   socket.non_blocking(true, ignored);
   socket.write_some(asio::buffer(text), ignored);
-  socket.shutdown(tcp::socket::shutdown_send, ignored);
+  socket.shutdown(Transport::Socket::shutdown_send, ignored);
+}
+
+// A listener, and what those who come by it are.
+struct Door {
+  std::unique_ptr<Listener> listener;
+  bool of_operator = false;
+};
+
+// The one for clients first.
+Result<std::vector<Door>> bind_all(asio::io_context& io, const ServerConfig& config) {
+  constexpr unsigned kForAll = 0666, kForOwner = 0600;
+  std::vector<Door> doors;
+  auto first = config.uds.empty() ? Listener::tcp(io, config.host, config.port)
+                                  : Listener::local(io, config.uds, kForAll);
+  if (!first) return first.error();
+  doors.push_back({.listener = *std::move(first)});
+  if (config.admin_socket.empty()) return doors;
+  auto second = Listener::local(io, config.admin_socket, kForOwner);
+  if (!second) return second.error();
+  doors.push_back({.listener = *std::move(second), .of_operator = true});
+  return doors;
 }
 
 }  // namespace
@@ -97,10 +91,12 @@ struct Server::Impl {
     server.jobs.stop();
   }
 
-  asio::awaitable<void> accept();
+  asio::awaitable<void> accept(const Door& door);
   asio::awaitable<void> drain();
   asio::awaitable<void> heed_signals();
   asio::awaitable<void> watch_engine();
+  asio::awaitable<void> watch_key_file();
+  void reload_keys();
   void begin_drain();
   void close_oldest_idle();
   template <class Function>
@@ -110,9 +106,14 @@ struct Server::Impl {
 
   ServerContext server;
   WakeList<Connection> wakes{[this] { asio::post(io, [this] { wake_connections(); }); }};
-  asio::io_context io;  // its end ends the calls, which use what stands above
-  tcp::acceptor acceptor{io};
+  asio::io_context io;      // its end ends the calls, which use what stands above
+  std::vector<Door> doors;  // fixed before run()
+  TlsStore tls;
   asio::signal_set signals{io};
+  // What is reloaded, and when: one after another.
+  asio::strand<asio::io_context::executor_type> control{io.get_executor()};
+  asio::steady_timer key_check{control};
+  bool reload_wanted = false, reloading = false;
   std::uint16_t port = 0;
   std::string host;
   Status ended;  // written before the loop ends, read after
@@ -125,29 +126,36 @@ struct Server::Impl {
 Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient& engine,
                                                const ApiContext& context, MetricsRegistry& metrics) {
   raise_fd_limit();
-  asio::io_context lookup;
-  Result<tcp::endpoint> endpoint = resolve(lookup, config.host, config.port);
-  if (!endpoint) return endpoint.error();
-  const bool loopback = endpoint->address().is_loopback();
+  asio::io_context lookup;  // whether the address is a loopback one must be known before anything else
+  Result<std::vector<Door>> probe = bind_all(lookup, config);
+  if (!probe) return probe.error();
+  const bool loopback = probe->front().listener->is_loopback();
+  probe->clear();
 
   std::unique_ptr<Server> server(new Server);
   server->impl_ = std::make_unique<Impl>(std::move(config), loopback, engine, context, metrics);
   Impl& impl = *server->impl_;
-  PAGODA_RETURN_IF_ERROR(bind_to(impl.acceptor, *endpoint, impl.server.config.host));
-  ErrorCode error;
-  impl.acceptor.listen(4096, error);
-  if (error) return listen_error(impl.server.config.host, *endpoint, error);
-  impl.port = impl.acceptor.local_endpoint(error).port();
-  impl.host = impl.server.config.host;
+  const ServerConfig& settings = impl.server.config;
+  PAGODA_RETURN_IF_ERROR(impl.server.keys.load(settings.api_keys, settings.api_key_file));
+  PAGODA_RETURN_IF_ERROR(impl.tls.load(settings.tls));
+  Result<std::vector<Door>> doors = bind_all(impl.io, settings);
+  if (!doors) return doors.error();
+  impl.doors = *std::move(doors);
+  for (Door& door : impl.doors) PAGODA_RETURN_IF_ERROR(door.listener->listen());
+  impl.port = impl.doors.front().listener->port();
+  impl.host = settings.host;
   return server;
 }
 
-Status Server::check_address(const std::string& host, std::uint16_t port) {
+Status Server::check(const ServerConfig& config) {
   asio::io_context io;
-  Result<tcp::endpoint> endpoint = resolve(io, host, port);
-  if (!endpoint) return endpoint.error();
-  tcp::acceptor acceptor(io);
-  return bind_to(acceptor, *endpoint, host);
+  const Result<std::vector<Door>> doors = bind_all(io, config);
+  if (!doors) return doors.error();
+  if (config.tls.wanted())
+    if (const auto context = TlsContext::load(config.tls); !context) return context.error();
+  if (config.api_key_file.empty()) return ok_status();
+  const auto keys = read_key_file(config.api_key_file);
+  return keys ? ok_status() : keys.error();
 }
 
 Server::Server() = default;
@@ -182,8 +190,9 @@ void Server::Impl::close_oldest_idle() {
   for (std::size_t i = 0; i < count; ++i) idle[i].second->close_if_idle();
 }
 
-asio::awaitable<void> Server::Impl::accept() {
+asio::awaitable<void> Server::Impl::accept(const Door& door) {
   asio::steady_timer pause(io);
+  Listener::Acceptor& acceptor = door.listener->acceptor();
   while (acceptor.is_open()) {
     // One I/O thread is a strand by itself.
     asio::any_io_executor strand = io.get_executor();
@@ -198,11 +207,14 @@ asio::awaitable<void> Server::Impl::accept() {
     const std::size_t count = server.num_connections.load();
     const bool over_limit = count >= server.config.max_connections;
     if (over_limit) close_oldest_idle();
-    if (count >= server.config.max_connections + kReserve) {
+    if (!door.of_operator && count >= server.config.max_connections + kReserve) {
       refuse(socket);
       continue;
     }
-    auto connection = std::make_shared<Connection>(std::move(socket), server, wakes, over_limit);
+    const std::shared_ptr<const TlsContext> context = door.of_operator ? nullptr : tls.current();
+    const Connection::Origin origin{.over_limit = over_limit && !door.of_operator,
+                                    .of_operator = door.of_operator};
+    auto connection = std::make_shared<Connection>(std::move(socket), context, server, wakes, origin);
     {
       std::lock_guard lock(mutex);
       if (connections.size() >= sweep_at) {
@@ -237,8 +249,7 @@ void Server::Impl::begin_drain() {
   if (server.draining.exchange(true)) return;
   if (server.config.on_drain) server.config.on_drain();
   log_info("server", concat("Shutting down: waiting for ", server.num_active.load(), " running requests."));
-  ErrorCode ignored;
-  acceptor.close(ignored);
+  for (Door& door : doors) door.listener->close();
   asio::co_spawn(io, drain(), asio::detached);
 }
 
@@ -247,8 +258,14 @@ asio::awaitable<void> Server::Impl::heed_signals() {
     const auto [error, number] = co_await signals.async_wait(kAwait);
     if (error) co_return;
     if (number == SIGHUP) {
-      log_info("server", server.config.reload ? "SIGHUP: reloading" : "SIGHUP: there is nothing to reload");
+      log_info("server", "SIGHUP: reloading");
       if (server.config.reload) server.config.reload();
+      if (const Status status = tls.reload(); !status.ok())
+        log_error("server", concat("the certificates stay as they were: ", status.message()));
+      else if (tls.wanted())
+        log_info("server", "certificates read again");
+      reload_wanted = server.keys.has_file();
+      key_check.cancel();
       continue;
     }
     if (server.draining.load()) {
@@ -256,6 +273,34 @@ asio::awaitable<void> Server::Impl::heed_signals() {
       _exit(kForcedExit);
     }
     begin_drain();
+  }
+}
+
+// A file is read by the job pool; a broken one changes nothing but the log.
+void Server::Impl::reload_keys() {
+  auto outcome = std::make_shared<Status>();
+  JobPool::Job job{.owner = 0, .cost = 0, .work = nullptr, .done = nullptr};
+  job.work = [this, outcome] { *outcome = server.keys.reload(); };
+  job.done = [this, outcome](JobPool::End end) {
+    asio::post(control, [this, outcome, end] {
+      reloading = false;
+      if (end != JobPool::End::done)
+        reload_wanted = true;
+      else if (!outcome->ok())
+        log_error("server", concat("the keys stay as they were: ", outcome->message()));
+      else
+        log_info("server", concat("keys read again: ", server.keys.num_keys()));
+    });
+  };
+  reloading = server.jobs.submit(std::move(job)).has_value();
+  reload_wanted = !reloading;
+}
+
+asio::awaitable<void> Server::Impl::watch_key_file() {
+  while (!server.draining.load()) {
+    key_check.expires_after(kKeyCheck);
+    co_await key_check.async_wait(kAwait);  // cut short by SIGHUP
+    if (!reloading && (server.keys.file_has_changed() || reload_wanted)) reload_keys();
   }
 }
 
@@ -281,11 +326,13 @@ Status Server::run() {
     impl.signals.add(SIGINT, ignored);
     impl.signals.add(SIGTERM, ignored);
     impl.signals.add(SIGHUP, ignored);
-    asio::co_spawn(impl.io, impl.heed_signals(), asio::detached);
+    asio::co_spawn(impl.control, impl.heed_signals(), asio::detached);
   }
-  asio::co_spawn(impl.io, impl.accept(), asio::detached);
+  for (const Door& door : impl.doors) asio::co_spawn(impl.io, impl.accept(door), asio::detached);
+  if (impl.server.keys.has_file()) asio::co_spawn(impl.control, impl.watch_key_file(), asio::detached);
   asio::co_spawn(impl.io, impl.watch_engine(), asio::detached);
-  log_info("server", concat("Listening on ", url()));
+  const std::string& uds = impl.server.config.uds;
+  log_info("server", concat("Listening on ", uds.empty() ? url() : concat("unix:", uds)));
   log_info("server", "Application startup complete.");
   std::vector<std::thread> threads;
   for (std::int32_t i = 1; i < impl.server.config.io_threads; ++i)
@@ -303,7 +350,9 @@ std::uint16_t Server::port() const { return impl_->port; }
 
 std::string Server::url() const {
   const bool v6 = impl_->host.find(':') != std::string::npos;
-  return concat("http://", v6 ? "[" : "", impl_->host, v6 ? "]" : "", ":", impl_->port);
+  const char* scheme = impl_->tls.wanted() ? "https://" : "http://";
+  if (!impl_->server.config.uds.empty()) return concat(scheme, "localhost");
+  return concat(scheme, v6 ? "[" : "", impl_->host, v6 ? "]" : "", ":", impl_->port);
 }
 
 }  // namespace pagoda

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,19 @@
 #include "base/status.h"
 #include "engine/client.h"
 #include "server/http_request.h"
+#include "server/transport/tls.h"
 
 namespace pagoda {
 
 struct ServerConfig {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8000;          // 0: any free one
-  std::vector<std::string> api_keys;  // none: open
+  std::uint16_t port = 8000;  // 0: any free one
+  std::string uds;            // a Unix socket's path instead of host and port; empty: none
+  std::string admin_socket;   // the operator's own Unix socket, beside: who may open it is an administrator
+  TlsFiles tls;               // on the port, or on `uds`
+  std::vector<std::string> api_keys;         // neither these nor a file: open
+  std::string api_key_file;                  // keys/key_file.h; read again when it changes, and on SIGHUP
+  std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
   bool metrics_without_key = false;
   std::vector<std::string> allowed_origins;  // CORS; closed by default
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
@@ -66,15 +73,16 @@ class Server {
                                                 const ApiContext& context, MetricsRegistry& metrics);
   ~Server();
 
-  // What create() would say of the address, for those who have a model to load before they call it.
-  static Status check_address(const std::string& host, std::uint16_t port);
+  // What create() would say of addresses, keys and certificates, for those who have a model to load before
+  // they call it.
+  static Status check(const ServerConfig& config);
 
   // Until drained. unavailable: it ended because the engine had died; /health was red for a while before, and
   // the process should end with an error so that a supervisor starts another.
   Status run();
   void stop();  // begins to drain; idempotent
   std::uint16_t port() const;
-  std::string url() const;  // "http://127.0.0.1:8000"
+  std::string url() const;  // "http://127.0.0.1:8000"; for a Unix socket "http://localhost"
 
  private:
   Server();

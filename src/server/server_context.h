@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "api/api_context.h"
@@ -15,6 +17,7 @@
 #include "server/body_budget.h"
 #include "server/http_metrics.h"
 #include "server/job_pool.h"
+#include "server/keys/key_store.h"
 #include "server/live_calls.h"
 #include "server/live_desk.h"
 #include "server/protocols.h"
@@ -42,7 +45,7 @@ struct ServerContext {
         engine(client),
         api(api_context),
         metrics(registry),
-        keys(config.api_keys),
+        keys(registry, clock),
         hosts(config.host, loopback, config.allowed_hosts),
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols, config.page)),
         snapshots(client),
@@ -60,16 +63,20 @@ struct ServerContext {
   EngineClient& engine;
   const ApiContext& api;
   HttpMetrics metrics;
-  const ApiKeys keys;
+  SteadyClock clock;
+  KeyStore keys;
   const HostCheck hosts;
   const RouteTable routes;
   static constexpr std::size_t kLiveReaders = 4;
   SnapshotDesk snapshots;
   LiveDesk live;
   BodyBudget bodies;
-  SteadyClock clock;
   MemoryBudget memory;
   const MemoryBudget::AccountId answers;
+
+  bool isolates_prefixes() const { return config.isolate_prefix_cache.value_or(keys.several_tenants()); }
+  // The context for a key whose requests may not be as long as the model allows.
+  const ApiContext& context_for(const ApiKey& key);
 
   std::atomic<std::uint64_t> next_request_id{1};
   LiveCalls live_calls;
@@ -78,7 +85,18 @@ struct ServerContext {
   std::atomic<std::size_t> num_connections{0};
   std::atomic<std::uint64_t> next_connection{1};
   std::atomic<bool> draining{false};
-  JobPool jobs;  // last: its threads use all of the above
+  std::mutex contexts_mutex;
+  std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them
+  JobPool jobs;                                 // last: its threads use all of the above
 };
+
+inline const ApiContext& ServerContext::context_for(const ApiKey& key) {
+  const std::int32_t length = key.entry.max_model_len;
+  if (length == 0 || length >= api.max_model_len) return api;
+  std::lock_guard lock(contexts_mutex);
+  const auto [place, made] = contexts.try_emplace(length, api);
+  if (made) place->second.max_model_len = length;
+  return place->second;
+}
 
 }  // namespace pagoda

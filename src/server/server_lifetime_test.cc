@@ -166,9 +166,10 @@ TEST(ServerLifetime, APortInUseIsToldInOneLine) {
   ASSERT_FALSE(second.has_value());
   EXPECT_NE(second.error().message().find("in use"), std::string::npos);
   // The same, said without an engine; and not of a port that is free.
-  const Status early = Server::check_address(config.host, config.port);
+  const Status early = Server::check(config);
   EXPECT_EQ(early.message(), second.error().message());
-  EXPECT_TRUE(Server::check_address(config.host, 0).ok());
+  config.port = 0;
+  EXPECT_TRUE(Server::check(config).ok());
 }
 
 }  // namespace

@@ -231,9 +231,6 @@ std::string ResponseBuilder::body() {
   return take_events();
 }
 
-std::int64_t ResponseBuilder::num_prompt_tokens() const { return state_->answer.usage().prompt_tokens; }
-std::int64_t ResponseBuilder::num_completion_tokens() const {
-  return state_->answer.usage().completion_tokens;
-}
+Usage ResponseBuilder::usage() const { return state_->answer.usage(); }
 
 }  // namespace pagoda

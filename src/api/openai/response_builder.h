@@ -36,6 +36,7 @@ class ResponseBuilder final : public AnswerWriter {
   bool needs_every_output() const override;
   bool finished() const override;
   const Status& error() const override;
+  Usage usage() const override;
   bool take(std::string& out, std::size_t max_bytes) override;
   double held() const override;
 
@@ -44,10 +45,6 @@ class ResponseBuilder final : public AnswerWriter {
   std::string take_events();
   // Not streaming, finished, no error: the response body.
   std::string body();
-
-  // For metrics and logs.
-  std::int64_t num_prompt_tokens() const;
-  std::int64_t num_completion_tokens() const;
 
  private:
   struct State;

@@ -15,8 +15,14 @@ namespace pagoda {
 // describes an engine everywhere.
 struct ServerFlags {
   std::string host = "127.0.0.1";
-  std::int32_t port = 8000;                  // 0: any free port, printed at start
+  std::int32_t port = 8000;                             // 0: any free port, printed at start
+  std::string uds;                                      // Unix socket instead of host and port; empty: none
+  std::string admin_socket;                             // Unix socket of the operator, beside; empty: none
+  std::string ssl_certfile, ssl_keyfile, ssl_ca_certs;  // PEM; without the first: no TLS
+  std::int32_t ssl_cert_reqs = 0;                       // of clients: 0 none, 1 optional, 2 required
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
+  std::string api_key_file;                  // YAML; empty: none
+  std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;

@@ -46,6 +46,7 @@ struct Flag {
   std::string group = {};                 // heading in help; empty: the command's own
   bool required = false;
   bool hidden = false;       // left out of help, docs and completions: vLLM's flags that mean nothing here
+  bool secret = false;       // its values are wiped from the command line that `ps` shows
   bool environment = false;  // PAGODA_<NAME> sets it where the command line does not
 
   // "--max-model-len", or "MODEL".

@@ -36,6 +36,13 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
                 .details = details,
                 .type = "S"};
   };
+  bool unset = false;
+  FlagValue isolate = flags::on_off(unset);
+  isolate.default_text.clear();
+  isolate.store = [&flags](const std::string& value) {
+    flags.isolate_prefix_cache = value == "true";
+    return ok_status();
+  };
   return {
       {.name = "host",
        .value = flags::text(flags.host, "ADDRESS"),
@@ -45,10 +52,44 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .value = flags::int32(flags.port, 0, 65535),
        .help = "port; 0: any free one",
        .details = "port; 0: any free one, printed at start"},
+      {.name = "uds",
+       .value = flags::text(flags.uds, "PATH"),
+       .help = "Unix socket to listen on instead of host and port"},
+      {.name = "admin-socket",
+       .value = flags::text(flags.admin_socket, "PATH"),
+       .help = "Unix socket beside, mode 0600: administration without a key"},
+      {.name = "ssl-certfile",
+       .value = flags::text(flags.ssl_certfile, "FILE"),
+       .help = "certificate and its chain in PEM: serve TLS 1.2 and 1.3",
+       .details = "certificate and its chain in PEM: serve TLS 1.2 and 1.3. SIGHUP reads the files again; no "
+                  "stream is cut"},
+      {.name = "ssl-keyfile",
+       .value = flags::text(flags.ssl_keyfile, "FILE"),
+       .help = "its private key in PEM, without passphrase",
+       .default_text = "in the certificate's file"},
+      {.name = "ssl-ca-certs",
+       .value = flags::text(flags.ssl_ca_certs, "FILE"),
+       .help = "who signs clients' certificates, in PEM"},
+      {.name = "ssl-cert-reqs",
+       .value = flags::int32(flags.ssl_cert_reqs, 0, 2),
+       .help = "clients' certificates: 0 none, 1 optional, 2 required"},
       {.name = "api-key",
        .value = flags::texts(flags.api_keys, "KEY"),
        .help = "required of clients; repeatable [env PAGODA_API_KEY]",
-       .details = "required of clients, which send `Authorization: Bearer KEY`; repeatable"},
+       .details =
+           "required of clients, which send `Authorization: Bearer KEY`; repeatable. A single one may do "
+           "everything, several are users. `ps` does not show it; better still is PAGODA_API_KEY",
+       .secret = true},
+      {.name = "api-key-file",
+       .value = flags::text(flags.api_key_file, "FILE"),
+       .help = "YAML list of keys with roles and limits, as `pagoda key new` writes it",
+       .details =
+           "YAML list of keys with roles and limits, as `pagoda key new` writes it; read again when it "
+           "changes and on SIGHUP (docs/operations.md)"},
+      {.name = "isolate-prefix-cache",
+       .value = isolate,
+       .help = "each key has its own prefix cache",
+       .default_text = "where there are several keys"},
       {.name = "allowed-origins",
        .value = list(flags.allowed_origins),
        .help = "CORS: origins, or *",

@@ -35,7 +35,15 @@ ServerConfig server_config(const ServerFlags& flags) {
   ServerConfig config;
   config.host = flags.host;
   config.port = static_cast<std::uint16_t>(flags.port);
+  config.uds = flags.uds;
+  config.admin_socket = flags.admin_socket;
+  config.tls = {.certificates = flags.ssl_certfile,
+                .key = flags.ssl_keyfile,
+                .client_ca = flags.ssl_ca_certs,
+                .client_certificates = flags.ssl_cert_reqs};
   config.api_keys = flags.api_keys;
+  config.api_key_file = flags.api_key_file;
+  config.isolate_prefix_cache = flags.isolate_prefix_cache;
   config.allowed_origins = flags.allowed_origins;
   config.allowed_hosts = flags.allowed_hosts;
   config.metrics_prefix = flags.metrics_prefix + ":";
@@ -58,7 +66,8 @@ bool is_loopback(const std::string& host) {
 }
 
 // The line a newcomer can paste into another terminal.
-void print_try_line(const std::string& url, const AssembledEngine& engine) {
+void print_try_line(std::string url, const ServerFlags& flags, const AssembledEngine& engine) {
+  if (!flags.uds.empty()) url = concat("--unix-socket ", flags.uds, " ", url);
   std::printf("Pagoda serves %s at %s\n", engine.model_name().c_str(), url.c_str());
   if (engine.chat_template() != nullptr) {
     std::printf(
@@ -106,17 +115,17 @@ Status run_serve(const ServeArgs& args) {
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
   // Only rank 0 will listen; the others may be on machines that do not have the address.
-  if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
+  if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
-  if (!is_loopback(flags.host) && flags.api_keys.empty())
-    log_warning("start",
-                concat("--host ", flags.host, " without --api-key: anyone who reaches this port may use it"));
-  print_try_line((*server)->url(), **engine);
+  if (flags.uds.empty() && !is_loopback(flags.host) && flags.api_keys.empty() && flags.api_key_file.empty())
+    log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
+                                "reaches this port may use it"));
+  print_try_line((*server)->url(), flags, **engine);
   const LogThread log_thread;  // ranks have been forked before it
   const Watchdog watchdog({}, [&engine] { return (*engine)->beat(); }, [&engine] { end_stalled(**engine); });
   manager.notify("READY=1");

@@ -1,0 +1,85 @@
+#include "cli/commands/key_command.h"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/strings.h"
+#include "cli/exit_code.h"
+#include "loader/mapped_file.h"
+#include "server/keys/key_file.h"
+
+namespace pagoda {
+namespace {
+
+// 256 bits from the system, in letters, digits, '-' and '_'.
+std::string random_key() {
+  unsigned char bytes[32];
+  CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+  constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string key = "sk-pagoda-";
+  unsigned bits = 0, held = 0;
+  for (const unsigned char byte : bytes) {
+    bits = bits << 8 | byte;
+    for (held += 8; held >= 6; held -= 6) key.push_back(kAlphabet[bits >> (held - 6) & 63]);
+  }
+  key.push_back(kAlphabet[bits << (6 - held) & 63]);
+  return key;
+}
+
+// Whole or not at all, for a server that reads it meanwhile; readable by its owner alone where it is new.
+Status replace_file(const std::string& path, const std::string& text) {
+  struct stat old{};
+  const mode_t mode = ::stat(path.c_str(), &old) == 0 ? old.st_mode & 0777 : 0600;
+  const std::string part = concat(path, ".", getpid(), ".part");
+  const auto fail = [&](const char* what) {
+    const std::string reason = std::strerror(errno);
+    ::unlink(part.c_str());
+    return invalid_argument(concat(path, ": ", what, ": ", reason));
+  };
+  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (fd < 0) return fail("cannot be written");
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fchmod(fd, mode) == 0 && ::fsync(fd) == 0;
+  if (::close(fd) != 0 || !written) return fail("cannot be written");
+  if (::rename(part.c_str(), path.c_str()) != 0) return fail("cannot be replaced");
+  return ok_status();
+}
+
+Status make_key(const KeyNewArgs& args) {
+  if (!is_key_name(args.name))
+    return invalid_argument(concat(
+        "'", args.name, "' is no name: 1 to 64 letters, digits, '.', '_' and '-', and not a reserved one"));
+  const std::string key = random_key();
+  KeyEntry entry;
+  entry.name = args.name;
+  entry.digests = {digest_of_key(key)};
+  for (const Role role : {Role::user, Role::metrics, Role::admin})
+    if (args.role == name_of(role)) entry.role = role;
+  std::string before;
+  if (!args.file.empty() && ::access(args.file.c_str(), F_OK) == 0) {
+    Result<std::string> text = read_text_file(args.file);
+    if (!text) return text.error();
+    before = *std::move(text);
+  }
+  const Result<std::string> after = with_new_key(before, args.file, entry);
+  if (!after) return after.error();
+  if (args.file.empty())
+    std::fprintf(stderr, "For the file of --api-key-file:\n%s", after->c_str());
+  else
+    PAGODA_RETURN_IF_ERROR(replace_file(args.file, *after));
+  std::fprintf(stderr, "The key of %s, shown this once:\n", args.name.c_str());
+  std::printf("%s\n", key.c_str());
+  return std::fflush(stdout) == 0 ? ok_status() : invalid_argument("cannot write to standard output");
+}
+
+}  // namespace
+
+int run_key_new(const KeyNewArgs& args) { return exit_code(make_key(args)); }
+
+}  // namespace pagoda

@@ -1,0 +1,17 @@
+#pragma once
+// pagoda key new: makes a key, prints it once, and puts its hash into a key file (server/keys/key_file.h).
+#include <string>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+struct KeyNewArgs {
+  std::string name;
+  std::string file;  // empty: the entry is printed instead
+  std::string role = "user";
+};
+
+int run_key_new(const KeyNewArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,41 @@
+#include "cli/flags/wipe_secrets.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace pagoda {
+namespace {
+
+void add_names(const Command& command, std::vector<std::string>& names) {
+  for (const Flag& flag : command.flags) {
+    if (!flag.secret) continue;
+    names.push_back(flag.name);
+    for (const std::string& alias : flag.aliases) names.push_back(alias.substr(alias.find_first_not_of('-')));
+  }
+  for (const Command& sub : command.subcommands) add_names(sub, names);
+}
+
+void wipe(char* text) { std::memset(text, '*', std::strlen(text)); }
+
+}  // namespace
+
+void wipe_secrets(const Command& root, int argc, char** argv) {
+  std::vector<std::string> names;
+  add_names(root, names);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const std::size_t begin = argument.find_first_not_of('-');
+    if (begin == 0 || begin == std::string_view::npos) continue;
+    const std::size_t end = std::min(argument.find('='), argument.size());
+    std::string name(argument.substr(begin, end - begin));
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (std::ranges::count(names, name) == 0) continue;
+    if (end < argument.size())
+      wipe(argv[i] + end + 1);
+    else if (i + 1 < argc)
+      wipe(argv[++i]);
+  }
+}
+
+}  // namespace pagoda
