@@ -25,7 +25,7 @@ struct PromptState {
 };
 
 struct Usage {
-  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0, reasoning_tokens = 0;
 };
 
 class AnswerState {

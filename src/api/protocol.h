@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,7 @@ struct ApiCall {
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id
   std::int64_t created = 0;                                  // unix seconds
+  std::string owner = {};                                    // whose call it is, where keys tell clients apart; no secret
 
   std::string_view header(std::string_view name) const {
     for (const auto& [known, value] : headers)
@@ -72,6 +74,8 @@ struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
   std::unique_ptr<AnswerWriter> answer;
+  // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
+  std::optional<std::string> at_once = {};
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);

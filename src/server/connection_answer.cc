@@ -1,6 +1,7 @@
 // Connection: from a request to its answer.
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <algorithm>
 #include <ctime>
 
 #include "api/answer_memory.h"
@@ -86,6 +87,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   call->headers = request.headers;
   call->id = request_id_;
   call->created = std::time(nullptr);
+  call->owner = owner_of(request, server_);
   co_return co_await answer_call(*match.route, std::move(call));
 }
 
@@ -192,8 +194,18 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
   Result<MemoryReservation> memory = reserve_answer(parsed, server_);
   if (!memory) co_return co_await send(error_response(memory.error(), route.protocol));
   std::string name = parsed.id;
+  if (parsed.at_once) {
+    HttpResponse response;
+    response.body = *std::move(parsed.at_once);
+    const std::uint64_t id = server_.next_request_id.fetch_add(parsed.requests.size());
+    if (Status refused =
+            server_.background.start(std::move(parsed), *std::move(memory), id, server_.clock.now(), nullptr);
+        !refused.ok())
+      co_return co_await send(error_response(refused, route.protocol));
+    co_return co_await send(std::move(response));
+  }
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
-  const std::uint64_t first_id = server_.next_request_id.fetch_add(call->num_requests());
+  const std::uint64_t first_id = server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
   Next next = Next::gone;
   if (Status refused = call->start(first_id, server_.clock.now()); !refused.ok()) {

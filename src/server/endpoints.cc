@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "base/xxh64.h"
 
 namespace pagoda {
 namespace {
@@ -88,7 +89,9 @@ constexpr Route kSmallRoutes[] = {
 
 bool may_ask(Role role, const HttpRequest& request, const ServerContext& server) {
   if (role == Role::anyone || (role == Role::metrics && server.config.metrics_without_key)) return true;
-  return server.keys.accepts(request.header("authorization"));
+  if (server.keys.accepts(request.header("authorization"))) return true;
+  const std::string_view key = request.header("x-api-key");  // Anthropic's clients
+  return !key.empty() && server.keys.accepts(concat("Bearer ", key));
 }
 
 }  // namespace
@@ -143,6 +146,11 @@ std::string request_id_for(const HttpRequest& request) {
   std::string id;
   for (const unsigned char byte : bytes) id.append({kHex[byte >> 4], kHex[byte & 15]});
   return id;
+}
+
+std::string owner_of(const HttpRequest& request, const ServerContext& server) {
+  if (!server.keys.required()) return {};
+  return std::to_string(xxh64(concat(request.header("authorization"), "\n", request.header("x-api-key"))));
 }
 
 }  // namespace pagoda

@@ -27,4 +27,7 @@ std::span<const Route> small_routes();
 // X-Request-Id as the client sent it when it is fit to be echoed, else a new one.
 std::string request_id_for(const HttpRequest& request);
 
+// Whose call it is, where keys tell clients apart; empty where there are none.
+std::string owner_of(const HttpRequest& request, const ServerContext& server);
+
 }  // namespace pagoda

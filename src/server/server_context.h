@@ -7,11 +7,13 @@
 #include <ctime>
 #include <string>
 
+#include "api/answer_store.h"
 #include "api/api_context.h"
 #include "base/clock.h"
 #include "base/memory_budget.h"
 #include "engine/client.h"
 #include "server/access.h"
+#include "server/background_calls.h"
 #include "server/body_budget.h"
 #include "server/http_metrics.h"
 #include "server/job_pool.h"
@@ -39,6 +41,7 @@ struct ServerContext {
                 const ApiContext& api_context, MetricsRegistry& registry)
       : config(std::move(server_config)),
         engine(client),
+        kept_answers(config.max_stored_answers_bytes),
         api(api_context),
         metrics(registry),
         keys(config.api_keys),
@@ -52,11 +55,17 @@ struct ServerContext {
               .max_jobs = config.max_pending_calls,
               .max_bytes = std::max(config.max_bodies_bytes, config.max_body_bytes),
               .max_wait = config.max_job_wait},
-             clock) {}
+             clock),
+        background(client, kMaxBackgroundCalls) {
+    api.answers = &kept_answers;
+    api.detached = &background;
+  }
+  static constexpr std::size_t kMaxBackgroundCalls = 256;
 
   const ServerConfig config;
   EngineClient& engine;
-  const ApiContext& api;
+  AnswerStore kept_answers;
+  ApiContext api;  // with what the server has for it; not changed any more
   HttpMetrics metrics;
   const ApiKeys keys;
   const HostCheck hosts;
@@ -74,7 +83,8 @@ struct ServerContext {
   std::atomic<std::size_t> num_connections{0};
   std::atomic<std::uint64_t> next_connection{1};
   std::atomic<bool> draining{false};
-  JobPool jobs;  // last: its threads use all of the above
+  JobPool jobs;                // its threads use all of the above
+  BackgroundCalls background;  // likewise
 };
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #include "api/openai/openai_protocol.h"
 
-#include "api/openai/error_body.h"
+#include "api/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "api/openai/text_endpoints.h"

@@ -309,6 +309,12 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
   parts.api.defaults = sampling_defaults(*source);
   parts.api.version = version();
+  parts.api.clock = &parts.clock;
+  parts.api.facts = {.architecture = config.architecture,
+                     .weight_type = config.weight_type,
+                     .weight_bytes = totals.weight_bytes + runner->local().embedding_bytes(),
+                     .hidden_size = config.hidden_size,
+                     .num_layers = config.num_layers};
   parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));
   if (parts.tokenizer != nullptr) parts.api.make_ready();
 

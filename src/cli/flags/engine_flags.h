@@ -16,6 +16,8 @@ namespace pagoda {
 struct ServerFlags {
   std::string host = "127.0.0.1";
   std::int32_t port = 8000;                  // 0: any free port, printed at start
+  std::int64_t response_store_bytes = std::int64_t{64} << 20;
+  std::vector<std::string> apis;             // names of protocols; empty: all
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.

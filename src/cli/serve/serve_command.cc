@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
+#include "server/protocols.h"
 #include "server/server.h"
 
 namespace pagoda {
@@ -32,6 +33,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.access_log = flags.access_log;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);
   config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);
+  config.max_stored_answers_bytes = static_cast<std::size_t>(flags.response_store_bytes);
   config.max_connections = static_cast<std::size_t>(flags.max_connections);
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
   config.head_timeout = milliseconds(flags.header_timeout_s);
@@ -72,7 +74,10 @@ Status run_serve(const ServeArgs& args) {
   if (!engine_flags.target_itl_ms && engine_flags.enable_chunked_prefill && !is_baseline(engine_flags))
     engine_flags.target_itl_ms = kServeTargetItlMs;
   const ServerFlags& flags = engine_flags.server;
-  const ServerConfig config = server_config(flags);
+  ServerConfig config = server_config(flags);
+  auto protocols = protocols_named(flags.apis);
+  if (!protocols) return protocols.error();
+  config.protocols = *std::move(protocols);
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
