@@ -46,7 +46,7 @@ void event(std::string& out, std::string_view type, Write write) {
 std::string input_of(const std::string& arguments) {
   if (arguments.empty()) return "{}";
   const Result<boost::json::value> value = parse_json(arguments);
-  if (value && value->is_object()) return arguments;
+  if (value && value->is_object()) return boost::json::serialize(*value);
   boost::json::object object;
   object["arguments"] = to_valid_utf8(arguments);
   return boost::json::serialize(object);

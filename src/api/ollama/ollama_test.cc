@@ -75,7 +75,7 @@ TEST(Ollama, AWholeAnswerIsOneObject) {
   asked.say("abc", FinishReason::length);
   const std::vector<json::value> lines = asked.lines();
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0].at("response"), "abc</s>");
+  EXPECT_EQ(lines[0].at("response"), "abc");
   EXPECT_EQ(lines[0].at("done_reason"), "length");
 }
 
