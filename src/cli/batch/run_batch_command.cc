@@ -1,5 +1,6 @@
 #include "cli/batch/run_batch_command.h"
 
+#include <boost/json/serialize.hpp>
 #include <condition_variable>
 #include <ctime>
 #include <deque>
