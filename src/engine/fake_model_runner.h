@@ -203,7 +203,7 @@ class FakeModelRunner final : public ModelRunner {
   bool makes_vectors = false;
   std::atomic<int> preparations_left{0};
   std::int64_t num_steps = 0, fail_at_step = -1, nan_at_step = -1, num_computed_tokens = 0, num_copies = 0,
-               num_mappings = 0, num_draft_tokens = 0;
+               num_mappings = 0, num_draft_tokens = 0, num_given_back = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;
@@ -223,11 +223,20 @@ class FakeModelRunner final : public ModelRunner {
   }
   void show(const std::vector<PageMapping>& mappings) {
     for (const PageMapping& mapping : mappings) {
+      if (mapping.block == kNoBlock) {  // given back: what was there is lost
+        for (std::int32_t i = 0; i < mapping.count; ++i) lose(BlockId{index(mapping.page) + i});
+        continue;
+      }
       for (std::int32_t i = 0; i < mapping.count; ++i)
         shown_.at(static_cast<std::size_t>(index(mapping.block) + i)) =
             mapping.page == kNoPage ? kNoPage : BlockId{index(mapping.page) + i};
       num_mappings += 1;
     }
+  }
+  void lose(BlockId page) {
+    std::fill_n(pool_.begin() + static_cast<std::ptrdiff_t>(index(page)) * static_cast<std::ptrdiff_t>(size_),
+                size_, 0xBAD);
+    ++num_given_back;
   }
   BlockId page_of(BlockId block) const {
     return shown_.empty() ? block : shown_.at(static_cast<std::size_t>(index(block)));

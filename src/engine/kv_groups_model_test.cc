@@ -67,7 +67,8 @@ std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& s
   const Status status =
       runner.allocate_virtual_kv(memory.layout, memory.shape, setup.num_pages, setup.num_swap);
   EXPECT_TRUE(status.ok()) << status.message();
-  return std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages, .slots = slots});
+  return std::make_unique<VirtualKvManager>(
+      VirtualKvConfig{.pages = pages, .slots = slots, .may_create = {}, .most_resident_free = 3});
 }
 
 Result run(const Trial& setup) {

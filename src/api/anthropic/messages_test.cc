@@ -114,7 +114,9 @@ struct Answered {
   explicit Answered(std::string_view fields) : model(1000) {
     model.context.tool_parser = "hermes";
     model.context.reasoning_parser = "qwen3";
-    const ApiCall call{.method = "POST", .parameter = {}, .body = body_of(fields), .headers = {}, .id = "1"};
+    ApiCall call;
+    call.body = body_of(fields);
+    call.id = "1";
     auto made = std::get<GenerationHandler>(anthropic_protocol().routes[0].handler)(call, model.context);
     EXPECT_TRUE(made) << made.error().message();
     answer = std::move(made->answer);
