@@ -16,6 +16,7 @@ void ApiContext::make_ready() {
 }
 
 Status check_model(std::string_view name, const ApiContext& context) {
+  if (context.any_model_name) return {};
   if (std::find(context.model_names.begin(), context.model_names.end(), name) != context.model_names.end())
     return {};
   return not_found(concat("The model `", name, "` does not exist."))

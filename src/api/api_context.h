@@ -36,9 +36,11 @@ struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
   std::vector<std::string> model_names;         // at least one; answers carry the first
+  bool any_model_name = false;                  // requests may name any
   std::string model_root;                       // shown by /v1/models
   std::string tool_parser, reasoning_parser;    // of text/answer_formats.h; empty: their markup is text
   std::int32_t max_model_len = 0;
+  std::int32_t max_num_seqs = 0;       // that run at the same time; only shown
   std::int32_t vocab_size = 0;         // ids that the model knows
   std::vector<TokenId> eos_token_ids;  // end a sequence unless ignore_eos
   SamplingDefaults defaults;

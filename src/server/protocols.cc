@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/anthropic/anthropic_protocol.h"
+#include "api/llamacpp/llamacpp_protocol.h"
 #include "api/ollama/ollama_protocol.h"
 #include "api/openai/openai_protocol.h"
 #include "api/responses/responses_protocol.h"
@@ -11,7 +12,8 @@
 namespace pagoda {
 
 std::vector<const Protocol*> all_protocols() {
-  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(), &ollama_protocol()};
+  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(), &ollama_protocol(),
+          &llamacpp_protocol()};
 }
 
 Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::string>& names) {

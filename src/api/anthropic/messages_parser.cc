@@ -4,6 +4,7 @@
 
 #include "api/json.h"
 #include "api/tool_fields.h"
+#include "api/unknown_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -231,11 +232,14 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   if (!counting) {
     call.stream = fields.boolean("stream").value_or(false);
     read_sampling(fields, {}, chat.sampling);
+    chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);  // for measurements
     read_stops(fields, "stop_sequences", chat.answer);
     chat.max_tokens = fields.integer("max_tokens", 1, 1 << 30);
     if (fields.ok() && !chat.max_tokens) fields.fail("max_tokens", "is required");
   }
   if (!fields.ok()) return fields.status();
+  if (!counting)
+    note_unknown_fields(fields, "messages", {"metadata", "service_tier", "context_management", "inference_geo", "betas"});
   return call;
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/json.h"
 #include "api/tool_fields.h"
+#include "api/unknown_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -24,6 +25,7 @@ void read_options(FieldReader& fields, ChatCall& call) {
                  .frequency_penalty = "frequency_penalty",
                  .seed = "seed"},
                 call.sampling);
+  call.sampling.ignore_eos = reader.boolean("ignore_eos").value_or(false);  // for measurements
   read_stops(reader, "stop", call.answer);
   // -1 and -2: as many as there is room for.
   if (const auto count = reader.integer("num_predict", -2, 1 << 30); count && *count > 0)
@@ -184,6 +186,7 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   Result<std::optional<ChatRequest>> made =
       chat ? chat_request(fields, call, context) : generate_request(fields, call, context);
   if (!made) return made.error();
+  note_unknown_fields(fields, "ollama", {"keep_alive", "top_logprobs", "truncate", "shift"});
   if (*made) out.request = std::move((*made)->request);
   out.answer = std::move(call.answer);
   return out;

@@ -34,6 +34,9 @@ Result<ApiAnswer> tokenize(const ApiCall& call, const ApiContext& context) {
 Result<ApiAnswer> detokenize(const ApiCall& call, const ApiContext& context) {
   return answer(detokenize_body(call.body, context));
 }
+Result<ApiAnswer> apply_template(const ApiCall& call, const ApiContext& context) {
+  return answer(apply_template_body(call.body, context));
+}
 Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(models_body(context));
 }
@@ -61,7 +64,9 @@ constexpr ApiRoute kRoutes[] = {
     {post("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
     {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
     {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
+    {post("/apply-template", Cost::text, AnswerForm::json, kTextBody), apply_template},
     {{.method = "GET", .path = "/v1/models"}, models},
+    {{.method = "GET", .path = "/v1/models/"}, models},
     {{.method = "GET", .path = "/v1/models/{model}"}, model},
     {{.method = "GET", .path = "/version"}, version},
 };

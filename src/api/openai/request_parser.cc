@@ -6,9 +6,11 @@
 
 #include "api/chat_call.h"
 #include "api/field_reader.h"
+#include "api/fill_in_middle.h"
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
+#include "api/unknown_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -73,12 +75,7 @@ void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
   }
   for (const std::string_view name : {"prompt_embeds", "logits_processors"})
     fields.not_built(name, "it is not built in");
-  if (kind == CallKind::completion) {
-    if (const json::value* suffix = fields.raw("suffix");
-        suffix != nullptr && !(suffix->is_string() && suffix->as_string().empty()))
-      fields.not_built("suffix", "filling in the middle is not built in");
-    return;
-  }
+  if (kind == CallKind::completion) return;
   fields.not_built("audio", "this model takes and gives text only");
   fields.not_built("functions", "use 'tools'");
   fields.not_built("web_search_options", "it is not built in");
@@ -99,10 +96,16 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
   EncodeOptions encode;
   encode.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
 
+  const std::string suffix = fields.string("suffix", kNoLimit).value_or("");
+  if (!suffix.empty() && !prompt->is_string()) fields.fail("suffix", "needs a 'prompt' that is one string");
+  if (!fields.ok()) return prompts;
+
   const auto add_text = [&](const json::string& text, const std::string& path) {
     PromptInfo info;
     info.text.assign(text.data(), text.size());
-    Result<std::vector<TokenId>> ids = text_prompt_tokens(context, path, info.text, encode);
+    Result<std::vector<TokenId>> ids = suffix.empty()
+                                           ? text_prompt_tokens(context, path, info.text, encode)
+                                           : fill_in_middle_tokens(context, "suffix", info.text, suffix);
     if (!ids) return fields.fail(ids.error());
     info.token_ids = std::move(*ids);
     prompts.push_back(std::move(info));
@@ -257,6 +260,10 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   }
   bound_logprobs(fields, call);
   if (!fields.ok()) return fields.status();
+  note_unknown_fields(fields, kind == CallKind::chat ? "chat" : "completions",
+                      {"store", "metadata", "service_tier", "reasoning_effort", "prompt_cache_key", "verbosity",
+                       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities", "stream_options",
+                       "max_completion_tokens", "prompt_cache_retention", "deadline_ms", "timeout"});
   return call;
 }
 

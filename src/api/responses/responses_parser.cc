@@ -5,6 +5,7 @@
 #include "api/responses/input_items.h"
 #include "api/responses/stored_response.h"
 #include "api/tool_fields.h"
+#include "api/unknown_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -89,6 +90,7 @@ void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
                 chat.sampling);
   call.shown["temperature"] = static_cast<double>(chat.sampling.temperature);
   call.shown["top_p"] = static_cast<double>(chat.sampling.top_p);
+  chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   read_stops(fields, "stop", chat.answer);  // beyond OpenAI's, as for chats
   chat.max_tokens = fields.integer("max_output_tokens", 1, 1 << 30);
   call.shown["max_output_tokens"] =
@@ -160,6 +162,9 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   if (fields.ok() && input.empty() && call.conversation.empty()) fields.fail("input", "is required");
   append_messages(fields, "input", input, messages);
   if (!fields.ok()) return fields.status();
+  note_unknown_fields(fields, "responses",
+                      {"stream_options", "user", "safety_identifier", "prompt_cache_key", "service_tier",
+                       "max_tool_calls", "prompt_cache_retention"});
   call.first_of_this_call = call.conversation.size();
   call.conversation.insert(call.conversation.end(), input.begin(), input.end());
   return call;

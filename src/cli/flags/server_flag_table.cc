@@ -47,9 +47,9 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .details = "port; 0: any free one, printed at start"},
       {.name = "api",
        .value = list(flags.apis),
-       .help = "protocols served: openai, responses, anthropic, ollama; all unless given",
+       .help = "protocols served: openai, responses, anthropic, ollama, llamacpp; all unless given",
        .details = "protocols served, with commas between: `openai`, `responses`, `anthropic`, "
-                  "`ollama`; all unless given"},
+                  "`ollama`, `llamacpp`; all unless given"},
       {.name = "api-key",
        .value = flags::texts(flags.api_keys, "KEY"),
        .help = "required of clients; repeatable [env PAGODA_API_KEY]",
