@@ -25,7 +25,7 @@ struct SequenceStop {
 
 // In tokens, as the protocol's own usage tells it.
 struct Usage {
-  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0, reasoning_tokens = 0;
 };
 
 class AnswerWriter {

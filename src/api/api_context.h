@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/status.h"
 #include "request/ids.h"
 #include "text/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -19,13 +22,25 @@ struct SamplingDefaults {
   std::optional<std::int32_t> top_k, max_tokens;
 };
 
+class AnswerStore;
+class DetachedCalls;
+
+// What clients like to show of a model; empty or 0: not known.
+struct ModelFacts {
+  std::string architecture, weight_type;
+  std::int64_t weight_bytes = 0;  // as they lie in memory
+  std::int32_t hidden_size = 0, num_layers = 0;
+};
+
 struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
   std::vector<std::string> model_names;         // at least one; answers carry the first
+  bool any_model_name = false;                  // requests may name any
   std::string model_root;                       // shown by /v1/models
   std::string tool_parser, reasoning_parser;    // of text/answer_formats.h; empty: their markup is text
   std::int32_t max_model_len = 0;
+  std::int32_t max_num_seqs = 0;       // that run at the same time; only shown
   std::int32_t vocab_size = 0;         // ids that the model knows
   std::vector<TokenId> eos_token_ids;  // end a sequence unless ignore_eos
   SamplingDefaults defaults;
@@ -33,6 +48,10 @@ struct ApiContext {
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
   std::string system_fingerprint;            // of weights and build; empty: left out
   std::string version;
+  ModelFacts facts;
+  const Clock* clock = nullptr;     // borrowed; for the durations in an answer; null: they are 0
+  AnswerStore* answers = nullptr;    // borrowed; null: nothing is kept
+  DetachedCalls* detached = nullptr;  // borrowed; null: no call goes on without its client
   std::int64_t model_created = 0;  // unix seconds
 
   std::size_t longest_token_bytes = 0;  // set by make_ready()
@@ -40,5 +59,8 @@ struct ApiContext {
   // Computes what is derived. Call once, after the fields above are set.
   void make_ready();
 };
+
+// The model that a request names: ok where it is served, else not_found (model_not_found).
+Status check_model(std::string_view name, const ApiContext& context);
 
 }  // namespace pagoda

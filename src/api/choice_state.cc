@@ -17,6 +17,7 @@ ChoiceState::ChoiceState(const AnswerOptions& options, const Tokenizer& tokenize
   Result<AnswerParser> parser = AnswerParser::create(*options.parser);
   CHECK(parser);  // the names were checked at start
   parser_ = *std::move(parser);
+  in_reasoning_ = options.parser->starts_in_reasoning.value_or(false);
 }
 
 bool ChoiceState::push_token(TokenId id) {
@@ -58,6 +59,7 @@ void ChoiceState::tell(const AnswerPiece& piece) {
 
 void ChoiceState::gather() {
   for (AnswerEvent& event : events_) {
+    in_reasoning_ = event.kind == AnswerEvent::Kind::reasoning;
     const bool told = event.call < 1 || options_.parallel_calls;
     switch (event.kind) {
       case AnswerEvent::Kind::content:
@@ -105,6 +107,7 @@ bool ChoiceState::absorb(SequenceDelta&& delta) {
     if (keep_logprobs) fresh.logprobs.push_back(std::move(delta.logprobs[i]));
     const bool is_text = !(ends_by_token && i + 1 == delta.token_ids.size());
     if (is_text) stopped = push_token(id);
+    num_reasoning_tokens += in_reasoning_;
   }
   cumulative_logprob = delta.cumulative_logprob - later_logprobs;
   if (stopped) return !delta.finish_reason.has_value();

@@ -44,6 +44,7 @@ class ChoiceState {
 
   std::int32_t num_tokens = 0;
   std::int32_t num_calls = 0;  // of tools
+  std::int32_t num_reasoning_tokens = 0;  // up to the one that ends it
   double cumulative_logprob = 0;
   std::optional<FinishReason> finish_reason;
   std::variant<std::monostate, std::string, TokenId> stop_reason;  // the stop string or token
@@ -62,6 +63,7 @@ class ChoiceState {
   const AnswerOptions& options_;
   const Tokenizer& tokenizer_;
   std::optional<AnswerParser> parser_;
+  bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
   IncrementalDetokenizer detokenizer_;
   StopMatcher stop_matcher_;

@@ -1,5 +1,6 @@
 #include "api/field_reader.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <cmath>
 
@@ -41,7 +42,17 @@ Result<std::vector<TokenId>> read_token_ids(const json::array& array, const std:
 
 const json::value* FieldReader::raw(std::string_view name) const {
   const json::value* value = object_.if_contains(name);
+  if (value != nullptr) asked_.emplace_back(name);
   return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+std::vector<std::string_view> FieldReader::unread() const {
+  std::vector<std::string_view> names;
+  for (const auto& entry : object_) {
+    const std::string_view name(entry.key().data(), entry.key().size());
+    if (std::ranges::find(asked_, name) == asked_.end()) names.push_back(name);
+  }
+  return names;
 }
 
 std::string FieldReader::path_of(std::string_view name) const {

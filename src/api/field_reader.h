@@ -2,7 +2,7 @@
 // FieldReader: the fields of one JSON object, each with a type and a range. A null counts as absent. The
 // first error sticks and names the field by its dotted path ("messages.0.content"); after it every
 // reading gives "absent", so callers read everything and look at status() once.
-// Fields that nobody reads are ignored.
+// Fields that nobody reads are ignored; unread() names them.
 // Threads: none.
 #include <boost/json/object.hpp>
 #include <cstdint>
@@ -43,6 +43,8 @@ class FieldReader {
   void fail(std::string_view name, std::string_view problem);  // invalid_argument; keeps the first
   void fail(Status status);
   std::string path_of(std::string_view name) const;
+  // The object's fields that nobody has asked for.
+  std::vector<std::string_view> unread() const;
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
 
@@ -52,6 +54,7 @@ class FieldReader {
   const boost::json::object& object_;
   std::string path_;
   Status status_;
+  mutable std::vector<std::string> asked_;  // names
 };
 
 // A whole number held by `value`, in any of JSON's spellings; nullopt when it is not one.

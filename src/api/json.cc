@@ -258,6 +258,12 @@ JsonWriter& JsonWriter::float64(double number) {
   return *this;
 }
 
+JsonWriter& JsonWriter::raw(std::string_view valid_json) {
+  separate();
+  out_.append(valid_json);
+  return *this;
+}
+
 JsonWriter& JsonWriter::integers(std::span<const std::int32_t> numbers) {
   begin_array();
   for (const std::int32_t number : numbers) integer(number);

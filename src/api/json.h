@@ -42,6 +42,7 @@ class JsonWriter {
   JsonWriter& null();
   JsonWriter& float32(float number);   // 9 significant digits: reads back as the same float
   JsonWriter& float64(double number);  // the shortest text that reads back as the same double
+  JsonWriter& raw(std::string_view valid_json);
   JsonWriter& integers(std::span<const std::int32_t> numbers);
 
  private:

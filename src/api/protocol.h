@@ -53,6 +53,7 @@ struct ApiCall {
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id
   std::int64_t created = 0;                                  // unix seconds
+  std::string owner = {};                                    // whose call it is, where keys tell clients apart; no secret
 
   std::string_view header(std::string_view name) const {
     for (const auto& [known, value] : headers)
@@ -74,6 +75,8 @@ struct ApiGeneration {
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
   std::unique_ptr<AnswerWriter> answer;
   std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
+  // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
+  std::optional<std::string> at_once = {};
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);

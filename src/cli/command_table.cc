@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/batch/run_batch_command.h"
 #include "cli/bench/bench_flags.h"
 #include "cli/commands/cache_command.h"
 #include "cli/commands/chat_command.h"
@@ -117,6 +118,21 @@ std::vector<Flag> generate_flags(GenerateArgs& args) {
        .default_text = "-",
        .aliases = {"-o"}},
       {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "of the answer to a prompt"},
+  };
+}
+
+std::vector<Flag> run_batch_flags(RunBatchArgs& args) {
+  return {
+      {.name = "input",
+       .value = flags::text(args.input, "FILE"),
+       .help = "OpenAI's batch lines: {\"custom_id\", \"method\", \"url\", \"body\"}",
+       .aliases = {"-i"},
+       .required = true},
+      {.name = "output",
+       .value = flags::text(args.output, "FILE"),
+       .help = "an answer a line, as they come; one that is there already is gone on with",
+       .aliases = {"-o"},
+       .required = true},
   };
 }
 
@@ -377,6 +393,8 @@ Command command_table() {
                                Words::own),
       engine_command<GenerateArgs>("generate", "how a prompt goes on, or completions for a file of requests",
                                    run_generate, generate_flags, Words::own),
+      engine_command<RunBatchArgs>("run-batch", "a file of calls to any endpoint, through the engine without HTTP",
+                                   run_batch, run_batch_flags),
       bench(),
       engine_command<SimulateArgs>("simulate", "the engine on a virtual clock and a cost model", run_simulate,
                                    simulate_flags),

@@ -17,9 +17,20 @@ std::string short_message(std::string_view text) {
 
 }  // namespace
 
-void AnswerReader::head(int status, bool is_event_stream) {
+void AnswerReader::head(int status, bool is_event_stream, bool is_lines) {
   status_ = status;
-  is_event_stream_ = is_event_stream && status == 200;
+  is_lines_ = is_lines && status == 200;
+  is_event_stream_ = (is_event_stream || is_lines) && status == 200;
+}
+
+bool AnswerReader::take_lines(TimeNs now, std::string_view bytes) {
+  whole_body_.append(bytes);
+  std::size_t begin = 0;
+  for (std::size_t end; (end = whole_body_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    if (end > begin) event(now, std::string_view(whole_body_).substr(begin, end - begin));
+  whole_body_.erase(0, begin);
+  if (whole_body_.size() > kMaxBody) error_ = "a line of the stream is too large";
+  return error_.empty();
 }
 
 bool AnswerReader::body(TimeNs now, std::string_view bytes) {
@@ -32,6 +43,7 @@ bool AnswerReader::body(TimeNs now, std::string_view bytes) {
     whole_body_.append(bytes);
     return true;
   }
+  if (is_lines_) return take_lines(now, bytes);
   if (!scanner_.feed(bytes, [&](std::string_view data) { event(now, data); }))
     error_ = "an event of the stream is too large";
   return error_.empty();
@@ -59,6 +71,7 @@ void AnswerReader::add_chunk(TimeNs now) {
   if (facts_.completion_tokens && (*facts_.completion_tokens < 0 || *facts_.completion_tokens > kMaxTokens))
     facts_.completion_tokens.reset();
   if (facts_.prompt_tokens) prompt_tokens_ = facts_.prompt_tokens;
+  finished_ = finished_ || facts_.finished;
   for (const ChoiceFacts& facts : facts_.choices) {
     last_ = now;
     finished_ = finished_ || facts.finished;

@@ -38,7 +38,7 @@ class AnswerReader {
   AnswerReader(TimeNs start, Texts texts) : start_(start), texts_(texts) {}
 
   // From the head: the answer's status, and whether its body is an event stream.
-  void head(int status, bool is_event_stream);
+  void head(int status, bool is_event_stream, bool is_lines = false);  // lines: a JSON each, as Ollama streams
   // False: nothing more is wanted; error() says why.
   bool body(TimeNs now, std::string_view bytes);
   // The stream's last event ([DONE]) was seen: what follows is of no interest.
@@ -63,6 +63,7 @@ class AnswerReader {
   };
 
   void event(TimeNs now, std::string_view data);
+  bool take_lines(TimeNs now, std::string_view bytes);
   void add_chunk(TimeNs now);
   void add_tokens(TimeNs now, const ChoiceFacts& facts, std::int64_t tokens);
 
@@ -73,10 +74,10 @@ class AnswerReader {
   TimeNs start_;
   Texts texts_;
   int status_ = 0;
-  bool is_event_stream_ = false, done_ = false, finished_ = false;
+  bool is_event_stream_ = false, is_lines_ = false, done_ = false, finished_ = false;
   SseScanner scanner_;
   ChunkFacts facts_;
-  std::string whole_body_;
+  std::string whole_body_;  // or a line that has not ended
   std::vector<Choice> choices_;
   std::vector<Gap> gaps_;
   TimeNs first_ = 0, last_ = 0;

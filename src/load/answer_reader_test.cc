@@ -185,5 +185,53 @@ TEST(AnswerReader, HostileIndicesAndCounts) {
   EXPECT_EQ(o.itl_s.size(), 1u);
 }
 
+// One answer of two words in each protocol's stream: the text, the tokens and the end are found.
+struct Spoken {
+  const char* name;
+  bool lines;
+  std::string stream;
+};
+class Protocols : public testing::TestWithParam<Spoken> {};
+
+TEST_P(Protocols, AreReadAlike) {
+  AnswerReader reader(0, AnswerReader::Texts::keep);
+  reader.head(200, !GetParam().lines, GetParam().lines);
+  TimeNs now = 0;
+  for (const char c : GetParam().stream) ASSERT_TRUE(reader.body(++now, std::string_view(&c, 1)));
+  const RequestOutcome outcome = reader.finish(0, "");
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_EQ(outcome.text, "a b");
+  EXPECT_EQ(outcome.prompt_tokens, 7);
+  EXPECT_EQ(outcome.output_tokens, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Protocols,
+    testing::Values(
+        Spoken{"responses", false,
+               "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"error\":null,"
+               "\"output\":[]}}\n\n"
+               "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n"
+               "data: {\"type\":\"response.output_text.delta\",\"delta\":\" b\"}\n\n"
+               "data: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":7,"
+               "\"input_tokens_details\":{\"cached_tokens\":2},\"output_tokens\":3}}}\n\n"},
+        Spoken{"messages", false,
+               "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[],"
+               "\"usage\":{\"input_tokens\":5}}}\n\n"
+               "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n"
+               "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\" b\"}}\n\n"
+               "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":"
+               "{\"input_tokens\":5,\"cache_read_input_tokens\":2,\"output_tokens\":3}}\n\n"
+               "data: {\"type\":\"message_stop\"}\n\n"},
+        Spoken{"ollama", true,
+               "{\"message\":{\"role\":\"assistant\",\"content\":\"a\"},\"done\":false}\n"
+               "{\"message\":{\"role\":\"assistant\",\"content\":\" b\"},\"done\":false}\n"
+               "{\"message\":{\"content\":\"\"},\"done\":true,\"prompt_eval_count\":7,\"eval_count\":3}\n"},
+        Spoken{"llamacpp", false,
+               "data: {\"content\":\"a\",\"stop\":false,\"tokens_predicted\":1,\"tokens_evaluated\":7}\n\n"
+               "data: {\"content\":\" b\",\"stop\":false,\"tokens_predicted\":2,\"tokens_evaluated\":7}\n\n"
+               "data: {\"content\":\"\",\"stop\":true,\"tokens_predicted\":3,\"tokens_evaluated\":7}\n\n"}),
+    [](const testing::TestParamInfo<Spoken>& one) { return std::string(one.param.name); });
+
 }  // namespace
 }  // namespace pagoda

@@ -160,7 +160,8 @@ enum class Level { choice, inner };  // inner: of a choice's delta or message, w
 
 void scan_choice(Skimmer& json, ChoiceFacts& choice, Level level = Level::choice) {
   json.object([&](std::string_view name) {
-    if (name == "text" || name == "content" || name == "reasoning_content" || name == "reasoning") {
+    if (name == "text" || name == "content" || name == "reasoning_content" || name == "reasoning" ||
+        name == "thinking" || name == "partial_json") {
       scan_text(json, choice);
     } else if (level == Level::choice && (name == "delta" || name == "message") && json.peek() == '{') {
       scan_choice(json, choice, Level::inner);
@@ -185,8 +186,10 @@ void scan_usage(Skimmer& json, ChunkFacts& facts) {
   json.object([&](std::string_view name) {
     if (name == "prompt_tokens")
       facts.prompt_tokens = json.whole();
-    else if (name == "completion_tokens")
+    else if (name == "completion_tokens" || name == "output_tokens")
       facts.completion_tokens = json.whole();
+    else if (name == "input_tokens" || name == "cache_read_input_tokens")  // Messages counts them apart
+      facts.prompt_tokens = facts.prompt_tokens.value_or(0) + json.whole().value_or(0);
     else
       json.skip();
   });
@@ -208,6 +211,46 @@ void scan_error(Skimmer& json, ChunkFacts& facts) {
     json.skip();
     if (null) facts.error.reset();
   }
+}
+
+// The text of a protocol without choices; a chunk without any is no token.
+void add_choice(ChunkFacts& facts, const ChoiceFacts& choice) {
+  if (!choice.text.empty()) facts.choices.push_back(choice);
+}
+
+bool ends_stream(std::string_view type) {
+  return type == "message_stop" || type == "response.completed" || type == "response.incomplete";
+}
+
+// Of a chunk without `choices`.
+void scan_other(Skimmer& json, std::string_view name, ChunkFacts& facts) {
+  ChoiceFacts choice;
+  if (name == "type" && json.peek() == '"') {
+    facts.finished = facts.finished || ends_stream(json.string());
+  } else if ((name == "delta" || name == "content" || name == "response") && json.peek() == '"') {
+    scan_text(json, choice);
+  } else if ((name == "delta" || name == "message") && json.peek() == '{') {
+    scan_choice(json, choice, Level::inner);
+  } else if (name == "response" && json.peek() == '{') {
+    json.object([&](std::string_view member) {
+      if (member == "usage" && json.peek() == '{')
+        scan_usage(json, facts);
+      else if (member == "error")
+        scan_error(json, facts);
+      else
+        json.skip();
+    });
+  } else if (name == "done" || name == "stop") {
+    facts.finished = facts.finished || json.peek() == 't';
+    json.skip();
+  } else if (name == "prompt_eval_count" || name == "tokens_evaluated") {
+    facts.prompt_tokens = json.whole();
+  } else if (name == "eval_count" || name == "tokens_predicted") {
+    facts.completion_tokens = json.whole();
+  } else {
+    json.skip();
+  }
+  add_choice(facts, choice);
 }
 
 void append_utf8(std::string& out, unsigned code) {
@@ -243,6 +286,7 @@ bool scan_chunk(std::string_view text, ChunkFacts& facts) {
   facts.prompt_tokens.reset();
   facts.completion_tokens.reset();
   facts.error.reset();
+  facts.finished = false;
   Skimmer json(text);
   if (json.peek() != '{') return false;
   json.object([&](std::string_view name) {
@@ -256,7 +300,7 @@ bool scan_chunk(std::string_view text, ChunkFacts& facts) {
     else if (name == "error")
       scan_error(json, facts);
     else
-      json.skip();
+      scan_other(json, name, facts);
   });
   return json.ok() && json.at_end();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// ChunkFacts: what a load generator wants from one chunk of a completions or chat stream, found without
-// building a tree of it: which choices got how much, the usage, an error. Also reads whole (unstreamed)
-// answers, which have the same fields.
+// ChunkFacts: what a load generator wants from one chunk of a stream, found without building a tree of it: which
+// choices got how much, the usage, an error. Reads completions and chats, whole answers of them, too, and the
+// streams of Responses, Messages, Ollama and llama.cpp, whose one choice has the index 0.
 // Threads: none.
 #include <cstdint>
 #include <optional>
@@ -21,6 +21,7 @@ struct ChoiceFacts {
 struct ChunkFacts {
   std::vector<ChoiceFacts> choices;
   std::optional<std::int64_t> prompt_tokens, completion_tokens;  // of `usage`
+  bool finished = false;                                         // the chunk is the last of a stream
   std::optional<std::string> error;                              // of `error`: its message
 };
 

@@ -36,10 +36,11 @@ class AnswerParser final : public http::basic_parser<false> {
   void on_request_impl(http::verb, beast::string_view, beast::string_view, int, ErrorCode&) override {}
   void on_response_impl(int status, beast::string_view, int, ErrorCode&) override { status_ = status; }
   void on_field_impl(http::field field, beast::string_view, beast::string_view value, ErrorCode&) override {
-    if (field == http::field::content_type)
-      is_event_stream_ = beast::iequals(value.substr(0, kEventStream.size()), kEventStream);
+    if (field != http::field::content_type) return;
+    is_event_stream_ = beast::iequals(value.substr(0, kEventStream.size()), kEventStream);
+    is_lines_ = beast::iequals(value.substr(0, kLines.size()), kLines);
   }
-  void on_header_impl(ErrorCode&) override { reader_.head(status_, is_event_stream_); }
+  void on_header_impl(ErrorCode&) override { reader_.head(status_, is_event_stream_, is_lines_); }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}
   std::size_t on_body_impl(beast::string_view bytes, ErrorCode& error) override {
     if (!reader_.body(now_, {bytes.data(), bytes.size()})) error = http::error::body_limit;
@@ -52,11 +53,12 @@ class AnswerParser final : public http::basic_parser<false> {
   void on_finish_impl(ErrorCode&) override {}
 
   static constexpr beast::string_view kEventStream = "text/event-stream";
+  static constexpr beast::string_view kLines = "application/x-ndjson";
 
   AnswerReader& reader_;
   TimeNs now_ = 0;
   int status_ = 0;
-  bool is_event_stream_ = false;
+  bool is_event_stream_ = false, is_lines_ = false;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace pagoda {
 
 struct BodyOptions {
-  enum class Endpoint { completions, chat };
+  enum class Endpoint { completions, chat, responses, messages, ollama, llamacpp };
   enum class MadeUp { token_ids, words };
   Endpoint endpoint = Endpoint::completions;
   MadeUp made_up = MadeUp::token_ids;
@@ -24,6 +24,11 @@ struct BodyOptions {
   std::string extra_members;  // ',"temperature":0,"top_p":1': appended as it stands
   std::uint64_t seed = 0;
 };
+
+// Whether a request of this many choices can be asked of it.
+inline bool has_choices(BodyOptions::Endpoint endpoint) {
+  return endpoint == BodyOptions::Endpoint::completions || endpoint == BodyOptions::Endpoint::chat;
+}
 
 // `index` is the request's number in the run.
 std::string write_body(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options);

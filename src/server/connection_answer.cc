@@ -1,6 +1,7 @@
 // Connection: from a request to its answer.
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -99,6 +100,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   call->headers = request.headers;
   call->id = request_id_;
   call->created = std::time(nullptr);
+  if (key_ != nullptr) call->owner = key_->entry.name;
   co_return co_await answer_call(*match.route, std::move(call));
 }
 
@@ -228,8 +230,25 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
     whose = {.tenant = parsed.requests.front().tenant, .priority = parsed.requests.front().priority};
   std::string name = parsed.id;
   const TimeNs deadline = deadline_after(begun_, timeout_s_, parsed.timeout_s);
+  if (parsed.at_once) {
+    HttpResponse response;
+    response.body = *std::move(parsed.at_once);
+    const std::uint64_t id = server_.next_request_id.fetch_add(parsed.requests.size());
+    const auto account = [key = key_, &server = server_, taken_tokens](const Generation& ended) {
+      const UsedTokens used = ended.used();
+      key->account->usage.add_tokens(used);
+      key->account->limit.settle(taken_tokens, used.prompt + used.completion, server.clock.now());
+    };
+    if (const Status refused = server_.background.start(std::move(parsed), *std::move(memory), id,
+                                                        server_.clock.now(), account);
+        !refused.ok()) {
+      key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
+      co_return co_await send(error_response(refused, route.protocol));
+    }
+    co_return co_await send(std::move(response));
+  }
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
-  const std::uint64_t first_id = server_.next_request_id.fetch_add(call->num_requests());
+  const std::uint64_t first_id = server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
   Next next = Next::gone;
   if (const Status refused = call->start(first_id, server_.clock.now(), deadline); !refused.ok()) {

@@ -6,6 +6,7 @@
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
 #include "server/live_endpoints.h"
+#include "server/info_endpoints.h"
 #include "server/page_endpoints.h"
 #include "server/prefix_endpoints.h"
 
@@ -66,7 +67,8 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
 
 std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page) {
   std::vector<Route> routes = page ? page_routes() : std::vector<Route>();
-  for (const std::span<const Route> rows : {small_routes(), debug_routes(), live_routes(), prefix_routes()})
+  for (const std::span<const Route> rows :
+       {small_routes(), debug_routes(), live_routes(), prefix_routes(), info_routes()})
     routes.insert(routes.end(), rows.begin(), rows.end());
   for (const Protocol* protocol : protocols) {
     for (const ApiRoute& row : protocol->routes) {

@@ -63,6 +63,11 @@ class RouteTable {
   };
   Match find(std::string_view method, std::string_view path) const;
 
+  template <class Visit>
+  void for_each_path(Visit visit) const {
+    for (const Place& place : places_) visit(place.path, place.routes);
+  }
+
  private:
   struct Place {
     std::string_view path, prefix;  // the prefix of a path with braces; else empty

@@ -9,11 +9,13 @@
 #include <mutex>
 #include <string>
 
+#include "api/answer_store.h"
 #include "api/api_context.h"
 #include "base/clock.h"
 #include "base/memory_budget.h"
 #include "engine/client.h"
 #include "server/access.h"
+#include "server/background_calls.h"
 #include "server/body_budget.h"
 #include "server/http_metrics.h"
 #include "server/job_pool.h"
@@ -43,6 +45,7 @@ struct ServerContext {
                 const ApiContext& api_context, MetricsRegistry& registry)
       : config(std::move(server_config)),
         engine(client),
+        kept_answers(config.max_stored_answers_bytes),
         api(api_context),
         metrics(registry),
         keys(registry, clock),
@@ -57,11 +60,17 @@ struct ServerContext {
               .max_jobs = config.max_pending_calls,
               .max_bytes = std::max(config.max_bodies_bytes, config.max_body_bytes),
               .max_wait = config.max_job_wait},
-             clock) {}
+             clock),
+        background(client, kMaxBackgroundCalls) {
+    api.answers = &kept_answers;
+    api.detached = &background;
+  }
+  static constexpr std::size_t kMaxBackgroundCalls = 256;
 
   const ServerConfig config;
   EngineClient& engine;
-  const ApiContext& api;
+  AnswerStore kept_answers;
+  ApiContext api;  // with what the server has for it; not changed any more
   HttpMetrics metrics;
   SteadyClock clock;
   KeyStore keys;
@@ -87,7 +96,8 @@ struct ServerContext {
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
   std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them
-  JobPool jobs;                                 // last: its threads use all of the above
+  JobPool jobs;                // its threads use all of the above
+  BackgroundCalls background;  // likewise
 };
 
 inline const ApiContext& ServerContext::context_for(const ApiKey& key) {

@@ -6,7 +6,7 @@
 
 #include "api/errors.h"
 #include "api/json.h"
-#include "api/openai/error_body.h"
+#include "api/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "api/openai/text_endpoints.h"

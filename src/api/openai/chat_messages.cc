@@ -6,6 +6,7 @@
 
 #include "api/chat_prompt_tokens.h"
 #include "api/json.h"
+#include "api/tool_fields.h"
 #include "base/strings.h"
 #include "text/conversation.h"
 
@@ -14,11 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxMessages = 4096;
-constexpr std::size_t kMaxTools = 128;
-constexpr std::size_t kMaxArgumentKeys = 10 * kMaxJsonKeys;  // of all calls of a conversation
 constexpr std::size_t kMaxTemplateBytes = std::size_t{256} << 10;
-constexpr std::size_t kNoLimit = std::size_t{1} << 30;  // the body's size bounds it
 
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
@@ -53,7 +50,7 @@ Content read_content(FieldReader& message, bool optional) {
       else
         reader.fail("type", "must be 'text'");
     }
-    std::optional<std::string> text = reader.string("text", kNoLimit);
+    std::optional<std::string> text = reader.string("text", kAnyLength);
     if (reader.ok() && !text) reader.fail("text", "is required");
     if (!reader.ok()) {
       message.fail(reader.status());
@@ -84,21 +81,8 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
     if (reader.ok()) {
       FieldReader fields(*function, reader.path_of("function"));
       if (!fields.string("name", 1024) && fields.ok()) fields.fail("name", "is required");
-      const json::value* arguments = fields.raw("arguments");
-      if (fields.ok() && arguments != nullptr && arguments->is_string()) {
-        Result<json::value> parsed =
-            parse_json(arguments->as_string().empty()
-                           ? "{}"
-                           : std::string_view(arguments->as_string().data(), arguments->as_string().size()),
-                       keys_left);
-        if (!parsed && keys_left == 0)
-          fields.fail("arguments",
-                      concat("have, with those of other calls, over ", kMaxArgumentKeys, " keys"));
-        else if (!parsed || !parsed->is_object())
-          fields.fail("arguments", "must be the JSON text of an object");
-        else
-          copy["function"].as_object()["arguments"] = std::move(*parsed);
-      }
+      if (const json::value* arguments = fields.raw("arguments"); arguments != nullptr && arguments->is_string())
+        copy["function"].as_object()["arguments"] = read_call_arguments(fields, keys_left);
       if (!fields.ok()) reader.fail(fields.status());
     }
     if (!reader.ok()) {
@@ -138,10 +122,10 @@ std::vector<ChatMessage> read_messages(FieldReader& fields) {
       read.content = read_content(reader, assistant);
     }
     if (reader.ok() && assistant) read.tool_calls = read_tool_calls(reader, keys_left);
-    read.name = reader.string("name", kNoLimit);
-    read.tool_call_id = reader.string("tool_call_id", kNoLimit);
-    read.reasoning = reader.string("reasoning_content", kNoLimit);
-    if (!read.reasoning) read.reasoning = reader.string("reasoning", kNoLimit);
+    read.name = reader.string("name", kAnyLength);
+    read.tool_call_id = reader.string("tool_call_id", kAnyLength);
+    read.reasoning = reader.string("reasoning_content", kAnyLength);
+    if (!read.reasoning) read.reasoning = reader.string("reasoning", kAnyLength);
     if (!reader.ok()) fields.fail(reader.status());
     out.push_back(std::move(read));
   }
@@ -173,21 +157,8 @@ std::vector<ToolSpec> read_tools(FieldReader& fields) {
       break;
     }
     FieldReader reader(*tool, path);
-    if (reader.string("type", 64) != "function" && reader.ok()) reader.fail("type", "must be 'function'");
-    const json::object* function = reader.object("function");
-    if (reader.ok() && function == nullptr) reader.fail("function", "is required");
-    if (reader.ok()) {
-      FieldReader inner(*function, reader.path_of("function"));
-      std::optional<std::string> name = inner.string("name", 256);
-      if (!name && inner.ok()) inner.fail("name", "is required");
-      const json::object* parameters = inner.object("parameters");
-      if (!inner.ok())
-        reader.fail(inner.status());
-      else
-        out.push_back({.name = *std::move(name),
-                       .parameters = parameters == nullptr ? json::object() : *parameters,
-                       .shown = *tool});
-    }
+    if (reader.raw("type") == nullptr) reader.fail("type", "must be 'function'");
+    out.push_back(read_function_tool(reader, *tool));
     if (!reader.ok()) fields.fail(reader.status());
   }
   if (!shown) out.clear();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "api/tool_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -94,17 +95,6 @@ void ChoiceWriter::write_reasoning(JsonWriter& writer, const std::string& text) 
   writer.key("reasoning").string(valid).key("reasoning_content").string(valid);
 }
 
-// Nine letters and digits, which is what Mistral's templates take; the same for the same answer.
-std::string ChoiceWriter::call_id(std::size_t index, std::int32_t call) const {
-  std::uint64_t hash = 1469598103934665603U;  // FNV-1a
-  for (const char c : concat(options_.id, "/", index, "/", call))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  std::string id;
-  for (int i = 0; i < 9; ++i, hash /= kDigits.size()) id += kDigits[hash % kDigits.size()];
-  return id;
-}
-
 void ChoiceWriter::write_calls(JsonWriter& writer, std::size_t index,
                                const std::vector<ChoiceState::CallPiece>& calls, bool chunk) const {
   writer.key("tool_calls").begin_array();
@@ -113,7 +103,7 @@ void ChoiceWriter::write_calls(JsonWriter& writer, std::size_t index,
     if (chunk) writer.key("index").integer(call.index);
     if (call.name)
       writer.key("id")
-          .string(call.id.empty() ? call_id(index, call.index) : call.id)
+          .string(call.id.empty() ? tool_call_id(options_.id, index, call.index) : call.id)
           .key("type")
           .string("function");
     writer.key("function").begin_object();

@@ -38,7 +38,6 @@ class ChoiceWriter {
 
  private:
   static void write_reasoning(JsonWriter& writer, const std::string& text);
-  std::string call_id(std::size_t index, std::int32_t call) const;
   void write_calls(JsonWriter& writer, std::size_t index, const std::vector<ChoiceState::CallPiece>& calls,
                    bool chunk) const;
   std::string token_text(TokenId id) const;

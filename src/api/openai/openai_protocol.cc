@@ -1,6 +1,6 @@
 #include "api/openai/openai_protocol.h"
 
-#include "api/openai/error_body.h"
+#include "api/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "api/openai/text_endpoints.h"
@@ -35,6 +35,9 @@ Result<ApiAnswer> tokenize(const ApiCall& call, const ApiContext& context) {
 Result<ApiAnswer> detokenize(const ApiCall& call, const ApiContext& context) {
   return answer(detokenize_body(call.body, context));
 }
+Result<ApiAnswer> apply_template(const ApiCall& call, const ApiContext& context) {
+  return answer(apply_template_body(call.body, context));
+}
 Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(models_body(context));
 }
@@ -62,7 +65,9 @@ constexpr ApiRoute kRoutes[] = {
     {post("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
     {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
     {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
+    {post("/apply-template", Cost::text, AnswerForm::json, kTextBody), apply_template},
     {{.method = "GET", .path = "/v1/models"}, models},
+    {{.method = "GET", .path = "/v1/models/"}, models},
     {{.method = "GET", .path = "/v1/models/{model}"}, model},
     {{.method = "GET", .path = "/version"}, version},
 };

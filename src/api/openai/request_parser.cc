@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <limits>
-#include <memory>
-#include <span>
 
+#include "api/chat_call.h"
 #include "api/field_reader.h"
+#include "api/fill_in_middle.h"
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
-#include "api/prompt_limits.h"
+#include "api/unknown_fields.h"
 #include "base/strings.h"
-#include "text/answer_formats.h"
 
 namespace pagoda {
 namespace {
@@ -22,8 +21,8 @@ namespace json = boost::json;
 constexpr std::size_t kMaxPrompts = 1024;  // per call; also bounds prompts * n
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
-constexpr std::int32_t kDefaultCompletionTokens = 16;
 constexpr double kMaxTimeoutS = 1e9;
+constexpr std::int64_t kDefaultCompletionTokens = 16;
 constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 constexpr std::size_t kMaxListedTokens = 4'000'000;
 
@@ -77,12 +76,7 @@ void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
   }
   for (const std::string_view name : {"prompt_embeds", "logits_processors"})
     fields.not_built(name, "it is not built in");
-  if (kind == CallKind::completion) {
-    if (const json::value* suffix = fields.raw("suffix");
-        suffix != nullptr && !(suffix->is_string() && suffix->as_string().empty()))
-      fields.not_built("suffix", "filling in the middle is not built in");
-    return;
-  }
+  if (kind == CallKind::completion) return;
   fields.not_built("audio", "this model takes and gives text only");
   fields.not_built("functions", "use 'tools'");
   fields.not_built("web_search_options", "it is not built in");
@@ -103,14 +97,17 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
   EncodeOptions encode;
   encode.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
 
+  const std::string suffix = fields.string("suffix", kNoLimit).value_or("");
+  if (!suffix.empty() && !prompt->is_string()) fields.fail("suffix", "needs a 'prompt' that is one string");
+  if (!fields.ok()) return prompts;
+
   const auto add_text = [&](const json::string& text, const std::string& path) {
     PromptInfo info;
     info.text.assign(text.data(), text.size());
-    if (exceeds_byte_bound(context, info.text.size()))
-      return fields.fail(
-          context_length_exceeded(context, path, "Your prompt is longer than that; please shorten it."));
-    Result<std::vector<TokenId>> ids = context.tokenizer->encode(info.text, encode);
-    if (!ids) return fields.fail(path, "cannot be tokenised");
+    Result<std::vector<TokenId>> ids = suffix.empty()
+                                           ? text_prompt_tokens(context, path, info.text, encode)
+                                           : fill_in_middle_tokens(context, "suffix", info.text, suffix);
+    if (!ids) return fields.fail(ids.error());
     info.token_ids = std::move(*ids);
     prompts.push_back(std::move(info));
   };
@@ -168,32 +165,6 @@ void truncate(FieldReader& fields, const ApiContext& context, std::vector<Prompt
   }
 }
 
-// Gives each prompt its token budget, or refuses what cannot fit.
-std::int32_t token_budget(FieldReader& fields, const ApiContext& context, const std::string& param,
-                          std::optional<std::int64_t> asked, CallKind kind, const PromptInfo& prompt) {
-  const auto length = static_cast<std::int64_t>(prompt.token_ids.size());
-  const std::int64_t room = context.max_model_len - length;
-  if (length == 0) {
-    fields.fail(param, "must have at least one token");
-    return 0;
-  }
-  if (room < std::max<std::int64_t>(asked.value_or(1), 1)) {
-    fields.fail(context_length_exceeded(
-        context, param,
-        concat("However, you requested ", length + asked.value_or(1), " tokens (", length, " in the ", param,
-               ", ", asked.value_or(1), " in the completion). Please reduce the length of the ", param,
-               " or completion.")));
-    return 0;
-  }
-  if (asked) return static_cast<std::int32_t>(*asked);
-  std::int64_t budget = room;
-  if (context.defaults.max_tokens)
-    budget = std::min<std::int64_t>(budget, *context.defaults.max_tokens);
-  else if (kind == CallKind::completion)
-    budget = std::min<std::int64_t>(budget, kDefaultCompletionTokens);
-  return static_cast<std::int32_t>(budget);
-}
-
 // Log-probabilities are held until an answer is complete, so what one call may ask of them is bounded.
 void bound_logprobs(FieldReader& fields, const ParsedCall& call) {
   std::int64_t output_entries = 0, prompt_entries = 0;
@@ -220,27 +191,6 @@ void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std:
   fields.fail(
       allowed > bad ? "allowed_token_ids" : "bad_words",
       concat("times the number of prompts must be at most ", kMaxListedTokens, " tokens in one call"));
-}
-
-// How the answer's reasoning and calls are to be read.
-void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& prompt,
-                   ResponseOptions& response) {
-  constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
-  response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
-  response.include_reasoning = fields.boolean("include_reasoning").value_or(true);
-  AnswerParserOptions parser;
-  parser.reasoning_parser = context.reasoning_parser;
-  if (!prompt.tools.empty()) parser.tool_parser = context.tool_parser;
-  if (parser.tool_parser.empty() && parser.reasoning_parser.empty()) return;
-  std::vector<DeclaredTool> tools;
-  for (ToolSpec& tool : prompt.tools)
-    tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
-  parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
-  parser.keep_special_tokens = !response.skip_special_tokens;
-  const std::span<const TokenId> ids(prompt.token_ids);
-  parser.starts_in_reasoning = prompt_opens_reasoning(
-      parser.reasoning_parser, context.tokenizer->decode(ids.last(std::min(kTail, ids.size())), false));
-  response.parser = std::move(parser);
 }
 
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
@@ -274,7 +224,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     ChatPrompt prompt = read_chat_prompt(fields, context);
     if (response.echo) response.echo_prefix = std::move(prompt.continued);
     response.echo = response.echo && !response.echo_prefix.empty();
-    choose_parser(fields, context, prompt, response);
+    response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
+    response.include_reasoning = fields.boolean("include_reasoning").value_or(true);
+    choose_answer_parser(context, std::move(prompt.tools), prompt.token_ids, response);
     response.prompts.push_back({.text = {}, .token_ids = std::move(prompt.token_ids)});
   } else {
     response.prompts = read_prompts(fields, context, response.echo);
@@ -295,7 +247,12 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   for (std::size_t i = 0; i < response.prompts.size(); ++i) {
     const PromptInfo& prompt = response.prompts[i];
     const std::string path = response.prompts.size() == 1 ? param : concat(param, ".", i);
-    request.sampling.max_tokens = std::max(token_budget(fields, context, path, max_tokens, kind, prompt), 1);
+    const std::optional<std::int64_t> otherwise =
+        kind == CallKind::completion ? std::optional<std::int64_t>(kDefaultCompletionTokens) : std::nullopt;
+    const Result<std::int32_t> budget =
+        token_budget(context, path, prompt.token_ids.size(), max_tokens, otherwise);
+    if (!budget) return budget.error();
+    request.sampling.max_tokens = std::max(*budget, 1);
     if (request.sampling.min_tokens > request.sampling.max_tokens && fields.ok())
       fields.fail("min_tokens", concat("must not be above the ", request.sampling.max_tokens,
                                        " tokens that there may be at most; see 'max_tokens'"));
@@ -305,18 +262,14 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   }
   bound_logprobs(fields, call);
   if (!fields.ok()) return fields.status();
+  note_unknown_fields(fields, kind == CallKind::chat ? "chat" : "completions",
+                      {"store", "metadata", "service_tier", "reasoning_effort", "prompt_cache_key", "verbosity",
+                       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities", "stream_options",
+                       "max_completion_tokens", "prompt_cache_retention", "deadline_ms", "timeout"});
   return call;
 }
 
 }  // namespace
-
-Status check_model(std::string_view name, const ApiContext& context) {
-  if (std::find(context.model_names.begin(), context.model_names.end(), name) != context.model_names.end())
-    return {};
-  return not_found(concat("The model `", name, "` does not exist."))
-      .with_param("model")
-      .with_reason("model_not_found");
-}
 
 Result<ParsedCall> parse_call(CallKind kind, std::string_view body, const CallOrigin& origin,
                               const ApiContext& context) {

@@ -21,7 +21,4 @@ struct CallOrigin {
 Result<ParsedCall> parse_call(CallKind kind, std::string_view body, const CallOrigin& origin,
                               const ApiContext& context);
 
-// The model a body asks for: ok when absent or served, else not_found (model_not_found).
-Status check_model(std::string_view name, const ApiContext& context);
-
 }  // namespace pagoda

@@ -5,7 +5,7 @@
 
 #include "api/errors.h"
 #include "api/openai/choice_writer.h"
-#include "api/openai/error_body.h"
+#include "api/error_body.h"
 #include "base/check.h"
 
 namespace pagoda {

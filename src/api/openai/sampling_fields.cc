@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "api/chat_call.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -12,29 +13,15 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxChoices = 128, kMaxBestOf = 256;
-constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
+constexpr std::size_t kMaxWordBytes = 1024;
 constexpr std::size_t kMaxStopTokenIds = 128;
 constexpr std::size_t kMaxBadWords = 128;
 constexpr std::size_t kMaxLogitBias = 1024;
-constexpr float kMinTemperature = 0.01f;  // as in vLLM: below it logits could overflow
 
 template <class To, class From>
 void assign(To& field, const std::optional<From>& value) {
   if (value) field = static_cast<To>(*value);
-}
-
-// A seed may use all 64 bits; -1 is vLLM's "none".
-void read_seed(FieldReader& fields, SamplingParams& sampling) {
-  const json::value* value = fields.raw("seed");
-  if (value == nullptr) return;
-  if (value->is_uint64())
-    sampling.seed = value->as_uint64();
-  else if (const std::optional<std::int64_t> seed = whole_number(*value)) {
-    if (*seed != -1) sampling.seed = static_cast<std::uint64_t>(*seed);
-  } else
-    fields.fail("seed", "must be a whole number of at most 64 bits");
 }
 
 void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
@@ -61,7 +48,7 @@ void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingPar
 // Each word as it is tokenised at the start of a text and after a space, as vLLM does it: the second
 // form counts only when the space changes the first token and not the length.
 void read_bad_words(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
-  const std::vector<std::string> words = fields.strings("bad_words", kMaxBadWords, kMaxStopBytes);
+  const std::vector<std::string> words = fields.strings("bad_words", kMaxBadWords, kMaxWordBytes);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t begin = words[i].find_first_not_of(" \t\r\n");
     if (begin == std::string::npos) return fields.fail(concat("bad_words.", i), "must not be blank");
@@ -127,20 +114,6 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
     fields.fail("best_of", "above 'n' is not available when 'stream' is true");
 }
 
-// What generation_config.json has put in place of a field is held to that field's range, as in vLLM.
-void check_defaults(FieldReader& fields, const SamplingParams& sampling) {
-  const auto check = [&](std::string_view name, bool good) {
-    if (!good && fields.raw(name) == nullptr)
-      fields.fail(name,
-                  "has no usable default in the model's generation_config.json: the request must set it");
-  };
-  check("temperature", sampling.temperature >= 0 && sampling.temperature <= 100);
-  check("top_p", sampling.top_p > 0 && sampling.top_p <= 1);
-  check("top_k", sampling.top_k >= -1);
-  check("min_p", sampling.min_p >= 0 && sampling.min_p <= 1);
-  check("repetition_penalty", sampling.repetition_penalty > 0 && sampling.repetition_penalty <= 100);
-}
-
 }  // namespace
 
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
@@ -148,26 +121,19 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   assign(sampling.use_beam_search, fields.boolean("use_beam_search"));
   response.cumulative_logprob = sampling.use_beam_search;
   // The model's defaults are for sampling.
-  const SamplingDefaults defaults = sampling.use_beam_search ? SamplingDefaults{} : context.defaults;
-  if (sampling.use_beam_search) sampling.temperature = 0;
-  assign(sampling.temperature, defaults.temperature);
-  assign(sampling.top_p, defaults.top_p);
-  assign(sampling.top_k, defaults.top_k);
-  assign(sampling.min_p, defaults.min_p);
-  assign(sampling.repetition_penalty, defaults.repetition_penalty);
+  const bool beams = sampling.use_beam_search;
+  if (!beams) sampling = default_sampling(context);
+  if (beams) sampling.temperature = 0;
 
   assign(sampling.n, fields.integer("n", 1, kMaxChoices));
   response.n = sampling.n;
-  assign(sampling.temperature, fields.number("temperature", 0, 100));
-  if (sampling.temperature > 0) sampling.temperature = std::max(sampling.temperature, kMinTemperature);
-  assign(sampling.top_p, fields.number_above("top_p", 0, 1));
-  assign(sampling.top_k, fields.integer("top_k", -1, kMaxInt32));
-  assign(sampling.min_p, fields.number("min_p", 0, 1));
-  assign(sampling.repetition_penalty, fields.number_above("repetition_penalty", 0, 100));
-  check_defaults(fields, sampling);
-  assign(sampling.presence_penalty, fields.number("presence_penalty", -2, 2));
-  assign(sampling.frequency_penalty, fields.number("frequency_penalty", -2, 2));
-  read_seed(fields, sampling);
+  read_sampling(fields,
+                {.min_p = "min_p",
+                 .repetition_penalty = "repetition_penalty",
+                 .presence_penalty = "presence_penalty",
+                 .frequency_penalty = "frequency_penalty",
+                 .seed = "seed"},
+                sampling);
   read_logit_bias(fields, context, sampling);
 
   sampling.eos_token_ids = context.eos_token_ids;
@@ -181,7 +147,7 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
     if (ids->empty()) fields.fail("allowed_token_ids", "must not be empty");
     sampling.allowed_token_ids = std::move(*ids);
   }
-  response.stop = fields.strings("stop", kMaxStops, kMaxStopBytes);
+  read_stops(fields, "stop", response);
   assign(response.include_stop, fields.boolean("include_stop_str_in_output"));
   assign(response.skip_special_tokens, fields.boolean("skip_special_tokens"));
   (void)fields.boolean("spaces_between_special_tokens");  // only slow tokenizers of transformers heed it

@@ -77,6 +77,22 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
   return out;
 }
 
+Result<std::string> apply_template_body(std::string_view body, const ApiContext& context) {
+  const Result<json::value> value = parse_object(body);
+  if (!value) return value.error();
+  FieldReader fields(value->as_object());
+  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
+  const std::vector<TokenId> ids = read_chat_prompt(fields, context).token_ids;
+  if (!fields.ok()) return fields.status();
+  std::string out;
+  JsonWriter(out)
+      .begin_object()
+      .key("prompt")
+      .string(to_valid_utf8(context.tokenizer->decode(ids, /*skip_special_tokens=*/false)))
+      .end_object();
+  return out;
+}
+
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context) {
   const Result<json::value> value = parse_object(body);
   if (!value) return value.error();

@@ -13,6 +13,8 @@ namespace pagoda {
 // {"prompt": …} or {"messages": […]} -> {"count", "max_model_len", "tokens", "token_strs"}.
 Result<std::string> tokenize_body(std::string_view body, const ApiContext& context);
 // {"tokens": […]} -> {"prompt"}.
+// llama.cpp's: the text of a conversation's prompt.
+Result<std::string> apply_template_body(std::string_view body, const ApiContext& context);
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context);
 std::string models_body(const ApiContext& context);
 // One entry of the list; not_found (model_not_found).

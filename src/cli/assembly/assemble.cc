@@ -120,7 +120,9 @@ SamplingDefaults sampling_defaults(const ModelSource& source) {
 }
 
 std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
-  if (!flags.served_model_names.empty()) return flags.served_model_names;
+  std::vector<std::string> given = flags.served_model_names;
+  std::erase(given, "*");
+  if (!given.empty()) return given;
   // ORG/NAME is a name already; a path is named after its last part.
   if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
   std::filesystem::path path(source.path());
@@ -305,13 +307,21 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_template.get(), parts.api));
   parts.api.model_names = model_names(flags, *source);
   parts.api.model_root = parts.api.model_names.front();
+  parts.api.any_model_name = std::ranges::find(flags.served_model_names, "*") != flags.served_model_names.end();
   parts.api.max_model_len = plan->max_model_len;
+  parts.api.max_num_seqs = flags.max_num_seqs;
   parts.api.vocab_size = config.vocab_size;
   parts.api.eos_token_ids = config.eos_token_ids;
   if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)
     parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
   parts.api.defaults = sampling_defaults(*source);
   parts.api.version = version();
+  parts.api.clock = &parts.clock;
+  parts.api.facts = {.architecture = config.architecture,
+                     .weight_type = config.weight_type,
+                     .weight_bytes = totals.weight_bytes + parts.memory.embedding_bytes,
+                     .hidden_size = config.hidden_size,
+                     .num_layers = config.num_layers};
   parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));
   if (parts.tokenizer != nullptr) parts.api.make_ready();
 

@@ -125,7 +125,7 @@ Status find_form(const BenchServeArgs& args, const LoadOptions& options, bool ha
     if (!again->empty()) return unavailable(concat("the test request failed: ", *again));
   }
   body.continuous_usage = words.continuous_usage;
-  if (has_text || body.endpoint == BodyOptions::Endpoint::chat) return ok_status();
+  if (has_text || body.endpoint != BodyOptions::Endpoint::completions) return ok_status();
   const std::int32_t highest = body.token_high;
   for (const std::int32_t high : {highest, std::min(highest, 499)}) {
     BodyOptions ids = body;
@@ -243,6 +243,20 @@ void print_failures(const ServeSummary& summary) {
   }
 }
 
+struct Spoken {
+  BodyOptions::Endpoint endpoint;
+  std::string_view path;
+};
+Spoken spoken_by(std::string_view backend) {
+  using Endpoint = BodyOptions::Endpoint;
+  if (backend == "openai-chat") return {Endpoint::chat, "/v1/chat/completions"};
+  if (backend == "responses") return {Endpoint::responses, "/v1/responses"};
+  if (backend == "anthropic") return {Endpoint::messages, "/v1/messages"};
+  if (backend == "ollama") return {Endpoint::ollama, "/api/chat"};
+  if (backend == "llamacpp") return {Endpoint::llamacpp, "/completion"};
+  return {Endpoint::completions, "/v1/completions"};
+}
+
 }  // namespace
 
 Status run_bench_serve(const BenchServeArgs& args) {
@@ -282,10 +296,10 @@ Status run_bench_serve(const BenchServeArgs& args) {
                     : parse_base_url(args.base_url);
   if (!server) return server.error();
   options.server = *server;
-  const bool chat = args.backend == "openai-chat";
-  options.endpoint = !args.endpoint.empty() ? args.endpoint
-                     : chat                 ? "/v1/chat/completions"
-                                            : "/v1/completions";
+  const Spoken spoken = spoken_by(args.backend);
+  if (!has_choices(spoken.endpoint) && (plan->spec.n > 1 || plan->spec.beam_width > 0))
+    return invalid_argument(concat("--backend ", args.backend, ": it has one choice, and no beams"));
+  options.endpoint = args.endpoint.empty() ? std::string(spoken.path) : args.endpoint;
   if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
     return invalid_argument("--endpoint: must be a path");
   options.headers = *headers;
@@ -299,7 +313,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
   if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
 
   BodyOptions body;
-  body.endpoint = chat ? BodyOptions::Endpoint::chat : BodyOptions::Endpoint::completions;
+  body.endpoint = spoken.endpoint;
   body.ignore_eos = plan->ignore_eos;
   body.extra_members = *members;
   body.seed = plan->spec.seed;

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "api/errors.h"
-#include "api/openai/error_body.h"
+#include "api/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "base/strings.h"

@@ -73,6 +73,11 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "ssl-cert-reqs",
        .value = flags::int32(flags.ssl_cert_reqs, 0, 2),
        .help = "clients' certificates: 0 none, 1 optional, 2 required"},
+      {.name = "api",
+       .value = list(flags.apis),
+       .help = "protocols served: openai, responses, anthropic, ollama, llamacpp; all unless given",
+       .details = "protocols served, with commas between: `openai`, `responses`, `anthropic`, "
+                  "`ollama`, `llamacpp`; all unless given"},
       {.name = "api-key",
        .value = flags::texts(flags.api_keys, "KEY"),
        .help = "required of clients; repeatable [env PAGODA_API_KEY]",
@@ -111,6 +116,11 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .details =
            "of all answers being made and sent, in bytes, as predicted when a request comes; what goes "
            "beyond gets 429"},
+      {.name = "response-store-bytes",
+       .value = flags::int64(flags.response_store_bytes, 0, kMaxBytes),
+       .help = "of answers that /v1/responses keeps to be asked for again; 0: none",
+       .details = "of answers in memory that `/v1/responses` keeps, to be asked for again or gone on with; the one "
+                  "unused the longest leaves first; 0: none"},
       {.name = "max-header-bytes",
        .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
        .help = "larger request headers get 431"},

@@ -17,6 +17,7 @@
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/serve/service_manager.h"
+#include "server/protocols.h"
 #include "server/server.h"
 
 namespace pagoda {
@@ -51,6 +52,7 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.page = flags.page;
   config.max_body_bytes = static_cast<std::size_t>(flags.max_body_bytes);
   config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);
+  config.max_stored_answers_bytes = static_cast<std::size_t>(flags.response_store_bytes);
   config.max_connections = static_cast<std::size_t>(flags.max_connections);
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
   config.head_timeout = milliseconds(flags.header_timeout_s);
@@ -114,6 +116,9 @@ Status run_serve(const ServeArgs& args) {
   ServerConfig config = server_config(flags);
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
+  auto protocols = protocols_named(flags.apis);
+  if (!protocols) return protocols.error();
+  config.protocols = *std::move(protocols);
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);

@@ -1,4 +1,4 @@
-#include "api/openai/error_body.h"
+#include "api/error_body.h"
 
 #include "api/json.h"
 

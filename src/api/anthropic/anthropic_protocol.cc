@@ -1,0 +1,57 @@
+#include "api/anthropic/anthropic_protocol.h"
+
+#include "api/anthropic/message_writer.h"
+#include "api/anthropic/messages_parser.h"
+#include "api/chat_prompt_tokens.h"
+#include "api/json.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+Result<ApiGeneration> messages(const ApiCall& call, const ApiContext& context) {
+  Result<MessagesCall> parsed = parse_messages_call(call.body, /*counting=*/false, context);
+  if (!parsed) return parsed.error();
+  Result<ChatRequest> made = make_chat_request(parsed->chat, context);
+  if (!made) return made.error();
+  ApiGeneration out;
+  out.id = concat("msg_", call.id);
+  out.requests.push_back(std::move(made->request));
+  out.answer = std::make_unique<MessageWriter>(out.id, std::move(parsed->chat.answer), parsed->stream,
+                                               made->clipped, context);
+  return out;
+}
+
+Result<ApiAnswer> count_tokens(const ApiCall& call, const ApiContext& context) {
+  Result<MessagesCall> parsed = parse_messages_call(call.body, /*counting=*/true, context);
+  if (!parsed) return parsed.error();
+  const Result<std::vector<TokenId>> ids = chat_prompt_tokens(std::move(parsed->chat.conversation), context);
+  if (!ids) return ids.error();
+  std::string out;
+  JsonWriter(out)
+      .begin_object()
+      .key("input_tokens")
+      .integer(static_cast<std::int64_t>(ids->size()))
+      .end_object();
+  return ApiAnswer(std::move(out));
+}
+
+constexpr ApiRoute kRoutes[] = {
+    {{.method = "POST",
+      .path = "/v1/messages",
+      .cost = Cost::generation,
+      .form = AnswerForm::sse,
+      .body = BodyForm::json},
+     messages},
+    {{.method = "POST", .path = "/v1/messages/count_tokens", .cost = Cost::text, .body = BodyForm::json},
+     count_tokens},
+};
+
+constexpr Protocol kProtocol = {
+    .name = "anthropic", .routes = kRoutes, .error_body = anthropic_error_body};
+
+}  // namespace
+
+const Protocol& anthropic_protocol() { return kProtocol; }
+
+}  // namespace pagoda

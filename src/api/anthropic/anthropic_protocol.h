@@ -1,0 +1,9 @@
+#pragma once
+// Anthropic's Messages: /v1/messages and /v1/messages/count_tokens, with its errors and its stream's events.
+#include "api/protocol.h"
+
+namespace pagoda {
+
+const Protocol& anthropic_protocol();
+
+}  // namespace pagoda

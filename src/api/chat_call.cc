@@ -1,0 +1,154 @@
+#include "api/chat_call.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "api/prompt_limits.h"
+#include "base/strings.h"
+#include "text/answer_formats.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr float kMinTemperature = 0.01f;  // as in vLLM: below it logits could overflow
+constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
+
+template <class To, class From>
+void assign(To& field, const std::optional<From>& value) {
+  if (value) field = static_cast<To>(*value);
+}
+
+}  // namespace
+
+SamplingParams default_sampling(const ApiContext& context) {
+  SamplingParams sampling;
+  const SamplingDefaults& defaults = context.defaults;
+  assign(sampling.temperature, defaults.temperature);
+  assign(sampling.top_p, defaults.top_p);
+  assign(sampling.top_k, defaults.top_k);
+  assign(sampling.min_p, defaults.min_p);
+  assign(sampling.repetition_penalty, defaults.repetition_penalty);
+  sampling.eos_token_ids = context.eos_token_ids;
+  return sampling;
+}
+
+void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingParams& sampling) {
+  const auto number = [&](std::string_view name, double low, double high, float& value) {
+    if (!name.empty()) assign(value, fields.number(name, low, high));
+  };
+  number(names.temperature, 0, 100, sampling.temperature);
+  if (sampling.temperature > 0) sampling.temperature = std::max(sampling.temperature, kMinTemperature);
+  number(names.min_p, 0, 1, sampling.min_p);
+  number(names.presence_penalty, -2, 2, sampling.presence_penalty);
+  number(names.frequency_penalty, -2, 2, sampling.frequency_penalty);
+  if (!names.top_p.empty()) assign(sampling.top_p, fields.number_above(names.top_p, 0, 1));
+  if (!names.repetition_penalty.empty())
+    assign(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
+  if (!names.top_k.empty()) assign(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));
+  const auto check = [&](std::string_view name, bool good) {
+    if (!good && (name.empty() || fields.raw(name) == nullptr))
+      fields.fail(name.empty() ? "temperature" : name,
+                  "has no usable default in the model's generation_config.json: the request must set it");
+  };
+  check(names.temperature, sampling.temperature >= 0 && sampling.temperature <= 100);
+  check(names.top_p, sampling.top_p > 0 && sampling.top_p <= 1);
+  check(names.top_k, sampling.top_k >= -1);
+  check(names.min_p, sampling.min_p >= 0 && sampling.min_p <= 1);
+  check(names.repetition_penalty, sampling.repetition_penalty > 0 && sampling.repetition_penalty <= 100);
+  // A seed may use all 64 bits; -1 is "none" everywhere.
+  const boost::json::value* seed = names.seed.empty() ? nullptr : fields.raw(names.seed);
+  if (seed == nullptr) return;
+  if (seed->is_uint64())
+    sampling.seed = seed->as_uint64();
+  else if (const std::optional<std::int64_t> whole = whole_number(*seed)) {
+    if (*whole != -1) sampling.seed = static_cast<std::uint64_t>(*whole);
+  } else
+    fields.fail(names.seed, "must be a whole number of at most 64 bits");
+}
+
+void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answer) {
+  answer.stop = fields.strings(name, kMaxStops, kMaxStopBytes);
+}
+
+void choose_answer_parser(const ApiContext& context, std::vector<ToolSpec> declared,
+                          std::span<const TokenId> prompt, AnswerOptions& answer) {
+  constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
+  AnswerParserOptions parser;
+  parser.reasoning_parser = context.reasoning_parser;
+  if (!declared.empty()) parser.tool_parser = context.tool_parser;
+  if (parser.tool_parser.empty() && parser.reasoning_parser.empty()) return;
+  std::vector<DeclaredTool> tools;
+  for (ToolSpec& tool : declared)
+    tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
+  parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
+  parser.keep_special_tokens = !answer.skip_special_tokens;
+  parser.starts_in_reasoning =
+      prompt_opens_reasoning(parser.reasoning_parser,
+                             context.tokenizer->decode(prompt.last(std::min(kTail, prompt.size())), false));
+  answer.parser = std::move(parser);
+}
+
+Result<std::int32_t> token_budget(const ApiContext& context, std::string_view param,
+                                  std::size_t prompt_tokens, std::optional<std::int64_t> asked,
+                                  std::optional<std::int64_t> otherwise) {
+  const auto length = static_cast<std::int64_t>(prompt_tokens);
+  const std::int64_t room = context.max_model_len - length;
+  if (length == 0)
+    return invalid_argument(concat("'", param, "' must have at least one token."))
+        .with_param(std::string(param));
+  if (room < std::max<std::int64_t>(asked.value_or(1), 1))
+    return context_length_exceeded(
+        context, param,
+        concat("However, you requested ", length + asked.value_or(1), " tokens (", length, " in the ", param,
+               ", ", asked.value_or(1), " in the completion). Please reduce the length of the ", param,
+               " or completion."));
+  if (asked) return static_cast<std::int32_t>(*asked);
+  std::int64_t budget = room;
+  if (context.defaults.max_tokens)
+    budget = std::min<std::int64_t>(budget, *context.defaults.max_tokens);
+  else if (otherwise)
+    budget = std::min(budget, *otherwise);
+  return static_cast<std::int32_t>(budget);
+}
+
+Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::string_view param,
+                                                std::string_view text, const EncodeOptions& options) {
+  if (exceeds_byte_bound(context, text.size()))
+    return context_length_exceeded(context, param,
+                                   "Your prompt is longer than that; please shorten it.");
+  Result<std::vector<TokenId>> ids = context.tokenizer->encode(text, options);
+  if (!ids)
+    return invalid_argument(concat("'", param, "' cannot be tokenised.")).with_param(std::string(param));
+  return ids;
+}
+
+Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::vector<TokenId> prompt,
+                                 const ApiContext& context) {
+  const auto room = static_cast<std::int64_t>(context.max_model_len) - static_cast<std::int64_t>(prompt.size());
+  ChatRequest out;
+  std::optional<std::int64_t> asked = call.max_tokens;
+  if (asked && call.clip_max_tokens && *asked > room) {
+    out.clipped = true;
+    asked = std::max<std::int64_t>(room, 1);
+  }
+  const Result<std::int32_t> budget = token_budget(context, param, prompt.size(), asked);
+  if (!budget) return budget.error();
+  out.request.sampling = std::move(call.sampling);
+  out.request.sampling.max_tokens = *budget;
+  out.request.prompt_token_ids = prompt;
+  call.answer.prompts.push_back({.text = {}, .token_ids = std::move(prompt)});
+  return out;
+}
+
+Result<ChatRequest> make_chat_request(ChatCall& call, const ApiContext& context) {
+  std::vector<ToolSpec> tools = call.conversation.tools;
+  Result<std::vector<TokenId>> ids =
+      chat_prompt_tokens(std::move(call.conversation), context, call.prompt_options);
+  if (!ids) return ids.error();
+  choose_answer_parser(context, std::move(tools), *ids, call.answer);
+  return make_request(call, "messages", *std::move(ids), context);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,88 @@
+#include "api/llamacpp/completion_writer.h"
+
+namespace pagoda {
+
+std::string llamacpp_error_body(const ApiError& error) {
+  std::string_view type = error.status >= 500 ? "server_error" : "invalid_request_error";
+  if (error.status == 401) type = "authentication_error";
+  if (error.status == 404) type = "not_found_error";
+  if (error.status == 503) type = "unavailable_error";
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().key("error").begin_object().key("code").integer(error.status);
+  json.key("message").string(to_valid_utf8(error.message)).key("type").string(type).end_object().end_object();
+  return out;
+}
+
+LlamaCompletionWriter::LlamaCompletionWriter(LlamaCompletion call, const ApiContext& context)
+    : StateWriter(std::move(call.answer), call.stream, context),
+      sampling_(std::move(call.request.sampling)),
+      prompt_(to_valid_utf8(call.prompt)),
+      begin_(now()) {}
+
+void LlamaCompletionWriter::note_output() {
+  last_ = now();
+  if (first_ == 0) first_ = last_;
+}
+
+void LlamaCompletionWriter::write_end(JsonWriter& json) const {
+  const ChoiceState& choice = state_.choices.front();
+  const Usage usage = state_.usage();
+  const auto* word = std::get_if<std::string>(&choice.stop_reason);
+  json.key("model").string(context_.model_names.front()).key("prompt").string(prompt_);
+  json.key("generation_settings").begin_object().key("n_predict").integer(sampling_.max_tokens);
+  json.key("n_ctx").integer(context_.max_model_len);
+  json.key("temperature").float32(sampling_.temperature).key("top_k").integer(sampling_.top_k);
+  json.key("top_p").float32(sampling_.top_p).key("min_p").float32(sampling_.min_p);
+  json.key("repeat_penalty").float32(sampling_.repetition_penalty);
+  json.key("presence_penalty").float32(sampling_.presence_penalty);
+  json.key("frequency_penalty").float32(sampling_.frequency_penalty);
+  json.key("stop").begin_array();
+  for (const std::string& stop : options_.stop) json.string(stop);
+  json.end_array().key("stream").boolean(streaming()).end_object();
+  json.key("has_new_line").boolean(has_new_line_).key("truncated").boolean(false);
+  json.key("stop_type").string(word != nullptr                                   ? "word"
+                               : choice.finish_reason == FinishReason::length ? "limit"
+                                                                                 : "eos");
+  json.key("stopping_word").string(word == nullptr ? "" : *word);
+  json.key("tokens_cached").integer(usage.cached_tokens).key("timings").begin_object();
+  const auto part = [&json](const char* count, const char* time, const char* each, const char* rate, std::int64_t n,
+                            TimeNs duration) {
+    const double ms = to_seconds(duration) * 1e3;
+    json.key(count).integer(n).key(time).float64(ms).key(each).float64(n > 0 ? ms / static_cast<double>(n) : 0);
+    json.key(rate).float64(ms > 0 ? 1e3 * static_cast<double>(n) / ms : 0);
+  };
+  part("prompt_n", "prompt_ms", "prompt_per_token_ms", "prompt_per_second",
+       usage.prompt_tokens - usage.cached_tokens, first_ - begin_);
+  part("predicted_n", "predicted_ms", "predicted_per_token_ms", "predicted_per_second", usage.completion_tokens,
+       last_ - first_);
+  json.end_object();
+}
+
+void LlamaCompletionWriter::write_piece(std::string& out) {
+  const bool last = state_.finished();
+  const ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
+  const Usage usage = state_.usage();
+  has_new_line_ = has_new_line_ || fresh.text.find('\n') != std::string::npos;
+  JsonWriter json(out);
+  json.begin_object().key("index").integer(0).key("content").string(to_valid_utf8(fresh.text));
+  json.key("tokens").integers(fresh.token_ids).key("id_slot").integer(0).key("stop").boolean(last);
+  json.key("tokens_predicted").integer(usage.completion_tokens).key("tokens_evaluated").integer(usage.prompt_tokens);
+  if (last) write_end(json);
+  json.end_object();
+}
+
+void LlamaCompletionWriter::write_events(std::string& out) {
+  const ChoiceState::Fresh& fresh = state_.choices.front().fresh;
+  if (!state_.error().ok()) {
+    out.append("data: ").append(llamacpp_error_body(api_error(state_.error()))).append("\n\n");
+  } else if (state_.finished() || !fresh.text.empty() || !fresh.token_ids.empty()) {
+    out.append("data: ");
+    write_piece(out);
+    out.append("\n\n");
+  }
+}
+
+void LlamaCompletionWriter::write_body(std::string& out) { write_piece(out); }
+
+}  // namespace pagoda

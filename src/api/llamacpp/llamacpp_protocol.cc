@@ -1,0 +1,69 @@
+#include "api/llamacpp/llamacpp_protocol.h"
+
+#include "api/llamacpp/completion_parser.h"
+#include "api/llamacpp/completion_writer.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+Result<ApiGeneration> generation(bool infill, const ApiCall& call, const ApiContext& context) {
+  Result<LlamaCompletion> parsed = parse_llama_completion(call.body, infill, context);
+  if (!parsed) return parsed.error();
+  ApiGeneration out;
+  out.id = concat("cmpl-", call.id);
+  out.requests.push_back(parsed->request);
+  out.answer = std::make_unique<LlamaCompletionWriter>(*std::move(parsed), context);
+  return out;
+}
+Result<ApiGeneration> completion(const ApiCall& call, const ApiContext& context) {
+  return generation(false, call, context);
+}
+Result<ApiGeneration> infill(const ApiCall& call, const ApiContext& context) {
+  return generation(true, call, context);
+}
+
+Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
+  const auto token = [&context](TokenId id) {
+    return id < 0 ? std::string() : to_valid_utf8(context.tokenizer->token_string(id));
+  };
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().key("default_generation_settings").begin_object();
+  json.key("id").integer(0).key("n_ctx").integer(context.max_model_len).key("is_processing").boolean(false);
+  json.end_object().key("total_slots").integer(std::max(context.max_num_seqs, 1));
+  json.key("model_alias").string(context.model_names.front());
+  json.key("model_path").string(to_valid_utf8(context.model_root));
+  json.key("chat_template")
+      .string(context.chat_template == nullptr ? "" : to_valid_utf8(context.chat_template->source()));
+  json.key("bos_token").string(token(context.tokenizer->bos()));
+  json.key("eos_token").string(token(context.tokenizer->eos()));
+  json.key("modalities").begin_object().key("vision").boolean(false).key("audio").boolean(false).end_object();
+  json.key("build_info").string(concat("pagoda-", context.version)).end_object();
+  return ApiAnswer(std::move(out));
+}
+
+Result<ApiAnswer> no_adapters(const ApiCall&, const ApiContext&) { return ApiAnswer("[]"); }
+
+constexpr RouteFacts post(std::string_view path) {
+  return {.method = "POST",
+          .path = path,
+          .cost = Cost::generation,
+          .form = AnswerForm::sse,
+          .body = BodyForm::json};
+}
+
+constexpr ApiRoute kRoutes[] = {
+    {post("/completion"), completion},
+    {post("/infill"), infill},
+    {{.method = "GET", .path = "/props"}, props},
+    {{.method = "GET", .path = "/lora-adapters"}, no_adapters},
+};
+
+constexpr Protocol kProtocol = {.name = "llamacpp", .routes = kRoutes, .error_body = llamacpp_error_body};
+
+}  // namespace
+
+const Protocol& llamacpp_protocol() { return kProtocol; }
+
+}  // namespace pagoda

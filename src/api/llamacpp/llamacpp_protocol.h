@@ -1,0 +1,10 @@
+#pragma once
+// What editors look for at llama.cpp's server: /completion, /infill, /props, /lora-adapters. Its other paths are
+// OpenAI's, and /slots and /health are the server's own.
+#include "api/protocol.h"
+
+namespace pagoda {
+
+const Protocol& llamacpp_protocol();
+
+}  // namespace pagoda

@@ -1,0 +1,130 @@
+// /completion, /infill and /props as llama.cpp's clients use them.
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+
+#include "api/json.h"
+#include "api/llamacpp/completion_parser.h"
+#include "api/llamacpp/completion_writer.h"
+#include "api/llamacpp/llamacpp_protocol.h"
+#include "api/test_support.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+struct Asked {
+  explicit Asked(std::string_view fields, bool infill = false) : model(1000) {
+    call.emplace(parse_llama_completion(concat("{", fields, "}"), infill, model.context));
+  }
+  void say(std::string_view text, FinishReason reason = FinishReason::stop) {
+    ASSERT_TRUE(*call) << call->error().message();
+    LlamaCompletionWriter writer(**std::move(call), model.context);
+    for (const char c : text) add(writer, delta_of(std::string_view(&c, 1)), false);
+    SequenceDelta end;
+    end.token_ids = {FakeTokenizer::kEos};
+    end.finish_reason = reason;
+    add(writer, std::move(end), true);
+  }
+  void add(LlamaCompletionWriter& writer, SequenceDelta delta, bool last) {
+    RequestOutput output;
+    output.deltas.push_back(std::move(delta));
+    output.finished = last;
+    writer.add(0, std::move(output));
+    writer.take(out, std::size_t{1} << 20);
+  }
+  TestModel model;
+  std::optional<Result<LlamaCompletion>> call;
+  std::string out;
+};
+
+TEST(LlamaCompletion, AWholeAnswer) {
+  Asked asked(R"("prompt":"hi","n_predict":9,"seed":3,"return_tokens":true)");
+  ASSERT_TRUE(*asked.call);
+  EXPECT_EQ((*asked.call)->request.sampling.max_tokens, 9);
+  EXPECT_EQ((*asked.call)->request.prompt_token_ids, (std::vector<TokenId>{FakeTokenizer::kBos, 'h', 'i'}));
+  asked.say("ab");
+  const json::value got = *parse_json(asked.out);
+  EXPECT_EQ(got.at("content"), "ab");
+  EXPECT_EQ(got.at("stop"), true);
+  EXPECT_EQ(got.at("stop_type"), "eos");
+  EXPECT_EQ(got.at("tokens_predicted"), 3);
+  EXPECT_EQ(got.at("tokens_evaluated"), 3);
+  EXPECT_EQ(got.at("tokens").as_array().size(), 3u);
+}
+
+TEST(LlamaCompletion, AStreamEndsWithTheCounts) {
+  Asked asked(R"("prompt":"hi","stream":true,"stop":["c"])");
+  asked.say("abc");
+  std::string text;
+  json::value last;
+  for (std::size_t at = 0; (at = asked.out.find("data: ", at)) != std::string::npos;) {
+    const std::size_t end = asked.out.find("\n\n", at);
+    last = *parse_json(std::string_view(asked.out).substr(at + 6, end - at - 6));
+    text.append(last.at("content").as_string());
+    at = end;
+  }
+  EXPECT_EQ(text, "ab");
+  EXPECT_EQ(last.at("stop_type"), "word");
+  EXPECT_EQ(last.at("stopping_word"), "c");
+}
+
+TEST(LlamaCompletion, PromptsOfIdsAndTexts) {
+  Asked mixed(R"("prompt":[65,"b",67])");
+  ASSERT_TRUE(*mixed.call);
+  EXPECT_EQ((*mixed.call)->request.prompt_token_ids, (std::vector<TokenId>{65, 'b', 67}));
+}
+
+TEST(LlamaCompletion, WhatIsWrongIsNamed) {
+  const auto param = [](std::string_view fields, bool infill = false) {
+    const Asked asked(fields, infill);
+    EXPECT_FALSE(*asked.call) << fields;
+    return *asked.call ? std::string() : std::string(asked.call->error().param());
+  };
+  EXPECT_EQ(param(""), "prompt");
+  EXPECT_EQ(param(R"("prompt":[99999])"), "prompt.0");
+  EXPECT_EQ(param(R"("prompt":["a","b"])"), "prompt");
+  EXPECT_EQ(param(R"("prompt":"a","mirostat":2)"), "mirostat");
+  EXPECT_EQ(param(R"("prompt":"a","n_probs":5)"), "n_probs");
+  EXPECT_EQ(param(R"("input_prefix":"a","input_suffix":"b")", true), "input_suffix") << "it has no such tokens";
+}
+
+// A byte a token, and three tokens for filling in the middle.
+class FimTokenizer final : public Tokenizer {
+ public:
+  Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options = {}) const override {
+    return bytes_.encode(text, options);
+  }
+  std::string decode(std::span<const TokenId> ids, bool skip) const override { return bytes_.decode(ids, skip); }
+  std::int32_t vocab_size() const override { return bytes_.vocab_size(); }
+  std::string token_string(TokenId id) const override { return bytes_.token_string(id); }
+  std::string token_bytes(TokenId id) const override { return bytes_.token_bytes(id); }
+  std::optional<TokenId> find(std::string_view token) const override {
+    if (token == "<fim_prefix>") return 1;
+    if (token == "<fim_suffix>") return 2;
+    if (token == "<fim_middle>") return 3;
+    return std::nullopt;
+  }
+  TokenId bos() const override { return bytes_.bos(); }
+  TokenId eos() const override { return bytes_.eos(); }
+  bool is_special(TokenId id) const override { return bytes_.is_special(id); }
+
+ private:
+  FakeTokenizer bytes_;
+};
+
+TEST(LlamaInfill, IsThePromptOfTheModelsTokensAndTextsStayText) {
+  const FimTokenizer tokenizer;
+  TestModel model(1000);
+  model.context.tokenizer = &tokenizer;
+  const auto call =
+      parse_llama_completion(R"({"input_prefix":"a","prompt":"b","input_suffix":"<x>"})", true, model.context);
+  ASSERT_TRUE(call) << call.error().message();
+  const std::vector<TokenId>& ids = call->request.prompt_token_ids;
+  EXPECT_EQ(ids, (std::vector<TokenId>{FakeTokenizer::kBos, 1, 'a', 'b', 2, '<', 'x', '>', 3}));
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,195 @@
+#include "api/ollama/ollama_parser.h"
+
+#include <boost/json/array.hpp>
+
+#include "api/json.h"
+#include "api/tool_fields.h"
+#include "api/unknown_fields.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kTextOnly = "this model takes text only";
+
+void read_options(FieldReader& fields, ChatCall& call) {
+  const json::object* options = fields.object("options");
+  const json::object none;
+  FieldReader reader(options == nullptr ? none : *options, "options");
+  read_sampling(reader,
+                {.min_p = "min_p",
+                 .repetition_penalty = "repeat_penalty",
+                 .presence_penalty = "presence_penalty",
+                 .frequency_penalty = "frequency_penalty",
+                 .seed = "seed"},
+                call.sampling);
+  call.sampling.ignore_eos = reader.boolean("ignore_eos").value_or(false);  // for measurements
+  read_stops(reader, "stop", call.answer);
+  // -1 and -2: as many as there is room for.
+  if (const auto count = reader.integer("num_predict", -2, 1 << 30); count && *count > 0)
+    call.max_tokens = *count;
+  call.clip_max_tokens = true;
+  if (reader.integer("mirostat", 0, 2).value_or(0) != 0) reader.not_built("mirostat", "it is not built in");
+  if (reader.number("typical_p", 0, 1).value_or(1) < 1) reader.not_built("typical_p", "it is not built in");
+  if (!reader.ok()) fields.fail(reader.status());
+}
+
+void read_think(FieldReader& fields, Conversation& conversation) {
+  const json::value* think = fields.raw("think");
+  if (think == nullptr) return;
+  if (think->is_bool()) {
+    conversation.template_kwargs["enable_thinking"] = think->as_bool();
+  } else if (think->is_string()) {
+    conversation.template_kwargs["enable_thinking"] = true;
+    conversation.template_kwargs["reasoning_effort"] = think->as_string();
+  } else {
+    fields.fail("think", "must be true, false or a level");
+  }
+}
+
+std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_left) {
+  std::vector<ToolCall> out;
+  const json::array* calls = message.array("tool_calls", kMaxTools);
+  for (std::size_t i = 0; calls != nullptr && i < calls->size() && message.ok(); ++i) {
+    const std::string path = concat("tool_calls.", i);
+    const json::object* call = (*calls)[i].if_object();
+    if (call == nullptr) {
+      message.fail(path, "must be an object");
+      break;
+    }
+    FieldReader reader(*call, message.path_of(path));
+    const json::object* function = reader.object("function");
+    if (reader.ok() && function == nullptr) reader.fail("function", "is required");
+    if (reader.ok()) {
+      FieldReader inner(*function, reader.path_of("function"));
+      const std::optional<std::string> name = inner.string("name", kMaxToolNameBytes);
+      if (inner.ok() && !name) inner.fail("name", "is required");
+      json::object arguments = read_call_arguments(inner, keys_left);
+      if (inner.ok())
+        out.push_back(ToolCall::of(reader.string("id", 256).value_or(tool_call_id("ollama", 0, static_cast<std::int32_t>(i))),
+                                   *name, std::move(arguments)));
+      if (!inner.ok()) reader.fail(inner.status());
+    }
+    if (!reader.ok()) message.fail(reader.status());
+  }
+  return out;
+}
+
+void read_messages(FieldReader& fields, Conversation& conversation) {
+  const json::array* messages = fields.array("messages", kMaxMessages);
+  std::size_t keys_left = kMaxArgumentKeys;
+  for (std::size_t i = 0; messages != nullptr && i < messages->size() && fields.ok(); ++i) {
+    const std::string path = concat("messages.", i);
+    const json::object* message = (*messages)[i].if_object();
+    if (message == nullptr) return fields.fail(path, "must be an object");
+    FieldReader reader(*message, path);
+    ChatMessage read;
+    read.role = reader.string("role", 64).value_or("");
+    if (reader.ok() && read.role != "system" && read.role != "user" && read.role != "assistant" &&
+        read.role != "tool")
+      reader.fail("role", "must be 'system', 'user', 'assistant' or 'tool'");
+    reader.not_built("images", kTextOnly);
+    std::optional<std::string> content = reader.string("content", kAnyLength);
+    read.tool_calls = read_tool_calls(reader, keys_left);
+    if (content || read.tool_calls.empty()) read.content = Content::of(std::move(content).value_or(""));
+    read.reasoning = reader.string("thinking", kAnyLength);
+    read.name = reader.string("tool_name", kAnyLength);
+    read.tool_call_id = reader.string("tool_call_id", kAnyLength);
+    if (!reader.ok()) fields.fail(reader.status());
+    conversation.messages.push_back(std::move(read));
+  }
+}
+
+void read_tools(FieldReader& fields, Conversation& conversation) {
+  const json::array* tools = fields.array("tools", kMaxTools);
+  for (std::size_t i = 0; tools != nullptr && i < tools->size() && fields.ok(); ++i) {
+    const std::string path = concat("tools.", i);
+    const json::object* tool = (*tools)[i].if_object();
+    if (tool == nullptr) return fields.fail(path, "must be an object");
+    FieldReader reader(*tool, path);
+    conversation.tools.push_back(read_function_tool(reader, *tool));
+    if (!reader.ok()) fields.fail(reader.status());
+  }
+}
+
+Result<std::optional<ChatRequest>> chat_request(FieldReader& fields, ChatCall& call,
+                                                const ApiContext& context) {
+  read_messages(fields, call.conversation);
+  read_tools(fields, call.conversation);
+  if (!fields.ok()) return fields.status();
+  if (call.conversation.messages.empty()) return std::optional<ChatRequest>();
+  Result<ChatRequest> made = make_chat_request(call, context);
+  if (!made) return made.error();
+  return std::optional<ChatRequest>(*std::move(made));
+}
+
+Result<std::optional<ChatRequest>> generate_request(FieldReader& fields, ChatCall& call,
+                                                    const ApiContext& context) {
+  const std::string prompt = fields.string("prompt", kAnyLength).value_or("");
+  const bool raw = fields.boolean("raw").value_or(false);
+  std::optional<std::string> system = fields.string("system", kAnyLength);
+  fields.not_built("images", kTextOnly);
+  fields.not_built("context", "send the conversation to /api/chat");
+  for (const std::string_view name : {"template", "suffix"})
+    if (const auto text = fields.string(name, kAnyLength); text && !text->empty())
+      fields.not_built(name, "it is not built in");
+  if (!fields.ok()) return fields.status();
+  if (prompt.empty()) return std::optional<ChatRequest>();
+  Result<ChatRequest> made = internal_error("");
+  if (raw || context.chat_template == nullptr) {
+    Result<std::vector<TokenId>> ids =
+        text_prompt_tokens(context, "prompt", prompt, {.add_special_tokens = true});
+    if (!ids) return ids.error();
+    made = make_request(call, "prompt", *std::move(ids), context);
+  } else {
+    if (system && !system->empty())
+      call.conversation.messages.push_back({.role = "system", .content = Content::of(*std::move(system))});
+    call.conversation.messages.push_back({.role = "user", .content = Content::of(prompt)});
+    made = make_chat_request(call, context);
+  }
+  if (!made) return made.error();
+  return std::optional<ChatRequest>(*std::move(made));
+}
+
+}  // namespace
+
+Status check_ollama_model(std::string_view name, const ApiContext& context) {
+  constexpr std::string_view kTag = ":latest";
+  Status found = check_model(name, context);
+  if (found.ok() || !name.ends_with(kTag)) return found;
+  return check_model(name.substr(0, name.size() - kTag.size()), context);
+}
+
+Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const ApiContext& context) {
+  const Result<json::value> value = parse_json(body);
+  if (!value) return value.error();
+  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
+  FieldReader fields(value->as_object());
+  const std::optional<std::string> model = fields.string("model", 1024);
+  if (fields.ok() && !model) fields.fail("model", "is required");
+  if (model) PAGODA_RETURN_IF_ERROR(check_ollama_model(*model, context));
+
+  OllamaCall out;
+  out.chat = chat;
+  out.stream = fields.boolean("stream").value_or(true);
+  ChatCall call;
+  call.sampling = default_sampling(context);
+  read_options(fields, call);
+  read_think(fields, call.conversation);
+  if (const json::value* format = fields.raw("format");
+      format != nullptr && !(format->is_string() && format->as_string().empty()))
+    fields.not_built("format", "structured output is not built in");
+  fields.not_built("logprobs", "use /v1/chat/completions");
+  if (!fields.ok()) return fields.status();
+  Result<std::optional<ChatRequest>> made =
+      chat ? chat_request(fields, call, context) : generate_request(fields, call, context);
+  if (!made) return made.error();
+  note_unknown_fields(fields, "ollama", {"keep_alive", "top_logprobs", "truncate", "shift"});
+  if (*made) out.request = std::move((*made)->request);
+  out.answer = std::move(call.answer);
+  return out;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,133 @@
+#include "api/ollama/ollama_protocol.h"
+
+#include <boost/json/object.hpp>
+
+#include "api/field_reader.h"
+#include "api/json.h"
+#include "api/ollama/ollama_parser.h"
+#include "api/ollama/ollama_writer.h"
+#include "base/strings.h"
+#include "base/xxh64.h"
+
+namespace pagoda {
+namespace {
+
+Result<ApiGeneration> generation(bool chat, const ApiCall& call, const ApiContext& context) {
+  Result<OllamaCall> parsed = parse_ollama_call(call.body, chat, context);
+  if (!parsed) return parsed.error();
+  ApiGeneration out;
+  out.id = concat("ollama-", call.id);
+  if (parsed->request) out.requests.push_back(*parsed->request);
+  out.answer = std::make_unique<OllamaWriter>(*std::move(parsed), call.created, context);
+  return out;
+}
+Result<ApiGeneration> generate(const ApiCall& call, const ApiContext& context) {
+  return generation(false, call, context);
+}
+Result<ApiGeneration> chat(const ApiCall& call, const ApiContext& context) {
+  return generation(true, call, context);
+}
+
+// Clients cut it short to show it, so it must be long; it stands for a name, not for a file.
+std::string digest_of(std::string_view name) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (std::uint64_t seed = 0; seed < 4; ++seed)
+    for (std::uint64_t hash = xxh64(name, seed), i = 0; i < 16; ++i, hash >>= 4)
+      out += kHex[hash & 15];
+  return out;
+}
+
+void write_details(JsonWriter& json, const ApiContext& context) {
+  const ModelFacts& facts = context.facts;
+  json.key("details").begin_object().key("parent_model").string("").key("format").string("gguf");
+  json.key("family").string(facts.architecture).key("families").begin_array().string(facts.architecture);
+  json.end_array().key("parameter_size").string("");
+  json.key("quantization_level").string(facts.weight_type).end_object();
+}
+
+void write_model(JsonWriter& json, const std::string& name, const ApiContext& context) {
+  json.key("name").string(name).key("model").string(name);
+  json.key("size").integer(context.facts.weight_bytes).key("digest").string(digest_of(name));
+  write_details(json, context);
+}
+
+Result<ApiAnswer> tags(const ApiCall&, const ApiContext& context) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().key("models").begin_array();
+  for (const std::string& name : context.model_names) {
+    json.begin_object();
+    write_model(json, name, context);
+    json.key("modified_at").string(rfc3339(context.model_created)).end_object();
+  }
+  json.end_array().end_object();
+  return ApiAnswer(std::move(out));
+}
+
+Result<ApiAnswer> running(const ApiCall&, const ApiContext& context) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().key("models").begin_array().begin_object();
+  write_model(json, context.model_names.front(), context);
+  json.key("expires_at").string("9999-12-31T23:59:59Z");  // it stays as long as the server
+  json.key("size_vram").integer(0).key("context_length").integer(context.max_model_len);
+  json.end_object().end_array().end_object();
+  return ApiAnswer(std::move(out));
+}
+
+Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
+  const Result<boost::json::value> value = parse_json(call.body);
+  if (!value) return value.error();
+  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
+  FieldReader fields(value->as_object());
+  std::optional<std::string> model = fields.string("model", 1024);
+  if (!model) model = fields.string("name", 1024);
+  if (fields.ok() && !model) fields.fail("model", "is required");
+  if (!fields.ok()) return fields.status();
+  PAGODA_RETURN_IF_ERROR(check_ollama_model(*model, context));
+  const std::string architecture =
+      context.facts.architecture.empty() ? "unknown" : context.facts.architecture;
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().key("modelfile").string("").key("parameters").string("");
+  json.key("template").string(context.chat_template == nullptr ? ""
+                                                               : to_valid_utf8(context.chat_template->source()));
+  write_details(json, context);
+  json.key("model_info").begin_object().key("general.architecture").string(architecture);
+  json.key(concat(architecture, ".context_length")).integer(context.max_model_len);
+  json.key(concat(architecture, ".embedding_length")).integer(context.facts.hidden_size);
+  json.key(concat(architecture, ".block_count")).integer(context.facts.num_layers).end_object();
+  json.key("capabilities").begin_array().string("completion");
+  if (!context.tool_parser.empty()) json.string("tools");
+  if (!context.reasoning_parser.empty()) json.string("thinking");
+  json.end_array().key("modified_at").string(rfc3339(context.model_created)).end_object();
+  return ApiAnswer(std::move(out));
+}
+
+Result<ApiAnswer> version(const ApiCall&, const ApiContext& context) {
+  std::string out;
+  JsonWriter(out).begin_object().key("version").string(context.version).end_object();
+  return ApiAnswer(std::move(out));
+}
+
+constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form) {
+  return {.method = "POST", .path = path, .cost = cost, .form = form, .body = BodyForm::json};
+}
+
+constexpr ApiRoute kRoutes[] = {
+    {post("/api/generate", Cost::generation, AnswerForm::ndjson), generate},
+    {post("/api/chat", Cost::generation, AnswerForm::ndjson), chat},
+    {post("/api/show", Cost::text, AnswerForm::json), show},
+    {{.method = "GET", .path = "/api/tags"}, tags},
+    {{.method = "GET", .path = "/api/ps"}, running},
+    {{.method = "GET", .path = "/api/version"}, version},
+};
+
+constexpr Protocol kProtocol = {.name = "ollama", .routes = kRoutes, .error_body = ollama_error_body};
+
+}  // namespace
+
+const Protocol& ollama_protocol() { return kProtocol; }
+
+}  // namespace pagoda

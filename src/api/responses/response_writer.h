@@ -1,0 +1,74 @@
+#pragma once
+// ResponseWriter: an answer as OpenAI's response object, whole or as the events of its stream, and into the
+// store once it is complete. The answer is a list of items (reasoning, message, function calls), each with one
+// part at most; the one that grows is the last.
+//
+//     response.created, response.in_progress,
+//     for each item: output_item.added, [content_part.added], …delta*, …done, [content_part.done], output_item.done
+//     response.completed | response.incomplete | response.failed
+//
+// Invariants: sequence_number counts events from 0; an item that is done does not change. Source: OpenAI's API
+// reference and its OpenAPI file. Threads: none.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/errors.h"
+#include "api/json.h"
+#include "api/responses/responses_parser.h"
+#include "api/state_writer.h"
+
+namespace pagoda {
+
+class ResponseWriter final : public StateWriter {
+ public:
+  // `call`: without its conversation, which has gone into the request; `stored`: under `id` in the store, where
+  // the call runs in the background. Else it is put there at the end, of `owner`.
+  ResponseWriter(std::string id, std::int64_t created, std::string owner, ResponsesCall call, bool stored,
+                 const ApiContext& context);
+
+  bool needs_every_output() const override { return streaming() || !options_.stop.empty(); }
+  // As the response stands: "in_progress" until it has ended.
+  std::string response_json() const;
+
+ private:
+  enum class Kind : std::uint8_t { reasoning, message, call };
+  struct Item {
+    Kind kind;
+    std::string id;
+    std::string text = {};  // of its part, or the arguments
+    std::string name = {}, call_id = {};
+    std::int32_t call = -1;
+    bool done = false;
+  };
+
+  void note_output() override;
+  void write_events(std::string& out) override;
+  void write_body(std::string& out) override;
+
+  void grow(Kind kind, std::string_view text, const ChoiceState::CallPiece* call = nullptr);
+  void begin_item(Kind kind, const ChoiceState::CallPiece* call);
+  void end_item();
+  void take_fresh();
+  void write_item(JsonWriter& json, const Item& item) const;
+  void write_part(JsonWriter& json, const Item& item, std::string_view text) const;
+  void write_response(JsonWriter& json) const;
+  std::string_view status() const;
+  void keep();
+
+  template <class Write>
+  void event(std::string_view type, Write write);
+  template <class Write>
+  void item_event(std::string_view type, Write write);
+
+  const std::string id_, owner_;
+  const std::int64_t created_;
+  const ResponsesCall call_;
+  const bool stored_;
+  std::vector<Item> items_;
+  std::string events_;  // written, not yet taken
+  std::int64_t num_events_ = 0;
+  bool begun_ = false, kept_ = false;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,141 @@
+#include "api/responses/responses_protocol.h"
+
+#include <boost/json/serialize.hpp>
+
+#include "api/answer_store.h"
+#include "api/error_body.h"
+#include "api/responses/input_items.h"
+#include "api/responses/response_writer.h"
+#include "api/responses/responses_parser.h"
+#include "api/responses/stored_response.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+// The protocol says "input" where a conversation says "messages".
+Status in_its_words(const Status& error) {
+  const std::string_view param = error.param();
+  if (!param.starts_with("messages")) return error;
+  Status named = error;
+  return std::move(named).with_param(concat("input", param.substr(std::string_view("messages").size())));
+}
+
+Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
+  Result<ResponsesCall> parsed = parse_responses_call(call.body, call.owner, context);
+  if (!parsed) return parsed.error();
+  const Result<ChatRequest> made = make_chat_request(parsed->chat, context);
+  if (!made) return in_its_words(made.error());
+  ApiGeneration out;
+  out.id = concat("resp_", call.id);
+  out.requests.push_back(made->request);
+  const bool background = parsed->background;
+  std::string conversation;
+  if (background)
+    conversation = to_text({.items = parsed->conversation, .first_of_call = parsed->first_of_this_call});
+  auto writer =
+      std::make_unique<ResponseWriter>(out.id, call.created, call.owner, *std::move(parsed), background, context);
+  if (background) {
+    out.at_once = writer->response_json();
+    if (!context.answers->add(out.id, {.owner = call.owner,
+                                       .answer = *out.at_once,
+                                       .conversation = std::move(conversation),
+                                       .running = true}))
+      return resource_exhausted("The store of answers has no room for another one that is running.")
+          .with_reason("answer_store_full");
+  }
+  out.answer = std::move(writer);
+  return out;
+}
+
+Result<ApiAnswer> input_tokens(const ApiCall& call, const ApiContext& context) {
+  Result<ResponsesCall> parsed = parse_responses_call(call.body, call.owner, context);
+  if (!parsed) return parsed.error();
+  const Result<std::vector<TokenId>> ids =
+      chat_prompt_tokens(std::move(parsed->chat.conversation), context, parsed->chat.prompt_options);
+  if (!ids) return in_its_words(ids.error());
+  return ApiAnswer(concat(R"({"object":"response.input_tokens","input_tokens":)", ids->size(), "}"));
+}
+
+Status no_such(std::string_view id) {
+  return not_found(concat("Response with id '", to_valid_utf8(id), "' not found.")).with_param("response_id");
+}
+
+Result<StoredAnswer> stored(std::string_view id, const ApiCall& call, const ApiContext& context) {
+  std::optional<StoredAnswer> found =
+      context.answers == nullptr ? std::nullopt : context.answers->find(id, call.owner);
+  if (!found) return no_such(id);
+  return *std::move(found);
+}
+
+std::string items_list(const StoredAnswer& answer, std::string_view id) {
+  StoredConversation conversation = conversation_of(answer);
+  json::array items(conversation.items.begin() + static_cast<std::ptrdiff_t>(conversation.first_of_call),
+                    conversation.items.end());
+  items = shown_items(items, id);
+  std::reverse(items.begin(), items.end());  // the newest first, which is what clients get who say nothing
+  json::object list{{"object", "list"}, {"has_more", false}};
+  list["first_id"] = items.empty() ? json::value("") : items.front().at("id");
+  list["last_id"] = items.empty() ? json::value("") : items.back().at("id");
+  list["data"] = std::move(items);
+  return json::serialize(list);
+}
+
+Result<ApiAnswer> retrieve(const ApiCall& call, const ApiContext& context) {
+  constexpr std::string_view kItems = "/input_items";
+  std::string_view id = call.parameter;
+  const bool items = id.ends_with(kItems);
+  if (items) id.remove_suffix(kItems.size());
+  Result<StoredAnswer> found = stored(id, call, context);
+  if (!found) return found.error();
+  return ApiAnswer(items ? items_list(*found, id) : std::move(found->answer));
+}
+
+Result<ApiAnswer> cancel(const ApiCall& call, const ApiContext& context) {
+  constexpr std::string_view kCancel = "/cancel";
+  std::string_view id = call.parameter;
+  if (!id.ends_with(kCancel)) return no_such(id);
+  id.remove_suffix(kCancel.size());
+  Result<StoredAnswer> found = stored(id, call, context);
+  if (!found) return found.error();
+  if (found->running && context.answers->finish(std::string(id), with_status(*found, "cancelled"))) {
+    (void)context.detached->cancel(id);
+    found = stored(id, call, context);
+    if (!found) return found.error();
+  }
+  return ApiAnswer(std::move(found->answer));
+}
+
+Result<ApiAnswer> erase(const ApiCall& call, const ApiContext& context) {
+  if (context.answers == nullptr || !context.answers->erase(call.parameter, call.owner))
+    return no_such(call.parameter);
+  if (context.detached != nullptr) (void)context.detached->cancel(call.parameter);
+  return ApiAnswer(json::serialize(
+      json::object{{"id", call.parameter}, {"object", "response"}, {"deleted", true}}));
+}
+
+constexpr std::string_view kOne = "/v1/responses/{response_id}";
+
+constexpr ApiRoute kRoutes[] = {
+    {{.method = "POST",
+      .path = "/v1/responses",
+      .cost = Cost::generation,
+      .form = AnswerForm::sse,
+      .body = BodyForm::json},
+     create},
+    {{.method = "POST", .path = "/v1/responses/input_tokens", .cost = Cost::text, .body = BodyForm::json},
+     input_tokens},
+    {{.method = "GET", .path = kOne, .cost = Cost::text}, retrieve},
+    {{.method = "POST", .path = kOne, .cost = Cost::text, .body = BodyForm::any, .max_body_bytes = 65536}, cancel},
+    {{.method = "DELETE", .path = kOne, .cost = Cost::text}, erase},
+};
+
+constexpr Protocol kProtocol = {.name = "responses", .routes = kRoutes, .error_body = openai_error_body};
+
+}  // namespace
+
+const Protocol& responses_protocol() { return kProtocol; }
+
+}  // namespace pagoda

@@ -1,0 +1,280 @@
+// /v1/responses: bodies as OpenAI's clients send them, answers and events as they read them, and what is kept.
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "api/answer_store.h"
+#include "api/json.h"
+#include "api/responses/input_items.h"
+#include "api/responses/response_writer.h"
+#include "api/responses/responses_parser.h"
+#include "api/responses/responses_protocol.h"
+#include "api/test_support.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+struct Kept : TestModel {
+  Kept() : TestModel(2000), store(std::size_t{1} << 20) {
+    context.answers = &store;
+    context.tool_parser = "hermes";
+    context.reasoning_parser = "qwen3";
+  }
+  Result<ResponsesCall> parse(std::string_view fields, std::string_view owner = "") {
+    return parse_responses_call(concat(R"({"model":"tiny",)", fields, "}"), owner, context);
+  }
+  const ApiRoute& route(std::string_view method, std::string_view path) const {
+    for (const ApiRoute& row : responses_protocol().routes)
+      if (row.facts.method == method && row.facts.path == path) return row;
+    ADD_FAILURE() << "no route " << path;
+    return responses_protocol().routes.front();
+  }
+  Result<ApiAnswer> ask(std::string_view method, std::string parameter, std::string owner = "") {
+    ApiCall call;
+    call.parameter = std::move(parameter);
+    call.owner = std::move(owner);
+    return std::get<AnswerHandler>(route(method, "/v1/responses/{response_id}").handler)(call, context);
+  }
+  AnswerStore store;
+};
+
+struct Answered {
+  Answered(Kept& kept, std::string_view fields, std::string id = "1", std::string owner = "") {
+    ApiCall call;
+    call.body = concat(R"({"model":"tiny",)", fields, "}");
+    call.id = std::move(id);
+    call.created = 5;
+    call.owner = std::move(owner);
+    made.emplace(std::get<GenerationHandler>(kept.route("POST", "/v1/responses").handler)(call, kept.context));
+    EXPECT_TRUE(*made) << made->error().message();
+  }
+  void add(SequenceDelta delta, bool last = false) {
+    RequestOutput output;
+    output.deltas.push_back(std::move(delta));
+    output.finished = last;
+    output.num_cached_tokens = 2;
+    (*made)->answer->add(0, std::move(output));
+    (*made)->answer->take(out, std::size_t{1} << 20);
+  }
+  void say(std::string_view text, FinishReason reason = FinishReason::stop) {
+    for (const char c : text) add(delta_of(std::string_view(&c, 1)));
+    SequenceDelta end;
+    end.token_ids = {FakeTokenizer::kEos};
+    end.finish_reason = reason;
+    add(std::move(end), true);
+  }
+  std::vector<json::value> events() const {
+    std::vector<json::value> all;
+    for (std::size_t at = 0; (at = out.find("data: ", at)) != std::string::npos;) {
+      const std::size_t end = out.find("\n\n", at);
+      all.push_back(*parse_json(std::string_view(out).substr(at + 6, end - at - 6)));
+      at = end;
+    }
+    return all;
+  }
+  std::optional<Result<ApiGeneration>> made;
+  std::string out;
+};
+
+constexpr std::string_view kTools = R"("tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],)";
+constexpr std::string_view kCall =
+    "<think>hm</think>Ok<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>";
+
+TEST(ResponsesParser, ItemsBecomeTurns) {
+  Kept kept;
+  const Result<ResponsesCall> call = kept.parse(
+      R"("instructions":"be","input":[{"role":"user","content":"q"},)"
+      R"({"type":"reasoning","id":"r","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},)"
+      R"({"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok","annotations":[]}]},)"
+      R"({"type":"function_call","call_id":"c1","name":"f","arguments":"{\"a\":1}"},)"
+      R"({"type":"function_call_output","call_id":"c1","output":"r"}])");
+  ASSERT_TRUE(call) << call.error().message();
+  const std::vector<ChatMessage>& got = call->chat.conversation.messages;
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_EQ(got[0].role, "system");
+  EXPECT_EQ(got[1].content.joined(), "q");
+  EXPECT_EQ(got[2].reasoning, "hm");
+  EXPECT_EQ(got[2].content.joined(), "ok");
+  ASSERT_EQ(got[2].tool_calls.size(), 1u);
+  EXPECT_EQ(json::serialize(got[2].tool_calls[0].shown),
+            R"({"id":"c1","type":"function","function":{"name":"f","arguments":{"a":1}}})");
+  EXPECT_EQ(got[3].role, "tool");
+  EXPECT_EQ(got[3].tool_call_id, "c1");
+}
+
+TEST(ResponsesParser, WhatIsWrongIsNamed) {
+  Kept kept;
+  const auto param = [&kept](std::string_view fields) {
+    const Result<ResponsesCall> call = kept.parse(fields);
+    EXPECT_FALSE(call) << fields;
+    return call ? std::string() : std::string(call.error().param());
+  };
+  EXPECT_EQ(param(R"("store":true)"), "input");
+  EXPECT_EQ(param(R"("input":3)"), "input");
+  EXPECT_EQ(param(R"("input":[{"role":"robot","content":"x"}])"), "input.0.role");
+  EXPECT_EQ(param(R"("input":[{"role":"user","content":[{"type":"input_image"}]}])"), "input.0.content.0.type");
+  EXPECT_EQ(param(R"("input":[{"type":"computer_call"}])"), "input.0.type");
+  EXPECT_EQ(param(R"("input":[{"type":"function_call","call_id":"c","name":"f","arguments":"["}])"),
+            "input.0.arguments");
+  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"web_search"}])"), "tools.0.type");
+  EXPECT_EQ(param(R"("input":"x","previous_response_id":"resp_no")"), "previous_response_id");
+  EXPECT_EQ(param(R"("input":"x","truncation":"auto")"), "truncation");
+  EXPECT_EQ(param(R"("input":"x","max_output_tokens":0)"), "max_output_tokens");
+  EXPECT_EQ(param(R"("input":"x","background":true)"), "background");
+}
+
+TEST(ResponseWriter, AWholeResponse) {
+  Kept kept;
+  Answered answered(kept, concat(kTools, R"("input":"q","metadata":{"k":"v"})"));
+  answered.say(kCall);
+  const json::value got = *parse_json(answered.out);
+  EXPECT_EQ(got.at("id"), "resp_1");
+  EXPECT_EQ(got.at("status"), "completed");
+  EXPECT_EQ(got.at("metadata").at("k"), "v");
+  const json::array& output = got.at("output").as_array();
+  ASSERT_EQ(output.size(), 3u);
+  EXPECT_EQ(output[0].at("content").at(0).at("text"), "hm");
+  EXPECT_EQ(output[1].at("content").at(0).at("text"), "Ok");
+  EXPECT_EQ(output[2].at("arguments"), "{\"a\": 1}");
+  const json::value& usage = got.at("usage");
+  EXPECT_EQ(usage.at("output_tokens"), static_cast<std::int64_t>(kCall.size()) + 1);
+  EXPECT_GT(usage.at("output_tokens_details").at("reasoning_tokens").as_int64(), 2);
+}
+
+TEST(ResponseWriter, AStreamEndsWithTheWholeResponse) {
+  Kept kept;
+  Answered whole(kept, concat(kTools, R"("input":"q")")), stream(kept, concat(kTools, R"("input":"q","stream":true)"), "1");
+  whole.say(kCall);
+  stream.say(kCall);
+  const std::vector<json::value> events = stream.events();
+  ASSERT_GT(events.size(), 10u);
+  EXPECT_EQ(events[0].at("type"), "response.created");
+  EXPECT_EQ(events[1].at("type"), "response.in_progress");
+  EXPECT_EQ(events.back().at("type"), "response.completed");
+  json::value last = events.back().at("response");
+  last.as_object()["store"] = true;
+  EXPECT_EQ(last, *parse_json(whole.out));
+  std::string text;
+  int added = 0, done = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].at("sequence_number"), static_cast<std::int64_t>(i));
+    const json::string& type = events[i].at("type").as_string();
+    if (type.ends_with("delta")) text.append(events[i].at("delta").as_string());
+    added += type == "response.output_item.added";
+    done += type == "response.output_item.done";
+  }
+  EXPECT_EQ(text, "hmOk{\"a\": 1}");
+  EXPECT_EQ(added, 3);
+  EXPECT_EQ(done, 3);
+}
+
+TEST(ResponseWriter, WhyItEnded) {
+  Kept kept;
+  Answered cut(kept, R"("input":"q")");
+  cut.say("<think></think>ab", FinishReason::length);
+  const json::value got = *parse_json(cut.out);
+  EXPECT_EQ(got.at("status"), "incomplete");
+  EXPECT_EQ(got.at("incomplete_details").at("reason"), "max_output_tokens");
+  Answered failed(kept, R"("input":"q","stream":true)", "2");
+  failed.add(delta_of("a"));
+  (*failed.made)->answer->fail(unavailable("Gone."));
+  (*failed.made)->answer->take(failed.out, 1000);
+  const json::value last = failed.events().back();
+  EXPECT_EQ(last.at("type"), "response.failed");
+  EXPECT_EQ(last.at("response").at("error").at("message"), "Gone.");
+}
+
+TEST(StoredResponses, CanBeGoneOnWithRetrievedAndDeletedByTheirOwner) {
+  Kept kept;
+  Answered first(kept, R"("instructions":"not carried","input":"q")", "1", "me");
+  first.say("<think></think>an answer");
+  const Result<ResponsesCall> next = kept.parse(R"("previous_response_id":"resp_1","input":"more")", "me");
+  ASSERT_TRUE(next) << next.error().message();
+  const std::vector<ChatMessage>& messages = next->chat.conversation.messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[0].content.joined(), "q");
+  EXPECT_EQ(messages[1].content.joined(), "an answer");
+  EXPECT_EQ(messages[2].content.joined(), "more");
+
+  EXPECT_FALSE(kept.parse(R"("previous_response_id":"resp_1","input":"more")", "other"));
+  EXPECT_FALSE(kept.ask("GET", "resp_1", "other"));
+  EXPECT_EQ(kept.ask("GET", "resp_1", "me")->body, first.out);
+  const json::value items = *parse_json(kept.ask("GET", "resp_1/input_items", "me")->body);
+  EXPECT_EQ(items.at("data").at(0).at("content").at(0).at("text"), "q");
+  EXPECT_FALSE(kept.ask("DELETE", "resp_1", "other"));
+  EXPECT_TRUE(kept.ask("DELETE", "resp_1", "me"));
+  EXPECT_FALSE(kept.ask("GET", "resp_1", "me"));
+}
+
+TEST(StoredResponses, NotWithoutStore) {
+  Kept kept;
+  Answered first(kept, R"("input":"q","store":false)");
+  first.say("a");
+  EXPECT_FALSE(kept.ask("GET", "resp_1"));
+  EXPECT_EQ(kept.store.bytes(), 0u);
+}
+
+struct NoDetached final : DetachedCalls {
+  bool cancel(std::string_view id) override {
+    cancelled = id;
+    return true;
+  }
+  std::string cancelled;
+};
+
+TEST(StoredResponses, InTheBackgroundAreInProgressUntilTheyEndOrAreCancelled) {
+  Kept kept;
+  NoDetached detached;
+  kept.context.detached = &detached;
+  Answered one(kept, R"("input":"q","background":true)"), two(kept, R"("input":"q","background":true)", "2");
+  ASSERT_TRUE((*one.made)->at_once);
+  EXPECT_EQ(parse_json(kept.ask("GET", "resp_1")->body)->at("status"), "in_progress");
+  one.say("<think></think>ab");
+  const json::value ended = *parse_json(kept.ask("GET", "resp_1")->body);
+  EXPECT_EQ(ended.at("status"), "completed");
+  EXPECT_EQ(ended.at("output").at(0).at("content").at(0).at("text"), "ab");
+  EXPECT_EQ(parse_json(kept.ask("POST", "resp_2/cancel")->body)->at("status"), "cancelled");
+  EXPECT_EQ(detached.cancelled, "resp_2");
+  two.say("late");
+  EXPECT_EQ(parse_json(kept.ask("GET", "resp_2")->body)->at("status"), "cancelled");
+  kept.store.check_invariants();
+}
+
+// Against a list in order of use.
+TEST(AnswerStore, TheOneUnusedTheLongestLeavesAndARunningOneNever) {
+  AnswerStore store(4000);
+  ASSERT_TRUE(store.add("running", {.owner = "", .answer = "r", .conversation = "", .running = true}));
+  std::vector<std::string> order;  // used last: at the end
+  std::uint32_t seed = 1;
+  for (int i = 0; i < 300; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    const std::string id = std::to_string(i);
+    if (seed >> 31 == 0 && !order.empty()) {
+      const std::size_t at = (seed >> 8) % order.size();
+      const std::string used = order[at];
+      ASSERT_TRUE(store.find(used, ""));
+      order.erase(order.begin() + static_cast<std::ptrdiff_t>(at));
+      order.push_back(used);
+      continue;
+    }
+    const std::size_t length = (seed >> 8) % 600;
+    ASSERT_TRUE(store.add(id, {.owner = "", .answer = std::string(length, 'x'), .conversation = ""}));
+    order.push_back(id);
+    store.check_invariants();
+    ASSERT_LE(store.bytes(), 4000u);
+    std::size_t gone = 0;  // the longest prefix of the order that has left
+    while (gone < order.size() && !store.find(order[gone], "")) ++gone;
+    order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(gone));
+    for (const std::string& left : order) ASSERT_TRUE(store.find(left, "")) << i;
+    ASSERT_TRUE(store.find("running", ""));
+  }
+  EXPECT_FALSE(store.add("large", {.owner = "", .answer = std::string(5000, 'x'), .conversation = ""}));
+  EXPECT_FALSE(store.add("running", {}));
+}
+
+}  // namespace
+}  // namespace pagoda

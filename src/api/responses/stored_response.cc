@@ -1,0 +1,50 @@
+#include "api/responses/stored_response.h"
+
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "base/check.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+// Our own text: deeper by what stands around than what a client may send.
+json::value parse_own(const std::string& text) {
+  json::parse_options options;
+  options.max_depth = 128;
+  boost::system::error_code error;
+  json::value value = json::parse(text, error, {}, options);
+  CHECK(!error && value.is_object());
+  return value;
+}
+
+}  // namespace
+
+std::string to_text(const StoredConversation& conversation) {
+  return json::serialize(json::object{{"items", conversation.items}, {"first", conversation.first_of_call}});
+}
+
+StoredConversation conversation_of(const StoredAnswer& stored) {
+  json::value value = parse_own(stored.conversation);
+  return {.items = std::move(value.at("items").as_array()),
+          .first_of_call = value.at("first").to_number<std::size_t>()};
+}
+
+json::array conversation_after(const StoredAnswer& stored) {
+  json::array items = conversation_of(stored).items;
+  const json::value response = parse_own(stored.answer);
+  const json::array& output = response.at("output").as_array();
+  items.insert(items.end(), output.begin(), output.end());
+  return items;
+}
+
+std::string with_status(const StoredAnswer& stored, std::string_view status) {
+  json::value response = parse_own(stored.answer);
+  response.as_object()["status"] = status;
+  return json::serialize(response);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,22 @@
+#pragma once
+// What /v1/responses keeps of a call in the AnswerStore: the response as it was answered, and the conversation
+// that it answers. Threads: any.
+#include <boost/json/array.hpp>
+#include <string>
+
+#include "api/answer_store.h"
+
+namespace pagoda {
+
+struct StoredConversation {
+  boost::json::array items;
+  std::size_t first_of_call = 0;  // those before are of earlier calls
+};
+std::string to_text(const StoredConversation& conversation);
+StoredConversation conversation_of(const StoredAnswer& stored);
+// Its items with those of the answer behind them.
+boost::json::array conversation_after(const StoredAnswer& stored);
+// The response with another status.
+std::string with_status(const StoredAnswer& stored, std::string_view status);
+
+}  // namespace pagoda

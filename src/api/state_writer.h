@@ -1,0 +1,59 @@
+#pragma once
+// StateWriter: an AnswerWriter over one AnswerState, for protocols whose answers are small enough to be written
+// in one piece: what is fresh as events, and at the end the whole. Not for answers with log-probabilities,
+// which may be hundreds of megabytes (openai/response_builder.h writes those in pieces).
+// Invariant: write_events() and write_body() are called once after the end, and never after that.
+// Threads: none; one at a time.
+#include <utility>
+
+#include "api/answer_state.h"
+#include "api/answer_writer.h"
+#include "api/api_context.h"
+
+namespace pagoda {
+
+class StateWriter : public AnswerWriter {
+ public:
+  StateWriter(AnswerOptions options, bool stream, const ApiContext& context)  // borrows context
+      : options_(std::move(options)), context_(context), state_(options_, *context.tokenizer), stream_(stream) {}
+
+  void add(std::size_t prompt_index, RequestOutput output) override {
+    state_.add(prompt_index, std::move(output));
+    note_output();
+  }
+  void fail(Status error) override {
+    state_.fail(std::move(error));
+    note_output();
+  }
+  std::vector<SequenceStop> take_stops() override { return state_.take_stops(); }
+  bool streaming() const override { return stream_; }
+  bool needs_every_output() const override { return stream_ || !options_.stop.empty(); }
+  bool finished() const override { return state_.finished(); }
+  const Status& error() const override { return state_.error(); }
+  bool take(std::string& out, std::size_t) override {
+    if (ended_) return false;
+    ended_ = finished();
+    if (stream_)
+      write_events(out);
+    else if (ended_ && error().ok())
+      write_body(out);
+    return false;
+  }
+
+ protected:
+  // Appends what is fresh; once finished(), the end of the stream, or its error event.
+  virtual void write_events(std::string& out) = 0;
+  // Appends the whole answer, which has ended without an error.
+  virtual void write_body(std::string& out) = 0;
+  virtual void note_output() {}
+
+  const AnswerOptions options_;
+  const ApiContext& context_;
+  AnswerState state_;
+
+ private:
+  const bool stream_;
+  bool ended_ = false;  // what ends it has been written
+};
+
+}  // namespace pagoda

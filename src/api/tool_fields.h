@@ -1,0 +1,31 @@
+#pragma once
+// Tools and calls as most protocols write them: {"type": "function", "function": {…}} and arguments as JSON text
+// or as an object. Threads: any.
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "api/field_reader.h"
+#include "api/json.h"
+#include "text/conversation.h"
+
+namespace pagoda {
+
+inline constexpr std::size_t kMaxMessages = 4096;  // of a conversation, with the parts of each message
+inline constexpr std::size_t kMaxTools = 128;
+inline constexpr std::size_t kMaxToolNameBytes = 256;
+inline constexpr std::size_t kMaxArgumentKeys = 10 * kMaxJsonKeys;  // of all calls of a conversation
+inline constexpr std::size_t kAnyLength = std::size_t{1} << 30;     // the body's size bounds it
+
+// One of `tools`, {"type": "function", "function": {"name", "description", "parameters"}}; shown to the template
+// as it is. What is wrong is said through `tool`.
+ToolSpec read_function_tool(FieldReader& tool, const boost::json::object& value);
+
+// A call's "arguments": an object, or the JSON text of one. The keys of texts are taken off `keys_left`.
+boost::json::object read_call_arguments(FieldReader& call, std::size_t& keys_left);
+
+// Nine letters and digits, which is what Mistral's templates take; the same for the same answer.
+std::string tool_call_id(std::string_view answer_id, std::size_t choice, std::int32_t call);
+
+}  // namespace pagoda

@@ -1,0 +1,19 @@
+#pragma once
+// pagoda run-batch: OpenAI's batch lines from a file through the engine, without HTTP, for every route of every
+// protocol. Answers are written as they come; begun again, what is answered is not repeated.
+#include <string>
+
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+
+namespace pagoda {
+
+struct RunBatchArgs {
+  EngineFlags engine;
+  std::string input, output;  // JSON Lines
+};
+
+// A line that is wrong is answered with its error, and no error here.
+Status run_batch(const RunBatchArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,51 @@
+#pragma once
+// BackgroundCalls: calls that go on without the client that made them. One thread feeds their outputs to their
+// answers, which keep what comes of it (api/answer_store.h). Bounded in number; what still runs when the server
+// ends is aborted. Threads: any.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "api/answer_store.h"
+#include "base/status.h"
+#include "server/generation.h"
+
+namespace pagoda {
+
+class BackgroundCalls final : public DetachedCalls {
+ public:
+  BackgroundCalls(EngineClient& engine, std::size_t max_calls);  // borrows
+  ~BackgroundCalls() override;
+
+  // `ended` is told when it is over, whatever way, on the thread.
+  Status start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
+               std::function<void(const Generation&)> ended);
+  bool cancel(std::string_view id) override;
+
+ private:
+  struct Call {
+    std::shared_ptr<Generation> generation;
+    std::function<void(const Generation&)> ended;
+    bool cancelled = false;
+    bool woken = true;
+  };
+  void wake(const std::string& id);
+  void run();
+
+  EngineClient& engine_;
+  const std::size_t max_calls_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Call, std::less<>> calls_;
+  std::deque<std::string> woken_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: uses all of the above
+};
+
+}  // namespace pagoda

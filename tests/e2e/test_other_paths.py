@@ -1,0 +1,70 @@
+"""What routers, editors and people ask for beside the clients' own paths."""
+import json
+
+import httpx
+import openai
+import pytest
+
+from conftest import small_model, serving
+
+
+def test_llama_cpps_completion_streamed_and_whole(http):
+    body = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0}
+    whole = http.post("/completion", json=body).json()
+    assert whole["content"] and whole["stop"] and whole["tokens_predicted"] <= 12
+    assert whole["timings"]["predicted_ms"] > 0 and whole["stop_type"] in ("limit", "eos")
+    text = ""
+    with http.stream("POST", "/completion", json={**body, "stream": True}) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                text += json.loads(line[6:])["content"]
+    assert text == whole["content"]
+
+
+def test_llama_cpps_facts(http):
+    props = http.get("/props").json()
+    assert props["default_generation_settings"]["n_ctx"] == 2048 and props["total_slots"] >= 1
+    assert "im_start" in props["chat_template"]
+    assert any(not slot["is_processing"] for slot in http.get("/slots").json())
+    shown = http.post("/apply-template", json={"messages": [{"role": "user", "content": "Hi <|im_end|>"}]}).json()
+    assert shown["prompt"].endswith("<|im_start|>assistant\n") and "Hi <|im_end|>" in shown["prompt"]
+
+
+def test_filling_in_the_middle_is_refused_where_the_model_cannot(http, client):
+    refused = http.post("/infill", json={"input_prefix": "def f(", "input_suffix": "return 1"})
+    assert refused.status_code == 400 and "filling in the middle" in refused.json()["error"]["message"]
+    with pytest.raises(openai.BadRequestError, match="filling in the middle") as error:
+        client.completions.create(model="smol", prompt="def f(", suffix="return 1")
+    assert error.value.param == "suffix"
+
+
+@pytest.mark.parametrize("path", ["/get_server_info", "/server_info", "/get_model_info", "/model_info", "/v1/models/"])
+def test_routers_find_what_they_look_for(http, path):
+    got = http.get(path)
+    assert got.status_code == 200 and got.json()
+
+
+def test_every_route_is_in_openapi_and_docs(http):
+    described = http.get("/openapi.json").json()
+    docs = http.get("/docs")
+    assert docs.headers["content-type"].startswith("text/html")
+    for path, methods in [("/v1/chat/completions", {"post"}), ("/v1/messages", {"post"}), ("/api/chat", {"post"}),
+                          ("/v1/responses/{response_id}", {"get", "post", "delete"}), ("/health", {"get"})]:
+        assert methods <= set(described["paths"][path]), path
+        assert path in docs.text
+    for path, methods in described["paths"].items():
+        for method in methods:
+            if "{" not in path and method == "get" and path != "/debug/kv/events":
+                assert http.get(path).status_code not in (404, 405), path
+
+
+def test_a_star_takes_any_name_and_unknown_fields_are_named_once():
+    with serving(small_model(), "--served-model-name", "small", "--served-model-name", "*") as server:
+        body = {"model": "gpt-4", "prompt": "a", "max_tokens": 2, "my_field": 1, "store": True}
+        for _ in range(3):
+            answer = httpx.post(server.url + "/v1/completions", json=body)
+            assert answer.status_code == 200 and answer.json()["model"] == "small"
+        assert [m["id"] for m in httpx.get(server.url + "/v1/models").json()["data"]] == ["small"]
+        server.stop()
+        named = [line for line in server.log if "my_field" in line]
+        assert len(named) == 1 and not any("'store'" in line for line in server.log)

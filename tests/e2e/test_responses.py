@@ -1,0 +1,111 @@
+"""What users of the official openai client see of /v1/responses; everything valid by OpenAI's own schema."""
+import time
+
+import openai
+import pytest
+
+from conftest import shared_data, serving, default_model
+from openapi import Validator
+
+GREEDY = {"model": "smol", "temperature": 0, "max_output_tokens": 16}
+
+
+@pytest.fixture(scope="session")
+def conforms():
+    data = shared_data()
+    if data is None:
+        pytest.skip("OpenAI's OpenAPI file is not here (PAGODA_SHARED_DATA): answers are not validated")
+    return Validator(data / "conformance/openai_openapi_responses.json")
+
+
+def test_a_stream_is_the_whole_response_in_pieces(client, conforms):
+    arguments = dict(input="Say hello.", instructions="You answer briefly.", metadata={"a": "b"}, **GREEDY)
+    whole = client.responses.create(**arguments)
+    conforms("Response", whole)
+    assert whole.output_text and whole.id.startswith("resp_")
+    assert whole.usage.total_tokens == whole.usage.input_tokens + whole.usage.output_tokens
+    text, kinds, last = "", [], None
+    for event in client.responses.create(stream=True, **arguments):
+        conforms("ResponseStreamEvent", event)
+        kinds.append(event.type)
+        if event.type == "response.output_text.delta":
+            text += event.delta
+        last = event
+    assert text == whole.output_text == last.response.output_text
+    assert last.response.usage.output_tokens == whole.usage.output_tokens
+    assert last.response.status == whole.status
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert [event for event in kinds if "delta" not in event][2:] == [
+        "response.output_item.added", "response.content_part.added", "response.output_text.done",
+        "response.content_part.done", "response.output_item.done", "response." + whole.status]
+
+
+def test_a_conversation_goes_on_from_what_is_stored(client, conforms):
+    first = client.responses.create(input="Name a colour.", **GREEDY)
+    second = client.responses.create(input="Another one.", previous_response_id=first.id, **GREEDY)
+    by_hand = client.responses.create(input=[
+        {"role": "user", "content": "Name a colour."}, {"role": "assistant", "content": first.output_text},
+        {"role": "user", "content": "Another one."}], **GREEDY)
+    assert second.output_text == by_hand.output_text
+    assert second.usage.input_tokens == by_hand.usage.input_tokens
+    assert client.responses.retrieve(second.id).output_text == second.output_text
+    items = client.responses.input_items.list(second.id)
+    assert [item.content[0].text for item in items.data] == ["Another one."]
+    conforms("ResponseItemList", items)
+    client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(first.id)
+
+
+def test_in_the_background_it_is_asked_for_until_it_ends(client, conforms):
+    made = client.responses.create(input="Say hello.", background=True, **GREEDY)
+    conforms("Response", made)
+    deadline = time.monotonic() + 60
+    while made.status == "in_progress" and time.monotonic() < deadline:
+        time.sleep(0.05)
+        made = client.responses.retrieve(made.id)
+    assert made.status in ("completed", "incomplete")
+    assert made.output_text == client.responses.create(input="Say hello.", **GREEDY).output_text
+    assert client.responses.cancel(made.id).status == made.status, "it has ended"
+
+
+def test_a_cancelled_one_frees_the_engine(client, server):
+    made = client.responses.create(input="Count.", background=True, model="smol", max_output_tokens=1500,
+                                   extra_body={"seed": 1})
+    assert client.responses.cancel(made.id).status == "cancelled"
+    assert server.wait_until_idle(10)
+    assert client.responses.retrieve(made.id).status == "cancelled"
+
+
+def test_counted_tokens_are_those_of_the_prompt(client):
+    counted = client.responses.input_tokens.count(model="smol", input="Say hello.", instructions="Be brief.")
+    used = client.responses.create(input="Say hello.", instructions="Be brief.", **GREEDY).usage
+    assert counted.input_tokens == used.input_tokens
+
+
+def test_tools_are_declared_and_their_results_taken(client, conforms):
+    tools = [{"type": "function", "name": "weather", "description": "of a city", "strict": True,
+              "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]
+    answer = client.responses.create(input=[
+        {"role": "user", "content": "Weather in Oslo?"},
+        {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city": "Oslo"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "rain"}], tools=tools, **GREEDY)
+    conforms("Response", answer)
+
+
+def test_errors_name_the_field(client):
+    for arguments, param in [({"input": []}, "input"), ({"input": "x", "conversation": "c"}, "conversation"),
+                             ({"input": "x", "previous_response_id": "resp_none"}, "previous_response_id")]:
+        with pytest.raises(openai.APIStatusError) as error:
+            client.responses.create(**arguments, **GREEDY)
+        assert error.value.param == param
+
+
+def test_without_a_store_nothing_is_kept():
+    with serving(default_model(), "--max-model-len", "256", "--served-model-name", "smol",
+                 "--response-store-bytes", "0") as server:
+        with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+            made = client.responses.create(input="Hi.", **GREEDY)
+            assert made.output_text and not made.to_dict()["store"]
+            with pytest.raises(openai.NotFoundError):
+                client.responses.retrieve(made.id)

@@ -1,0 +1,129 @@
+"""One conversation through every protocol, streamed and whole: the same tokens, and so the same text and usage."""
+import json
+
+import anthropic
+import ollama
+import openai
+import pytest
+
+from conftest import default_model, serving
+
+TOOL = {"name": "weather", "description": "of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+
+
+@pytest.fixture(scope="module")
+def house():
+    # The markup of calls and of reasoning is read, whatever this model writes.
+    with serving(default_model(), "--max-model-len", "1024", "--served-model-name", "smol", "--tool-call-parser",
+                 "hermes", "--reasoning-parser", "qwen3") as server:
+        yield server
+
+
+class Said:
+    """What an answer said, in no protocol's words."""
+
+    def __init__(self, reasoning, text, calls, prompt_tokens, completion_tokens, length):
+        self.told = (reasoning or "", text or "", calls, prompt_tokens, completion_tokens, length)
+
+    def __eq__(self, other):
+        return self.told == other.told
+
+    def __repr__(self):
+        return repr(self.told)
+
+
+def chat(url, case, stream):
+    with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
+        more = {"tools": [{"type": "function", "function": TOOL}]} if case["tools"] else {}
+        arguments = dict(model="smol", temperature=0, messages=case["messages"], max_tokens=case["max"], stop=case["stop"], **more)
+        if not stream:
+            answer = client.chat.completions.create(**arguments)
+            message, usage, choice = answer.choices[0].message, answer.usage, answer.choices[0]
+            calls = [(c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls or []]
+            return Said(getattr(message, "reasoning", ""), message.content, calls, usage.prompt_tokens,
+                        usage.completion_tokens, choice.finish_reason == "length")
+        reasoning, text, calls, finish = "", "", [], None
+        for chunk in client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **arguments):
+            usage = chunk.usage
+            for choice in chunk.choices:
+                text += choice.delta.content or ""
+                reasoning += getattr(choice.delta, "reasoning", None) or ""
+                for call in choice.delta.tool_calls or []:
+                    if call.function.name:
+                        calls.append([call.function.name, ""])
+                    calls[-1][1] += call.function.arguments
+                finish = choice.finish_reason or finish
+        return Said(reasoning, text, [(n, json.loads(a)) for n, a in calls], usage.prompt_tokens,
+                    usage.completion_tokens, finish == "length")
+
+
+def responses(url, case, stream):
+    with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
+        more = {"tools": [{"type": "function", "strict": False, **TOOL}]} if case["tools"] else {}
+        arguments = dict(model="smol", temperature=0, input=case["messages"], max_output_tokens=case["max"],
+                         extra_body={"stop": case["stop"]}, **more)
+        answer = client.responses.create(stream=stream, **arguments)
+        if stream:
+            *_, last = answer
+            answer = last.response
+        part = {item.type: item for item in answer.output}
+        reasoning = part["reasoning"].content[0].text if "reasoning" in part else ""
+        calls = [(i.name, json.loads(i.arguments)) for i in answer.output if i.type == "function_call"]
+        return Said(reasoning, answer.output_text, calls, answer.usage.input_tokens, answer.usage.output_tokens,
+                    answer.status == "incomplete")
+
+
+def messages(url, case, stream):
+    with anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=120) as client:
+        system = [m["content"] for m in case["messages"] if m["role"] == "system"]
+        more = {"system": system[0]} if system else {}
+        if case["tools"]:
+            more["tools"] = [{"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}]
+        arguments = dict(model="smol", temperature=0, max_tokens=case["max"], stop_sequences=case["stop"] or [],
+                         messages=[m for m in case["messages"] if m["role"] != "system"], **more)
+        if stream:
+            with client.messages.stream(**arguments) as events:
+                answer = events.get_final_message()
+        else:
+            answer = client.messages.create(**arguments)
+        part = {block.type: block for block in answer.content}
+        calls = [(b.name, b.input) for b in answer.content if b.type == "tool_use"]
+        return Said(part["thinking"].thinking if "thinking" in part else "", part["text"].text if "text" in part else "",
+                    calls, answer.usage.input_tokens + answer.usage.cache_read_input_tokens, answer.usage.output_tokens,
+                    answer.stop_reason == "max_tokens")
+
+
+def lines(url, case, stream):
+    client = ollama.Client(host=url, timeout=120)
+    more = {"tools": [{"type": "function", "function": TOOL}]} if case["tools"] else {}
+    arguments = dict(model="smol", messages=case["messages"], **more,
+                     options={"temperature": 0, "num_predict": case["max"], "stop": case["stop"]})
+    answers = list(client.chat(stream=True, **arguments)) if stream else [client.chat(**arguments)]
+    calls = [(c.function.name, dict(c.function.arguments)) for a in answers for c in a.message.tool_calls or []]
+    return Said("".join(a.message.thinking or "" for a in answers), "".join(a.message.content or "" for a in answers),
+                calls, answers[-1].prompt_eval_count, answers[-1].eval_count, answers[-1].done_reason == "length")
+
+
+SYSTEM = {"role": "system", "content": "You answer briefly."}
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+REPEAT = "Repeat exactly, and nothing else: "
+CASES = {
+    "length": dict(messages=[SYSTEM, {"role": "user", "content": "Tell me a story."}], max=24, stop=None, tools=False),
+    "stop": dict(messages=[{"role": "user", "content": "Say hello."}], max=40, stop=["e"], tools=False),
+    "turns": dict(messages=[{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello!"},
+                            {"role": "user", "content": "Name three colours."}], max=40, stop=None, tools=False),
+    "tools": dict(messages=[{"role": "user", "content": REPEAT + CALL}], max=60, stop=None, tools=True),
+    "reasoning": dict(messages=[{"role": "user", "content": REPEAT + "<think>\nhm\n</think>\nYes."}], max=40, stop=None,
+                      tools=False),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("ask", [chat, responses, messages, lines], ids=["chat", "responses", "messages", "ollama"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_conversation(house, name, ask, stream):
+    case = CASES[name]
+    expected = chat(house.url, case, stream=False)
+    assert expected.told[4] > 0
+    assert ask(house.url, case, stream) == expected
