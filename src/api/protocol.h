@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "api/api_context.h"
 #include "api/errors.h"
 #include "base/status.h"
+#include "constraint/grammar_spec.h"
 #include "request/request.h"
 
 namespace pagoda {
@@ -71,6 +73,7 @@ struct ApiAnswer {
 struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
+  std::optional<GrammarSpec> grammar = {};  // to be compiled into the requests' constraint before they are submitted
   std::unique_ptr<AnswerWriter> answer;
 };
 

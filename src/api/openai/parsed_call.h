@@ -2,10 +2,12 @@
 // ParsedCall: one call of OpenAI's protocol, understood and checked: the engine requests it becomes, and how
 // its answer is to look. Plain data; made by request_parser.h, answered by response_builder.h.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/answer_options.h"
+#include "constraint/grammar_spec.h"
 #include "request/request.h"
 
 namespace pagoda {
@@ -28,6 +30,7 @@ struct ResponseOptions : AnswerOptions {
 
 struct ParsedCall {
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
+  std::optional<GrammarSpec> grammar;  // of the answers' form
   ResponseOptions response;
 };
 

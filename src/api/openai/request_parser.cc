@@ -7,6 +7,7 @@
 #include <span>
 
 #include "api/field_reader.h"
+#include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
@@ -61,19 +62,6 @@ void read_request_fields(FieldReader& fields, Request& request) {
 }
 
 void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
-  constexpr std::string_view kStructured = "structured output is not built in";
-  for (const std::string_view name :
-       {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
-    fields.not_built(name, kStructured);
-  if (const json::object* format = fields.object("response_format")) {
-    FieldReader inner(*format, "response_format");
-    const std::string type = inner.string("type", 64).value_or("");
-    if (!inner.ok()) fields.fail(inner.status());
-    if (type == "json_object" || type == "json_schema" || type == "structural_tag")
-      fields.not_built("response_format", kStructured);
-    else if (type != "text")
-      fields.fail("response_format.type", "must be 'text'");
-  }
   for (const std::string_view name : {"prompt_embeds", "logits_processors"})
     fields.not_built(name, "it is not built in");
   if (kind == CallKind::completion) {
@@ -254,6 +242,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   Request request;
   read_response_fields(fields, origin, response);
   refuse_what_is_not_built(fields, kind);
+  call.grammar = read_grammar(fields, context);
   read_request_fields(fields, request);
   read_sampling_fields(fields, context, request.sampling, response);
   (void)fields.string("user", kNoLimit);

@@ -20,6 +20,7 @@
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/serve/register_prefixes.h"
+#include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
 #include "model_runner/local_model_runner.h"
 #include "sim/recorder.h"
@@ -31,6 +32,7 @@ struct AssembledEngine::Parts {
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;
+  std::unique_ptr<GrammarService> grammars;  // null: this build has none
   ApiContext api;
   MemoryTable memory;
   int num_threads = 0;
@@ -307,6 +309,12 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   parts.api.eos_token_ids = config.eos_token_ids;
   if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)
     parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
+  if (parts.tokenizer != nullptr) {
+    auto backend = make_xgrammar_backend(*parts.tokenizer, config.vocab_size, parts.api.eos_token_ids);
+    if (backend != nullptr)
+      parts.grammars = std::make_unique<GrammarService>(std::move(backend), GrammarService::Options());
+    parts.api.grammars = parts.grammars.get();
+  }
   parts.api.defaults = sampling_defaults(*source);
   parts.api.version = version();
   parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));

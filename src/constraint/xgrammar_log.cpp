@@ -1,0 +1,25 @@
+// XGrammar's messages: part of its library (cmake/xgrammar.cmake), since it declares what is defined here. What
+// it calls a warning is, mostly, a part of a grammar that it does not hold; xgrammar_backend.cc makes an error of
+// it. Nothing goes to stderr: clients could fill the log.
+#include <string>
+
+#include "support/logging.h"
+
+namespace pagoda {
+
+thread_local std::string* xgrammar_warning = nullptr;  // where the thread's first one goes; null: nowhere
+
+}  // namespace pagoda
+
+namespace xgrammar {
+
+void LogFatalImpl(const std::string& file, int lineno, const std::string& message) {
+  throw LogFatalError(file, lineno, message);
+}
+
+void LogMessageImpl(const std::string&, int, int level, const std::string& message) {
+  std::string* out = pagoda::xgrammar_warning;
+  if (level == XGRAMMAR_LOG_LEVEL_WARNING && out != nullptr && out->empty()) *out = message;
+}
+
+}  // namespace xgrammar
