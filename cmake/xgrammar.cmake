@@ -23,7 +23,6 @@ endif()
 # warnings as errors. Its exceptions name its source files; the prefix map keeps this machine's paths out of them.
 file(GLOB xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/*.cc ${PAGODA_XGRAMMAR_SOURCE}/cpp/support/*.cc
      ${PAGODA_XGRAMMAR_SOURCE}/cpp/converter_ext/*.cc)
-list(FILTER xgrammar_sources EXCLUDE REGEX "/cpp/testing.cc$")
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources}
             ${PROJECT_SOURCE_DIR}/src/constraint/xgrammar_log.cpp)
 set_target_properties(xgrammar PROPERTIES CXX_STANDARD 17)
@@ -31,7 +30,9 @@ target_include_directories(xgrammar SYSTEM PUBLIC ${PAGODA_XGRAMMAR_SOURCE}/incl
                                                   ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/dlpack/include)
 target_include_directories(xgrammar SYSTEM PRIVATE ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/picojson
                                                    ${PAGODA_XGRAMMAR_SOURCE}/cpp)
-target_compile_options(xgrammar PRIVATE -w -Wno-error -ffile-prefix-map=${PAGODA_XGRAMMAR_SOURCE}/=)
+file(RELATIVE_PATH relative ${PROJECT_BINARY_DIR} ${PAGODA_XGRAMMAR_SOURCE})  # as ccache may have it
+target_compile_options(xgrammar PRIVATE -w -Wno-error -ffile-prefix-map=${PAGODA_XGRAMMAR_SOURCE}/=
+                                        -ffile-prefix-map=${relative}/=)
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
                                             XGRAMMAR_LOG_CUSTOMIZE=1)  # what xgrammar_log.cpp is for
 target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -12,9 +12,20 @@ thread_local std::string* xgrammar_warning = nullptr;  // where the thread's fir
 }  // namespace pagoda
 
 namespace xgrammar {
+namespace {
+
+// Says the message alone: the other has the time and a source file's path in it.
+struct PlainError final : LogFatalError {
+  PlainError(const std::string& file, int lineno, const std::string& text)
+      : LogFatalError(file, lineno, text), message(text) {}
+  const char* what() const noexcept override { return message.c_str(); }
+  std::string message;
+};
+
+}  // namespace
 
 void LogFatalImpl(const std::string& file, int lineno, const std::string& message) {
-  throw LogFatalError(file, lineno, message);
+  throw PlainError(file, lineno, message);
 }
 
 void LogMessageImpl(const std::string&, int, int level, const std::string& message) {
