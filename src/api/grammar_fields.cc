@@ -16,8 +16,8 @@ struct NamedKind {
   Kind kind;
 };
 // Of structured_outputs; with "guided_" before them vLLM's older fields, which had no last one.
-constexpr NamedKind kKinds[] = {{"json", Kind::json_schema},       {"regex", Kind::regex},
-                                {"choice", Kind::choice},          {"grammar", Kind::grammar},
+constexpr NamedKind kKinds[] = {{"json", Kind::json_schema},        {"regex", Kind::regex},
+                                {"choice", Kind::choice},           {"grammar", Kind::grammar},
                                 {"json_object", Kind::json_object}, {"structural_tag", Kind::structural_tag}};
 
 // The one form that a request may ask for.
@@ -58,8 +58,10 @@ std::optional<GrammarSpec> read_kind(FieldReader& fields, std::string_view name,
       return spec;
     case Kind::regex:
     case Kind::grammar:
-      if (text == nullptr || text->empty()) fields.fail(name, "must be a string, and not empty");
-      else spec.text = std::string(*text);
+      if (text == nullptr || text->empty())
+        fields.fail(name, "must be a string, and not empty");
+      else
+        spec.text = std::string(*text);
       return spec;
   }
   return std::nullopt;
@@ -89,7 +91,8 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
       if (!spec && inner.ok()) inner.fail("json_schema", "is required");
     }
   } else if (type == "structural_tag") {
-    spec = GrammarSpec{.kind = Kind::structural_tag, .text = json::serialize(*format), .param = fields.path_of(name)};
+    spec = GrammarSpec{
+        .kind = Kind::structural_tag, .text = json::serialize(*format), .param = fields.path_of(name)};
   } else if (type != "text" && inner.ok()) {
     inner.fail("type", "must be 'text', 'json_object', 'json_schema' or 'structural_tag'");
   }
@@ -107,7 +110,9 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     for (const std::string_view option : {"whitespace_pattern", "disable_any_whitespace"})
       inner.not_built(option, "white space is not chosen by the request");
     std::optional<GrammarSpec> spec = one.take();
-    if (!spec && inner.ok()) fields.fail("structured_outputs", "needs one of json, regex, choice, grammar, json_object, structural_tag");
+    if (!spec && inner.ok())
+      fields.fail("structured_outputs",
+                  "needs one of json, regex, choice, grammar, json_object, structural_tag");
     if (!inner.ok()) fields.fail(inner.status());
     wish.add("structured_outputs", std::move(spec));
   }
@@ -120,7 +125,8 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
   wish.add("json_schema", read_kind(fields, "json_schema", Kind::json_schema));
   std::optional<GrammarSpec> spec = wish.take();
   if (spec && context.grammars == nullptr)
-    fields.not_built(spec->param.substr(0, spec->param.find('.')), "this build has no grammars (XGrammar was not there)");
+    fields.not_built(spec->param.substr(0, spec->param.find('.')),
+                     "this build has no grammars (XGrammar was not there)");
   return spec;
 }
 

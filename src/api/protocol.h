@@ -73,7 +73,8 @@ struct ApiAnswer {
 struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
-  std::optional<GrammarSpec> grammar = {};  // to be compiled into the requests' constraint before they are submitted
+  std::optional<GrammarSpec> grammar =
+      {};  // to be compiled into the requests' constraint before they are submitted
   std::unique_ptr<AnswerWriter> answer;
 };
 

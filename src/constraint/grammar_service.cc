@@ -38,9 +38,7 @@ Status with_param(const Status& status, const std::string& param) {
       .with_reason("invalid_grammar");
 }
 
-Status busy() {
-  return resource_exhausted("Too many grammars wait to be compiled; please try again.");
-}
+Status busy() { return resource_exhausted("Too many grammars wait to be compiled; please try again."); }
 
 }  // namespace
 
@@ -75,8 +73,8 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   mutable std::mutex mutex;
   std::condition_variable work, watch, left;
   bool stopping = false;
-  bool blocked = false;   // no thread is free to take over
-  std::int64_t live = 0;  // threads that compile, those given up among them
+  bool blocked = false;                                 // no thread is free to take over
+  std::int64_t live = 0;                                // threads that compile, those given up among them
   std::map<std::uint64_t, std::deque<JobPtr>> waiting;  // by owner
   std::uint64_t last_owner = 0;                         // whose turn it was
   std::unordered_map<std::string, JobPtr> open;         // waiting or being compiled, by key
@@ -143,8 +141,10 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     }
     lock.unlock();
     for (Waiter& waiter : waiters) {
-      if (compiled) waiter.done(compiled->factory);
-      else waiter.done(with_param(compiled.error(), waiter.param));
+      if (compiled)
+        waiter.done(compiled->factory);
+      else
+        waiter.done(with_param(compiled.error(), waiter.param));
     }
     waiters.clear();
     lock.lock();
@@ -224,11 +224,13 @@ void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
   }
   std::optional<Status> refusal;
   if (spec.text.size() > kMaxGrammarBytes)
-    refusal = with_param(invalid_argument(concat("it has ", spec.text.size(), " bytes, and may have ",
-                                                 kMaxGrammarBytes)), spec.param);
+    refusal = with_param(
+        invalid_argument(concat("it has ", spec.text.size(), " bytes, and may have ", kMaxGrammarBytes)),
+        spec.param);
   const auto queue = state.waiting.find(owner);
-  if (!refusal && (state.blocked || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||
-                   (queue != state.waiting.end() && queue->second.size() >= state.options.max_waiting_of_owner)))
+  if (!refusal &&
+      (state.blocked || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||
+       (queue != state.waiting.end() && queue->second.size() >= state.options.max_waiting_of_owner)))
     refusal = busy();
   if (refusal) {
     lock.unlock();

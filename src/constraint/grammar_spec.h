@@ -1,6 +1,6 @@
 #pragma once
-// GrammarSpec: the form that an answer must have, as it was asked for: a schema, an expression, a grammar. Not yet
-// checked and not compiled (grammar_service.h does both). Plain data.
+// GrammarSpec: the form that an answer must have, as it was asked for: a schema, an expression, a grammar.
+// Not yet checked and not compiled (grammar_service.h does both). Plain data.
 #include <string>
 
 namespace pagoda {
@@ -17,8 +17,8 @@ struct GrammarSpec {
   Kind kind = Kind::json_object;
   std::string text = {};
   std::string param = {};  // the field that asked for it, which errors name
-  // Special tokens that mean something in the answer: they may be said where the grammar has their text. Others
-  // never may.
+  // Special tokens that mean something in the answer: they may be said where the grammar has their text.
+  // Others never may.
   bool special_tokens = false;
 
   // Equal exactly for equal grammars.

@@ -5,7 +5,6 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "constraint/schema_check.h"
 
 namespace pagoda {
 namespace {
@@ -19,11 +18,21 @@ std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
           constexpr char kHex[] = "0123456789abcdef";
@@ -49,16 +58,18 @@ Result<json::value> newer_form(const json::object& tag) {
     if (one == nullptr || !one->contains("begin") || !one->contains("end"))
       return invalid_argument("each of 'structures' needs 'begin', 'schema' and 'end'");
     const json::value* schema = one->if_contains("schema");
-    json::value content = {{"type", "json_schema"}, {"json_schema", schema == nullptr ? json::value(true) : *schema}};
-    tags.push_back({{"type", "tag"}, {"begin", one->at("begin")}, {"content", content}, {"end", one->at("end")}});
+    json::value content = {{"type", "json_schema"},
+                           {"json_schema", schema == nullptr ? json::value(true) : *schema}};
+    tags.push_back(
+        {{"type", "tag"}, {"begin", one->at("begin")}, {"content", content}, {"end", one->at("end")}});
   }
   return json::value{{"type", "triggered_tags"}, {"triggers", *triggers}, {"tags", tags}};
 }
 
-Status prepare_formats(json::value& value, std::size_t depth) {
+Status prepare_formats(json::value& value, HoldsPattern holds_pattern, std::size_t depth) {
   if (depth > kMaxDepth) return invalid_argument("the structural tag is nested too deep");
   if (json::array* list = value.if_array()) {
-    for (json::value& entry : *list) PAGODA_RETURN_IF_ERROR(prepare_formats(entry, depth + 1));
+    for (json::value& entry : *list) PAGODA_RETURN_IF_ERROR(prepare_formats(entry, holds_pattern, depth + 1));
     return ok_status();
   }
   json::object* object = value.if_object();
@@ -69,12 +80,16 @@ Status prepare_formats(json::value& value, std::size_t depth) {
       if (!parsed) return parsed.error();
       *schema = *std::move(parsed);
     }
-    Result<json::value> prepared = prepare_schema(*schema);
+    Result<json::value> prepared = prepare_schema(*schema, holds_pattern);
     if (!prepared) return prepared.error();
     *schema = *std::move(prepared);
+    // As for schemas alone.
+    if (object->if_contains("max_whitespace_cnt") == nullptr)
+      (*object)["max_whitespace_cnt"] = kMaxWhiteSpace;
   }
   for (auto& entry : *object)
-    if (entry.key() != "json_schema") PAGODA_RETURN_IF_ERROR(prepare_formats(entry.value(), depth + 1));
+    if (entry.key() != "json_schema")
+      PAGODA_RETURN_IF_ERROR(prepare_formats(entry.value(), holds_pattern, depth + 1));
   return ok_status();
 }
 
@@ -97,18 +112,20 @@ Result<std::string> choice_grammar(std::string_view choices) {
   if (!value) return value.error();
   const json::array* list = value->if_array();
   if (list == nullptr || list->empty()) return invalid_argument("it must be a list of at least one string");
-  if (list->size() > kMaxChoices) return invalid_argument(concat("it may have ", kMaxChoices, " choices at most"));
+  if (list->size() > kMaxChoices)
+    return invalid_argument(concat("it may have ", kMaxChoices, " choices at most"));
   std::string grammar = "root ::= ";
   for (std::size_t i = 0; i < list->size(); ++i) {
     const json::string* text = (*list)[i].if_string();
-    if (text == nullptr || text->empty()) return invalid_argument("each choice must be a string, and none empty");
+    if (text == nullptr || text->empty())
+      return invalid_argument("each choice must be a string, and none empty");
     if (i > 0) grammar += " | ";
     grammar += quoted(*text);
   }
   return grammar;
 }
 
-Result<std::string> prepare_structural_tag(std::string_view text) {
+Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern) {
   Result<json::value> value = parse_grammar_json(text);
   if (!value) return value.error();
   const json::object* tag = value->if_object();
@@ -121,7 +138,7 @@ Result<std::string> prepare_structural_tag(std::string_view text) {
     if (!newer) return newer.error();
     format = *std::move(newer);
   }
-  PAGODA_RETURN_IF_ERROR(prepare_formats(format, 0));
+  PAGODA_RETURN_IF_ERROR(prepare_formats(format, holds_pattern, 0));
   return json::serialize(json::value{{"type", "structural_tag"}, {"format", std::move(format)}});
 }
 

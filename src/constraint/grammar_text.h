@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "constraint/grammar_spec.h"
+#include "constraint/schema_check.h"
 
 namespace pagoda {
 
@@ -17,7 +18,7 @@ Result<boost::json::value> parse_grammar_json(std::string_view text);
 Result<std::string> choice_grammar(std::string_view choices);
 
 // XGrammar's form of a structural tag, from it or from vLLM's older one; each schema inside is prepared.
-Result<std::string> prepare_structural_tag(std::string_view text);
+Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern = nullptr);
 
 // Whether a grammar is written in Lark's form, as vLLM tells it: no "::=".
 bool is_lark(std::string_view grammar);

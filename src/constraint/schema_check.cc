@@ -1,9 +1,10 @@
 #include "constraint/schema_check.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/json.hpp>
 #include <cmath>
+#include <cstdio>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,31 +20,70 @@ namespace json = boost::json;
 using Keywords = std::vector<std::string_view>;
 
 constexpr std::size_t kMaxDepth = 64;
-constexpr std::int64_t kMaxCount = 20'000;        // of one repetition
-constexpr std::int64_t kMaxStates = 100'000;      // of all, as they are counted here
-constexpr std::int64_t kMaxOptionalPairs = 90'000;  // compiling is quadratic in an object's optional properties
-constexpr std::int64_t kMaxMultiple = 1024;         // of XGrammar
+constexpr std::int64_t kMaxCount = 20'000;    // of one repetition
+constexpr std::int64_t kMaxStates = 100'000;  // of all, as they are counted here
+constexpr std::int64_t kMaxOptionalPairs =
+    90'000;                                  // compiling is quadratic in an object's optional properties
+constexpr std::int64_t kMaxMultiple = 1024;  // of XGrammar
 
-// Keywords that say something about values of one kind. What is in no list is an annotation, as JSON Schema has it.
-const Keywords kOfObjects = {"properties",    "required",      "additionalProperties", "patternProperties",
-                             "propertyNames", "minProperties", "maxProperties",        "unevaluatedProperties",
-                             "dependentRequired", "dependentSchemas", "dependencies"};
-const Keywords kOfArrays = {"items",       "prefixItems", "additionalItems", "minItems",    "maxItems",
-                            "uniqueItems", "contains",    "minContains",     "maxContains", "unevaluatedItems"};
+// Keywords that say something about values of one kind. What is in no list is an annotation, as JSON Schema
+// has it.
+const Keywords kOfObjects = {
+    "properties",        "required",         "additionalProperties", "patternProperties",
+    "propertyNames",     "minProperties",    "maxProperties",        "unevaluatedProperties",
+    "dependentRequired", "dependentSchemas", "dependencies"};
+const Keywords kOfArrays = {"items",       "prefixItems",     "additionalItems", "minItems",
+                            "maxItems",    "uniqueItems",     "contains",        "minContains",
+                            "maxContains", "unevaluatedItems"};
 const Keywords kOfStrings = {"minLength", "maxLength", "pattern", "format"};
 const Keywords kOfNumbers = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
 // About any value; the first of them that is there decides, and what stands beside it has to agree.
 const Keywords kDeciding = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
-const Keywords kNeverHeld = {"not",         "if",          "then",       "else",           "dependentRequired",
-                             "dependentSchemas", "dependencies", "contains",   "minContains",    "maxContains",
-                             "$dynamicRef", "$recursiveRef", "propertyDependencies"};
-constexpr std::array<std::string_view, 14> kHeldFormats = {
-    "email", "date", "time",          "date-time",    "duration",     "ipv4",
-    "ipv6",  "hostname", "uuid", "uri", "uri-reference", "uri-template", "json-pointer", "relative-json-pointer"};
-constexpr std::array<std::string_view, 6> kKnownFormats = {"idn-email", "idn-hostname", "iri",
-                                                           "iri-reference", "regex", "unknown"};
+const Keywords kNeverHeld = {"not",
+                             "if",
+                             "then",
+                             "else",
+                             "dependentRequired",
+                             "dependentSchemas",
+                             "dependencies",
+                             "contains",
+                             "minContains",
+                             "maxContains",
+                             "$dynamicRef",
+                             "$recursiveRef",
+                             "propertyDependencies"};
+// Formats that JSON Schema knows. Other names are annotations.
+struct FormatPattern {
+  std::string_view name;
+  bool held = true;
+  std::string_view pattern = {};  // where the compiler's own is not JSON in all cases
+};
+constexpr FormatPattern kFormats[] = {
+    {"date"},
+    {"time"},
+    {"date-time"},
+    {"duration"},
+    {"ipv4"},
+    {"ipv6"},
+    {"hostname"},
+    {"uuid"},
+    {"uri"},
+    {"uri-reference"},
+    {"uri-template"},
+    {"email", true,
+     "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+([.][A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@"
+     "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$"},
+    {"json-pointer", true, "^(/([^/~]|~[01])*)*$"},
+    {"relative-json-pointer", true, "^(0|[1-9][0-9]*)(#|(/([^/~]|~[01])*)*)$"},
+    {"idn-email", false},
+    {"idn-hostname", false},
+    {"iri", false},
+    {"iri-reference", false},
+    {"regex", false}};
 
-bool among(const Keywords& list, std::string_view word) { return std::ranges::find(list, word) != list.end(); }
+bool among(const Keywords& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
+}
 
 std::string_view type_of(const json::value& value) {
   if (value.is_object()) return "object";
@@ -57,7 +97,8 @@ std::string_view type_of(const json::value& value) {
 
 class Preparer {
  public:
-  explicit Preparer(const json::value& root) : root_(root) {}
+  Preparer(const json::value& root, HoldsPattern holds_pattern)
+      : root_(root), holds_pattern_(holds_pattern) {}
 
   // The root, with all that is referred to as its definitions.
   Status prepare_all(json::value& out) {
@@ -102,12 +143,15 @@ class Preparer {
   static Status not_held(std::string_view keyword, const std::string& path, std::string_view why = "") {
     return refuse(path, concat("has '", keyword, "'", why, ", which is not supported"));
   }
-  static Status too_large(const std::string& path) { return refuse(path, "makes a grammar that is too large"); }
+  static Status too_large(const std::string& path) {
+    return refuse(path, "makes a grammar that is too large");
+  }
 
   // Names and comments take part in nothing, and what is recursive in them is nobody's.
   static void drop_annotations(json::object& object) {
-    for (const std::string_view name : {"title", "description", "default", "examples", "example", "deprecated",
-                                        "readOnly", "writeOnly", "$comment", "$schema", "$id", "discriminator"})
+    for (const std::string_view name :
+         {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+          "$comment", "$schema", "$id", "discriminator"})
       object.erase(name);
   }
 
@@ -119,15 +163,18 @@ class Preparer {
     const bool checks_type = keyword == "const" || keyword == "enum";
     for (const auto& entry : object) {
       const std::string_view other(entry.key().data(), entry.key().size());
-      if (other == keyword || (other == "type" && checks_type) || other == "$defs" || other == "definitions") continue;
+      if (other == keyword || (other == "type" && checks_type) || other == "$defs" || other == "definitions")
+        continue;
       const bool says_something = other == "type" || among(kDeciding, other) || among(kOfObjects, other) ||
-                                  among(kOfArrays, other) || among(kOfStrings, other) || among(kOfNumbers, other);
+                                  among(kOfArrays, other) || among(kOfStrings, other) ||
+                                  among(kOfNumbers, other);
       if (says_something) return not_held(other, path, concat(" beside '", keyword, "'"));
     }
     json::object kept;
     if (checks_type) {
       if (keyword == "const") value = json::array{value};
-      if (!value.is_array() || value.as_array().empty()) return refuse(path, "has an 'enum' that is no list, or empty");
+      if (!value.is_array() || value.as_array().empty())
+        return refuse(path, "has an 'enum' that is no list, or empty");
       json::array fit;
       for (const json::value& entry : value.as_array())
         if (!type || fits(entry, *type)) fit.push_back(entry);
@@ -205,7 +252,8 @@ class Preparer {
     if (const json::value* type = object.if_contains("type")) {
       const json::array one = type->is_array() ? type->as_array() : json::array{*type};
       for (const json::value& entry : one) {
-        if (!entry.is_string()) return refuse(path, "has a 'type' that is neither a name nor a list of names");
+        if (!entry.is_string())
+          return refuse(path, "has a 'type' that is neither a name nor a list of names");
         types.emplace_back(entry.as_string());
       }
       if (types.empty()) return refuse(path, "has an empty 'type'");
@@ -213,19 +261,28 @@ class Preparer {
       const auto has_one = [&](const Keywords& words) {
         return std::ranges::any_of(words, [&](std::string_view word) { return object.contains(word); });
       };
-      if (has_one(kOfObjects)) types.emplace_back("object");
-      else if (has_one(kOfArrays)) types.emplace_back("array");
-      else if (has_one(kOfStrings)) types.emplace_back("string");
-      else if (has_one(kOfNumbers)) types.emplace_back("number");
+      if (has_one(kOfObjects))
+        types.emplace_back("object");
+      else if (has_one(kOfArrays))
+        types.emplace_back("array");
+      else if (has_one(kOfStrings))
+        types.emplace_back("string");
+      else if (has_one(kOfNumbers))
+        types.emplace_back("number");
     }
     json::array cases;
     for (const std::string& type : types) {
       json::object one = {{"type", type}};
-      if (type == "object") PAGODA_RETURN_IF_ERROR(object_case(object, path, depth, one));
-      else if (type == "array") PAGODA_RETURN_IF_ERROR(array_case(object, path, depth, one));
-      else if (type == "string") PAGODA_RETURN_IF_ERROR(string_case(object, path, one));
-      else if (type == "number" || type == "integer") PAGODA_RETURN_IF_ERROR(number_case(object, path, type, one));
-      else if (type != "boolean" && type != "null") return refuse(path, concat("has the unknown type '", type.substr(0, 100), "'"));
+      if (type == "object")
+        PAGODA_RETURN_IF_ERROR(object_case(object, path, depth, one));
+      else if (type == "array")
+        PAGODA_RETURN_IF_ERROR(array_case(object, path, depth, one));
+      else if (type == "string")
+        PAGODA_RETURN_IF_ERROR(string_case(object, path, one));
+      else if (type == "number" || type == "integer")
+        PAGODA_RETURN_IF_ERROR(number_case(object, path, type, one));
+      else if (type != "boolean" && type != "null")
+        return refuse(path, concat("has the unknown type '", type.substr(0, 100), "'"));
       cases.push_back(std::move(one));
     }
     json::object out;
@@ -235,47 +292,105 @@ class Preparer {
     return states_ > kMaxStates ? too_large(path) : ok_status();
   }
 
+  // Whether a prepared schema is one of strings alone.
+  static bool of_strings(const json::object& schema) {
+    if (const json::value* type = schema.if_contains("type")) return *type == "string";
+    const json::value* list = schema.if_contains("enum");
+    return list != nullptr &&
+           std::ranges::all_of(list->as_array(), [](const json::value& v) { return v.is_string(); });
+  }
+
   // A whole number of things in [0, kMaxCount]; counted as states where something is written that often.
-  Status count(const json::object& object, std::string_view keyword, const std::string& path, json::object& out,
-               std::int64_t cost) {
+  Status count(const json::object& object, std::string_view keyword, const std::string& path,
+               json::object& out, std::int64_t cost) {
     const json::value* value = object.if_contains(keyword);
     if (value == nullptr) return ok_status();
     double number = -1;
     if (value->is_number()) number = value->to_number<double>();
-    if (number < 0 || number != std::floor(number)) return refuse(path, concat("has a '", keyword, "' that is no count"));
-    if (number > static_cast<double>(kMaxCount)) return refuse(path, concat("has a '", keyword, "' above ", kMaxCount));
+    if (number < 0 || number != std::floor(number))
+      return refuse(path, concat("has a '", keyword, "' that is no count"));
+    if (number > static_cast<double>(kMaxCount))
+      return refuse(path, concat("has a '", keyword, "' above ", kMaxCount));
     states_ += cost * static_cast<std::int64_t>(number);
     out[keyword] = static_cast<std::int64_t>(number);
     return ok_status();
   }
 
   Status string_case(const json::object& object, const std::string& path, json::object& out) {
-    PAGODA_RETURN_IF_ERROR(count(object, "minLength", path, out, 1));
-    PAGODA_RETURN_IF_ERROR(count(object, "maxLength", path, out, 1));
-    if (out.contains("minLength") && out.at("minLength") == 0) out.erase("minLength");
+    json::object lengths;
+    PAGODA_RETURN_IF_ERROR(count(object, "minLength", path, lengths, 1));
+    PAGODA_RETURN_IF_ERROR(count(object, "maxLength", path, lengths, 1));
+    if (lengths.contains("minLength") && lengths.at("minLength") == 0) lengths.erase("minLength");
     const json::value* pattern = object.if_contains("pattern");
     const json::value* format = object.if_contains("format");
     if (pattern != nullptr && !pattern->is_string()) return refuse(path, "has a 'pattern' that is no string");
-    if (format != nullptr) {
-      if (!format->is_string()) return refuse(path, "has a 'format' that is no string");
-      const std::string_view name(format->as_string());
-      const bool held = std::ranges::find(kHeldFormats, name) != kHeldFormats.end();
-      if (!held && std::ranges::find(kKnownFormats, name) != kKnownFormats.end())
-        return not_held("format", path, concat(" '", name, "'"));
-      if (held) out["format"] = *format;
+    if (format != nullptr && !format->is_string()) return refuse(path, "has a 'format' that is no string");
+    const auto named = [&](const FormatPattern& one) {
+      return format != nullptr && std::string_view(format->as_string()) == one.name;
+    };
+    if (const auto known = std::ranges::find_if(kFormats, named); known != std::end(kFormats)) {
+      if (!known->held) return not_held("format", path, concat(" '", known->name, "'"));
+      if (known->pattern.empty())
+        out["format"] = *format;
+      else
+        out["pattern"] = known->pattern;
     }
+    const bool by_format = !out.empty() && (out.contains("format") || out.contains("pattern"));
     if (pattern != nullptr) {
-      if (out.contains("format")) return not_held("pattern", path, " beside 'format'");
-      out["pattern"] = *pattern;
-      states_ += 4 * static_cast<std::int64_t>(pattern->as_string().size());
+      if (by_format) return not_held("pattern", path, " beside 'format'");
+      const std::string ascii = printable_pattern(std::string_view(pattern->as_string()));
+      states_ += 4 * static_cast<std::int64_t>(ascii.size());
+      if (ascii.empty() || (holds_pattern_ != nullptr && !holds_pattern_(ascii)))
+        return not_held("pattern", path,
+                        concat(" '", std::string_view(pattern->as_string()).substr(0, 100), "'"));
+      out["pattern"] = ascii;
     }
     for (const std::string_view keyword : {"minLength", "maxLength"})
-      if (out.contains(keyword) && (out.contains("pattern") || out.contains("format")))
-        return not_held(keyword, path, out.contains("pattern") ? " beside 'pattern'" : " beside 'format'");
+      if (lengths.contains(keyword) && (pattern != nullptr || by_format))
+        return not_held(keyword, path, pattern != nullptr ? " beside 'pattern'" : " beside 'format'");
+    if (lengths.empty()) return ok_status();
+    const auto bound = [&](std::string_view keyword) {
+      return lengths.contains(keyword) ? std::to_string(lengths.at(keyword).as_int64()) : std::string();
+    };
+    if (bound("maxLength") == "0") {
+      out = {{"enum", json::array{""}}};
+      return lengths.contains("minLength") ? refuse(path, "has a 'minLength' above its 'maxLength'")
+                                           : ok_status();
+    }
+    if (lengths.contains("minLength") && lengths.contains("maxLength") &&
+        lengths.at("minLength").as_int64() > lengths.at("maxLength").as_int64())
+      return refuse(path, "has a 'minLength' above its 'maxLength'");
+    // Of characters that stand for themselves in JSON.
+    out["pattern"] =
+        concat("^[^\"\\\\\\x00-\\x1f]{", lengths.contains("minLength") ? bound("minLength") : "0", ",",
+               bound("maxLength"), "}$");
     return ok_status();
   }
 
-  Status number_case(const json::object& object, const std::string& path, std::string_view type, json::object& out) {
+  // With everything but printable ASCII written as an escape; empty: it is not UTF-8.
+  static std::string printable_pattern(std::string_view pattern) {
+    std::string out;
+    for (std::size_t at = 0; at < pattern.size();) {
+      const auto byte = static_cast<unsigned char>(pattern[at]);
+      if (byte >= 0x20 && byte < 0x7f) {
+        out.push_back(pattern[at++]);
+        continue;
+      }
+      const std::size_t length = byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+      if (at + length > pattern.size()) return "";
+      std::uint32_t code = length == 1 ? byte : byte & (0xffu >> (length + 1));
+      for (std::size_t i = 1; i < length; ++i)
+        code = code << 6 | (static_cast<unsigned char>(pattern[at + i]) & 0x3fu);
+      char escape[16];
+      std::snprintf(escape, sizeof escape, code > 0xffff ? "\\U%08X" : "\\u%04X", code);
+      out += escape;
+      at += length;
+    }
+    return out;
+  }
+
+  Status number_case(const json::object& object, const std::string& path, std::string_view type,
+                     json::object& out) {
     for (const std::string_view keyword : kOfNumbers) {
       const json::value* value = object.if_contains(keyword);
       if (value == nullptr) continue;
@@ -290,7 +405,8 @@ class Preparer {
         states_ += static_cast<std::int64_t>(number);
         continue;
       }
-      if (std::abs(number) > 9e15) return refuse(path, concat("has a '", keyword, "' of more than 15 digits"));
+      if (std::abs(number) > 9e15)
+        return refuse(path, concat("has a '", keyword, "' of more than 15 digits"));
       if (type == "number") {
         out[keyword] = *value;
       } else {  // the nearest whole number within
@@ -311,7 +427,8 @@ class Preparer {
     return ok_status();
   }
 
-  Status array_case(const json::object& object, const std::string& path, std::size_t depth, json::object& out) {
+  Status array_case(const json::object& object, const std::string& path, std::size_t depth,
+                    json::object& out) {
     if (const json::value* unique = object.if_contains("uniqueItems"); unique != nullptr && *unique != false)
       return not_held("uniqueItems", path);
     PAGODA_RETURN_IF_ERROR(count(object, "minItems", path, out, 2));
@@ -330,7 +447,8 @@ class Preparer {
       json::array parts;
       for (const json::value& entry : prefix->as_array()) {
         json::value part;
-        PAGODA_RETURN_IF_ERROR(prepare(entry, at(path, concat("prefixItems/", parts.size())), depth + 1, part));
+        PAGODA_RETURN_IF_ERROR(
+            prepare(entry, at(path, concat("prefixItems/", parts.size())), depth + 1, part));
         parts.push_back(std::move(part));
       }
       length = parts.size();
@@ -349,7 +467,8 @@ class Preparer {
     return ok_status();
   }
 
-  Status object_case(const json::object& object, const std::string& path, std::size_t depth, json::object& out) {
+  Status object_case(const json::object& object, const std::string& path, std::size_t depth,
+                     json::object& out) {
     PAGODA_RETURN_IF_ERROR(count(object, "minProperties", path, out, 2));
     PAGODA_RETURN_IF_ERROR(count(object, "maxProperties", path, out, 2));
     const json::value* additional = object.if_contains("additionalProperties");
@@ -367,7 +486,8 @@ class Preparer {
           continue;
         }
         json::value part;
-        PAGODA_RETURN_IF_ERROR(prepare(entry.value(), at(path, concat("properties/", name)), depth + 1, part));
+        PAGODA_RETURN_IF_ERROR(
+            prepare(entry.value(), at(path, concat("properties/", name)), depth + 1, part));
         properties[name] = std::move(part);
         states_ += static_cast<std::int64_t>(name.size());
       }
@@ -382,7 +502,8 @@ class Preparer {
         if (properties.contains(name.as_string())) continue;
         const bool free = additional == nullptr || !additional->is_bool() || additional->as_bool();
         if (!free || never.contains(std::string(name.as_string())))
-          return refuse(path, concat("requires '", std::string_view(name.as_string()), "' and does not allow it"));
+          return refuse(path,
+                        concat("requires '", std::string_view(name.as_string()), "' and does not allow it"));
         if (patterns != nullptr) return not_held("patternProperties", path, " beside 'required'");
         json::value part;
         PAGODA_RETURN_IF_ERROR(prepare(additional == nullptr ? json::value(true) : *additional,
@@ -390,7 +511,8 @@ class Preparer {
         properties[name.as_string()] = std::move(part);
       }
     }
-    const auto optional = static_cast<std::int64_t>(properties.size() - std::min(properties.size(), required.size()));
+    const auto optional =
+        static_cast<std::int64_t>(properties.size() - std::min(properties.size(), required.size()));
     if ((pairs_ += optional * optional) > kMaxOptionalPairs)
       return refuse(path, "has too many optional properties");
     const bool declared = !properties.empty();
@@ -398,8 +520,10 @@ class Preparer {
     // Undeclared names could be written that are declared, or match a pattern, and so have to satisfy both.
     if (patterns != nullptr && (declared || free || names != nullptr || !never.empty()))
       return not_held("patternProperties", path, declared ? " beside 'properties'" : " beside others");
-    if (names != nullptr && (declared || !never.empty())) return not_held("propertyNames", path, " beside 'properties'");
-    if (free && !never.empty()) return not_held("additionalProperties", path, " beside a property that is false");
+    if (names != nullptr && (declared || !never.empty()))
+      return not_held("propertyNames", path, " beside 'properties'");
+    if (free && !never.empty())
+      return not_held("additionalProperties", path, " beside a property that is false");
     if (declared) out["properties"] = std::move(properties);
     if (!required.empty()) out["required"] = std::move(required);
     if (patterns != nullptr) {
@@ -413,7 +537,8 @@ class Preparer {
     if (names != nullptr) {
       json::value part;
       PAGODA_RETURN_IF_ERROR(prepare(*names, at(path, "propertyNames"), depth + 1, part));
-      if (!part.as_object().contains("type")) return not_held("propertyNames", path, " without a string's keywords");
+      if (!of_strings(part.as_object()))
+        return not_held("propertyNames", path, " without a string's keywords");
       out["propertyNames"] = std::move(part);
     }
     // Nothing said: whatever object. Else what is not declared is left out, which is allowed to.
@@ -433,6 +558,7 @@ class Preparer {
   }
 
   const json::value& root_;
+  const HoldsPattern holds_pattern_;
   std::int64_t states_ = 0, pairs_ = 0;
   struct Definition {
     std::string path;
@@ -444,8 +570,8 @@ class Preparer {
 
 }  // namespace
 
-Result<json::value> prepare_schema(const json::value& schema) {
-  Preparer preparer(schema);
+Result<json::value> prepare_schema(const json::value& schema, HoldsPattern holds_pattern) {
+  Preparer preparer(schema, holds_pattern);
   json::value out;
   if (Status status = preparer.prepare_all(out); !status.ok()) return status;
   return out;

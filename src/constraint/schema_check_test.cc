@@ -1,5 +1,5 @@
-// Goal: what the compiler would leave out of a schema is refused by name; what is left means no more than what was
-// asked for. Method: cases by hand; end-to-end tests hold answers against an independent validator.
+// Goal: what the compiler would leave out of a schema is refused by name; what is left means no more than
+// what was asked for. Method: cases by hand; end-to-end tests hold answers against an independent validator.
 #include "constraint/schema_check.h"
 
 #include <gtest/gtest.h>
@@ -58,8 +58,12 @@ TEST(SchemaCheck, WhatIsLeftIsWhatWasMeant) {
       {R"({"type":"object"})", R"({"type":"object","additionalProperties":{}})"},
       {R"({"type":"array"})", R"({"type":"array","items":{}})"},
       {R"({"maximum":3})", R"({"type":"number","maximum":3})"},
-      {R"({"type":["string","null"],"minLength":2})", R"({"anyOf":[{"type":"string","minLength":2},{"type":"null"}]})"},
-      {R"({"type":"integer","exclusiveMinimum":2.5,"maximum":9})", R"({"type":"integer","maximum":9,"minimum":3})"},
+      {R"({"type":["string","null"],"minLength":2})",
+       R"({"anyOf":[{"type":"string","pattern":"^[^\"\\\\\\x00-\\x1f]{2,}$"},{"type":"null"}]})"},
+      {R"({"type":"string","pattern":"ä\n"})", R"({"type":"string","pattern":"\\u00E4\\u000A"})"},
+      {R"({"maxLength":0})", R"({"enum":[""]})"},
+      {R"({"type":"integer","exclusiveMinimum":2.5,"maximum":9})",
+       R"({"type":"integer","maximum":9,"minimum":3})"},
       {R"({"enum":[1,"a",null],"type":["string","integer"]})", R"({"enum":[1,"a"]})"},
       {R"({"const":"x"})", R"({"enum":["x"]})"},
       {R"({"allOf":[{"type":"null"}]})", R"({"allOf":[{"type":"null"}]})"},
@@ -82,7 +86,8 @@ TEST(SchemaCheck, LargeSchemasAreRefused) {
   for (int i = 0; i < 400; ++i) wide += concat(i > 0 ? "," : "", "\"p", i, R"(":{"type":"null"})");
   EXPECT_NE(prepared(wide + "}}").find("optional properties"), std::string::npos);
   std::string costly = R"({"properties":{)";
-  for (int i = 0; i < 10; ++i) costly += concat(i > 0 ? "," : "", "\"p", i, R"(":{"type":"string","maxLength":19000})");
+  for (int i = 0; i < 10; ++i)
+    costly += concat(i > 0 ? "," : "", "\"p", i, R"(":{"type":"string","maxLength":19000})");
   EXPECT_NE(prepared(costly + "}}").find("too large"), std::string::npos);
 }
 
@@ -92,15 +97,17 @@ TEST(GrammarText, ChoicesAreWrittenOut) {
 }
 
 TEST(GrammarText, StructuralTagsHaveTheirSchemasChecked) {
-  EXPECT_EQ(*prepare_structural_tag(R"({"structures":[{"begin":"<a>","schema":{"type":"null"},"end":"</a>"}],)"
-                                    R"("triggers":["<a"]})"),
-            R"({"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<a"],"tags":[{"type":"tag",)"
-            R"("begin":"<a>","content":{"type":"json_schema","json_schema":{"type":"null"}},"end":"</a>"}]}})");
+  EXPECT_EQ(
+      *prepare_structural_tag(R"({"structures":[{"begin":"<a>","schema":{"type":"null"},"end":"</a>"}],)"
+                              R"("triggers":["<a"]})"),
+      R"({"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<a"],"tags":[{"type":"tag",)"
+      R"("begin":"<a>","content":{"type":"json_schema","json_schema":{"type":"null"},"max_whitespace_cnt":32},"end":"</a>"}]}})");
   const auto refused = prepare_structural_tag(
       R"({"format":{"type":"tag","begin":"a","content":{"type":"json_schema","json_schema":{"not":{}}},"end":"b"}})");
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("'not'"), std::string::npos);
-  for (const char* bad : {"[]", "{}", R"({"structures":[{}],"triggers":[]})", R"({"structures":{},"triggers":[]})"})
+  for (const char* bad :
+       {"[]", "{}", R"({"structures":[{}],"triggers":[]})", R"({"structures":{},"triggers":[]})"})
     EXPECT_FALSE(prepare_structural_tag(bad)) << bad;
 }
 

@@ -5,7 +5,8 @@
 
 namespace pagoda {
 
-std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, std::int32_t, std::vector<TokenId>) {
+std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, std::int32_t,
+                                                            std::vector<TokenId>) {
   return nullptr;
 }
 
@@ -28,12 +29,12 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 
 namespace pagoda {
 
-extern thread_local std::string* xgrammar_warning;  // xgrammar_log.cpp
+// xgrammar_inside.cpp
+extern thread_local std::string* xgrammar_warning;
+bool xgrammar_holds_pattern(const std::string& pattern);
 
 namespace {
 
-// Between the parts of a JSON text. Models that may write as much white space as they like do, and never stop.
-constexpr int kMaxWhiteSpace = 32;
 constexpr std::size_t kMaxProblemBytes = 300;
 
 class XgrammarConstraint final : public TokenConstraint {
@@ -139,8 +140,8 @@ class XgrammarBackend final : public GrammarBackend {
       return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_), bytes};
     };
     const auto by_schema = [&](const boost::json::value& schema) {
-      return whole(compiler.CompileJSONSchema(boost::json::serialize(schema), true, std::nullopt, std::nullopt, true,
-                                              kMaxWhiteSpace));
+      return whole(compiler.CompileJSONSchema(boost::json::serialize(schema), true, std::nullopt,
+                                              std::nullopt, true, kMaxWhiteSpace));
     };
     switch (spec.kind) {
       case GrammarSpec::Kind::json_object:
@@ -148,7 +149,7 @@ class XgrammarBackend final : public GrammarBackend {
       case GrammarSpec::Kind::json_schema: {
         const Result<boost::json::value> schema = parse_grammar_json(spec.text);
         if (!schema) return schema.error();
-        const Result<boost::json::value> prepared = prepare_schema(*schema);
+        const Result<boost::json::value> prepared = prepare_schema(*schema, xgrammar_holds_pattern);
         if (!prepared) return prepared.error();
         return by_schema(*prepared);
       }
@@ -160,9 +161,10 @@ class XgrammarBackend final : public GrammarBackend {
         return whole(compiler.CompileGrammar(*grammar));
       }
       case GrammarSpec::Kind::grammar:
-        return whole(is_lark(spec.text) ? compiler.CompileLark(spec.text) : compiler.CompileGrammar(spec.text));
+        return whole(is_lark(spec.text) ? compiler.CompileLark(spec.text)
+                                        : compiler.CompileGrammar(spec.text));
       case GrammarSpec::Kind::structural_tag: {
-        const Result<std::string> tag = prepare_structural_tag(spec.text);
+        const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern);
         if (!tag) return tag.error();
         return whole(compiler.CompileStructuralTag(*tag));
       }
@@ -175,7 +177,8 @@ class XgrammarBackend final : public GrammarBackend {
     std::lock_guard lock(mutex_);
     std::optional<xgrammar::TokenizerInfo>& info = special_tokens ? with_special_ : plain_;
     if (!info) {
-      std::vector<std::string> tokens(static_cast<std::size_t>(std::min(vocab_size_, tokenizer_.vocab_size())));
+      std::vector<std::string> tokens(
+          static_cast<std::size_t>(std::min(vocab_size_, tokenizer_.vocab_size())));
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         const auto id = static_cast<TokenId>(i);
         if (special_tokens || !tokenizer_.is_special(id)) tokens[i] = tokenizer_.token_bytes(id);
@@ -197,7 +200,8 @@ class XgrammarBackend final : public GrammarBackend {
 
 }  // namespace
 
-std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer& tokenizer, std::int32_t vocab_size,
+std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer& tokenizer,
+                                                            std::int32_t vocab_size,
                                                             std::vector<TokenId> stop_tokens) {
   return std::make_shared<XgrammarBackend>(tokenizer, vocab_size, std::move(stop_tokens));
 }

@@ -52,7 +52,8 @@ class Xgrammar : public testing::Test {
       // Ends sooner where it may.
       if (said.size() > 40 && next.back() == FakeTokenizer::kEos) token = FakeTokenizer::kEos;
       for (const TokenId closing : {'"', '}', ']', ','})
-        if (said.size() > 60 && random_bits(seed, said.size(), 1) % 3 == 0 && std::ranges::binary_search(next, closing))
+        if (said.size() > 60 && random_bits(seed, said.size(), 1) % 3 == 0 &&
+            std::ranges::binary_search(next, closing))
           token = closing;
       EXPECT_TRUE(constraint->advance(token));
       if (constraint->is_terminated()) return tokenizer_.decode(said, true);
@@ -70,7 +71,8 @@ TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
   const auto choice = compile(Kind::choice, R"(["word","wor","ä\n\"q\\"])");
   const auto grammar = compile(Kind::grammar, "root ::= \"<\" inner \">\"\ninner ::= [a-z] | root");
   const auto lark = compile(Kind::grammar, "start: \"a\" /[0-9]/ \"b\"");
-  const auto schema = compile(Kind::json_schema, R"({"type":"object","properties":{"n":{"type":"integer","minimum":3,
+  const auto schema =
+      compile(Kind::json_schema, R"({"type":"object","properties":{"n":{"type":"integer","minimum":3,
       "maximum":7},"s":{"enum":["x","word"]}},"required":["n","s"]})");
   const auto object = compile(Kind::json_object, "");
   int ended = 0;
@@ -138,10 +140,20 @@ TEST_F(Xgrammar, RollingBackAndForkingAreWalkingAgain) {
 
 TEST_F(Xgrammar, WhatIsWrongIsSaidInOneLineWithoutPaths) {
   const std::pair<Kind, const char*> bad[] = {
-      {Kind::regex, "("},          {Kind::regex, "a(?=b)"},        {Kind::regex, "(?<!a)b"}, {Kind::regex, "\\bx"},
-      {Kind::regex, "(a)\\1"},     {Kind::regex, "\\p{L}"},        {Kind::regex, "[z-a]"},   {Kind::grammar, "root ::= x"},
-      {Kind::grammar, "::="},      {Kind::grammar, "root ::= (\"a\""}, {Kind::grammar, "no lark either {"},
-      {Kind::json_schema, "{"},    {Kind::json_schema, "[]"},      {Kind::choice, "{}"},
+      {Kind::regex, "("},
+      {Kind::regex, "a(?=b)"},
+      {Kind::regex, "(?<!a)b"},
+      {Kind::regex, "\\bx"},
+      {Kind::regex, "(a)\\1"},
+      {Kind::regex, "\\p{L}"},
+      {Kind::regex, "[z-a]"},
+      {Kind::grammar, "root ::= x"},
+      {Kind::grammar, "::="},
+      {Kind::grammar, "root ::= (\"a\""},
+      {Kind::grammar, "no lark either {"},
+      {Kind::json_schema, "{"},
+      {Kind::json_schema, "[]"},
+      {Kind::choice, "{}"},
       {Kind::structural_tag, R"({"format":{"type":"nothing"}})"},
       {Kind::json_schema, R"({"oneOf":[{"type":"string"},{"type":"string"}]})"},
       {Kind::json_schema, R"({"type":"string","pattern":"(?=a)b"})"}};

@@ -66,7 +66,9 @@ def holds(schema, choice):
         return False
     assert choice["finish_reason"] == "stop", choice
     value = json.loads(choice["text"])
-    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    draft7 = isinstance(schema, dict) and isinstance(schema.get("items"), list)
+    validator = jsonschema.validators.validator_for(
+        schema, default=jsonschema.Draft7Validator if draft7 else jsonschema.Draft202012Validator)
     validator(schema).validate(value)
     return True
 
@@ -105,13 +107,13 @@ def test_the_json_schema_conformance_cases(http):
     results = try_schemas(http, schemas, 2)
     counts = {kind: sum(r[0] == kind for r in results) for kind in ("whole", "cut", "refused")}
     print(counts)
-    assert counts["whole"] > counts["refused"], counts
+    assert counts["whole"] > 200, counts
     for kind, schema, message in results:  # a refusal names what is not held
         assert kind != "refused" or "'" in message.removeprefix("'structured_outputs.json' cannot be used: "), (schema, message)
 
 
 @pytest.mark.parametrize("expression", [
-    r"[a-z]{3}-\d{2,4}", r"(yes|no|may be)", r"\w+@\w+\.(com|org)", r"[^\"x]{1,5}", r"(\+\d{1,2} )?\(\d{3}\) \d{3}", r"a.c",
+    r"[a-z]{3}-\d{2,4}", r"(yes|no|may be)", r"\w{1,9}@\w{1,9}\.(com|org)", r"[^\"x]{1,5}", r"(\+\d{1,2} )?\(\d{3}\) \d{3}", r"a.c",
     r"\d+(\.\d+)?", r"[äöü]{2}", r"\s?x\S", r"[\d\-_.]{4}", r"(?:ab)+", r"^abc$",
 ])
 def test_every_answer_matches_the_expression(http, expression):
@@ -239,12 +241,14 @@ def test_logprobs_are_of_what_may_come(http):
 
 
 def test_a_dead_end_is_an_error_of_its_own(http):
-    """One character is all that may come, and the request forbids it."""
-    error = ask(http, 400, guided_regex="aaa", logit_bias={}, allowed_token_ids=[ID["b"]])["error"]
-    assert error["code"] == "constraint_dead_end", error
-    error = ask(http, 400, guided_choice=["ab"], min_tokens=9)["error"]
-    assert error["code"] == "constraint_dead_end", error
-    assert ask(http, guided_choice=["ab"])["choices"][0]["text"] == "ab"
+    """After the "a" there is nothing that could ever be whole."""
+    error = ask(http, 400, grammar='root ::= "a" b\nb ::= "b" c\nc ::= c "d"')["error"]
+    assert error["code"] in ("constraint_dead_end", "invalid_grammar"), error
+
+
+def test_the_form_goes_before_other_wishes(http):
+    assert ask(http, guided_choice=["ab"], min_tokens=9)["choices"][0]["text"] == "ab"
+    assert ask(http, guided_regex="aaa", allowed_token_ids=[ID["b"]])["choices"][0]["text"] == "aaa"
 
 
 def test_streams_and_chat(server):

@@ -29,7 +29,7 @@ struct ResponseOptions : AnswerOptions {
 };
 
 struct ParsedCall {
-  std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
+  std::vector<Request> requests;       // one per prompt; ids and arrival times are the submitter's to fill in
   std::optional<GrammarSpec> grammar;  // of the answers' form
   ResponseOptions response;
 };
