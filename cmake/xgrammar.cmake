@@ -24,7 +24,7 @@ endif()
 file(GLOB xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/*.cc ${PAGODA_XGRAMMAR_SOURCE}/cpp/support/*.cc
      ${PAGODA_XGRAMMAR_SOURCE}/cpp/converter_ext/*.cc)
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources}
-            ${PROJECT_SOURCE_DIR}/src/constraint/xgrammar_inside.cpp)
+            ${PROJECT_SOURCE_DIR}/cmake/xgrammar/inside.cpp)
 set_target_properties(xgrammar PROPERTIES CXX_STANDARD 17)
 target_include_directories(xgrammar SYSTEM PUBLIC ${PAGODA_XGRAMMAR_SOURCE}/include
                                                   ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/dlpack/include)
@@ -34,5 +34,5 @@ file(RELATIVE_PATH relative ${PROJECT_BINARY_DIR} ${PAGODA_XGRAMMAR_SOURCE})  # 
 target_compile_options(xgrammar PRIVATE -w -Wno-error -ffile-prefix-map=${PAGODA_XGRAMMAR_SOURCE}/=
                                         -ffile-prefix-map=${relative}/=)
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
-                                            XGRAMMAR_LOG_CUSTOMIZE=1)  # what xgrammar_inside.cpp is for
+                                            XGRAMMAR_LOG_CUSTOMIZE=1)  # what xgrammar/inside.cpp is for
 target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -48,8 +48,8 @@ struct RouteFacts {
 
 // One request, read to its end.
 struct ApiCall {
-  std::string_view method;
-  std::string parameter;  // what stands for the braces of the path, decoded
+  std::string_view method, path;  // of the row
+  std::string parameter;          // what stands for the braces of the path, decoded
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id

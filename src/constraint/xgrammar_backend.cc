@@ -29,7 +29,7 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 
 namespace pagoda {
 
-// xgrammar_inside.cpp
+// cmake/xgrammar/inside.cpp
 extern thread_local std::string* xgrammar_warning;
 bool xgrammar_holds_pattern(const std::string& pattern);
 

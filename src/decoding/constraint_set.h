@@ -17,7 +17,7 @@ class ConstraintSet {
  public:
   ConstraintSet(const TokenConstraintFactory& factory, SequenceId first);
 
-  // Cuts the sequence's guesses before the first that may not come, and before one that would end it: that
+  // Cuts the sequence's drafts before the first that may not come, and before one that would end it: that
   // one is drawn anyway. True: some were cut.
   bool cut_drafts(Sequence& sequence);
 
@@ -29,7 +29,7 @@ class ConstraintSet {
 
   // Says of what was drawn under these masks which candidates end the sequence (Candidate::ends), and in
   // which rows nothing could be drawn (SequenceResult::dead_end), whatever stands there. A beam's row keeps
-  // the candidates that may come, if any. Rows behind a wrong guess are not looked at.
+  // the candidates that may come, if any. Rows behind a wrong draft are not looked at.
   void judge(SequenceId id, std::span<const TokenId> drafts, bool beam, SequenceResult& result);
 
   // The verbs, before they are carried out.

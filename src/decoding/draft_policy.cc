@@ -6,9 +6,9 @@ namespace pagoda {
 namespace {
 
 constexpr float kFirstChance[DraftHistory::kNumClasses] = {0.3f, 0.5f, 0.8f};
-constexpr float kFirstWeight = 2;       // in guesses
-constexpr float kForget = 0.98f;        // by each step in which a guess could have been made
-constexpr double kMargin = 1.25;        // a guess has to pay more than it takes
+constexpr float kFirstWeight = 2;       // in drafts
+constexpr float kForget = 0.98f;        // by each step in which a draft could have been made
+constexpr double kMargin = 1.25;        // a draft has to pay more than it takes
 constexpr std::int32_t kSureFrom = 12;  // tokens that agree
 
 }  // namespace

@@ -1,11 +1,11 @@
 #pragma once
-// DraftProposer: guesses the next tokens of a sequence, so that one step can compute several of them
-// (speculative decoding). What is guessed decides how fast answers come, never what they are: the strategy
-// takes a guess only where it is what was drawn.
+// DraftProposer: drafts the next tokens of a sequence, so that one step can compute several of them
+// (speculative decoding). What is drafted decides how fast answers come, never what they are: the strategy
+// takes a draft only where it is what was drawn.
 //
 //     propose -> (the step that computes them) -> verified;  or propose again, if there was no room
 //
-// Depends on nothing but its arguments and what verified() told: a replay guesses the same.
+// Depends on nothing but its arguments and what verified() told: a replay drafts the same.
 // Threads: none; owned by the engine thread.
 #include "request/sequence.h"
 
@@ -15,12 +15,12 @@ class DraftProposer {
  public:
   virtual ~DraftProposer() = default;
 
-  // Fills sequence.draft, which is empty, with at most `limit` guesses, if any are worth their while beside
+  // Fills sequence.draft, which is empty, with at most `limit` drafts, if any are worth their while beside
   // `num_decodes` sequences that decode in the step.
   virtual void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit,
                        std::int32_t num_decodes) = 0;
 
-  // `num_tried` of the sequence's guesses were computed, and the first `num_accepted` of them were right.
+  // `num_tried` of the sequence's drafts were computed, and the first `num_accepted` of them were right.
   virtual void verified(Sequence& sequence, std::int32_t num_tried, std::int32_t num_accepted) = 0;
 };
 

@@ -56,7 +56,7 @@ std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32
 void NgramProposer::propose(const SequenceGroup&, Sequence& sequence, std::int32_t limit,
                             std::int32_t num_decodes) {
   if (config_.disable_by_batch_size > 0 && num_decodes >= config_.disable_by_batch_size) return;
-  // What a perfect guess would not pay for need not be looked up.
+  // What a perfect draft would not pay for need not be looked up.
   limit = std::min({limit, config_.num_speculative_tokens, worthwhile_guesses(1, limit, num_decodes)});
   if (limit < 1) return;
   auto match = find_ngram(sequence.tokens, config_.prompt_lookup_min, config_.prompt_lookup_max, limit);

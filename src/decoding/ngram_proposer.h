@@ -1,7 +1,7 @@
 #pragma once
 // NgramProposer: prompt lookup: if the latest tokens have stood in the sequence before, what followed them
 // there may follow again: quotations, edits of code, lists. No model, no state but each sequence's
-// DraftHistory. How many of the guesses are worth computing is draft_policy.h's.
+// DraftHistory. How many of the drafts are worth computing is draft_policy.h's.
 // Source: prompt lookup decoding (A. Saxena); names and meaning of the parameters: vLLM's method "ngram".
 // Threads: none; owned by the engine thread.
 #include <optional>
@@ -15,10 +15,10 @@ namespace pagoda {
 
 // Names are those of --speculative-config.
 struct SpeculativeConfig {
-  std::int32_t num_speculative_tokens = 0;  // guesses in one step, at most
+  std::int32_t num_speculative_tokens = 0;  // drafts in one step, at most
   std::int32_t prompt_lookup_max = 0;       // tokens that must agree: at best
   std::int32_t prompt_lookup_min = 0;       // and at least
-  // No guesses when so many sequences or more decode; 0: no such limit.
+  // No drafts when so many sequences or more decode; 0: no such limit.
   std::int32_t disable_by_batch_size = 0;
 };
 
@@ -32,7 +32,7 @@ struct NgramMatch {
 inline constexpr std::int32_t kMaxAgreed = 32;
 
 // The earlier place in `tokens` that agrees furthest with their end, if that is `min` tokens or more; beyond
-// the larger of `max` and kMaxAgreed nothing is compared, and of several places it is the latest. A guess
+// the larger of `max` and kMaxAgreed nothing is compared, and of several places it is the latest. A draft
 // that runs into the end of `tokens` goes on with itself.
 std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32_t min, std::int32_t max,
                                      std::int32_t count);

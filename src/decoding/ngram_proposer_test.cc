@@ -1,4 +1,4 @@
-// Goal: prompt lookup finds what the definition finds, and guesses are made where, and only where, they pay.
+// Goal: prompt lookup finds what the definition finds, and drafts are made where, and only where, they pay.
 // Method: a naive search that compares every place token by token, on random token lists of few kinds; and
 // sequences played against a known acceptance.
 #include "decoding/ngram_proposer.h"
@@ -94,10 +94,10 @@ TEST(WorthwhileGuesses, FallWithTheChanceAndTheBatch) {
     for (std::int32_t decodes = 1; decodes < 256; ++decodes)
       EXPECT_GE(worthwhile_guesses(chance, 9, decodes), worthwhile_guesses(chance, 9, decodes + 1));
   }
-  EXPECT_EQ(worthwhile_guesses(1, 9, 256), 0) << "beside many, a sure guess takes as long as it saves";
+  EXPECT_EQ(worthwhile_guesses(1, 9, 256), 0) << "beside many, a sure draft takes as long as it saves";
 }
 
-// Steps of a sequence whose guesses are right with `chance`: time (in rows) with guesses, over time without.
+// Steps of a sequence whose drafts are right with `chance`: time (in rows) with drafts, over time without.
 double relative_speed(double chance, std::int32_t decodes, std::size_t of) {
   DraftHistory history;
   double tokens = 0, rows = 0;
@@ -128,7 +128,7 @@ TEST(DraftPolicy, LosesLittleWhereGuessesAreWrongAndGainsWhereTheyAreRight) {
 
 TEST(NgramProposer, ObeysItsLimits) {
   SequenceGroup group;
-  const auto guesses = [&](const SpeculativeConfig& config, std::int32_t limit, std::int32_t decodes) {
+  const auto drafts = [&](const SpeculativeConfig& config, std::int32_t limit, std::int32_t decodes) {
     NgramProposer proposer(config);
     Sequence sequence;
     for (TokenId i = 0; i < 60; ++i) sequence.tokens.push_back(i % 20);
@@ -136,13 +136,13 @@ TEST(NgramProposer, ObeysItsLimits) {
     return sequence.draft;
   };
   const SpeculativeConfig config{.num_speculative_tokens = 5, .prompt_lookup_max = 4, .prompt_lookup_min = 2};
-  EXPECT_EQ(guesses(config, 100, 1), (std::vector<TokenId>{0, 1, 2, 3, 4}));
-  EXPECT_EQ(guesses(config, 2, 1), (std::vector<TokenId>{0, 1}));
+  EXPECT_EQ(drafts(config, 100, 1), (std::vector<TokenId>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(drafts(config, 2, 1), (std::vector<TokenId>{0, 1}));
   SpeculativeConfig few = config;
   few.disable_by_batch_size = 3;
-  EXPECT_FALSE(guesses(few, 100, 2).empty());
-  EXPECT_TRUE(guesses(few, 100, 3).empty());
-  EXPECT_TRUE(guesses(config, 100, 200).empty());
+  EXPECT_FALSE(drafts(few, 100, 2).empty());
+  EXPECT_TRUE(drafts(few, 100, 3).empty());
+  EXPECT_TRUE(drafts(config, 100, 200).empty());
 }
 
 }  // namespace

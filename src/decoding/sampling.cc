@@ -110,7 +110,7 @@ void SamplingStrategy::report(const SequenceGroup& group, std::span<Change> chan
   for (Change& change : changes) {
     if (change.verb == Verb::fork) continue;
     const Sequence& sequence = *change.sequence;
-    // Every token is a delta of its own: guesses bring several in a step.
+    // Every token is a delta of its own: drafts bring several in a step.
     if (out.empty() || out.back().index != sequence.index || change.verb == Verb::append) {
       out.emplace_back();
       out.back().index = sequence.index;

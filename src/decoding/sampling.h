@@ -1,7 +1,7 @@
 #pragma once
 // SamplingStrategy: greedy, sampling, parallel sampling (n) and best_of. The prompt is computed once by
 // one sequence; its logits give best_of first tokens, and best_of - 1 forks share its blocks (§4.4).
-// Guessed tokens are taken as long as they are what was drawn, so what comes out is what would have come
+// Draft tokens are taken as long as they are what was drawn, so what comes out is what would have come
 // without them.
 // With best_of > n nothing is told before the end: the n with the best cumulative log-probability are the
 // answer, best first.

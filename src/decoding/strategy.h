@@ -20,7 +20,7 @@ namespace pagoda {
 struct SampledSequence {
   Sequence* sequence = nullptr;
   SequenceResult* result = nullptr;  // may be moved from
-  // Guesses that were computed with it; result->after_drafts belongs to them. Only where the strategy has no
+  // Drafts that were computed with it; result->after_drafts belongs to them. Only where the strategy has no
   // lockstep and asks for one candidate.
   std::span<const TokenId> draft = {};
   std::vector<float>* vector = nullptr;  // of a sequence that pools; may be moved from

@@ -1,5 +1,5 @@
 // Goal: a constrained request says only what its constraint lets it say, exactly as the definition has it, in
-// every mode of scheduling, preemption, memory and guessing; it ends with its constraint, or with an error of
+// every mode of scheduling, preemption, memory and drafts; it ends with its constraint, or with an error of
 // its own; nobody beside it notices; and what the constraint decided is all that a repetition of the run
 // needs. Method: the fake model under masks against a reference that asks the constraint anew for every
 // token.
@@ -18,7 +18,7 @@ using fake::Options;
 using fake::Rig;
 using fake::scattered;
 
-// Knows what will be drawn, constraint included; lies once in `lies_in` times, and guesses beyond the end.
+// Knows what will be drawn, constraint included; lies once in `lies_in` times, and drafts beyond the end.
 class Clairvoyant final : public DraftProposer {
  public:
   Clairvoyant(std::int32_t most, std::uint64_t lies_in) : most_(most), lies_in_(lies_in) {}
@@ -143,7 +143,7 @@ TEST(Constraint, BeamsGoOnWithoutTheOneThatCannotAndEndWhenNoneCan) {
   EXPECT_EQ(rig.core->kv().num_free_blocks(), options.num_blocks);
 }
 
-TEST(Constraint, GuessesAreCutToWhatMayBeSaid) {
+TEST(Constraint, DraftsAreCutToWhatMayBeSaid) {
   Options options;
   Rig rig(options);
   auto owned = std::make_unique<Clairvoyant>(6, 0);
@@ -160,10 +160,10 @@ TEST(Constraint, GuessesAreCutToWhatMayBeSaid) {
   EXPECT_LT(steps, 5);
   EXPECT_EQ(proposer.rejected, 0);
   EXPECT_EQ(proposer.accepted, 9 - steps);
-  EXPECT_GT(counter.cuts, 0) << "the last token is never a guess";
+  EXPECT_GT(counter.cuts, 0) << "the last token is never a draft";
 }
 
-// Every mode at once: n, best_of, beams, chunks, both kinds of preemption, prefix cache, guesses, dead ends.
+// Every mode at once: n, best_of, beams, chunks, both kinds of preemption, prefix cache, drafts, dead ends.
 TEST(Constraint, IsExactInEveryMode) {
   std::int64_t accepted = 0, rejected = 0, cuts = 0, preemptions = 0, swaps = 0, stops = 0, dead = 0,
                beams = 0, samples = 0, free_ones = 0;
@@ -258,7 +258,7 @@ TEST(Constraint, IsExactInEveryMode) {
   for (std::size_t i = 0; i < std::size(met); ++i) EXPECT_GT(met[i], 30) << "hardly met: number " << i;
 }
 
-// A run as a log could keep it: which guesses constraints left, and what the model answered with what they
+// A run as a log could keep it: which drafts constraints left, and what the model answered with what they
 // said.
 struct Recording final : StepObserver {
   struct Step {
@@ -325,7 +325,7 @@ TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
     SCOPED_TRACE(seed);
     Options options;
     options.num_blocks = 24;
-    const SpeculativeConfig guesses{
+    const SpeculativeConfig drafts{
         .num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
     const auto submit_all = [&](EngineCore& core, bool constrained) {
       std::vector<std::shared_ptr<Collector>> sinks;
@@ -336,7 +336,7 @@ TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
         request.sampling.use_beam_search = id == 5;
         if (id == 5) request.sampling.n = request.sampling.best_of = 2;
         if (constrained && id != 1 && id != 3) request.constraint = scattered(seed * 31 + id, id == 4);
-        // Guessed from its own words: the constraint has another word here and there.
+        // Drafted from its own words: the constraint has another word here and there.
         if (constrained && id == 3) request.constraint = one_of({{7, 8, 7, 8, 7, 8, 9, 7, 8, 7, 8, 9, 7, 8}});
         sinks.push_back(std::make_shared<Collector>());
         EXPECT_TRUE(core.submit(request, sinks.back()).ok());
@@ -346,7 +346,7 @@ TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
     Recording recording;
     Rig rig(options);
     rig.core->set_observer(&recording);
-    rig.core->set_proposer(std::make_unique<NgramProposer>(guesses));
+    rig.core->set_proposer(std::make_unique<NgramProposer>(drafts));
     const auto wanted = submit_all(*rig.core, true);
     rig.run_all();
     cuts += std::ssize(recording.cut);
@@ -359,7 +359,7 @@ TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
     parts.runner = std::move(owned);
     EngineCore core(options.engine, std::move(parts), clock, metrics);
     core.set_proposer(
-        std::make_unique<RepeatedDrafts>(std::make_unique<NgramProposer>(guesses), recording, repeater.next));
+        std::make_unique<RepeatedDrafts>(std::make_unique<NgramProposer>(drafts), recording, repeater.next));
     const auto got = submit_all(core, false);
     while (core.step()) {
     }

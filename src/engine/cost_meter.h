@@ -9,7 +9,7 @@ namespace pagoda {
 
 class CostMeter {
  public:
-  explicit CostMeter(const PreemptionCosts& guess) : costs_(guess) {}
+  explicit CostMeter(const PreemptionCosts& estimate) : costs_(estimate) {}
   const PreemptionCosts& costs() const { return costs_; }
 
   void on_step(const ScheduledBatch& batch, const StepResult& result, double seconds) {

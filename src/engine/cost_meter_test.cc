@@ -18,9 +18,9 @@ TEST(CostMeter, LearnsCopiesFromSwapsAndTokensFromPrompts) {
   StepResult result;
   meter.on_step(batch_of(8, 8, 0), result, 4.0);
   EXPECT_EQ(meter.costs().per_token_recomputed, 0) << "decodes say nothing about recomputation";
-  EXPECT_EQ(meter.costs().per_block_copied, 1) << "the guess stands until something is copied";
+  EXPECT_EQ(meter.costs().per_block_copied, 1) << "the estimate stands until something is copied";
   meter.on_step(batch_of(1, 100, 0), result, 2.0);
-  EXPECT_DOUBLE_EQ(meter.costs().per_token_recomputed, 0.02) << "the first measurement replaces no guess";
+  EXPECT_DOUBLE_EQ(meter.costs().per_token_recomputed, 0.02) << "the first measurement replaces no estimate";
   result.swap_seconds = 1.0;
   for (int i = 0; i < 50; ++i) meter.on_step(batch_of(1, 100, 10), result, 2.0);
   EXPECT_NEAR(meter.costs().per_block_copied, 0.1, 1e-3);

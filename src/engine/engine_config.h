@@ -22,7 +22,7 @@ struct EngineConfig {
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
   PreemptionMode preemption_mode = PreemptionMode::automatic;
-  PreemptionCosts preemption_costs = {};  // guesses, until they are measured
+  PreemptionCosts preemption_costs = {};  // estimates, until they are measured
   std::int64_t max_waiting = 1024;        // requests not yet admitted; more are refused
   std::uint64_t seed = 0;                 // draws the seeds of requests that bring none
   std::int32_t vocab_size = 0;

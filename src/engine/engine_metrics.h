@@ -28,7 +28,7 @@ class EngineMetrics {
                       std::int64_t num_cached_tokens);
   void on_next_token(TimeNs since_last);
   void on_tokens(std::int64_t count) { generation_tokens_.add(static_cast<double>(count)); }
-  // Of one sequence in one step: guesses computed, and how many of them were right.
+  // Of one sequence in one step: drafts computed, and how many of them were right.
   void on_drafts(std::int32_t num_tried, std::int32_t num_accepted);
   void on_finished(const RequestTimes& times, TimeNs now, const Request& request, std::int64_t longest_output,
                    std::int64_t total_output, FinishReason reason);

@@ -1,4 +1,4 @@
-// What EngineCore settles before schedule(): the step's token budget and the guesses; and what it learns of
+// What EngineCore settles before schedule(): the step's token budget and the drafts; and what it learns of
 // them.
 #include <algorithm>
 
@@ -43,7 +43,7 @@ void EngineCore::propose_drafts(std::int32_t num_decodes) {
   }
 }
 
-// How the guesses fared: what has been appended from changes_[first_change] on is the sequence's.
+// How the drafts fared: what has been appended from changes_[first_change] on is the sequence's.
 void EngineCore::note_drafts(const ScheduledSequence& scheduled, Sequence& sequence,
                              std::size_t first_change) {
   const auto appended =

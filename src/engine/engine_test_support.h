@@ -110,8 +110,11 @@ inline EngineParts make_parts(const Options& options) {
                               .groups = options.groups,
                               .whole_prompts = !options.engine.enable_chunked_prefill};
     if (options.virtual_kv) {
-      parts.kv = std::make_unique<VirtualKvManager>(VirtualKvConfig{
-          .pages = pages, .slots = options.slot_config(), .may_create = [](std::int64_t) { return false; }});
+      parts.kv =
+          std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages,
+                                                             .slots = options.slot_config(),
+                                                             .may_create = [](std::int64_t) { return false; },
+                                                             .most_resident_free = 3});
     } else {
       parts.kv = std::make_unique<PagedKvManager>(pages);
     }

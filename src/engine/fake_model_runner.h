@@ -203,7 +203,7 @@ class FakeModelRunner final : public ModelRunner {
   bool makes_vectors = false;
   std::atomic<int> preparations_left{0};
   std::int64_t num_steps = 0, fail_at_step = -1, nan_at_step = -1, num_computed_tokens = 0, num_copies = 0,
-               num_mappings = 0, num_draft_tokens = 0;
+               num_mappings = 0, num_draft_tokens = 0, num_given_back = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;
@@ -223,11 +223,20 @@ class FakeModelRunner final : public ModelRunner {
   }
   void show(const std::vector<PageMapping>& mappings) {
     for (const PageMapping& mapping : mappings) {
+      if (mapping.block == kNoBlock) {  // given back: what was there is lost
+        for (std::int32_t i = 0; i < mapping.count; ++i) lose(BlockId{index(mapping.page) + i});
+        continue;
+      }
       for (std::int32_t i = 0; i < mapping.count; ++i)
         shown_.at(static_cast<std::size_t>(index(mapping.block) + i)) =
             mapping.page == kNoPage ? kNoPage : BlockId{index(mapping.page) + i};
       num_mappings += 1;
     }
+  }
+  void lose(BlockId page) {
+    std::fill_n(pool_.begin() + static_cast<std::ptrdiff_t>(index(page)) * static_cast<std::ptrdiff_t>(size_),
+                size_, 0xBAD);
+    ++num_given_back;
   }
   BlockId page_of(BlockId block) const {
     return shown_.empty() ? block : shown_.at(static_cast<std::size_t>(index(block)));
@@ -271,9 +280,9 @@ class FakeModelRunner final : public ModelRunner {
           return pool_.at(slot(sequence, group, page, at));
         });
       if (const std::size_t left = sequence.tokens.size() - 1 - i;
-          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later guesses were not there
+          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later drafts were not there
         CHECK(sequence.sample && sequence.spec.num_candidates == 1 && !sequence.spec.beam);
-        const std::size_t before = drafts - left;  // guesses
+        const std::size_t before = drafts - left;  // drafts
         SequenceResult& row = before == 0 ? out : out.after_drafts.emplace_back();
         row.candidates.push_back(sample(sum, sequence.spec.seed, sequence.spec.first_stream,
                                         sequence.spec.num_output_tokens + static_cast<std::int32_t>(before),

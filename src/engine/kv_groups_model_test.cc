@@ -1,6 +1,6 @@
 // Goal: layers with windows give the same bits whether what is behind the window is kept or given back:
 // alone, among others, in chunks, from the prefix cache, after recomputation and swapping, with beams and
-// guesses; and under the virtual manager. Method: small models on the real runner, through the whole engine,
+// drafts; and under the virtual manager. Method: small models on the real runner, through the whole engine,
 // with KV groups and without.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using fake::Collector;
 
 struct Trial {
   std::string model, kv_cache_dtype = "auto";
-  bool windows = true, chunked = false, guesses = false, all_at_once = false;
+  bool windows = true, chunked = false, drafts = false, all_at_once = false;
   std::int32_t block_size = 16, threads = 2, rounds = 1;
   std::int64_t num_pages = 2000, num_swap = 0;
   std::optional<KvTensors> virtual_kv = {};
@@ -67,7 +67,8 @@ std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& s
   const Status status =
       runner.allocate_virtual_kv(memory.layout, memory.shape, setup.num_pages, setup.num_swap);
   EXPECT_TRUE(status.ok()) << status.message();
-  return std::make_unique<VirtualKvManager>(VirtualKvConfig{.pages = pages, .slots = slots});
+  return std::make_unique<VirtualKvManager>(
+      VirtualKvConfig{.pages = pages, .slots = slots, .may_create = {}, .most_resident_free = 3});
 }
 
 Result run(const Trial& setup) {
@@ -92,7 +93,7 @@ Result run(const Trial& setup) {
                       .log_stats = false};
   config.vocab_size = (*runner)->config().vocab_size;
   if (setup.num_swap > 0) config.preemption_mode = PreemptionMode::swap;
-  if (setup.guesses)
+  if (setup.drafts)
     config.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
   const PagedKvConfig pages{.block_size = setup.block_size,
                             .num_blocks = static_cast<std::int32_t>(setup.num_pages),
@@ -169,10 +170,10 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   const Result cached = run(again);
   EXPECT_GT(cached.cached, 0);
   expect_same(cached, "from the prefix cache");
-  Trial guessing = small;
-  guessing.guesses = true;
-  guessing.all_at_once = true;
-  expect_same(run(guessing), "with guesses");
+  Trial drafting = small;
+  drafting.drafts = true;
+  drafting.all_at_once = true;
+  expect_same(run(drafting), "with drafts");
 
   // The longest alone, and a little more.
   Trial tight = small;
@@ -198,7 +199,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
     const Result found = with(again);
     EXPECT_EQ(found.cached, cached.cached);
     expect_same(found, "virtual, from the prefix cache");
-    expect_same(with(guessing), "virtual, with guesses");
+    expect_same(with(drafting), "virtual, with drafts");
     const Result back = with(tight);
     EXPECT_GT(back.swaps, 0);
     EXPECT_LE(back.most_in_use, wide);

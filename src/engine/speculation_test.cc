@@ -1,5 +1,5 @@
-// Goal: guessed tokens change nothing but the number of steps: the same tokens, log-probabilities and finish
-// reasons, whatever is guessed, in every mode of scheduling, preemption and memory, and no block is lost.
+// Goal: draft tokens change nothing but the number of steps: the same tokens, log-probabilities and finish
+// reasons, whatever is drafted, in every mode of scheduling, preemption and memory, and no block is lost.
 // Method: the fake model, whose tokens depend on all K/V that they find, and a proposer that knows the future
 // and lies now and then.
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using fake::make_request;
 using fake::Options;
 using fake::Rig;
 
-// Guesses up to `most` tokens; each is wrong once in `lies_in` times (0: never).
+// Drafts up to `most` tokens; each is wrong once in `lies_in` times (0: never).
 class Clairvoyant final : public DraftProposer {
  public:
   Clairvoyant(std::int32_t most, std::uint64_t lies_in) : most_(most), lies_in_(lies_in) {}
@@ -119,7 +119,7 @@ TEST(Speculation, AStopTokenAmongTheGuessesEndsIt) {
   EXPECT_GT(stopped, 30);
 }
 
-// What was computed by guesses that were right is found by the next request; what was wrong is not.
+// What was computed by drafts that were right is found by the next request; what was wrong is not.
 TEST(Speculation, OnlyAcceptedTokensEnterThePrefixCache) {
   for (const std::uint64_t lies_in : {0, 2}) {
     Options options;
@@ -155,7 +155,7 @@ TEST(Speculation, TakesNoRoomFromOthers) {
   EXPECT_GT(rig.proposer->accepted, 0);
 }
 
-// The share of a step that its budget has for prompts is not there for guesses while a prompt could use it.
+// The share of a step that its budget has for prompts is not there for drafts while a prompt could use it.
 TEST(Speculation, LeavesThePromptsOfOthersTheirShareOfAStep) {
   struct Shares final : StepObserver {
     void on_step(const StepReport& report) override {
@@ -173,7 +173,7 @@ TEST(Speculation, LeavesThePromptsOfOthersTheirShareOfAStep) {
   Options options;
   options.engine.max_model_len = 256;
   options.num_blocks = 128;
-  Speculating rig(options, 1000, 0);  // nearly always more guesses than there are tokens
+  Speculating rig(options, 1000, 0);  // nearly always more drafts than there are tokens
   Shares shares;
   rig.core->set_observer(&shares);
   rig.scheduler->set_token_budget(17);
@@ -195,7 +195,7 @@ TEST(Speculation, LeavesThePromptsOfOthersTheirShareOfAStep) {
 TEST(Speculation, TheNgramProposerServesACoreThatIsConfiguredSo) {
   Options options;
   options.engine.speculative = {.num_speculative_tokens = 5, .prompt_lookup_max = 4, .prompt_lookup_min = 1};
-  options.engine.max_num_batched_tokens = 256;  // for guesses beside the prompts that wait, too
+  options.engine.max_num_batched_tokens = 256;  // for drafts beside the prompts that wait, too
   Rig rig(options);
   std::vector<Request> requests;
   std::vector<std::shared_ptr<Collector>> sinks;

@@ -86,7 +86,7 @@ struct LinearInput {
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
 };
 
-// What becomes of the products: one of these, or none.
+// What is done with the products: one of these, or none.
 struct LinearOutput {
   bool accumulate = false;                    // y += (residual connection)
   std::optional<Activation> activation = {};  // y = f(product), of gated weights f(gate) * up: these need one

@@ -1,6 +1,6 @@
 // Goal: attention over the paged cache agrees with the reference for every instruction set, dtype, head
 // size, group, block size and window; and a row's bits depend on its own sequence alone: not on the chunk
-// it came in, the block table, the block size, the company, or the threads.
+// it came in, the block table, the block size, the rest of the batch, or the threads.
 #include "kernels/paged_attention.h"
 
 #include <gtest/gtest.h>
@@ -211,7 +211,7 @@ TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
           KernelContext threaded = alone;
           threaded.pool = pool;
           expect_same(run(threaded, shape, lengths, 4, 64), whole);
-          expect_same(run(threaded, shape, {130}, 4, 7), run(alone, shape, {130}, 1, 0));  // without company
+          expect_same(run(threaded, shape, {130}, 4, 7), run(alone, shape, {130}, 1, 0));  // alone
         }
         for (const std::int32_t block_size : {1, 5, 32, 256}) {
           Shape other = shape;

@@ -1,5 +1,6 @@
 #include "kv_cache/block_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -70,7 +71,20 @@ BlockId BlockPool::pop_free() {
   const BlockId block = free_.back();
   free_.pop_back();
   free_at_[at(block)] = kNone;
+  if (!std::exchange(blocks_[at(block)].used, true)) ++num_used_;
   return block;
+}
+
+void BlockPool::forget_used(std::int32_t keep, std::vector<BlockId>& pages) {
+  const auto begin = std::ssize(pages);
+  std::int32_t excess = num_free_used() - keep;
+  for (std::size_t i = 0; i < free_.size() && excess > 0; ++i) {
+    if (!std::exchange(blocks_[at(free_[i])].used, false)) continue;
+    pages.push_back(free_[i]);
+    --excess;
+    --num_used_;
+  }
+  std::sort(pages.begin() + begin, pages.end());
 }
 
 bool BlockPool::allocate_this(BlockId block) {
@@ -249,6 +263,8 @@ void BlockPool::check_invariants() const {
     CHECK(free_[static_cast<std::size_t>(free_at_[at(block)])] == block);
   }
   CHECK(num_held_ >= 0 && num_held_ <= static_cast<std::int32_t>(free_.size()));
+  const auto is_used = [](const Block& block) { return block.used; };
+  CHECK(num_used_ == std::count_if(blocks_.begin(), blocks_.end(), is_used) && num_free_used() >= 0);
   std::int32_t cached = 0, before = kNone;
   for (std::int32_t i = oldest_; i != kNone; i = blocks_[static_cast<std::size_t>(i)].newer) {
     const Block& entry = blocks_[static_cast<std::size_t>(i)];
@@ -267,6 +283,7 @@ void BlockPool::check_invariants() const {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Block& row = blocks_[static_cast<std::size_t>(blocks_[i].row)];
     CHECK((row.ref_count == 0) == (seen[i] != 0));  // what is in neither list is in use
+    CHECK(blocks_[i].used || free_at_[i] != kNone);
     CHECK(blocks_[i].row == static_cast<std::int32_t>(i) ||
           (blocks_[i].ref_count == 0 && !blocks_[i].published));
     if (!blocks_[i].published) continue;

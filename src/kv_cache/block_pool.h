@@ -63,6 +63,15 @@ class BlockPool {
   // Appends the pages of a row IN USE, its first one first.
   void append_pages(BlockId block, std::vector<BlockId>& pages) const;
 
+  // FREE pages that were handed out before: their memory may be resident for nothing.
+  std::int32_t num_free_used() const {
+    return num_used_ - (num_blocks() - static_cast<std::int32_t>(free_.size()));
+  }
+  bool is_used(BlockId page) const { return blocks_[at(page)].used; }  // always, unless FREE
+  // All but `keep` of those are as if they had never been handed out; appends them, lowest id first. Those
+  // that would be handed out last go first.
+  void forget_used(std::int32_t keep, std::vector<BlockId>& pages);
+
   // Blocks num_blocks() and on, FREE.
   void add_blocks(std::int32_t count);
 
@@ -102,6 +111,7 @@ class BlockPool {
     // Of every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
     std::int32_t next = kNone;  // page of its row
+    bool used = false;          // it was handed out since the pool began or forgot about it
   };
   static BlockHash key(const BlockHash& hash, std::int32_t group);
   std::int32_t num_pages(std::int32_t row) const;
@@ -120,6 +130,7 @@ class BlockPool {
   std::vector<BlockId> free_;          // a stack; the first num_held_ are held back
   std::vector<std::int32_t> free_at_;  // by block: its place in free_, or kNone
   std::int32_t num_held_ = 0;
+  std::int32_t num_used_ = 0;  // pages, FREE or not
   std::unordered_map<BlockHash, BlockId, BlockHashHasher> published_;
   std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
   std::int32_t num_dependent_ = 0;

@@ -84,7 +84,7 @@ class KvManager {
   [[nodiscard]] virtual bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) = 0;
   // After a step: tokens[0, num_computed) now have K/V. Publishes blocks that became full.
   virtual void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) = 0;
-  // Gives up the room behind `num_tokens` tokens (not fewer than are computed): guesses were wrong.
+  // Gives up the room behind `num_tokens` tokens (not fewer than are computed): drafts were wrong.
   virtual void shrink(SequenceId, std::int32_t /*num_tokens*/) {}
   virtual void fork(SequenceId parent, SequenceId child) = 0;  // child shares every block of parent
   // Creates `child` sharing the full blocks among the first `num_tokens` tokens of `parent`, which must be

@@ -26,7 +26,8 @@ std::vector<std::int32_t> range_lengths(std::span<const KvGroup> groups, std::in
 VirtualKvManager::VirtualKvManager(const VirtualKvConfig& config)
     : PagedKvManager(config.pages),
       slots_(config.slots, mutable_pool(), range_lengths(groups(), config.slots.blocks_per_slot)),
-      may_create_(config.may_create) {
+      may_create_(config.may_create),
+      most_resident_free_(config.most_resident_free) {
   CHECK(config.pages.num_created <= config.pages.num_blocks);
   CHECK(num_uncreated() == 0 || may_create_);
 }
@@ -66,6 +67,24 @@ void VirtualKvManager::new_row(SequenceId, std::size_t group, std::int32_t at, s
     pages.push_back(*slots_.allocate(range, at * per_row(group) + page, previous));
   }
   mutable_pool().join(std::span(pages).subspan(begin));
+}
+
+void VirtualKvManager::take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) {
+  slots_.take(now, ahead);
+  // A batch later, for this one may still copy what was in a page that has just become FREE. Beside the step:
+  // nobody reads or writes a FREE page in it.
+  std::erase_if(forgotten_, [&](BlockId page) { return pool().is_used(page); });
+  for (std::size_t begin = 0, end = 0; begin < forgotten_.size(); begin = end) {
+    const std::int32_t page = index(forgotten_[begin]);
+    while (end < forgotten_.size() && index(forgotten_[end]) == page + static_cast<std::int32_t>(end - begin))
+      ++end;
+    ahead.push_back(
+        {.block = kNoBlock, .page = BlockId{page}, .count = static_cast<std::int32_t>(end - begin)});
+  }
+  forgotten_.clear();
+  // Many at a time, so that a page that comes and goes keeps its memory.
+  if (most_resident_free_ > 0 && pool().num_free_used() > most_resident_free_ + most_resident_free_ / 4)
+    mutable_pool().forget_used(most_resident_free_, forgotten_);
 }
 
 std::int64_t VirtualKvManager::pages_to_show(SequenceId id, std::int32_t num_tokens) const {

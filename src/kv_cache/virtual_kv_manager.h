@@ -25,6 +25,8 @@ struct VirtualKvConfig {
   // With pages.num_created > 0, only so many exist; more are asked for, in batches, before they are first
   // used, and may be refused.
   std::function<bool(std::int64_t)> may_create = {};
+  // FREE pages that keep the memory they had; those beyond it give it back. 0: all keep it.
+  std::int32_t most_resident_free = 0;
 };
 
 class VirtualKvManager final : public PagedKvManager {
@@ -45,9 +47,7 @@ class VirtualKvManager final : public PagedKvManager {
   std::span<const KvTable> more_tables(SequenceId id) const override;
   // The pages behind the table, of the first group.
   std::span<const BlockId> blocks_of(SequenceId id) const { return PagedKvManager::block_table(id); }
-  void take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) override {
-    slots_.take(now, ahead);
-  }
+  void take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) override;
   Status check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
                      std::int64_t num_needed) const override;
   void check_invariants() const override;
@@ -78,7 +78,9 @@ class VirtualKvManager final : public PagedKvManager {
   std::unordered_map<SequenceId, Place> places_;
   std::int32_t growing_in_ = 0;  // the slot of the sequence that grow() is about
   const std::function<bool(std::int64_t)> may_create_;
-  std::int32_t num_refusals_ = 0;  // asks that are left out after a refusal
+  const std::int32_t most_resident_free_;
+  std::vector<BlockId> forgotten_;  // pages to give back with the next batch, if they are still FREE
+  std::int32_t num_refusals_ = 0;   // asks that are left out after a refusal
 };
 
 }  // namespace pagoda

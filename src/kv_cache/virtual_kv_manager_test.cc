@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 namespace pagoda {
 namespace {
@@ -48,6 +49,7 @@ class NaiveMemory {
   void apply(const std::vector<PageMapping>& list) {
     for (const PageMapping& mapping : list) {
       ASSERT_GT(mapping.count, 0);
+      if (mapping.block == kNoBlock) continue;
       for (std::int32_t i = 0; i < mapping.count; ++i)
         shown_.at(static_cast<std::size_t>(index(mapping.block) + i)) =
             mapping.page == kNoPage ? kNoPage : BlockId{index(mapping.page) + i};
@@ -83,6 +85,43 @@ TEST(VirtualKvManager, ASequenceIsContiguousAndItsPagesAreMappedInOneCall) {
   memory.take(kv);
   EXPECT_EQ(memory.num_now, 1);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(memory.at(table[i]), kv.blocks_of(SequenceId{1})[i]);
+  kv.check_invariants();
+}
+
+TEST(VirtualKvManager, FreePagesBeyondALimitGiveTheirMemoryBack) {
+  VirtualKvConfig config = small();
+  config.pages.enable_prefix_caching = false;
+  config.most_resident_free = 2;
+  VirtualKvManager kv(config);
+  std::vector<BlockCopy> copies;
+  const auto given_back = [&] {  // with one batch
+    std::vector<PageMapping> now, ahead;
+    kv.take_page_mappings(now, ahead);
+    std::set<std::int32_t> pages;
+    for (const PageMapping& mapping : ahead) {
+      for (std::int32_t i = 0; i < mapping.count && mapping.block == kNoBlock; ++i)
+        pages.insert(index(mapping.page) + i);
+    }
+    return pages;
+  };
+  const auto come = [&](std::uint64_t id, std::size_t tokens) {
+    kv.add_sequence(SequenceId{id}, iota(tokens), "", true);
+    return kv.grow(SequenceId{id}, static_cast<std::int32_t>(tokens), copies);
+  };
+  ASSERT_TRUE(come(1, 28) && come(2, 6));
+  EXPECT_TRUE(given_back().empty());
+  kv.free(SequenceId{1});
+  EXPECT_TRUE(given_back().empty()) << "this batch may still copy what is in them";
+  const std::set<std::int32_t> first = given_back();
+  EXPECT_EQ(first.size(), 5u) << "seven are free, two of them keep it";
+  for (const BlockId page : pages_of(kv, 2)) EXPECT_FALSE(first.contains(index(page)));
+  kv.check_invariants();
+  EXPECT_TRUE(given_back().empty()) << "once";
+  ASSERT_TRUE(come(3, 28));
+  kv.free(SequenceId{3});
+  EXPECT_TRUE(given_back().empty());
+  ASSERT_TRUE(come(4, 28));
+  EXPECT_LE(given_back().size(), 2u) << "those in use again keep it";
   kv.check_invariants();
 }
 

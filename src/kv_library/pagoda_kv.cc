@@ -119,8 +119,11 @@ pagoda_kv_status start(pagoda_kv& kv) {
                                           .num_pages = num_pages,
                                           .num_blocks = std::int64_t{c.max_batch} * blocks_per_slot});
   if (!arena) return fail(PAGODA_KV_ADDRESS_SPACE, arena.error().message());
+  // An engine that knows nothing of residency wants to hear at once what it cannot have.
   if (const pagoda::Status status = arena->create_pages(0, num_pages); !status.ok())
     return fail(PAGODA_KV_NO_MEMORY, status.message());
+  if (!arena->populate(0, num_pages))
+    return fail(PAGODA_KV_NO_MEMORY, "the system gives no memory for capacity_bytes");
   kv.mapper = std::make_unique<pagoda::PageMapper>(*std::move(arena));
   kv.pool.emplace(static_cast<std::int32_t>(num_pages));
   kv.slots.emplace(pagoda::SlotMapConfig{.num_slots = c.max_batch,

@@ -94,7 +94,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// One sequence in words: computed tokens, prompt tokens, flags, guesses, prompt_logprobs, first row, and the
+// One sequence in words: computed tokens, prompt tokens, flags, drafts, prompt_logprobs, first row, and the
 // numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its first
 // row and its number of blocks before it.
 constexpr std::size_t kSequenceWords = 9, kTableWords = 2;

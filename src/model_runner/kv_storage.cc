@@ -88,13 +88,22 @@ std::byte* KvStorage::block(SwapBlockId id, std::int32_t piece) const {
 }
 
 bool KvStorage::populate_ahead() {
-  if (mapper_) return false;  // its pages are committed when they are created
-  const std::size_t used = static_cast<std::size_t>(num_used_) * piece_bytes_;
+  const std::size_t unit = piece_bytes_ * static_cast<std::size_t>(num_pieces_);  // but for padding of pages
+  const auto there = static_cast<std::size_t>(mapper_ ? mapper_->arena().num_created() : num_blocks_) * unit;
+  const std::size_t used = static_cast<std::size_t>(num_used_) * unit;
   const std::size_t begin = std::max(num_populated_, used);
-  const std::size_t end = std::min(pool_.size(), used + std::clamp(used, least_ahead_, kMostAhead));
+  const std::size_t end = std::min(there, used + std::clamp(used, least_ahead_, kMostAhead));
   if (begin >= end) return false;
-  const std::size_t bytes = std::min(end - begin, kPopulatedAtOnce);
-  num_populated_ = pool_.populate(begin, bytes) ? begin + bytes : pool_.size();
+  std::size_t bytes = std::min(end - begin, kPopulatedAtOnce);
+  bool populated = false;
+  if (mapper_) {  // whole pages
+    const std::size_t first = begin / unit, count = std::max<std::size_t>(1, bytes / unit);
+    bytes = (first + count) * unit - begin;
+    populated = mapper_->populate(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count));
+  } else {
+    populated = pool_.populate(begin, bytes);
+  }
+  num_populated_ = populated ? begin + bytes : there;
   return num_populated_ < end;
 }
 

@@ -23,7 +23,7 @@ struct VirtualKvShape {
   std::int64_t num_slots = 0, blocks_per_slot = 0;
   std::int64_t page_bytes = 0;    // of one block in one tensor: what is mapped, padding included
   std::int32_t num_tensors = 1;   // 1: all layers of a slot in one; else one for each layer
-  std::int64_t num_created = -1;  // pages committed at once; -1: all
+  std::int64_t num_created = -1;  // pages that may be used from the start; -1: all
 };
 
 class KvStorage {
@@ -44,7 +44,7 @@ class KvStorage {
   void swap_in(const KernelContext& context, std::span<const SwapCopy> copies);
   void copy(const KernelContext& context, std::span<const BlockCopy> copies);
 
-  // A plain cache has as much memory resident again as the blocks used so far take (at least 16,384
+  // As much memory is resident again as the blocks (or pages) used so far take (at least 16,384
   // tokens, or 512 MiB of them; at most 1 GiB), since fresh pages come slowly: on a virtual machine at a
   // tenth of the speed at which they are written. A batch tells what it uses; idle time goes to
   // populate_ahead(), which does a few milliseconds' worth. False: nothing is left.
@@ -72,8 +72,9 @@ class KvStorage {
   std::size_t piece_bytes_ = 0;
   std::int32_t num_pieces_ = 1;  // of a block
   std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
-  std::int64_t num_used_ = 0;  // block ids are given out in order: those from here on are untouched
-  std::size_t least_ahead_ = 0, num_populated_ = 0;  // bytes of pool_
+  // Ids of blocks, or of pages, are given out in order: those from here on are untouched.
+  std::int64_t num_used_ = 0;
+  std::size_t least_ahead_ = 0, num_populated_ = 0;  // bytes, from the first block on
   Memory pool_, swap_;
   std::unique_ptr<PageMapper> mapper_;
   std::vector<BlockPair> pairs_;

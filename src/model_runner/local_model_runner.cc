@@ -172,7 +172,7 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
     const std::int32_t drafts = sequence.num_draft_tokens;
     if (drafts < 0 || static_cast<std::size_t>(drafts) >= sequence.tokens.size() ||
         (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
-      return internal_error("guessed tokens where there cannot be any");
+      return internal_error("draft tokens where there cannot be any");
     const std::size_t words = mask_words(config().vocab_size) * static_cast<std::size_t>(1 + drafts);
     if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
       return internal_error("masks that do not match the rows to be drawn");
@@ -217,11 +217,12 @@ Status LocalModelRunner::check_copies(const ScheduledBatch& batch) const {
     return internal_error("a block to copy is out of range");
   }
   const auto is_mapping = [&](const PageMapping& mapping) {
-    if (kv_.mapper() == nullptr || mapping.count < 0 || index(mapping.block) < 0 ||
-        index(mapping.block) > kv_.num_table_ids() - mapping.count)
-      return false;
-    return mapping.page == kNoPage ||
-           (index(mapping.page) >= 0 && index(mapping.page) <= kv_.num_blocks() - mapping.count);
+    if (kv_.mapper() == nullptr || mapping.count < 0) return false;
+    const bool pages_are_there =
+        index(mapping.page) >= 0 && index(mapping.page) <= kv_.num_blocks() - mapping.count;
+    if (mapping.block == kNoBlock) return pages_are_there;
+    return index(mapping.block) >= 0 && index(mapping.block) <= kv_.num_table_ids() - mapping.count &&
+           (mapping.page == kNoPage || pages_are_there);
   };
   if (!std::ranges::all_of(batch.page_maps, is_mapping) ||
       !std::ranges::all_of(batch.page_maps_ahead, is_mapping))
@@ -236,6 +237,9 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   if (!result.status.ok()) return result;
   const SteadyClock clock;
   if (PageMapper* mapper = kv_.mapper()) {
+    for (const PageMapping& mapping : batch.page_maps) {
+      if (mapping.page != kNoPage) kv_.note_used(BlockId{index(mapping.page) + mapping.count - 1});
+    }
     result.status = mapper->map(batch.page_maps);
     if (!result.status.ok()) return result;
     if (!batch.sequences.empty()) mapper->map_ahead(batch.page_maps_ahead);
@@ -312,7 +316,9 @@ void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
     for (std::size_t i = 0; i < kv_plan_.groups.size(); ++i) {
       const KvTable table = kv_table(sequence, i);
       const auto per_row = static_cast<std::size_t>(kv_plan_.groups[i].pages_per_row);
-      for (const BlockId block : table.blocks) kv_.note_used(block);
+      if (kv_.mapper() == nullptr) {
+        for (const BlockId block : table.blocks) kv_.note_used(block);
+      }
       for (std::size_t page = 0; page < per_row; ++page) {
         block_tables_.insert(block_tables_.end(), static_cast<std::size_t>(table.first_row),
                              index(table.blocks[page]));
@@ -351,7 +357,7 @@ SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& 
   const ScheduledSequence& sequence = batch.sequences[output.sequence];
   const SampleSpec& spec = sequence.spec;
   SequenceResult& target = result.sequences[output.sequence];
-  // As if the guesses before this row were known, and those after it were not.
+  // As if the drafts before this row were known, and those after it were not.
   const auto known = sequence.all_tokens.first(
       sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
   const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());

@@ -104,7 +104,7 @@ class LocalModelRunner final : public ModelRunner {
     std::size_t sequence = 0;      // index in the batch
     std::int32_t prompt_row = -1;  // index in its prompt_logprobs; -1: sampled from
     TokenId prompt_token = 0;
-    std::int32_t draft = 0;  // so many guesses come before it; sampled rows only
+    std::int32_t draft = 0;  // so many drafts come before it; sampled rows only
   };
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;

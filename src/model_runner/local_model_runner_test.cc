@@ -1,6 +1,6 @@
-// Goal: what a sequence gets, to the bit, does not depend on its company, the chunks of its prefill, which
-// blocks it has, whether they are shared, swapped or copied, or the number of threads; and bad input is
-// answered by name.
+// Goal: what a sequence gets, to the bit, does not depend on the rest of the batch, the chunks of its
+// prefill, which blocks it has, whether they are shared, swapped or copied, or the number of threads; and bad
+// input is answered by name.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -110,13 +110,13 @@ TEST_P(BitIdentity, AloneInABatchChunkedAndOnTwoThreads) {
       SCOPED_TRACE(::testing::Message()
                    << "chunk " << chunk << (run == one.get() ? ", 1 thread" : ", 2 threads"));
       std::vector<TestSequence> together = sequences(one->config().vocab_size);
-      std::vector<TestSequence> company;
+      std::vector<TestSequence> neighbours;
       for (std::uint64_t i = 0; i < 6; ++i) {
-        company.push_back(greedy(random_prompt(3 + 4 * i, 100 + i, one->config().vocab_size)));
-        company.back().params.logprobs.reset();
+        neighbours.push_back(greedy(random_prompt(3 + 4 * i, 100 + i, one->config().vocab_size)));
+        neighbours.back().params.logprobs.reset();
       }
       std::vector<TestSequence*> all;
-      for (TestSequence& sequence : company) all.push_back(&sequence);
+      for (TestSequence& sequence : neighbours) all.push_back(&sequence);
       for (TestSequence& sequence : together)
         all.insert(all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), &sequence);
       Driver driver(*run);

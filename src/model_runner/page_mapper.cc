@@ -7,7 +7,8 @@ namespace {
 
 std::int64_t pages_of(std::span<const PageMapping> mappings) {
   std::int64_t pages = 0;
-  for (const PageMapping& mapping : mappings) pages += mapping.page == kNoPage ? 0 : mapping.count;
+  for (const PageMapping& mapping : mappings)
+    pages += mapping.page == kNoPage || mapping.block == kNoBlock ? 0 : mapping.count;
   return pages;
 }
 
@@ -26,6 +27,10 @@ PageMapper::~PageMapper() {
 
 Status PageMapper::carry_out(std::span<const PageMapping> mappings) {
   for (const PageMapping& mapping : mappings) {
+    if (mapping.block == kNoBlock) {
+      arena_.discard(index(mapping.page), mapping.count);
+      continue;
+    }
     PAGODA_RETURN_IF_ERROR(mapping.page == kNoPage
                                ? arena_.unmap(index(mapping.block), mapping.count)
                                : arena_.map(index(mapping.block), index(mapping.page), mapping.count));

@@ -27,6 +27,8 @@ class PageMapper {
   // Returns at once.
   void map_ahead(std::span<const PageMapping> mappings);
   Status create_pages(std::int64_t first, std::int64_t count);
+  // Gives created pages memory before they are used; false: the system did not.
+  bool populate(std::int64_t first, std::int64_t count) { return arena_.populate(first, count); }
 
   const PageArena& arena() const { return arena_; }
   MapStats take_stats();  // since the last call

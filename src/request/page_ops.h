@@ -9,9 +9,11 @@
 namespace pagoda {
 
 inline constexpr BlockId kNoPage{-1};
+inline constexpr BlockId kNoBlock{-1};
 
 // Virtual blocks block, block + 1, … (`count` of them) show pages page, page + 1, …, whatever they showed
-// before; or none, when `page` is kNoPage.
+// before; or none, when `page` is kNoPage. Of kNoBlock: nobody needs what is in pages page, page + 1, …, and
+// the system may have their memory back; whoever uses one of them later finds it there, with other content.
 struct PageMapping {
   BlockId block{};
   BlockId page{};

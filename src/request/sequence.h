@@ -33,8 +33,8 @@ struct Sequence {
   std::uint32_t num_candidates = 1;
   bool beam = false;
 
-  // Guesses of the tokens after the known ones: set by the engine between steps, taken into the batch by the
-  // scheduler as far as there is room, gone with the step. `drafted` is tokens and guesses of that batch.
+  // Drafts of the tokens after the known ones: set by the engine between steps, taken into the batch by the
+  // scheduler as far as there is room, gone with the step. `drafted` is tokens and drafts of that batch.
   std::vector<TokenId> draft, drafted;
   DraftHistory draft_history;  // kept by decoding/: how they fared
 

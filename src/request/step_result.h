@@ -22,7 +22,7 @@ struct SequenceResult {
   std::vector<Candidate> candidates;
   bool dead_end = false;          // a constraint let nothing be drawn. Set by the engine, not the runner
   std::vector<TokenLogprob> top;  // the most likely tokens, when logprobs were asked for
-  std::vector<SequenceResult> after_drafts;  // [i]: what is drawn if guesses 0..i are right
+  std::vector<SequenceResult> after_drafts;  // [i]: what is drawn if drafts 0..i are right
   std::vector<TokenLogprobs>
       prompt_logprobs;  // for computed positions p: of token p + 1, while it is a prompt token
 };

@@ -8,10 +8,10 @@
 //     false)
 //
 // The engine has one for each sequence: forked with it, kept over preemption and swapping (it is about
-// tokens, not about K/V), and gone with it. Guesses are walked by advance and undone by rollback. Invariants:
+// tokens, not about K/V), and gone with it. Drafts are walked by advance and undone by rollback. Invariants:
 // advance() takes a token exactly if fill_mask() sets its bit; after advance() and rollback() it is as it
 // was; the same tokens lead to the same masks. So a run can be repeated from what the constraint decided
-// alone: the guesses it left (StepObserver::on_drafts_cut), and Candidate::ends and SequenceResult::dead_end.
+// alone: the drafts it left (StepObserver::on_drafts_cut), and Candidate::ends and SequenceResult::dead_end.
 // Source: the interface is what grammar matchers such as XGrammar's give.
 // Threads: one at a time for each object; several objects of a factory at the same time.
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Goal: the sampler's distributions equal vLLM's definitions, written here in the plainest way (double
-// precision, full sorts), and its draws follow them; no result depends on the company of a row.
+// precision, full sorts), and its draws follow them; no result depends on the other rows of a batch.
 #include "sampler/sampler.h"
 
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ struct SampleSpec {
 // while the step passes by. A state that takes several runs of pages has one of these for each.
 struct StateCopy {
   std::int32_t sequence = 0;  // its index in the batch
-  std::int32_t position = 0;  // num_computed_tokens < position <= num_computed_tokens + tokens, guesses apart
+  std::int32_t position = 0;  // num_computed_tokens < position <= num_computed_tokens + tokens, drafts apart
   std::int32_t group = 0;     // KV group of the state
   std::int32_t first_page = 0;  // of the state: the one that goes to `page`
   BlockId page{};               // and the next ones to page + 1, …
@@ -46,7 +46,7 @@ struct ScheduledSequence {
   std::int32_t num_computed_tokens = 0;  // before this step; the position of tokens[0]
   std::span<const TokenId> tokens;       // to compute in this step, at least one
   std::span<const TokenId> all_tokens;   // everything known, for penalties and prompt log-probabilities
-  // The last of `tokens`, and of `all_tokens`, are guesses: drawn is after the last known token and after
+  // The last of `tokens`, and of `all_tokens`, are drafts: drawn is after the last known token and after
   // each of them. Only where `sample` asks for one candidate.
   std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;

@@ -55,7 +55,7 @@ VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& seq
   return Room::ok;
 }
 
-// How many of the sequence's guesses can be computed too, without taking anything from those who run: nobody
+// How many of the sequence's drafts can be computed too, without taking anything from those who run: nobody
 // is preempted or put off for them.
 std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence) {
   if (sequence.draft.empty() || sequence.num_missing() != 1) return 0;

@@ -9,7 +9,7 @@
 // and nobody new is admitted before the gang is whole. If even the oldest group alone does not fit (n samples
 // of a long answer), it parks its last sequences and runs the others first: sampled sequences do not need
 // each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
-// so that requests that come together compute their common prefix once. Guessed tokens ride along where
+// so that requests that come together compute their common prefix once. Draft tokens ride along where
 // neither tokens nor blocks are short; those that were right count as computed, the room of the others is
 // given back at the step's end. Invariants: running_ is sorted by (rank, order), waiting_ and swapped_
 // too; a running group has at least one resident sequence; a waiting group has none; a swapped group has
@@ -56,7 +56,7 @@ class VllmScheduler final : public Scheduler {
   std::int32_t decodes_from(std::size_t position) const;
   std::int32_t prompts_from(std::size_t position) const;
   void schedule_group(std::size_t position, Siblings siblings);
-  // Puts `count` tokens of the sequence into the batch, and so many of its guesses.
+  // Puts `count` tokens of the sequence into the batch, and so many of its drafts.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens);
   std::int32_t make_room_for_drafts(std::size_t position, const Sequence& sequence);
   void keep_accepted(std::span<const Change> changes);

@@ -41,7 +41,7 @@ void VllmScheduler::update(std::span<Change> changes) {
   }
 }
 
-// The K/V of guesses that became tokens is right. Of a sequence that ends, too: others may find it in the
+// The K/V of drafts that became tokens is right. Of a sequence that ends, too: others may find it in the
 // prefix cache.
 void VllmScheduler::keep_accepted(std::span<const Change> changes) {
   for (std::size_t i = 0; i < refs_.size(); ++i) {
@@ -50,7 +50,7 @@ void VllmScheduler::keep_accepted(std::span<const Change> changes) {
     const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
       return change.sequence == &sequence && change.verb == Verb::append;
     });
-    if (appended < 2) continue;  // the first stands for no guess
+    if (appended < 2) continue;  // the first stands for no draft
     sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
     kv_.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);
   }

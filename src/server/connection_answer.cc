@@ -84,6 +84,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
         {.status = 400, .message = "The last part of the path is malformed."}, match.protocol));
   call->parameter = *std::move(parameter);
   call->method = match.route->facts.method;
+  call->path = match.route->facts.path;
   call->headers = request.headers;
   call->id = request_id_;
   call->created = std::time(nullptr);

@@ -14,6 +14,8 @@ std::string_view reason_phrase(int status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -67,7 +69,7 @@ std::string common_head(const HttpResponse& response, const ResponseFraming& fra
 
 std::string write_head(const HttpResponse& response, const ResponseFraming& framing) {
   std::string out = common_head(response, framing);
-  if (response.status != 204) {
+  if (response.status != 204 && response.status != 304) {
     if (!response.content_type.empty()) out.append(concat("content-type: ", response.content_type, "\r\n"));
     out.append(concat("content-length: ", response.body.size(), "\r\n"));
   }

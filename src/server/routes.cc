@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
+#include "server/page_endpoints.h"
 #include "server/prefix_endpoints.h"
 
 namespace pagoda {
@@ -62,8 +63,8 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
   return match;
 }
 
-std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols) {
-  std::vector<Route> routes;
+std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page) {
+  std::vector<Route> routes = page ? page_routes() : std::vector<Route>();
   for (const std::span<const Route> rows : {small_routes(), debug_routes(), prefix_routes()})
     routes.insert(routes.end(), rows.begin(), rows.end());
   for (const Protocol* protocol : protocols) {

@@ -63,7 +63,7 @@ class RouteTable {
   std::vector<Place> places_;
 };
 
-// The rows of the server and of these protocols.
-std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols);
+// The rows of the server and of these protocols; the page's too, unless it is off.
+std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page = true);
 
 }  // namespace pagoda

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "page/page_files.h"
 #include "server/protocols.h"
 
 namespace pagoda {
@@ -18,20 +19,26 @@ TEST(Routes, MatchExactlyOrNotAtAll) {
   const RouteTable::Match model = table().find("GET", "/v1/models/a/b");
   EXPECT_EQ(model.path, "/v1/models/{model}");
   EXPECT_EQ(model.rest, "a/b");
-  for (const char* path : {"/health/", "//health", "/Health", "/HEALTH", "/./health", "/x/../health",
-                           "/health%20", "/%68ealth", "/health;x", "/health/.", "/v1/models/", "/v1//models",
-                           "/V1/models", "/v1/completions/", "", "/", "*", "none"}) {
+  for (const char* path : {"/health/",     "//health",    "/Health",    "/HEALTH",          "/./health",
+                           "/x/../health", "/health%20",  "/%68ealth",  "/health;x",        "/health/.",
+                           "/v1/models/",  "/v1//models", "/V1/models", "/v1/completions/", "",
+                           "//",           "/ui/",        "/ui/x",      "/index.html",      "*",
+                           "none"}) {
     EXPECT_EQ(table().find("GET", path).route, nullptr) << path;
     EXPECT_EQ(table().find("GET", path).allow, "") << path;
     EXPECT_EQ(table().find("GET", path).path, "none") << path;
   }
 }
 
-TEST(Routes, OnlyHealthIsOpen) {
+TEST(Routes, OnlyHealthAndThePagesFilesAreOpen) {
   for (const Route& route : all_routes(all_protocols())) {
     const bool open = table().find(route.facts.method, route.facts.path).role == Role::anyone;
-    EXPECT_EQ(open, route.facts.path == "/health") << route.facts.path;
+    const bool of_page = find_page_file(route.facts.path) != nullptr;
+    EXPECT_EQ(open, of_page || route.facts.path == "/health") << route.facts.path;
+    EXPECT_FALSE(of_page && route.facts.path.ends_with('}')) << "a file is a path, exactly";
   }
+  for (const Route& route : all_routes(all_protocols(), /*page=*/false))
+    EXPECT_EQ(find_page_file(route.facts.path), nullptr) << route.facts.path;
   EXPECT_NE(table().find("GET", "/nowhere").role, Role::anyone);
 }
 

@@ -43,7 +43,7 @@ struct ServerContext {
         metrics(registry),
         keys(config.api_keys),
         hosts(config.host, loopback, config.allowed_hosts),
-        routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols)),
+        routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols, config.page)),
         snapshots(client),
         bodies(config.max_bodies_bytes, config.max_body_bytes),
         memory(static_cast<std::int64_t>(config.max_answer_memory)),

@@ -1,4 +1,4 @@
-// The server over loopback: what it refuses, with which status, and what becomes of the connection.
+// The server over loopback: what it refuses, with which status, and what happens to the connection.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -91,8 +91,8 @@ TEST(Server, TakesChunkedBodiesAndExpectContinue) {
 
 TEST(Server, EveryRouteAnswersEveryMethodAsTheTableSays) {
   RunningServer running;
-  const std::string get_only[] = {"/health",    "/version",        "/metrics",          "/load",
-                                  "/v1/models", "/v1/models/tiny", "/v1/models/ali%61s"};
+  const std::string get_only[] = {"/",     "/health",    "/version",        "/metrics",
+                                  "/load", "/v1/models", "/v1/models/tiny", "/v1/models/ali%61s"};
   const std::string post_only[] = {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"};
   std::vector<Exchange> table = {{"GET /ping", 200},
                                  {"POST /ping", 200},
@@ -123,7 +123,7 @@ TEST(Server, EveryRouteAnswersEveryMethodAsTheTableSays) {
     for (const char* suffix : {"/", "//", "/x", "%20", ";a", "."})
       table.push_back({"POST " + path + suffix, 404});
   }
-  for (const char* path : {"/", "/v1", "/v1/", "/v2/models", "/metrics/", "//health", "/health/..", "/admin",
+  for (const char* path : {"//", "/v1", "/v1/", "/v2/models", "/metrics/", "//health", "/health/..", "/admin",
                            "/v1/embeddings", "/favicon.ico"})
     table.push_back({std::string("GET ") + path, 404});
   EXPECT_GE(table.size(), 100u);

@@ -87,7 +87,7 @@ std::string first_difference(const LoggedStep& recorded, const LoggedStep& now) 
     if (a.same_decision(b)) continue;
     const auto describe = [](const LoggedSequence& s) {
       return concat("sequence ", static_cast<std::uint64_t>(s.id), " from token ", s.num_computed_tokens,
-                    ", ", s.count, " token(s)", s.draft_digest != 0 ? ", some guessed" : "",
+                    ", ", s.count, " token(s)", s.draft_digest != 0 ? ", some of them drafts" : "",
                     s.sample ? ", sampling" : "", ", table ", s.table_digest);
     };
     return concat("entry ", i, " of the recorded batch is ", describe(a), "; of this one ", describe(b));

@@ -33,10 +33,10 @@ struct RunHeader {
 struct LoggedSequence {
   SequenceId id{};
   std::int32_t num_computed_tokens = 0, count = 0;
-  std::uint32_t draft_digest = 0;  // of the guesses among these; 0: none
+  std::uint32_t draft_digest = 0;  // of the drafts among these; 0: none
   bool sample = false, beam = false;
   std::uint16_t table_digest = 0;
-  // What the model answered, behind each guess too; log-probabilities only of beams, for which they decide.
+  // What the model answered, behind each draft too; log-probabilities only of beams, for which they decide.
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
 

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;       // of address space; there are 2^47
-constexpr std::int64_t kCommitStep = std::int64_t{64} << 20;    // memory is looked at again after so much
 constexpr std::int64_t kMemoryMargin = std::int64_t{64} << 20;  // left to others
 constexpr int kAnywhere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
@@ -93,6 +92,7 @@ PageArena::~PageArena() {
 void PageArena::swap(PageArena& other) noexcept {
   std::swap(shape_, other.shape_);
   std::swap(file_, other.file_);
+  std::swap(num_created_, other.num_created_);
   std::swap(arena_base_, other.arena_base_);
   std::swap(window_base_, other.window_base_);
   std::swap(arena_bytes_, other.arena_bytes_);
@@ -102,28 +102,36 @@ void PageArena::swap(PageArena& other) noexcept {
 }
 
 Status PageArena::create_pages(std::int64_t first, std::int64_t count) {
-  CHECK(first >= 0 && count >= 0 && first + count <= shape_.num_pages);
-  const auto refuse = [&](std::int64_t bytes, const char* why) {
-    return resource_exhausted(concat("no memory to commit for ", bytes, " bytes of KV pages: ", why));
-  };
-  const std::int64_t all = count * shape_.page_bytes * shape_.num_tensors;
+  CHECK(first == num_created_ && count >= 0 && first + count <= shape_.num_pages);
+  const std::int64_t bytes = count * shape_.page_bytes * shape_.num_tensors;
+  const std::int64_t available = available_memory_bytes();
+  if (available < bytes + kMemoryMargin)
+    return resource_exhausted(
+        concat("no memory for ", bytes, " bytes of KV pages: ", available, " bytes are available"));
+  num_created_ += count;
+  return ok_status();
+}
+
+bool PageArena::populate(std::int64_t first, std::int64_t count) {
+  CHECK(first >= 0 && count >= 0 && first + count <= num_created_);
   for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
-    const std::int64_t begin = (tensor * shape_.num_pages + first) * shape_.page_bytes;
-    const std::int64_t end = begin + count * shape_.page_bytes;
-    for (std::int64_t at = begin; at < end; at += kCommitStep) {
-      // At first for all of it, so that what cannot be finished is not begun.
-      const bool start = tensor == 0 && at == begin;
-      const std::int64_t bytes = std::min(kCommitStep, end - at);
-      if (start || bytes == kCommitStep) {
-        const std::int64_t available = available_memory_bytes();
-        if (available < (start ? all : bytes) + kMemoryMargin)
-          return refuse(all, concat(available, " bytes are available").c_str());
-      }
-      if (const int error = commit(file_, window_, at, bytes); error != 0)
-        return refuse(all, std::strerror(error));
+    if (commit(file_, window_, (tensor * shape_.num_pages + first) * shape_.page_bytes,
+               count * shape_.page_bytes) != 0)
+      return false;
+  }
+  return true;
+}
+
+void PageArena::discard(std::int64_t first, std::int64_t count) {
+  CHECK(first >= 0 && count >= 0 && first + count <= num_created_);
+  for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
+    // What fails leaves memory where it is, which is no fault.
+    while (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     (tensor * shape_.num_pages + first) * shape_.page_bytes,
+                     count * shape_.page_bytes) != 0 &&
+           errno == EINTR) {
     }
   }
-  return ok_status();
 }
 
 Status PageArena::map(std::int64_t block, std::int64_t page, std::int64_t count) {

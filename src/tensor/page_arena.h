@@ -3,8 +3,12 @@
 // It knows blocks and pages by number, not whose they are. The CPU's form of CUDA's virtual memory
 // management:
 //
-//     reserve  mmap(PROT_NONE)          create  ranges of one memfd, committed here and checked
-//     map      mmap(MAP_FIXED | MAP_SHARED) of a page's range        unmap  mmap(MAP_FIXED, PROT_NONE)
+//     reserve  mmap(PROT_NONE)          create  ranges of one memfd, for which there is memory now
+//     map      mmap(MAP_FIXED | MAP_SHARED | MAP_POPULATE) of a page's range
+//     unmap    mmap(MAP_FIXED, PROT_NONE)                      discard  a hole in the memfd
+//
+// The memfd is sparse: a page takes memory from when it is first mapped, populated or written, until it is
+// discarded.
 //
 // Virtual block b of tensor t lies at data() + t * tensor_stride() + b * page_bytes. A page stands for its
 // piece in every tensor, so mapping is num_tensors calls for a run of adjacent blocks on adjacent pages.
@@ -41,9 +45,14 @@ class PageArena {
     return *this;
   }
 
-  // Commits pages [first, first + count): from then on they are this process's. resource_exhausted, with none
-  // of them used, when the memory is not there.
+  // Pages [first, first + count) may be used from then on. resource_exhausted, with none of them created,
+  // when the system has not the memory for all of them now; it is not taken before it is needed.
   Status create_pages(std::int64_t first, std::int64_t count);
+  std::int64_t num_created() const { return num_created_; }  // pages 0 and on
+  // Gives them memory now. False: the system did not; they get it when they are used.
+  bool populate(std::int64_t first, std::int64_t count);
+  // Takes it from them: nobody needs what they hold.
+  void discard(std::int64_t first, std::int64_t count);
 
   Status map(std::int64_t block, std::int64_t page, std::int64_t count);  // replaces what was shown
   Status unmap(std::int64_t block, std::int64_t count);
@@ -61,6 +70,7 @@ class PageArena {
 
   PageArenaShape shape_;
   int file_ = -1;
+  std::int64_t num_created_ = 0;
   void *arena_base_ = nullptr, *window_base_ = nullptr;  // as mapped; the pointers below are aligned
   std::size_t arena_bytes_ = 0, window_bytes_ = 0;
   std::byte *arena_ = nullptr, *window_ = nullptr;

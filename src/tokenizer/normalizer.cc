@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// A normalizer that treats each character on its own: append(c, bytes, out) writes what becomes of it.
+// A normalizer that treats each character on its own: append(c, bytes, out) writes what it is turned into.
 template <class Append>
 class PerCharacter final : public Normalizer {
  public:

@@ -146,8 +146,7 @@ void log_memory_table(const MemoryTable& memory, const ModelConfig& config, cons
   row("embedding, as stored", memory.embedding_bytes,
       memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
   row("KV cache", memory.kv_bytes,
-      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; ",
-             is_virtual(flags) && flags.kv_precreate_pages ? "committed" : "resident as it is used"));
+      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");

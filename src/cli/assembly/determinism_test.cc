@@ -219,30 +219,30 @@ void check_virtual(const EngineFlags& base, std::int32_t scale, const Run& alone
   expect_same(alone, swapped, "virtual, after swapping");
 }
 
-// With guessed tokens, right ones and wrong ones; random prompts and models that repeat themselves bring
+// With draft tokens, right ones and wrong ones; random prompts and models that repeat themselves bring
 // both.
-void check_guesses(const EngineFlags& base, std::int32_t scale, const Run& alone, std::int64_t token_bytes) {
+void check_drafts(const EngineFlags& base, std::int32_t scale, const Run& alone, std::int64_t token_bytes) {
   EngineFlags flags = base;
   flags.speculative = {.num_speculative_tokens = 5, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
-  const Run guessed = run(flags, scale, Order::one_by_one);
-  const double tried = guessed.metric("spec_decode_num_draft_tokens_total");
-  const double right = guessed.metric("spec_decode_num_accepted_tokens_total");
-  std::printf("%.0f tokens guessed, %.0f right\n", tried, right);
+  const Run drafted = run(flags, scale, Order::one_by_one);
+  const double tried = drafted.metric("spec_decode_num_draft_tokens_total");
+  const double right = drafted.metric("spec_decode_num_accepted_tokens_total");
+  std::printf("%.0f tokens drafted, %.0f right\n", tried, right);
   EXPECT_GT(tried, 0);
   EXPECT_LT(right, tried);
-  expect_same(alone, guessed, "guessed");
-  expect_same(alone, run(flags, scale, Order::all_at_once, 6), "guessed, among others");
+  expect_same(alone, drafted, "drafts");
+  expect_same(alone, run(flags, scale, Order::all_at_once, 6), "drafts, among others");
   EngineFlags chunked = flags;
   chunked.max_num_seqs = 16;
   chunked.max_num_batched_tokens = 16;
   chunked.threads = 1;
   expect_same(alone, run(chunked, scale, Order::one_by_one, 0, 2),
-              "guessed, in chunks, from the prefix cache");
+              "drafts, in chunks, from the prefix cache");
   EngineFlags tiny = flags;
   tiny.kv_cache_memory_bytes = token_bytes * 16 * (scale * (32 + 12) / 16 + 4);
-  expect_same(alone, run(tiny, scale, Order::all_at_once, 18), "guessed, after preemption");
+  expect_same(alone, run(tiny, scale, Order::all_at_once, 18), "drafts, after preemption");
   flags.kv_manager = "virtual";
-  expect_same(alone, run(flags, scale, Order::one_by_one), "guessed, virtual");
+  expect_same(alone, run(flags, scale, Order::one_by_one), "drafts, virtual");
 }
 
 void check_model(const EngineFlags& base, std::int32_t scale) {
@@ -288,7 +288,7 @@ void check_model(const EngineFlags& base, std::int32_t scale) {
   reserved.reserve = "oracle";  // a region of the longest length may be more than there is
   expect_same(alone, run(reserved, scale, Order::all_at_once, 6), "reserved");
   check_virtual(flags, scale, alone, token_bytes);
-  check_guesses(flags, scale, alone, token_bytes);
+  check_drafts(flags, scale, alone, token_bytes);
 }
 
 EngineFlags flags_for(const std::string& model, const std::string& dtype,
@@ -343,11 +343,11 @@ void check_ranks(const std::string& model, const std::string& kv_cache_dtype) {
     (*sized).reset();
     expect_same(alone, answers(flags, Order::all_at_once, 14), "among others");
     expect_same(alone, answers(flags, Order::one_by_one, 0, 2), "prefix-cache hit");
-    EngineFlags guessing = flags;
-    guessing.speculative = {.num_speculative_tokens = 5, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
-    const Run guessed = answers(guessing, Order::one_by_one);
-    EXPECT_GT(guessed.metric("spec_decode_num_draft_tokens_total"), 0);
-    expect_same(alone, guessed, "guessed");
+    EngineFlags drafting = flags;
+    drafting.speculative = {.num_speculative_tokens = 5, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
+    const Run drafted = answers(drafting, Order::one_by_one);
+    EXPECT_GT(drafted.metric("spec_decode_num_draft_tokens_total"), 0);
+    expect_same(alone, drafted, "drafts");
     EngineFlags chunked = flags;
     chunked.max_num_seqs = 16;
     chunked.max_num_batched_tokens = 16;

@@ -105,8 +105,11 @@ Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConf
             ? virtual_memory->slots
             : slot_map_config(flags, config.max_model_len,
                               config.kv_groups.value_or(one_full_group(config.block_size)));
-    parts.kv = std::make_unique<VirtualKvManager>(
-        VirtualKvConfig{.pages = pages, .slots = slots, .may_create = std::move(may_create)});
+    parts.kv = std::make_unique<VirtualKvManager>(VirtualKvConfig{
+        .pages = pages,
+        .slots = slots,
+        .may_create = std::move(may_create),
+        .most_resident_free = virtual_memory != nullptr ? virtual_memory->most_resident_free : 0});
   } else {
     parts.kv = std::make_unique<PagedKvManager>(pages);
   }

@@ -25,7 +25,8 @@ struct VirtualMemory {
   KvLayout layout;
   VirtualKvShape shape;
   SlotMapConfig slots;
-  std::int32_t num_created = 0;  // 0: all pages
+  std::int32_t num_created = 0;         // 0: all pages
+  std::int32_t most_resident_free = 0;  // pages that nobody has and that keep their memory
 };
 
 // Whole address space, mappings and pages of a cache of num_blocks for these groups. Errors name the flag or

@@ -150,11 +150,11 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .help = "requests that may wait; more get 429"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
-       .help = "guess tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
-       .details = "guess tokens by prompt lookup, as vLLM's "
+       .help = "draft tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
+       .details = "draft tokens by prompt lookup, as vLLM's "
                   "`{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_max\":4,\"prompt_"
                   "lookup_min\":2}`; "
-                  "the answers stay the same ([decoding](decoding.md#guessed-tokens)). "
+                  "the answers stay the same ([decoding](decoding.md#draft-tokens)). "
                   "`disable_by_batch_size` (0: no "
                   "limit) turns it off beside so many decoding sequences. Without `prompt_lookup_max` or "
                   "`_min` that "

@@ -30,6 +30,7 @@ struct ServerFlags {
   double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
   double keep_alive_timeout_s = 75.0;   // idle connection
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
+  bool page = true;                     // at /: chat, and the engine live
   bool access_log = false;              // one line per request (no prompts)
 };
 
@@ -63,7 +64,7 @@ struct EngineFlags {
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
   std::int32_t kv_slots = 0;        // 0: twice max_num_seqs
   bool kv_slicing = true;           // one tensor over all layers of a slot; else one for each layer
-  bool kv_precreate_pages = true;   // commit all pages at start, else as they are needed
+  bool kv_precreate_pages = true;   // all pages are there from the start, else as they are needed
   bool kv_map_ahead = true;         // map the next step's pages while this one runs
   bool kv_eager = true;             // map a page more than is needed with the first ones
   bool kv_deferred_reclaim = true;  // finished slots stay mapped
@@ -78,7 +79,7 @@ struct EngineFlags {
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
 
-  // Guesses several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
+  // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;
 
   // machine

@@ -101,12 +101,11 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
                   "layer; off: a tensor for each layer, and as many calls for each growth"},
       {.name = "kv-precreate-pages",
        .value = flags::on_off(flags.kv_precreate_pages),
-       .help = "virtual: commit all pages at start",
+       .help = "virtual: all pages are there from the start",
        .details =
-           "of the virtual manager: all pages are committed at start, or the start fails. Off: the longest "
-           "sequence's, and others when they are first needed; where the system has no memory left, requests "
-           "are "
-           "preempted"},
+           "of the virtual manager: the system must have the memory for all pages at start, or the start "
+           "fails; a page takes it when it is first used. Off: for the longest sequence's pages, and for "
+           "others when they are first needed; where it has no memory left, requests are preempted"},
       {.name = "kv-map-ahead",
        .value = flags::on_off(flags.kv_map_ahead),
        .help = "virtual: map the next step's pages during this one",

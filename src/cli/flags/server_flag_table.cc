@@ -85,6 +85,7 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       seconds("keep-alive-timeout", flags.keep_alive_timeout_s, 0.1, "idle connections"),
       seconds("shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests",
               "after SIGTERM or SIGINT, for running requests; a second signal ends at once"),
+      {.name = "ui", .value = flags::on_off(flags.page), .help = "the page at /: chat, and the engine live"},
       {.name = "access-log",
        .value = flags::on(flags.access_log),
        .help = "one line per request, without its text",

@@ -141,7 +141,7 @@ bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t c
          segment.n_begin % kStrip == 0 && reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
-// What becomes of a tile's products that do not go straight to y.
+// What is done with a tile's products that do not go straight to y.
 void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
              const TileProducts& tile, const Products& out) {
   const std::int64_t columns = tile.columns, rows = tile.rows;

@@ -11,7 +11,7 @@ enum class UnknownTool {
   pass,
   drop,
   text
-};  // what becomes of a call to a tool that the request does not declare
+};  // what happens to a call to a tool that the request does not declare
 
 struct TagFormat {
   std::string_view name;

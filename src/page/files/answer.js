@@ -1,0 +1,120 @@
+// One call for an answer: from a conversation and its settings to messages that grow. Knows nothing of nodes on the
+// screen. Each of the n choices becomes a message of its own under the same parent.
+import {addMessage, pathTo} from './store.js';
+import {chatChunks, ApiFailure} from './api.js';
+import {requestFields} from './settings.js';
+
+// What the server reads: the way to `parent`, without what only the page knows.
+export function messagesFor(chat, parent) {
+  const out = chat.settings.system ? [{role: 'system', content: chat.settings.system}] : [];
+  for (const node of pathTo(chat, parent)) {
+    if (node.role === 'tool') out.push({role: 'tool', tool_call_id: node.call, content: node.text});
+    else if (node.role === 'user') out.push({role: 'user', content: node.text});
+    else if (node.tools?.length)
+      out.push({role: 'assistant', content: node.text || null,
+        tool_calls: node.tools.map((call) => ({id: call.id, type: 'function', function: {name: call.name, arguments: call.arguments}}))});
+    else out.push({role: 'assistant', content: node.text});
+  }
+  return out;
+}
+
+function take(node, delta) {
+  if (delta.content) node.text += delta.content;
+  const reasoning = delta.reasoning ?? delta.reasoning_content;
+  if (reasoning) node.reasoning = (node.reasoning ?? '') + reasoning;
+  for (const part of delta.tool_calls ?? []) {
+    node.tools ??= [];
+    const call = node.tools[part.index] ??= {id: '', name: '', arguments: ''};
+    if (part.id) call.id = part.id;
+    if (part.function?.name) call.name += part.function.name;
+    if (part.function?.arguments) call.arguments += part.function.arguments;
+  }
+}
+
+function takeTokens(node, logprobs) {
+  for (const token of logprobs?.content ?? []) {
+    node.tokens ??= [];
+    node.tokens.push([token.token, token.logprob, token.top_logprobs.map((top) => [top.token, top.logprob])]);
+  }
+}
+
+// Begins at once; `changed()` whenever something is new. The result's done resolves when it has ended, however it
+// has: what went wrong stands in the messages (`error`).
+export function askFor(chat, parent, model, changed) {
+  const fields = requestFields(chat.settings);
+  const count = fields.n ?? 1;
+  const messages = messagesFor(chat, parent);
+  const group = count > 1 ? String(Date.now()) : undefined;
+  const nodes = Array.from({length: count}, () => addMessage(chat, parent, {role: 'assistant', running: true, group}));
+  chat.chosen[parent] = nodes[0].id;
+  const stopper = new AbortController();
+  const began = performance.now();
+  let firstAt = 0;
+
+  async function once() {
+    const request = {model, messages, ...fields};
+    for await (const chunk of chatChunks(request, stopper.signal)) {
+      nodes[0].call_id ??= chunk.id;
+      if (chunk.best_so_far) {
+        nodes[0].best = chunk.best_so_far.text;
+        firstAt ||= performance.now();
+      }
+      for (const choice of chunk.choices ?? []) {
+        const node = nodes[choice.index];
+        if (!node) continue;
+        if (choice.delta.content || choice.delta.reasoning || choice.delta.tool_calls) firstAt ||= performance.now();
+        take(node, choice.delta);
+        takeTokens(node, choice.logprobs);
+        if (choice.finish_reason) node.finish = choice.finish_reason;
+      }
+      if (chunk.usage && !(chunk.choices ?? []).length) note(chunk.usage);
+      changed();
+    }
+  }
+
+  function note(usage) {
+    const now = performance.now();
+    nodes[0].stats = {prompt: usage.prompt_tokens, output: usage.completion_tokens,
+      cached: usage.prompt_tokens_details?.cached_tokens ?? 0, timings: usage.timings,
+      first: Math.round((firstAt || now) - began), total: Math.round(now - began)};
+  }
+
+  async function wait(seconds) {
+    for (let left = seconds; left > 0; --left) {
+      nodes[0].waiting = left;
+      changed();
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, 1000);
+        stopper.signal.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, {once: true});
+      });
+      if (stopper.signal.aborted) break;
+    }
+    delete nodes[0].waiting;
+  }
+
+  async function run() {
+    let failure = null;
+    for (let attempt = 0; ; ++attempt) {
+      failure = null;
+      try {
+        await once();
+      } catch (error) {
+        failure = error instanceof ApiFailure ? error : new ApiFailure('error', 'The answer could not be read.');
+      }
+      // A server that is full says when to come again; once, and only where nothing was said yet.
+      if (failure?.kind !== 'busy' || attempt > 0 || nodes.some((node) => node.text)) break;
+      await wait(failure.seconds);
+      if (stopper.signal.aborted) { failure = new ApiFailure('stopped', 'Stopped.'); break; }
+    }
+    for (const node of nodes) {
+      delete node.running;
+      if (!node.text && node.best) node.text = node.best;
+      delete node.best;
+      if (failure && failure.kind !== 'stopped') node.error = {kind: failure.kind, message: failure.message};
+      if (failure?.kind === 'stopped') node.finish = 'stopped';
+    }
+    changed();
+    return failure;
+  }
+  return {nodes, stop: () => stopper.abort(), done: run()};
+}

@@ -1,0 +1,85 @@
+// The page: views by the address's hash, the server's state, the key, light and dark.
+import {h, fill, iconButton} from './dom.js';
+import {getJson, key, onServer, ApiFailure} from './api.js';
+import {ChatView} from './chat.js';
+
+const main = document.getElementById('main');
+const banner = document.getElementById('banner');
+const kViews = [['chat', 'Chat']];
+const views = {};
+let models = [];
+
+function say(text, kind = 'info') {
+  banner.className = kind;
+  fill(banner, h('span', null, text), iconButton('close', 'Close the message', () => { banner.hidden = true; }));
+  banner.hidden = !text;
+}
+
+let keyForm = null;
+function askKey() {
+  if (keyForm) return;
+  const input = h('input', {type: 'password', autocomplete: 'off', 'aria-label': 'API key', required: true});
+  const dialog = h('dialog', {class: 'key', 'aria-labelledby': 'key-title'}, h('h2', {id: 'key-title'}, 'This server asks for a key'),
+    h('p', null, 'It stays in this tab, and is sent to this server only.'), input,
+    h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: () => use()}, 'Use it'),
+      h('button', {type: 'button', onclick: () => dialog.close()}, 'Not now')));
+  const use = () => {
+    if (!input.value) return;
+    key.set(input.value);
+    dialog.close();
+    start();
+  };
+  input.addEventListener('keydown', (event) => { if (event.key === 'Enter') use(); });
+  dialog.addEventListener('close', () => { dialog.remove(); keyForm = null; });
+  document.body.append(dialog);
+  keyForm = dialog;
+  dialog.showModal();
+}
+
+const page = {model: () => models[0] ?? '', askKey, say};
+
+async function start() {
+  try {
+    models = (await getJson('v1/models')).data.map((entry) => entry.id);
+    document.getElementById('model').textContent = models[0] ?? '';
+    if (banner.className === 'error') banner.hidden = true;
+  } catch (error) {
+    if (error instanceof ApiFailure && error.kind === 'key') askKey();
+    else if (!(error instanceof ApiFailure && error.kind === 'gone')) say(error.message, 'error');
+  }
+}
+
+function show() {
+  const name = location.hash.slice(1).split('/')[0];
+  const current = kViews.some(([known]) => known === name) ? name : 'chat';
+  fill(document.getElementById('tabs'), kViews.length < 2 ? null : kViews.map(([known, label]) =>
+    h('a', {href: `#${known}`, 'aria-current': known === current ? 'page' : null}, label)));
+  views.chat ??= new ChatView(page);
+  for (const [known, view] of Object.entries(views)) if (known !== current) view.hidden?.();
+  fill(main, views[current].node);
+  views[current].shown?.();
+}
+
+const kThemes = ['', 'light', 'dark'];
+function theme(next) {
+  let now = '';
+  try {
+    now = localStorage.getItem('pagoda-theme') ?? '';
+    if (next) localStorage.setItem('pagoda-theme', now = kThemes[(kThemes.indexOf(now) + 1) % 3]);
+  } catch { /* not kept */ }
+  if (now) document.documentElement.dataset.theme = now;
+  else delete document.documentElement.dataset.theme;
+}
+
+theme(false);
+fill(document.getElementById('tools'), iconButton('moon', 'Light, dark, or as the system says', () => theme(true)),
+  iconButton('key', 'API key', askKey));
+document.addEventListener('keydown', (event) => { if (views.chat?.onKey(event)) event.preventDefault(); });
+addEventListener('hashchange', show);
+onServer((reachable) => {
+  if (!reachable) return say('The server cannot be reached. Conversations can be read; it is looked for again and again.', 'error');
+  banner.hidden = true;
+  start();
+});
+show();
+start();

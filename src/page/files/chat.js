@@ -1,0 +1,227 @@
+// The chat: conversations on the left, the one that is shown in the middle, its settings on the right.
+import {h, fill, iconButton, announce, download, pickFile, oncePerFrame} from './dom.js';
+import {loadChats, saveChat, dropChat, newChat, addMessage, children, path, kRoot, exportText, importText, kept} from './store.js';
+import {askFor} from './answer.js';
+import {viewOf} from './message.js';
+import {showSettings, lastSettings} from './settings.js';
+
+const kPrompts = ['Explain a KV cache to a child.', 'Write a haiku about memory.', 'Give me three names for a cat.'];
+
+export class ChatView {
+  // page: {model(), askKey(), say(text)}
+  constructor(page) {
+    this.page = page;
+    this.chats = [];
+    this.chat = newChat(lastSettings());
+    this.calls = new Map();  // conversation id -> call that runs
+    this.views = new Map();  // message id -> view
+    this.build();
+    this.redraw = oncePerFrame(() => this.draw());
+    loadChats().catch(() => []).then((chats) => { this.chats = chats; this.drawList(); });
+  }
+
+  build() {
+    this.search = h('input', {type: 'search', placeholder: 'Search', 'aria-label': 'Search conversations', oninput: () => this.drawList()});
+    this.list = h('ul', {class: 'chats'});
+    this.side = h('aside', {id: 'side', class: 'side', 'aria-label': 'Conversations'},
+      h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: () => this.open(null)}, 'New chat'),
+        iconButton('load', 'Import conversations', () => this.importFile()),
+        iconButton('save', 'Export all conversations', () => this.exportChats(this.chats))), this.search, this.list);
+    this.log = h('div', {class: 'log', role: 'log', 'aria-live': 'off', 'aria-label': 'Conversation', tabindex: '0'});
+    this.input = h('textarea', {id: 'prompt', rows: 1, placeholder: 'Write a message', 'aria-label': 'Message', autocomplete: 'off'});
+    this.button = h('button', {type: 'button', id: 'send', class: 'main send'});
+    this.settings = h('aside', {id: 'settings', class: 'settings', 'aria-label': 'Settings', hidden: true});
+    const composer = h('div', {class: 'composer'}, this.input, this.button);
+    this.node = h('div', {class: 'chat'}, this.side, h('section', {class: 'middle', 'aria-label': 'Chat'}, h('div', {class: 'row bar'},
+      iconButton('more', 'List of conversations (Ctrl+B)', () => this.toggle(this.side), {id: 'show-side'}),
+      this.title = h('h1', {class: 'title'}, 'New chat'),
+      iconButton('gear', 'Settings', () => this.toggle(this.settings), {id: 'show-settings'})), this.log, composer), this.settings);
+    this.input.addEventListener('input', () => this.grow());
+    this.input.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.send(); }
+    });
+    this.button.addEventListener('click', () => this.running() ? this.stop() : this.send());
+    this.node.addEventListener('keydown', (event) => { if (event.key === 'Escape' && this.running()) this.stop(); });
+    // Follows the end while the reader is at the end.
+    this.log.addEventListener('scroll', () => {
+      this.atEnd = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 40;
+    });
+    this.atEnd = true;
+    this.side.classList.toggle('closed', innerWidth < 1000);
+  }
+
+  shown() { this.showSettings(); this.redraw(); this.drawList(); }
+  running() { return this.calls.get(this.chat.id); }
+  toggle(part) {
+    if (part === this.settings) part.hidden = !part.hidden;
+    else part.classList.toggle('closed');
+  }
+  grow() {
+    this.input.style.height = 'auto';
+    this.input.style.height = `${Math.min(this.input.scrollHeight + 2, innerHeight / 3)}px`;
+  }
+  showSettings() {
+    showSettings(this.settings, this.chat.settings, () => { if (Object.keys(this.chat.nodes).length) this.save(this.chat); });
+  }
+
+  open(chat) {
+    this.chat = chat ?? newChat(lastSettings());
+    this.views.clear();
+    this.atEnd = true;
+    this.showSettings();
+    this.draw();
+    this.drawList();
+    if (innerWidth < 1000) this.side.classList.add('closed');
+    this.input.focus();
+  }
+
+  async save(chat) {
+    chat.updated = Date.now();
+    if (!this.chats.includes(chat)) this.chats.unshift(chat);
+    this.drawList();
+    try {
+      await saveChat(chat);
+    } catch {
+      this.page.say('This browser has no room to keep the conversation: export it.');
+    }
+  }
+
+  send(text = this.input.value) {
+    if (!text.trim() || this.running()) return;
+    const chat = this.chat;
+    const parent = path(chat).at(-1)?.id ?? kRoot;
+    chat.title ||= text.trim().split('\n')[0].slice(0, 60);
+    const node = addMessage(chat, parent, {role: 'user', text});
+    this.input.value = '';
+    this.grow();
+    this.answer(node.id);
+  }
+
+  answer(parent) {
+    const chat = this.chat;
+    this.atEnd = true;
+    const call = askFor(chat, parent, this.page.model(), () => { if (chat === this.chat) this.redraw(); });
+    this.calls.set(chat.id, call);
+    this.save(chat);
+    announce('answering');
+    this.draw();
+    call.done.then((failure) => {
+      this.calls.delete(chat.id);
+      this.save(chat);
+      if (chat === this.chat) this.draw();
+      if (failure?.kind === 'key') this.page.askKey();
+      announce(failure ? failure.message : `done, ${call.nodes[0].text.split(/\s+/).length} words`);
+    });
+  }
+
+  stop() { this.running()?.stop(); }
+
+  actions() {
+    return {
+      askKey: () => this.page.askKey(),
+      again: (node) => { if (!this.running()) this.answer(node.parent); },
+      edit: (node, text) => {
+        if (!text.trim() || this.running()) return;
+        this.answer(addMessage(this.chat, node.parent, {role: 'user', text}).id);
+      },
+      choose: (node) => { this.chat.chosen[node.parent] = node.id; delete node.group; this.rebuild(); },
+      answered: (node) => !this.running() && children(this.chat, node.id).length === 0,
+      toolResult: (node, call, text) => {
+        let last = node;
+        while (this.chat.nodes[this.chat.chosen[last.id]]) last = this.chat.nodes[this.chat.chosen[last.id]];
+        const added = addMessage(this.chat, last.id, {role: 'tool', call: call.id, text});
+        const given = new Set(path(this.chat).filter((other) => other.role === 'tool').map((other) => other.call));
+        if (node.tools.every((other) => given.has(other.id))) this.answer(added.id);
+        else this.redraw();
+      },
+      branches: (node) => this.branches(node),
+    };
+  }
+
+  rebuild() { this.views.clear(); this.save(this.chat); this.draw(); }
+
+  // "‹ 2/3 ›" where a message has siblings that are not its columns.
+  branches(node) {
+    const siblings = children(this.chat, node.parent).filter((other) => !node.group || other.group !== node.group || other === node);
+    if (siblings.length < 2) return null;
+    const at = siblings.indexOf(node);
+    const go = (step) => {
+      if (this.running()) return;
+      this.chat.chosen[node.parent] = siblings[(at + step + siblings.length) % siblings.length].id;
+      this.rebuild();
+    };
+    return h('span', {class: 'branches'}, iconButton('left', 'The one before', () => go(-1)), `${at + 1}/${siblings.length}`,
+      iconButton('right', 'The next one', () => go(1)));
+  }
+
+  draw() {
+    const nodes = path(this.chat);
+    this.title.textContent = this.chat.title || 'New chat';
+    const wanted = nodes.map((node) => {
+      let view = this.views.get(node.id);
+      if (!view) this.views.set(node.id, view = viewOf(node, children(this.chat, node.parent), this.actions()));
+      view.update();
+      return view.node;
+    });
+    if (!nodes.length) wanted.push(this.empty());
+    wanted.forEach((node, i) => { if (this.log.childNodes[i] !== node) this.log.insertBefore(node, this.log.childNodes[i] ?? null); });
+    while (this.log.childNodes.length > wanted.length) this.log.lastChild.remove();
+    const running = Boolean(this.running());
+    if (this.wasRunning !== running) {
+      this.wasRunning = running;
+      fill(this.button, running ? 'Stop' : 'Send');
+      this.button.title = running ? 'Stop (Esc)' : 'Send (Enter)';
+    }
+    if (this.atEnd) this.log.scrollTop = this.log.scrollHeight;
+  }
+
+  empty() {
+    this.emptyNode ??= h('div', {class: 'empty'}, h('h2', null, 'What would you like to know?'), kept ? null : h('p', null,
+      'This browser keeps nothing: conversations end with this page.'), h('div', {class: 'row wrap'}, kPrompts.map((text) =>
+      h('button', {type: 'button', onclick: () => this.send(text)}, text))));
+    return this.emptyNode;
+  }
+
+  drawList() {
+    const wanted = this.search.value.trim().toLowerCase();
+    const hit = (chat) => !wanted || chat.title.toLowerCase().includes(wanted) ||
+      Object.values(chat.nodes).some((node) => node.text.toLowerCase().includes(wanted));
+    fill(this.list, this.chats.filter(hit).map((chat) => h('li', {class: chat === this.chat ? 'current' : null},
+      h('button', {type: 'button', class: 'open', 'aria-current': chat === this.chat ? 'true' : null, onclick: () => this.open(chat)},
+        chat.title || 'untitled'),
+      iconButton('save', `Export “${chat.title}”`, () => this.exportChats([chat])),
+      iconButton('trash', `Delete “${chat.title}”`, () => this.drop(chat)))));
+  }
+
+  async drop(chat) {
+    if (!confirm(`Delete “${chat.title}”?`)) return;
+    this.calls.get(chat.id)?.stop();
+    this.chats = this.chats.filter((other) => other !== chat);
+    await dropChat(chat.id).catch(() => {});
+    if (chat === this.chat) this.open(null);
+    this.drawList();
+  }
+
+  exportChats(chats) { download(chats.length === 1 ? 'pagoda-chat.json' : 'pagoda-chats.json', exportText(chats)); }
+  importFile() {
+    pickFile('.json,application/json', async (text) => {
+      try {
+        const chats = importText(text, new Set(this.chats.map((chat) => chat.id)));
+        for (const chat of chats) await this.save(chat);
+        this.page.say(`${chats.length} conversations imported.`);
+        if (chats[0]) this.open(chats[0]);
+      } catch (error) {
+        this.page.say(error.message);
+      }
+    });
+  }
+
+  // Keys that work everywhere on the page; true: taken.
+  onKey(event) {
+    if (event.ctrlKey && event.shiftKey && event.key.toLowerCase() === 'o') this.open(null);
+    else if (event.ctrlKey && event.key.toLowerCase() === 'k') { this.side.classList.remove('closed'); this.search.focus(); }
+    else if (event.ctrlKey && event.key.toLowerCase() === 'b') this.toggle(this.side);
+    else return false;
+    return true;
+  }
+}

@@ -1,0 +1,94 @@
+// Nodes without HTML strings: what the page shows is made here and nowhere else.
+
+// h('button', {class: 'x', onclick: f, 'aria-label': 'y'}, 'text', node, [more]): null and false are left out.
+export function h(tag, props, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (name === 'class') node.className = value;
+    else if (name === 'value') node.value = value;
+    else if (value === true) node.setAttribute(name, '');
+    else node.setAttribute(name, value);
+  }
+  add(node, children);
+  return node;
+}
+
+export function add(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : String(child));
+  }
+  return node;
+}
+
+export function fill(node, ...children) {
+  node.replaceChildren();
+  return add(node, children);
+}
+
+const kPaths = {
+  send: 'M3 11l18-8-8 18-2.500-7.500z',
+  stop: 'M6 6h12v12H6z',
+  again: 'M4 12a8 8 0 1 0 2.500-5.800M4 4v4.500h4.500',
+  edit: 'M4 20h4L19 9l-4-4L4 16z',
+  copy: 'M8 8h11v12H8zM5 16V4h11',
+  more: 'M4 7h16M4 12h16M4 17h16',
+  plus: 'M12 5v14M5 12h14',
+  trash: 'M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13',
+  left: 'M14 6l-6 6 6 6',
+  right: 'M10 6l6 6-6 6',
+  gear: 'M12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6M12 2v4M12 18v4M2 12h4M18 12h4M5 5l3 3M16 16l3 3M19 5l-3 3M8 16l-3 3',
+  moon: 'M19 14A8 8 0 0 1 10 5a8 8 0 1 0 9 9z',
+  key: 'M14 10a4 4 0 1 1-4-4 4 4 0 0 1 4 4zM13 13l7 7M17 17l2-2',
+  save: 'M12 4v11M7 11l5 5 5-5M5 20h14',
+  load: 'M12 16V5M7 9l5-5 5 5M5 20h14',
+  play: 'M7 5l12 7-12 7z',
+  pause: 'M8 5v14M16 5v14',
+  close: 'M6 6l12 12M18 6L6 18',
+};
+
+export function icon(name) {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  for (const [key, value] of Object.entries({viewBox: '0 0 24 24', class: 'icon', 'aria-hidden': 'true'}))
+    svg.setAttribute(key, value);
+  const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  path.setAttribute('d', kPaths[name]);
+  svg.append(path);
+  return svg;
+}
+
+// A button that is only a picture has its name for those who cannot see it, too.
+export function iconButton(name, label, onclick, more) {
+  return h('button', {type: 'button', class: 'quiet', title: label, 'aria-label': label, onclick, ...more}, icon(name));
+}
+
+// One line for screen readers; said when it changes.
+export function announce(text) {
+  document.getElementById('announce').textContent = text;
+}
+
+export function download(name, text, type = 'application/json') {
+  const url = URL.createObjectURL(new Blob([text], {type}));
+  h('a', {href: url, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+export function pickFile(accept, use) {
+  const input = h('input', {type: 'file', accept});
+  input.addEventListener('change', async () => {
+    if (input.files[0]) use(await input.files[0].text(), input.files[0].name);
+  });
+  input.click();
+}
+
+// At most one call a frame.
+export function oncePerFrame(work) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; work(); });
+  };
+}

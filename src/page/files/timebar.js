@@ -1,0 +1,20 @@
+// Where the time of an answer went, as a bar of parts. Told by the server (`timings`); else what the page saw.
+import {h} from './dom.js';
+
+const kParts = [['queue_ms', 'waited', 'queue'], ['prefill_ms', 'read the prompt', 'prefill'],
+  ['preempted_ms', 'put aside', 'preempted'], ['decode_ms', 'wrote', 'decode']];
+
+export function timeBar(stats) {
+  if (!stats) return null;
+  const timings = stats.timings ?? {prefill_ms: stats.first, decode_ms: Math.max(0, stats.total - stats.first)};
+  const parts = kParts.map(([key, says, kind]) => ({says, kind, ms: Number(timings[key]) || 0})).filter((part) => part.ms > 0);
+  const total = parts.reduce((sum, part) => sum + part.ms, 0);
+  if (!total) return null;
+  const label = parts.map((part) => `${part.says} ${(part.ms / 1000).toFixed(2)} s`).join(', ');
+  const bar = h('span', {class: 'timebar', role: 'img', 'aria-label': label, title: label}, parts.map((part) => {
+    const piece = h('span', {class: `part ${part.kind}`});
+    piece.style.flexGrow = String(part.ms / total);
+    return piece;
+  }));
+  return bar;
+}

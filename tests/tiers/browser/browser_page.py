@@ -1,0 +1,89 @@
+"""A real browser, and pages that forgive nothing: a line on the console, an error, a violation of the content policy,
+or a request to anywhere but the server fails the test that caused it."""
+import atexit
+import functools
+import os
+import pathlib
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+ARTEFACTS = pathlib.Path(os.environ.get("PAGODA_ARTEFACTS", pathlib.Path(__file__).resolve().parents[3] / "build/browser"))
+VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
+    console.error('policy violated: ' + event.violatedDirective + ' ' + event.blockedURI));"""
+
+
+def chromium():
+    for name in ("chromium-headless-shell", "chromium"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no Chromium here (apt-get install chromium-headless-shell): the page is not tested in a browser")
+
+
+@functools.cache
+def launched():
+    path = chromium()
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    return playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+
+
+@pytest.fixture(scope="session")
+def browser():
+    return launched()
+
+
+class Watched:
+    """Opens pages in contexts of their own, and keeps what they should not have done."""
+
+    def __init__(self, browser):
+        self.browser, self.contexts, self.complaints, self.allowed = browser, [], [], ()
+
+    def open(self, url, wait="#prompt", **how):
+        context = self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **how})
+        context.set_default_timeout(15_000)
+        context.add_init_script(VIOLATIONS)
+        self.contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("request", lambda request: request.url.startswith((url, "blob:", "data:"))
+                or self.complaints.append(f"request: {request.url}"))
+        page.goto(url)
+        if wait:
+            page.wait_for_selector(wait)
+        return page
+
+    def allow(self, *texts):
+        self.allowed += texts
+
+    def check(self):
+        bad = [line for line in self.complaints if not any(text in line for text in self.allowed)]
+        assert not bad, "\n".join(bad)
+
+
+@pytest.fixture
+def watched(browser):
+    made = Watched(browser)
+    yield made
+    for context in made.contexts:
+        context.close()
+    made.check()
+
+
+def keep(page, name):
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"{name}.png")
+
+
+def send(page, text):
+    page.fill("#prompt", text)
+    page.press("#prompt", "Enter")
+
+
+def wait_done(page, count=1):
+    """Until `count` answers have ended."""
+    page.wait_for_function(
+        "(count) => document.querySelectorAll('.message.assistant[aria-busy=false]').length >= count "
+        "&& document.querySelector('#send').textContent === 'Send'", arg=count, timeout=60_000)
