@@ -55,6 +55,7 @@ std::optional<GrammarSpec> read_kind(FieldReader& fields, std::string_view name,
       if (text == nullptr && !value->is_object() && !(value->is_bool() && kind == Kind::json_schema))
         fields.fail(name, "must be an object, or its text");
       spec.text = text != nullptr ? std::string(*text) : json::serialize(*value);
+      spec.special_tokens = kind == Kind::structural_tag;
       return spec;
     case Kind::regex:
     case Kind::grammar:
@@ -91,8 +92,10 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
       if (!spec && inner.ok()) inner.fail("json_schema", "is required");
     }
   } else if (type == "structural_tag") {
-    spec = GrammarSpec{
-        .kind = Kind::structural_tag, .text = json::serialize(*format), .param = fields.path_of(name)};
+    spec = GrammarSpec{.kind = Kind::structural_tag,
+                       .text = json::serialize(*format),
+                       .param = fields.path_of(name),
+                       .special_tokens = true};
   } else if (type != "text" && inner.ok()) {
     inner.fail("type", "must be 'text', 'json_object', 'json_schema' or 'structural_tag'");
   }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,8 +72,9 @@ struct ApiAnswer {
 struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
-  std::optional<GrammarSpec> grammar =
-      {};  // to be compiled into the requests' constraint before they are submitted
+  // To be compiled into the requests' constraint before they are submitted: the first that can be. None:
+  // none.
+  std::vector<GrammarSpec> grammars = {};
   std::unique_ptr<AnswerWriter> answer;
 };
 

@@ -17,8 +17,7 @@ struct GrammarSpec {
   Kind kind = Kind::json_object;
   std::string text = {};
   std::string param = {};  // the field that asked for it, which errors name
-  // Special tokens that mean something in the answer: they may be said where the grammar has their text.
-  // Others never may.
+  // Special tokens whose text stands in the grammar may be said where it does. Others never may.
   bool special_tokens = false;
 
   // Equal exactly for equal grammars.

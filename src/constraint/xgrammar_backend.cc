@@ -36,6 +36,7 @@ bool xgrammar_holds_pattern(const std::string& pattern);
 namespace {
 
 constexpr std::size_t kMaxProblemBytes = 300;
+constexpr std::size_t kMaxVocabularies = 4;
 
 class XgrammarConstraint final : public TokenConstraint {
  public:
@@ -133,8 +134,8 @@ class XgrammarBackend final : public GrammarBackend {
 
  private:
   Result<CompiledConstraint> compile_checked(const GrammarSpec& spec) const {
-    const xgrammar::TokenizerInfo& info = vocabulary(spec.special_tokens);
-    xgrammar::GrammarCompiler compiler(info, 1, false);
+    const std::shared_ptr<const xgrammar::TokenizerInfo> info = vocabulary(spec);
+    xgrammar::GrammarCompiler compiler(*info, 1, false);
     const auto whole = [this](xgrammar::CompiledGrammar grammar) {
       const auto bytes = static_cast<std::int64_t>(grammar.MemorySizeBytes());
       return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_), bytes};
@@ -172,30 +173,46 @@ class XgrammarBackend final : public GrammarBackend {
     return internal_error("a kind of grammar that nobody knows");
   }
 
-  // The tokens' bytes, as they stand in a text. Made when the first grammar comes: it takes some 30 ms.
-  const xgrammar::TokenizerInfo& vocabulary(bool special_tokens) const {
+  // The tokens' bytes, as they stand in a text; of special tokens those that the grammar names. Made when it
+  // is needed first: it takes some 30 ms.
+  std::shared_ptr<const xgrammar::TokenizerInfo> vocabulary(const GrammarSpec& spec) const {
+    const TokenId count = std::min(vocab_size_, tokenizer_.vocab_size());
     std::lock_guard lock(mutex_);
-    std::optional<xgrammar::TokenizerInfo>& info = special_tokens ? with_special_ : plain_;
-    if (!info) {
-      std::vector<std::string> tokens(
-          static_cast<std::size_t>(std::min(vocab_size_, tokenizer_.vocab_size())));
-      for (std::size_t i = 0; i < tokens.size(); ++i) {
-        const auto id = static_cast<TokenId>(i);
-        if (special_tokens || !tokenizer_.is_special(id)) tokens[i] = tokenizer_.token_bytes(id);
-      }
-      std::vector<std::int32_t> stops;
-      for (const TokenId id : stop_tokens_)
-        if (std::cmp_less(id, tokens.size())) stops.push_back(id);
-      info.emplace(tokens, xgrammar::VocabType::RAW, vocab_size_, stops);
+    if (special_.empty())
+      for (TokenId id = 0; id < count; ++id)
+        if (tokenizer_.is_special(id)) special_.emplace_back(id, tokenizer_.token_bytes(id));
+    std::vector<TokenId> named;
+    for (const auto& [id, text] : special_)
+      if (spec.special_tokens && !text.empty() && spec.text.find(text) != std::string::npos)
+        named.push_back(id);
+    for (auto known = made_.begin(); known != made_.end(); ++known) {
+      if (known->special != named) continue;
+      std::rotate(made_.begin(), known, known + 1);
+      return made_.front().info;
     }
-    return *info;
+    std::vector<std::string> tokens(static_cast<std::size_t>(count));
+    for (TokenId id = 0; id < count; ++id)
+      if (!tokenizer_.is_special(id) || std::ranges::binary_search(named, id))
+        tokens[static_cast<std::size_t>(id)] = tokenizer_.token_bytes(id);
+    std::vector<std::int32_t> stops;
+    for (const TokenId id : stop_tokens_)
+      if (std::cmp_less(id, tokens.size())) stops.push_back(id);
+    made_.insert(made_.begin(), {named, std::make_shared<const xgrammar::TokenizerInfo>(
+                                            tokens, xgrammar::VocabType::RAW, vocab_size_, stops)});
+    if (made_.size() > kMaxVocabularies) made_.pop_back();
+    return made_.front().info;
   }
 
   const Tokenizer& tokenizer_;
   const std::int32_t vocab_size_;
   const std::vector<TokenId> stop_tokens_;
   mutable std::mutex mutex_;
-  mutable std::optional<xgrammar::TokenizerInfo> plain_, with_special_;
+  struct Vocabulary {
+    std::vector<TokenId> special;  // that may be said
+    std::shared_ptr<const xgrammar::TokenizerInfo> info;
+  };
+  mutable std::vector<Vocabulary> made_;  // the latest used first
+  mutable std::vector<std::pair<TokenId, std::string> > special_;
 };
 
 }  // namespace

@@ -192,24 +192,31 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
 }
 
 asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
-  if (!generation.grammar) co_return ok_status();
   using Outcome = std::optional<Result<GrammarService::Factory>>;
-  auto outcome = std::make_shared<Outcome>();
-  auto done = [outcome, self = shared_from_this()](Result<GrammarService::Factory> compiled) {
-    asio::post(self->stream_.get_executor(), [outcome, self, compiled = std::move(compiled)]() mutable {
-      outcome->emplace(std::move(compiled));
-      self->event_.set();
-    });
-  };
-  CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
-  server_.api.grammars->compile(id_, *std::move(generation.grammar), std::move(done));
-  while (!outcome->has_value()) {
-    co_await event_.wait();
-    if (gone_) co_return unavailable("The client has gone.");
+  Status refused = ok_status();
+  for (GrammarSpec& grammar : generation.grammars) {
+    auto outcome = std::make_shared<Outcome>();
+    auto done = [outcome, self = shared_from_this()](Result<GrammarService::Factory> compiled) {
+      asio::post(self->stream_.get_executor(), [outcome, self, compiled = std::move(compiled)]() mutable {
+        outcome->emplace(std::move(compiled));
+        self->event_.set();
+      });
+    };
+    CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
+    server_.api.grammars->compile(id_, std::move(grammar), std::move(done));
+    while (!outcome->has_value()) {
+      co_await event_.wait();
+      if (gone_) co_return unavailable("The client has gone.");
+    }
+    Result<GrammarService::Factory>& compiled = **outcome;
+    if (compiled) {
+      for (Request& request : generation.requests) request.constraint = *compiled;
+      co_return ok_status();
+    }
+    refused = compiled.error();
+    if (refused.code() != StatusCode::invalid_argument) break;
   }
-  if (!outcome->value()) co_return outcome->value().error();
-  for (Request& request : generation.requests) request.constraint = **outcome->operator->();
-  co_return ok_status();
+  co_return refused;
 }
 
 asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGeneration parsed) {

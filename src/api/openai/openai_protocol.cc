@@ -14,7 +14,7 @@ Result<ApiGeneration> generation(CallKind kind, const ApiCall& call, const ApiCo
   ApiGeneration out;
   out.id = parsed->response.id;
   out.requests = std::move(parsed->requests);
-  out.grammar = std::move(parsed->grammar);
+  out.grammars = std::move(parsed->grammars);
   out.answer = std::make_unique<ResponseBuilder>(std::move(parsed->response), context);
   return out;
 }

@@ -270,6 +270,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.seed = flags.seed;
   engine_config.vocab_size = config.vocab_size;
   engine_config.speculative = flags.speculative;
+  engine_config.forced_drafts = !is_baseline(flags);
   engine_config.target_itl_ms = flags.target_itl_ms.value_or(0);
   engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
   PAGODA_RETURN_IF_ERROR(validate(engine_config));
