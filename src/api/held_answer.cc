@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
+#include "text/answer_formats.h"
 #include "text/call_shape.h"
 
 namespace pagoda {
@@ -38,8 +39,10 @@ json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any)
 
 class Builder {
  public:
-  Builder(const AnswerWishes& wishes, const CallShape& shape, const AnswerParserOptions& parser)
-      : wishes_(wishes),
+  Builder(const AnswerWishes& wishes, const CallShape& shape, const AnswerParserOptions& parser,
+          const Tokenizer& tokenizer)
+      : tokenizer_(tokenizer),
+        wishes_(wishes),
         shape_(shape),
         parser_(parser),
         reasoning_(reasoning_shape(parser.reasoning_parser)) {}
@@ -71,13 +74,22 @@ class Builder {
 
   json::value reasoning() const {
     json::object text = {{"type", "any_text"}};
+    json::value end;
+    // An end that is one token can be forced; of one that is several the beginning could be written for ever.
+    const std::optional<TokenId> token = tokenizer_.find(reasoning_.end);
+    if (wishes_.thinking_budget && token) {
+      text = {{"type", "any_tokens"}};
+      end = {{"type", "token"}, {"token", *token}};
+    } else {
+      json::array ends = {json::string(reasoning_.end)};
+      for (const std::string_view more : reasoning_.more_ends) ends.push_back(json::string(more));
+      end = std::move(ends);
+    }
     if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
-    json::array ends = {json::string(reasoning_.end)};
-    for (const std::string_view end : reasoning_.more_ends) ends.push_back(json::string(end));
     json::value tag = {{"type", "tag"},
                        {"begin", open() ? std::string_view() : reasoning_.begin},
                        {"content", text},
-                       {"end", ends}};
+                       {"end", end}};
     if (open()) return tag;
     return {{"type", "optional"}, {"content", std::move(tag)}};
   }
@@ -179,6 +191,7 @@ class Builder {
     return internal_error("a form that nobody knows");
   }
 
+  const Tokenizer& tokenizer_;
   const AnswerWishes& wishes_;
   const CallShape& shape_;
   const AnswerParserOptions& parser_;
@@ -223,7 +236,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   AnswerWishes known = wishes;
   if (!held_calls) known.tools = {};
   if (!held_calls && !wishes.form && !wishes.thinking_budget) return std::vector<GrammarSpec>();
-  Builder builder(known, shape != nullptr ? *shape : hermes_call_shape(), parser);
+  Builder builder(known, shape != nullptr ? *shape : hermes_call_shape(), parser, *context.tokenizer);
   if (wishes.thinking_budget && !builder.has_reasoning())
     return bad_field("thinking_token_budget",
                      "is not available: this model's reasoning is not told apart (--reasoning-parser)");

@@ -98,12 +98,17 @@ class XgrammarFactory final : public TokenConstraintFactory {
   std::int32_t vocab_size_;
 };
 
+// What XGrammar would fall back on is nothing to tell.
+constexpr std::string_view kOneOf = "oneOf with overlapping";
+
 // One line, printable and short: it holds parts of what the client sent, and goes back to the client.
 std::string problem(std::string_view message) {
   if (message.starts_with("Check failed: ")) {
     const std::size_t end = message.find(") is false: ");
     if (end != std::string_view::npos) message.remove_prefix(end + 12);
   }
+  if (message.starts_with(kOneOf))
+    return "the schema has 'oneOf' whose cases are not known to exclude each other, which is not supported";
   std::string out;
   for (const char c : message.substr(0, kMaxProblemBytes))
     out.push_back(static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? ' ' : c);

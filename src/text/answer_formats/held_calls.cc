@@ -8,11 +8,10 @@ namespace {
 class HeldCallsStage final : public AnswerStage {
  public:
   HeldCallsStage(const CallShape& shape, const ToolContext& context) : shape_(shape), out_(context.out) {
-    begin_ = {shape.begin};
+    begin_ = {shape.trigger()};
     middle_ = {shape.middle};
-    if (!shape.section_begin.empty()) begin_.push_back(shape.section_begin);
-    behind_ = begin_;
-    behind_.push_back(shape.end);
+    end_ = {shape.end};
+    behind_ = {shape.begin};
     if (!shape.section_end.empty()) behind_.push_back(shape.section_end);
   }
 
@@ -25,6 +24,8 @@ class HeldCallsStage final : public AnswerStage {
         return middle_;
       case State::arguments:
         return kNone;
+      case State::closing:
+        return end_;
       case State::behind:
         return behind_;
     }
@@ -41,9 +42,12 @@ class HeldCallsStage final : public AnswerStage {
         return text.size();
       case State::arguments:
         return on_arguments(text);
+      case State::closing:  // the end marker, cut off
+        return text.size();
       case State::behind: {
         const std::size_t first = text.find_first_not_of(" \t\r\n;,");
         if (first == std::string_view::npos) return text.size();
+        if (shape_.begin.starts_with(text.substr(first))) return text.size();  // the next one, cut off
         state_ = State::content;
         return first;
       }
@@ -57,12 +61,14 @@ class HeldCallsStage final : public AnswerStage {
       scanner_ = JsonScanner();
       told_ = 0;
       out_.call_begun(name_, {});
+    } else if (state_ == State::closing) {
+      state_ = State::behind;
     } else if (marker == shape_.begin) {
       state_ = State::name;
       name_.clear();
     } else if (marker == shape_.section_begin) {
       state_ = State::behind;
-    } else if (marker == shape_.section_end || (marker == shape_.end && shape_.section_end.empty())) {
+    } else if (marker == shape_.section_end) {
       state_ = State::content;
     }
   }
@@ -73,11 +79,12 @@ class HeldCallsStage final : public AnswerStage {
   }
 
   bool uses_special(std::string_view token) const override {
-    return any_holds(begin_, token) || any_holds(middle_, token) || any_holds(behind_, token);
+    return any_holds(begin_, token) || any_holds(middle_, token) || any_holds(end_, token) ||
+           any_holds(behind_, token);
   }
 
  private:
-  enum class State { content, name, arguments, behind };
+  enum class State { content, name, arguments, closing, behind };
 
   std::size_t on_arguments(std::string_view text) {
     const std::size_t taken = scanner_.take(text);
@@ -86,13 +93,13 @@ class HeldCallsStage final : public AnswerStage {
     told_ = raw.size();
     if (scanner_.state() == JsonScanner::State::more) return taken;
     out_.call_ended();
-    state_ = State::behind;
+    state_ = State::closing;
     return taken;
   }
 
   const CallShape& shape_;
   AnswerOutput& out_;
-  Markers begin_, middle_, behind_;
+  Markers begin_, middle_, end_, behind_;
   State state_ = State::content;
   std::string name_;
   JsonScanner scanner_;
