@@ -24,6 +24,7 @@ struct SamplingDefaults {
 
 class AnswerStore;
 class DetachedCalls;
+class GrammarService;
 
 // What clients like to show of a model; empty or 0: not known.
 struct ModelFacts {
@@ -35,6 +36,7 @@ struct ModelFacts {
 struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
+  GrammarService* grammars = nullptr;           // borrowed; null: answers cannot be held to a form
   std::vector<std::string> model_names;         // at least one; answers carry the first
   bool any_model_name = false;                  // requests may name any
   std::string model_root;                       // shown by /v1/models

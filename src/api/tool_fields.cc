@@ -18,12 +18,14 @@ ToolSpec read_function_tool(FieldReader& tool, const json::object& value) {
   std::optional<std::string> name = inner.string("name", kMaxToolNameBytes);
   if (!name && inner.ok()) inner.fail("name", "is required");
   const json::object* parameters = inner.object("parameters");
+  const bool strict = inner.boolean("strict").value_or(false);
   if (!inner.ok()) {
     tool.fail(inner.status());
     return {};
   }
   return {.name = *std::move(name),
           .parameters = parameters == nullptr ? json::object() : *parameters,
+          .strict = strict,
           .shown = value};
 }
 

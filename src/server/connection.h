@@ -83,6 +83,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
                                     std::shared_ptr<ApiCall> call);
   Awaitable<Next> answer_stream(const Route& route, StreamHandler handler, std::shared_ptr<ApiCall> call);
+  // Puts the compiled grammar that a call asks for into its requests.
+  Awaitable<Status> compile_grammar(ApiGeneration& generation);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
