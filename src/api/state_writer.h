@@ -30,6 +30,7 @@ class StateWriter : public AnswerWriter {
   bool needs_every_output() const override { return stream_ || !options_.stop.empty(); }
   bool finished() const override { return state_.finished(); }
   const Status& error() const override { return state_.error(); }
+  Usage usage() const override { return state_.usage(); }
   bool take(std::string& out, std::size_t) override {
     if (ended_) return false;
     ended_ = finished();

@@ -14,6 +14,7 @@
 #include "api/openai/sampling_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
+#include "text/answer_formats.h"
 
 namespace pagoda {
 namespace {
