@@ -65,7 +65,14 @@ TEST(ConfigJson, AgreesWithTransformers) {
       EXPECT_FLOAT_EQ(config->rope_factor,
                       static_cast<float>(expected.at("rope_factor").to_number<double>()));
       EXPECT_EQ(config->rope_original_positions, integer("rope_original_positions"));
-      EXPECT_EQ(config->rotary_size, config->head_size);
+      EXPECT_EQ(config->rotary_size,
+                expected.contains("rotary_size") ? integer("rotary_size") : config->head_size);
+      for (const auto& [name, value] : {std::pair("attention_softcap", config->attention_softcap),
+                                        std::pair("logit_softcap", config->logit_softcap),
+                                        std::pair("logit_scale", config->logit_scale)}) {
+        if (expected.contains(name))
+          EXPECT_FLOAT_EQ(value, static_cast<float>(expected.at(name).to_number<double>())) << name;
+      }
     }
     if (expected.contains("experts")) {
       const ExpertsConfig& experts = config->experts;

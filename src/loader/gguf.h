@@ -64,8 +64,8 @@ class GgufFile {
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   // All tensors, in the file's order.
   const std::vector<GgufTensor>& tensor_list() const { return tensor_list_; }
-  // The tensors of another part of a split model become this one's, too; they are readable for as long as that part's
-  // file() lives. corrupt_data: both have one of the same name.
+  // The tensors of another part of a split model become this one's, too; they are readable for as long as
+  // that part's file() lives. corrupt_data: both have one of the same name.
   Status add_part(const GgufFile& part);
   // unimplemented, naming the first tensor that is not of a supported type and what is supported.
   Status check_supported() const;

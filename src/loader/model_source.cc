@@ -70,13 +70,15 @@ Result<std::vector<GgufFile>> open_parts(const std::string& path, std::int64_t c
     if (part->integer("split.no").value_or(-1) != static_cast<std::int64_t>(i) ||
         part->integer("split.count").value_or(0) != count)
       return corrupt_data(concat("'", printable(paths[i]), "' is not part ", i + 1, " of ", count));
-    if (const Status status = part->check_supported(); !status.ok()) return status.annotate(printable(paths[i]));
+    if (const Status status = part->check_supported(); !status.ok())
+      return status.annotate(printable(paths[i]));
     PAGODA_RETURN_IF_ERROR(whole.add_part(*part));
     parts.push_back(*std::move(part));
   }
   const std::int64_t tensors = whole.integer("split.tensors.count").value_or(-1);
   if (tensors >= 0 && tensors != static_cast<std::int64_t>(whole.tensor_list().size()))
-    return corrupt_data(concat("the model's parts have ", whole.tensor_list().size(), " tensors, not ", tensors));
+    return corrupt_data(
+        concat("the model's parts have ", whole.tensor_list().size(), " tensors, not ", tensors));
   return parts;
 }
 
@@ -94,8 +96,8 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files) {
   if (const Status status = file->check_supported(); !status.ok())
     return status.annotate(printable(files.path));
   if (config->name.empty()) config->name = files.name;
-  return std::unique_ptr<ModelSource>(std::make_unique<GgufSource>(*std::move(file), std::move(parts),
-                                                                   std::move(*config), files.path));
+  return std::unique_ptr<ModelSource>(
+      std::make_unique<GgufSource>(*std::move(file), std::move(parts), std::move(*config), files.path));
 }
 
 }  // namespace

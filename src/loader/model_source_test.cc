@@ -71,8 +71,11 @@ TEST(ModelSource, OpensASplitGgufByItsFirstPart) {
           .u32("llama.attention.head_count", 2)
           .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f);
     }
-    return builder.u32("split.no", number).u32("split.count", 2).u32("split.tensors.count", 2).tensor(
-        number == 0 ? "token_embd.weight" : "output_norm.weight", {8}, 0, std::string(32, 'a' + number));
+    return builder.u32("split.no", number)
+        .u32("split.count", 2)
+        .u32("split.tensors.count", 2)
+        .tensor(number == 0 ? "token_embd.weight" : "output_norm.weight", {8}, 0,
+                std::string(32, 'a' + number));
   };
   const std::string first = scratch.write("m-00001-of-00002.gguf", part(0).build());
   expect_refused(first, "part 2 of 2");

@@ -113,8 +113,9 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     weights.head = loader.pack(std::move(head), embedding);
     reader.ignore(names.head + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
-    const std::string& name =
-        names.other_head.empty() || reader.has(names.head + ".weight") ? names.head : names.other_head;
+    const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
+                       reader.has(names.other_head + ".weight");
+    const std::string& name = other ? names.other_head : names.head;
     const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
     loader.add_rows(head, rows, name, shard.own_vocab());
     const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);

@@ -1,0 +1,75 @@
+// What can be known of a model before any weight is read, checked for sense.
+#include "base/strings.h"
+#include "models/architecture.h"
+#include "models/decoder.h"
+
+namespace pagoda {
+namespace {
+
+Status wrong(std::string_view what) { return corrupt_data(concat("model config: ", what)); }
+
+Status check_size(std::int64_t size) {
+  if (size <= 0) return wrong("a size is missing or not positive");
+  if (size > 1 << 28) return wrong("a size is absurdly large");
+  return ok_status();
+}
+
+Status check_part(const DecoderConfig& decoder, const AttentionConfig& c) {
+  for (const std::int32_t size : {c.num_heads, c.num_kv_heads, c.head_size})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
+  if (c.num_heads % c.num_kv_heads != 0) {
+    return wrong(
+        concat(c.num_heads, " query heads are not a multiple of ", c.num_kv_heads, " key-value heads"));
+  }
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads} * c.head_size));
+  if (c.rope == kNoRope) return ok_status();
+  const std::int32_t rotary = decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size;
+  if (rotary <= 0 || rotary % 2 != 0 || rotary > c.head_size)
+    return wrong(concat(rotary, " rotated dimensions of a head of ", c.head_size));
+  return ok_status();
+}
+
+Status check_part(const DecoderConfig&, const DenseFeedForwardConfig& c) {
+  return check_size(c.intermediate_size);
+}
+
+Status check_part(const DecoderConfig& decoder, const MixtureConfig& c) {
+  constexpr std::int32_t kMostExperts = 65536;
+  const RoutingRule& rule = c.routing;
+  if (rule.num_experts < 1 || rule.num_experts > kMostExperts)
+    return wrong(concat(rule.num_experts, " experts"));
+  if (rule.num_groups < 1 || rule.groups_used < 1 || rule.groups_used > rule.num_groups ||
+      rule.num_experts % rule.num_groups != 0)
+    return wrong(
+        concat(rule.groups_used, " of ", rule.num_groups, " groups of ", rule.num_experts, " experts"));
+  if (rule.per_token < 1 || rule.per_token > rule.num_experts / rule.num_groups * rule.groups_used)
+    return wrong(concat(rule.per_token, " experts a token of ", rule.num_experts));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{rule.per_token} * decoder.hidden_size));
+  if (c.shared_intermediate_size != 0) PAGODA_RETURN_IF_ERROR(check_size(c.shared_intermediate_size));
+  return check_part(decoder, c.expert);
+}
+
+Status check_sizes(const DecoderConfig& c) {
+  for (const std::int32_t size :
+       {c.vocab_size, c.hidden_size, c.embedding_size, c.num_layers(), c.max_positions})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
+  for (const LayerConfig& layer : c.layers) {
+    const auto check = [&](const auto& part) { return check_part(c, part); };
+    PAGODA_RETURN_IF_ERROR(std::visit(check, layer.mixer));
+    PAGODA_RETURN_IF_ERROR(std::visit(check, layer.feed_forward));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<DecoderConfig> describe_decoder(const ModelConfig& config) {
+  auto architecture = find_architecture(config.architecture);
+  if (!architecture) return architecture.error();
+  auto decoder = (*architecture)->describe(config);
+  if (!decoder) return decoder.error();
+  PAGODA_RETURN_IF_ERROR(check_sizes(*decoder));
+  return decoder;
+}
+
+}  // namespace pagoda
