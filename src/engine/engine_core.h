@@ -90,8 +90,8 @@ class EngineCore {
   void set_observer(StepObserver* observer) { observer_ = observer; }
   // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.
   void set_journal(Journal* journal);
-  // What is in a step while it runs is noted there, and what stands there is refused; null: neither. Borrowed.
-  // Before the first request.
+  // What is in a step while it runs is noted there, and what stands there is refused; null: neither.
+  // Borrowed. Before the first request.
   void set_poison_record(PoisonRecord* record) { poison_ = record; }
 
   const KvManager& kv() const { return *parts_.kv; }

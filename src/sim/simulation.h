@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "load/latency_statistics.h"
 #include "engine/step_observer.h"
+#include "load/latency_statistics.h"
 #include "load/workload.h"
 #include "scheduler/scheduler.h"
 #include "sim/cost_model.h"

@@ -75,8 +75,8 @@ void print_try_line(const std::string& url, const AssembledEngine& engine) {
   std::fflush(stdout);
 }
 
-// A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams have
-// got their error events by then, from a server that takes the engine for dead.
+// A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams
+// have got their error events by then, from a server that takes the engine for dead.
 void end_stalled(AssembledEngine& engine) {
   log_error("engine", "the engine's loop has not got on for 30 s; where the threads stand:");
   for (const std::string& trace : stack_traces()) {
@@ -103,7 +103,8 @@ Status run_serve(const ServeArgs& args) {
   if (engine_flags.poison_record.empty() && flags.port != 0)
     engine_flags.poison_record = default_poison_file(flags.port);
   ServerConfig config = server_config(flags);
-  ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
+  ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
+                         std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check_address(config.host, config.port));
