@@ -60,8 +60,8 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
         post(server, {"max_tokens": 200})
         alone = time.monotonic() - begin
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            running = pool.submit(post, server, {"max_tokens": 200})
-            waiting = pool.submit(post, server, {"max_tokens": 200})  # or refused: the place is free after `alone`
+            # One of them runs; the other waits, or is refused.
+            both = [pool.submit(post, server, {"max_tokens": 200}) for _ in range(2)]
             while server.metric("num_requests_running") + server.metric("num_requests_waiting") < 1:
                 time.sleep(0.01)
             begin = time.monotonic()
@@ -74,9 +74,8 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
             assert hopeless.status_code in (408, 429), hopeless.text
             metrics = httpx.get(server.url + "/metrics").text
             assert re.search(r'pagoda:requests_refused_total{[^}]*reason="queue_time"} [1-9]', metrics)
-            assert running.result().status_code == 200
+            assert 200 in [one.result().status_code for one in both]
             time.sleep(int(refused.headers["retry-after"]))
-            waiting.result()
             assert post(server, {}).status_code == 200, "and after that time it is served"
 
 
