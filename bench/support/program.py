@@ -46,7 +46,7 @@ class Program:
 
     def __init__(self, *flags, model=None):
         self.log = []
-        command = [str(binary()), "serve", str(model or default_model()), "--host", "127.0.0.1", "--port", "0",
+        command = [str(binary()), "serve", str(model or default_model()), "--host", "127.0.0.1", "--port", "0", "--max-queue-time", "0",
                    "--disable-log-stats", *[str(flag) for flag in flags]]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
         self.port, known = None, threading.Event()

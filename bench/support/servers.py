@@ -133,7 +133,7 @@ class Pagoda(Server):
         self.weights, self.file, self.flags = weights, file, flags
 
     def command(self, streams, tokens):
-        return [binary(), "serve", self.file, "--host", self.host, "--port", self.port, "--served-model-name", "m",
+        return [binary(), "serve", self.file, "--host", self.host, "--port", self.port, "--served-model-name", "m", "--max-queue-time", "0",
                 "--threads", THREADS, "--kv-cache-memory-bytes", "1GiB", "--disable-log-stats", *self.flags]
 
 

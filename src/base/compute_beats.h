@@ -1,6 +1,6 @@
 #pragma once
-// How often thread pools of this process have been given work, for a watchdog: a step that is long gets on, one
-// that hangs does not. Threads: any.
+// How often thread pools of this process have been given work, for a watchdog: a step that is long gets on,
+// one that hangs does not. Threads: any.
 #include <cstdint>
 
 namespace pagoda {

@@ -57,7 +57,8 @@ std::string trace_of(pid_t thread) {
   num_frames.store(-1);
   asked.store(thread);
   syscall(SYS_tgkill, getpid(), thread, SIGRTMIN + 7);
-  for (int i = 0; i < 200 && num_frames.load() < 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 200 && num_frames.load() < 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   asked.store(0);
   const int count = num_frames.load();
   if (count < 0) return out + " answers no signal";

@@ -1,6 +1,6 @@
 #pragma once
-// Watchdog: notices that a loop which has work does not get on, and says so once. It counts its own ticks, not
-// the clock: a process that was stopped as a whole, or a machine that slept, is not a loop that hangs.
+// Watchdog: notices that a loop which has work does not get on, and says so once. It counts its own ticks,
+// not the clock: a process that was stopped as a whole, or a machine that slept, is not a loop that hangs.
 //
 // Not the cure: what happens then is the caller's. Threads: one of its own, which calls both functions; they
 // must be safe from it. Its end waits for on_stall.
@@ -21,7 +21,8 @@ class Watchdog {
     int max_ticks = 30;  // in a row without a change
   };
   // `beat`: nothing while there is no work; else a number that changes as work gets on.
-  Watchdog(Options options, std::function<std::optional<std::uint64_t>()> beat, std::function<void()> on_stall);
+  Watchdog(Options options, std::function<std::optional<std::uint64_t>()> beat,
+           std::function<void()> on_stall);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
 

@@ -1,4 +1,5 @@
-// A loop that hangs is noticed once; one that is idle, or slow and gets on, is not. And where its threads stand.
+// A loop that hangs is noticed once; one that is idle, or slow and gets on, is not. And where its threads
+// stand.
 #include "base/watchdog.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
-// AdmissionGate: stands before the engine's inbox and lets in what can be begun in time. It holds the load that
-// the engine told last and what has been let in since, so that a burst between two steps is counted too.
+// AdmissionGate: stands before the engine's inbox and lets in what can be begun in time. It holds the load
+// that the engine told last and what has been let in since, so that a burst between two steps is counted too.
 //
 // Not the bound on how many wait (engine_thread.h), and not the forecast itself (queue_forecast.h).
 // Invariant: beside what the engine told, its load counts what was let in and not yet taken, in order.

@@ -63,7 +63,8 @@ Status EngineCore::validate(const Request& request) const {
         .with_param("model");
   }
   if (poison_ != nullptr && poison_->refuses(request))
-    return invalid_argument("The engine failed while it served this request; for a while it is not tried again.")
+    return invalid_argument(
+               "The engine failed while it served this request; for a while it is not tried again.")
         .with_reason("poison_request");
   if (request.weight < 1) return invalid_argument("A weight is at least 1.").with_param("weight");
   const SamplingParams& sampling = request.sampling;

@@ -41,7 +41,8 @@ EngineLoad EngineCore::load() const {
   out.means = means_;
   const bool turns = out.policy == SchedulingPolicy::fair;
   for (TenantStanding& tenant : parts_.scheduler->tenants())
-    out.tenants.push_back({.name = std::move(tenant.tenant), .turn = tenant.turn, .num_running = tenant.num_running});
+    out.tenants.push_back(
+        {.name = std::move(tenant.tenant), .turn = tenant.turn, .num_running = tenant.num_running});
   std::vector<const SequenceGroup*> waiting;
   for (const auto& [id, state] : requests_) {
     const SequenceGroup& group = state->group;

@@ -9,7 +9,8 @@
 namespace pagoda {
 namespace {
 constexpr TimeNs kLogIntervalNs = 10'000'000'000;
-constexpr std::int64_t kSpare = 2;  // times as many wait, if the rest are of tenants with less than their share
+constexpr std::int64_t kSpare =
+    2;  // times as many wait, if the rest are of tenants with less than their share
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
 constexpr TimeNs kLiveEndsNs = 5'000'000'000;  // without anyone who asks
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");

@@ -298,11 +298,12 @@ TEST(EngineThread, AStalledLoopIsNoticedAndTakesNothingMore) {
                                   clock, metrics));
   std::binary_semaphore noticed{0};
   {
-    const Watchdog watchdog({.tick = 5ms, .max_ticks = 10}, [&] { return engine.beat(); },
-                            [&] {
-                              engine.give_up();
-                              noticed.release();
-                            });
+    const Watchdog watchdog(
+        {.tick = 5ms, .max_ticks = 10}, [&] { return engine.beat(); },
+        [&] {
+          engine.give_up();
+          noticed.release();
+        });
     for (int i = 0; i < 1000 && engine.beat(); ++i) std::this_thread::sleep_for(5ms);
     EXPECT_FALSE(engine.beat()) << "it waits for work";
     std::this_thread::sleep_for(100ms);

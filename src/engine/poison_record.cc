@@ -46,7 +46,8 @@ struct PoisonRecord::File {
 };
 
 RequestDigest digest_of(const Request& request) {
-  RequestDigest out = {mix64(request.prompt_token_ids.size()), mix64(static_cast<std::uint64_t>(request.work.kind) + 7)};
+  RequestDigest out = {mix64(request.prompt_token_ids.size()),
+                       mix64(static_cast<std::uint64_t>(request.work.kind) + 7)};
   for (const TokenId token : request.prompt_token_ids) {
     out[0] = mix64(out[0] ^ static_cast<std::uint64_t>(token));
     out[1] = mix64(out[1] + static_cast<std::uint64_t>(token) * 0x9E3779B97F4A7C15ull);
@@ -112,9 +113,8 @@ bool PoisonRecord::refuses(const Request& request) const {
   const RequestDigest digest = digest_of(request);
   std::lock_guard lock(mutex_);
   const std::int64_t now = now_();
-  return std::ranges::any_of(file_->condemned, [&](const Condemned& entry) {
-    return entry.digest == digest && entry.until > now;
-  });
+  return std::ranges::any_of(
+      file_->condemned, [&](const Condemned& entry) { return entry.digest == digest && entry.until > now; });
 }
 
 void PoisonRecord::mark_fatal_signals() {

@@ -1,5 +1,5 @@
-// A request that killed an engine kills no second one: the failure of a step, a crash of the process, a kill from
-// outside, and a file that is damaged.
+// A request that killed an engine kills no second one: the failure of a step, a crash of the process, a kill
+// from outside, and a file that is damaged.
 #include "engine/poison_record.h"
 
 #include <gtest/gtest.h>
@@ -171,7 +171,9 @@ TEST_F(PoisonRecordTest, IsBoundedAndTrustsNoFile) {
 }
 
 TEST(RequestDigest, TellsPromptsApart) {
-  const auto digest = [](std::vector<TokenId> prompt) { return digest_of(fake::make_request(1, std::move(prompt), 4)); };
+  const auto digest = [](std::vector<TokenId> prompt) {
+    return digest_of(fake::make_request(1, std::move(prompt), 4));
+  };
   EXPECT_EQ(digest({1, 2, 3}), digest({1, 2, 3}));
   EXPECT_NE(digest({1, 2, 3}), digest({1, 2}));
   EXPECT_NE(digest({1, 2, 3}), digest({3, 2, 1}));

@@ -12,10 +12,10 @@
 namespace pagoda {
 namespace {
 
-constexpr double kForever = 3600;         // what is later is not told apart
-constexpr double kGuessedOutput = 256;    // of an answer, before any has ended
-constexpr double kWeight = 0.02;          // of the latest request in the means, at least
-constexpr double kDeadlineMargin = 1.4;   // steps get longer with those who come later
+constexpr double kForever = 3600;        // what is later is not told apart
+constexpr double kGuessedOutput = 256;   // of an answer, before any has ended
+constexpr double kWeight = 0.02;         // of the latest request in the means, at least
+constexpr double kDeadlineMargin = 1.4;  // steps get longer with those who come later
 
 class Play {
  public:
@@ -188,8 +188,9 @@ void add_waiting(EngineLoad& load, QueuedWork work, const OrderRecord& record) {
     tenant = load.tenants.end() - 1;
   }
   ++tenant->num_waiting;
-  tenant->turn += fair_charge(static_cast<std::int64_t>(work.prompt_tokens),
-                              static_cast<std::int64_t>(work.output_tokens * work.num_sequences), record.weight);
+  tenant->turn +=
+      fair_charge(static_cast<std::int64_t>(work.prompt_tokens),
+                  static_cast<std::int64_t>(work.output_tokens * work.num_sequences), record.weight);
 }
 
 double expected_service(const CostEstimate& cost, const TrafficMeans& means, const Request& request,
@@ -254,14 +255,14 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
   if (!has_deadline) return ok_status();
   const double left = to_seconds(request.deadline - now);
   if (when.alone_s > left)
-    return Status(StatusCode::deadline_exceeded, "The prompt alone takes longer than the request's deadline allows.")
+    return Status(StatusCode::deadline_exceeded,
+                  "The prompt alone takes longer than the request's deadline allows.")
         .with_reason("deadline_exceeded");
-  const double service_s =
-      expected_service(load.budget.cost(), load.means, request, left, when.step_s);
+  const double service_s = expected_service(load.budget.cost(), load.means, request, left, when.step_s);
   const double first = std::max(when.first_token_s - elapsed, 0.0);
   if ((first - when.alone_s + service_s) * kDeadlineMargin > left)
-    return resource_exhausted(
-               concat("The request cannot be served within its deadline: ", retry(), " of waiting. Try again later."))
+    return resource_exhausted(concat("The request cannot be served within its deadline: ", retry(),
+                                     " of waiting. Try again later."))
         .with_reason("deadline");
   return ok_status();
 }

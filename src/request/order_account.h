@@ -1,7 +1,7 @@
 #pragma once
-// OrderAccount: what an admission order (scheduler/admission_order.h) notes of one group. Kept with the group so
-// that nothing has to be looked up for each of them in each step; written by the order alone.
-// Threads: the engine thread only.
+// OrderAccount: what an admission order (scheduler/admission_order.h) notes of one group. Kept with the group
+// so that nothing has to be looked up for each of them in each step; written by the order alone. Threads: the
+// engine thread only.
 #include <cstdint>
 
 namespace pagoda {

@@ -1,7 +1,7 @@
 #pragma once
-// AdmissionOrder: who of those who wait comes next, and who of those who run is the last to be preempted. It goes
-// by plain records and by what it is told, reads no clock and knows no group, so that the simulator, which
-// runs the same scheduler, has the same order. Whether the next one fits is not its business: nobody is
+// AdmissionOrder: who of those who wait comes next, and who of those who run is the last to be preempted. It
+// goes by plain records and by what it is told, reads no clock and knows no group, so that the simulator,
+// which runs the same scheduler, has the same order. Whether the next one fits is not its business: nobody is
 // skipped. Under an order with turns (fair_order.h) it also says who may be let in before its time, because
 // nothing of its tenant runs.
 //
@@ -39,7 +39,7 @@ OrderRecord order_record(const Request& request);
 struct TenantStanding {
   std::string tenant;
   std::int32_t weight = 1;
-  std::int64_t turn = 0;  // as of its groups that wait
+  std::int64_t turn = 0;                          // as of its groups that wait
   std::int64_t num_waiting = 0, num_running = 0;  // groups
 };
 
@@ -60,12 +60,15 @@ class AdmissionOrder {
   }
   virtual void gave_way(OrderAccount&) {}  // preempted or swapped out
   // Computed for it in a step: tokens of prompts (or once more), and of answers.
-  virtual void served(OrderAccount&, std::int64_t /*num_prompt_tokens*/, std::int64_t /*num_output_tokens*/) {}
+  virtual void served(OrderAccount&, std::int64_t /*num_prompt_tokens*/, std::int64_t /*num_output_tokens*/) {
+  }
   virtual void left(OrderAccount&) {}  // it has ended, one way or another
   // Nothing of its tenant runs.
   virtual bool is_newcomer(const OrderAccount&) const { return false; }
   // A newcomer that waits may take the place of one that runs.
-  virtual bool may_displace(const OrderAccount& /*waiting*/, const OrderAccount& /*running*/) const { return false; }
+  virtual bool may_displace(const OrderAccount& /*waiting*/, const OrderAccount& /*running*/) const {
+    return false;
+  }
   virtual std::vector<TenantStanding> tenants() const { return {}; }  // that have anything here
 };
 

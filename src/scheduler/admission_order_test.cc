@@ -77,7 +77,8 @@ class LongestFirst final : public AdmissionOrder {
 
 TEST(AdmissionOrder, AnotherOneIsAnObject) {
   const std::vector<Asked> asked = {{"a", 0, 1, 4}, {"a", 0, 1, 16}, {"b", 0, 1, 8}};
-  EXPECT_EQ(order_of(asked, kOneAtATime, std::make_unique<LongestFirst>()), std::vector<std::size_t>({1, 2, 0}));
+  EXPECT_EQ(order_of(asked, kOneAtATime, std::make_unique<LongestFirst>()),
+            std::vector<std::size_t>({1, 2, 0}));
 }
 
 TEST(AdmissionOrder, ATenantWithManyRequestsDoesNotHoldUpAnother) {

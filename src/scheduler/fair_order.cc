@@ -17,8 +17,10 @@ std::int64_t by_weight(std::int64_t tenths, std::int32_t weight) { return tenths
 
 }  // namespace
 
-std::int64_t fair_charge(std::int64_t num_prompt_tokens, std::int64_t num_output_tokens, std::int32_t weight) {
-  return by_weight(kPrompt * num_prompt_tokens + kOutput * num_output_tokens, std::clamp(weight, 1, kMaxWeight));
+std::int64_t fair_charge(std::int64_t num_prompt_tokens, std::int64_t num_output_tokens,
+                         std::int32_t weight) {
+  return by_weight(kPrompt * num_prompt_tokens + kOutput * num_output_tokens,
+                   std::clamp(weight, 1, kMaxWeight));
 }
 
 std::int32_t FairOrder::place_of(std::string_view name) {
@@ -71,7 +73,8 @@ std::int64_t FairOrder::arrived(const OrderRecord& record, OrderAccount& account
 
 std::int64_t FairOrder::turn(const OrderAccount& account) const { return tenant(account).turn(); }
 
-std::int64_t FairOrder::let_in(const OrderRecord& record, OrderAccount& account, std::int64_t num_cached_tokens) {
+std::int64_t FairOrder::let_in(const OrderRecord& record, OrderAccount& account,
+                               std::int64_t num_cached_tokens) {
   CHECK(!account.running);
   Tenant& tenant = this->tenant(account);
   --tenant.num_waiting;
@@ -98,7 +101,8 @@ void FairOrder::gave_way(OrderAccount& account) {
   account.running = false;
 }
 
-void FairOrder::served(OrderAccount& account, std::int64_t num_prompt_tokens, std::int64_t num_output_tokens) {
+void FairOrder::served(OrderAccount& account, std::int64_t num_prompt_tokens,
+                       std::int64_t num_output_tokens) {
   Tenant& tenant = this->tenant(account);
   const std::int64_t service = fair_charge(num_prompt_tokens, num_output_tokens, account.weight);
   const std::int64_t paid = std::min(service, account.ahead);
@@ -121,8 +125,10 @@ void FairOrder::left(OrderAccount& account) {
   }
   account.running = false;
   if (account.begun) {
-    const std::int64_t each = 16 * std::max<std::int64_t>(1, account.num_output_tokens / account.num_sequences);
-    tenant.mean_output = tenant.mean_output == 0 ? each : tenant.mean_output + (each - tenant.mean_output) / 8;
+    const std::int64_t each =
+        16 * std::max<std::int64_t>(1, account.num_output_tokens / account.num_sequences);
+    tenant.mean_output =
+        tenant.mean_output == 0 ? each : tenant.mean_output + (each - tenant.mean_output) / 8;
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// FairOrder: tenants take turns by what they have been given, so that one with many requests costs another with
-// few nothing to speak of. Weighted fair queueing over tenants, with a counter for each:
+// FairOrder: tenants take turns by what they have been given, so that one with many requests costs another
+// with few nothing to speak of. Weighted fair queueing over tenants, with a counter for each:
 //
 //     counter   service so far by weight; a prompt's token counts 1, one of an answer 2, one found in the
 //               prefix cache a tenth
@@ -10,13 +10,12 @@
 // The lowest turn is next; within a tenant priority and arrival decide (rank_by_priority). What is charged
 // ahead keeps a tenant that is behind from taking every place at once, and is given back where an answer is
 // shorter. A tenant that comes back after a while starts at the least counter of those who are here: having
-// been away is no credit. Who runs is ranked by seat: tokens of a step go first to those with few, and the last
-// group of the tenant with most gives way first, also for a newcomer: a tenant of which nothing runs, and
-// whose turn is earlier.
-// Invariants: turns, counters and seats are whole numbers and depend on the calls alone; counters never fall.
-// Bounded: a tenant with nothing here is forgotten once its counter is no higher than the least.
-// Source: Sheng et al., "Fairness in Serving Large Language Models" (OSDI'24): VTC with lift, and its variant
-// that charges ahead; Goyal et al., "Start-time Fair Queuing" (SIGCOMM'96). Threads: none.
+// been away is no credit. Who runs is ranked by seat: tokens of a step go first to those with few, and the
+// last group of the tenant with most gives way first, also for a newcomer: a tenant of which nothing runs,
+// and whose turn is earlier. Invariants: turns, counters and seats are whole numbers and depend on the calls
+// alone; counters never fall. Bounded: a tenant with nothing here is forgotten once its counter is no higher
+// than the least. Source: Sheng et al., "Fairness in Serving Large Language Models" (OSDI'24): VTC with lift,
+// and its variant that charges ahead; Goyal et al., "Start-time Fair Queuing" (SIGCOMM'96). Threads: none.
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -26,8 +25,8 @@
 
 namespace pagoda {
 
-// A priority that is higher by one lets 1,024 others overtake, and no more: who waits gets its turn (ageing by
-// arrivals, not by a clock).
+// A priority that is higher by one lets 1,024 others overtake, and no more: who waits gets its turn (ageing
+// by arrivals, not by a clock).
 std::int64_t rank_by_priority(std::int32_t priority, std::int64_t num_arrived);
 
 // What a request is charged: what its counter will have moved by.
@@ -38,7 +37,8 @@ class FairOrder final : public AdmissionOrder {
   std::int64_t arrived(const OrderRecord& record, OrderAccount& account) override;
   bool takes_turns() const override { return true; }
   std::int64_t turn(const OrderAccount& account) const override;
-  std::int64_t let_in(const OrderRecord& record, OrderAccount& account, std::int64_t num_cached_tokens) override;
+  std::int64_t let_in(const OrderRecord& record, OrderAccount& account,
+                      std::int64_t num_cached_tokens) override;
   void gave_way(OrderAccount& account) override;
   void served(OrderAccount& account, std::int64_t num_prompt_tokens, std::int64_t num_output_tokens) override;
   void left(OrderAccount& account) override;

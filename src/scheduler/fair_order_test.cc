@@ -12,7 +12,11 @@ namespace pagoda {
 namespace {
 
 OrderRecord record(std::string_view tenant, std::int32_t weight = 1, std::int32_t priority = 0) {
-  return {.tenant = tenant, .weight = weight, .priority = priority, .num_prompt_tokens = 10, .max_output_tokens = 10};
+  return {.tenant = tenant,
+          .weight = weight,
+          .priority = priority,
+          .num_prompt_tokens = 10,
+          .max_output_tokens = 10};
 }
 
 // A request from its arrival to its end, with an answer of `output` tokens.
@@ -114,7 +118,8 @@ TEST(FairOrder, WithinATenantPriorityCountsAndAges) {
     order.arrived(record("b"), other);
     order.left(other);
   }
-  EXPECT_GT(order.arrived(record("a", 1, 0), after), first) << "a thousand arrivals later it is overtaken no more";
+  EXPECT_GT(order.arrived(record("a", 1, 0), after), first)
+      << "a thousand arrivals later it is overtaken no more";
 }
 
 TEST(FairOrder, WhatItKnowsIsBounded) {
@@ -150,8 +155,8 @@ TEST(FairOrder, SharesFollowWeights) {
   std::uint64_t draws = 0;
   for (int step = 0; step < 20'000; ++step) {
     while (running.size() < 20) {
-      const auto next = std::ranges::min_element(
-          waiting, {}, [&](const auto& entry) { return order.turn(entry.second); });
+      const auto next =
+          std::ranges::min_element(waiting, {}, [&](const auto& entry) { return order.turn(entry.second); });
       Running& chosen = running.emplace_back();
       chosen.tenant = next->first;
       chosen.account = next->second;

@@ -111,7 +111,8 @@ ScheduledBatch& VllmScheduler::schedule() {
   if (takes_turns_) let_newcomers_in();
   const bool all_in_turn = num_in_turn_ == running_.size();
   // Oldest first, so that whoever has to make room has not been put into the batch yet.
-  for (std::size_t i = 0; i < std::min(num_in_turn_, running_.size()); ++i) schedule_group(i, Siblings::resume);
+  for (std::size_t i = 0; i < std::min(num_in_turn_, running_.size()); ++i)
+    schedule_group(i, Siblings::resume);
   num_in_turn_ = running_.size();
   // Who was just preempted must not come straight back, nor anyone before it.
   if (preempted_.empty() && all_in_turn) admit();

@@ -1,4 +1,5 @@
-// VllmScheduler under an order with turns: tenants of which nothing runs are let in before anyone is scheduled.
+// VllmScheduler under an order with turns: tenants of which nothing runs are let in before anyone is
+// scheduled.
 #include <algorithm>
 
 #include "scheduler/group_ops.h"
@@ -12,7 +13,8 @@ constexpr std::int32_t kFewDecodes = 16;  // beside so many a prompt takes littl
 void VllmScheduler::begin_running(SequenceGroup& group) {
   group.state = GroupState::running;
   if (!takes_turns_) return;
-  group.rank = order_->let_in(order_record(group.request), group.account, std::max(0, group.num_cached_tokens));
+  group.rank =
+      order_->let_in(order_record(group.request), group.account, std::max(0, group.num_cached_tokens));
 }
 
 void VllmScheduler::wait_again(SequenceGroup& group) {

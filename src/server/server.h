@@ -41,8 +41,8 @@ struct ServerConfig {
   std::string metrics_prefix = "vllm:";
   bool page = true;  // at /
   bool access_log = true;
-  bool handle_signals = true;    // SIGTERM and SIGINT drain, SIGHUP reloads
-  std::function<void()> reload;  // on SIGHUP; none: there is nothing to reload
+  bool handle_signals = true;      // SIGTERM and SIGINT drain, SIGHUP reloads
+  std::function<void()> reload;    // on SIGHUP; none: there is nothing to reload
   std::function<void()> on_drain;  // as it begins; may be empty
 
   std::int32_t io_threads = 1;

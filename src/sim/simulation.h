@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "load/latency_statistics.h"
 #include "engine/step_observer.h"
+#include "load/latency_statistics.h"
 #include "load/workload.h"
 #include "request/live_state.h"
 #include "scheduler/scheduler.h"

@@ -78,7 +78,8 @@ TEST(ChatTemplateSandbox, TimeIsBoundedWhateverAStepTakes) {
   };
   const std::string late = "chat template: the template takes too long (line 1)";
   EXPECT_EQ(message("{% for i in range(50000) %}{% set x = i %}{% endfor %}"), late);
-  EXPECT_EQ(message("{% set s = 'a' * 1000000 %}{% for i in range(50) %}{% set x = s|upper %}{% endfor %}"), late);
+  EXPECT_EQ(message("{% set s = 'a' * 1000000 %}{% for i in range(50) %}{% set x = s|upper %}{% endfor %}"),
+            late);
   EXPECT_EQ(message("{% for i in range(1000) %}{% set x = i %}{% endfor %}"), "no limit");
   // What the attack of D12 took 11 s for.
   const auto own = ChatTemplate::parse(

@@ -25,6 +25,7 @@ MODES = {
     "swap": SWAP,
     "whole prompts without a cache": ["--no-enable-chunked-prefill", "--no-enable-prefix-caching"],
     "priority": ["--scheduling-policy", "priority"],
+    "fair": ["--scheduling-policy", "fair"],
     "virtual": ["--kv-manager", "virtual"],
     "virtual, swap": ["--kv-manager", "virtual", *SWAP],
     "virtual, pages made as needed": ["--kv-manager", "virtual", "--no-kv-precreate-pages", "--max-model-len", "256"],

@@ -42,7 +42,8 @@ bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
 
 SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
   if (flags.scheduling_policy == "auto")
-    return flags.server.api_keys.size() > 1 && !is_baseline(flags) ? SchedulingPolicy::fair : SchedulingPolicy::fcfs;
+    return flags.server.api_keys.size() > 1 && !is_baseline(flags) ? SchedulingPolicy::fair
+                                                                   : SchedulingPolicy::fcfs;
   if (flags.scheduling_policy == "fair") return SchedulingPolicy::fair;
   return flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
 }

@@ -21,7 +21,8 @@ TEST(MemoryModes, CombinationsThatCannotWorkAreRefusedNamingTheFlag) {
   names(refusal([](EngineFlags& f) { f.reserve = "max"; }), "--reserve");
   names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.scheduling_policy = "priority"; }),
         "--scheduling-policy");
-  names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.scheduling_policy = "fair"; }), "--scheduling-policy");
+  names(refusal([](EngineFlags& f) { f.scheduler = "orca", f.scheduling_policy = "fair"; }),
+        "--scheduling-policy");
   EXPECT_EQ(refusal([](EngineFlags& f) { f.scheduler = "orca", f.server.api_keys = {"a", "b"}; }), "");
   names(refusal([](EngineFlags& f) { f.scheduler = "fastertransformer", f.preemption_mode = "recompute"; }),
         "--preemption-mode");

@@ -11,7 +11,8 @@ namespace pagoda {
 namespace {
 
 std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -26,13 +27,15 @@ std::unique_ptr<PoisonRecord> poison_record(const EngineFlags& flags) {
   std::filesystem::create_directories(std::filesystem::path(flags.poison_record).parent_path(), ignored);
   auto record = PoisonRecord::open(flags.poison_record, unix_seconds);
   if (!record) {
-    log_warning("start", concat("requests that kill the engine are not remembered: ", record.error().message()));
+    log_warning("start",
+                concat("requests that kill the engine are not remembered: ", record.error().message()));
     return nullptr;
   }
   (*record)->mark_fatal_signals();
   if ((*record)->num_condemned() > 0)
-    log_warning("start", concat((*record)->num_condemned(),
-                                " requests were being computed when an engine died; for a while they are refused"));
+    log_warning("start",
+                concat((*record)->num_condemned(),
+                       " requests were being computed when an engine died; for a while they are refused"));
   return *std::move(record);
 }
 

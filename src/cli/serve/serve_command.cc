@@ -86,8 +86,8 @@ void print_try_line(std::string url, const ServerFlags& flags, const AssembledEn
   std::fflush(stdout);
 }
 
-// A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams have
-// got their error events by then, from a server that takes the engine for dead.
+// A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams
+// have got their error events by then, from a server that takes the engine for dead.
 void end_stalled(AssembledEngine& engine) {
   log_error("engine", "the engine's loop has not got on for 30 s; where the threads stand:");
   for (const std::string& trace : stack_traces()) {
@@ -114,7 +114,8 @@ Status run_serve(const ServeArgs& args) {
   if (engine_flags.poison_record.empty() && flags.port != 0)
     engine_flags.poison_record = default_poison_file(flags.port);
   ServerConfig config = server_config(flags);
-  ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
+  ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
+                         std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
   auto protocols = protocols_named(flags.apis);
   if (!protocols) return protocols.error();

@@ -1,7 +1,7 @@
 #pragma once
-// ServiceManager: tells the service manager that started us (systemd, Type=notify) when we serve, when we begin
-// to end, and that we are alive, by the protocol of sd_notify(3): datagrams to a Unix socket. Without one it does
-// nothing. A message that cannot be sent is lost: the manager's own limits tell it the same.
+// ServiceManager: tells the service manager that started us (systemd, Type=notify) when we serve, when we
+// begin to end, and that we are alive, by the protocol of sd_notify(3): datagrams to a Unix socket. Without
+// one it does nothing. A message that cannot be sent is lost: the manager's own limits tell it the same.
 // Threads: notify() from any; keep_alive() has one of its own until the end.
 #include <chrono>
 #include <condition_variable>

@@ -75,7 +75,8 @@ TEST(ServiceManager, WithoutOneNothingHappens) {
     manager.keep_alive([] { return true; });
   }
   const Listener listener;
-  EXPECT_EQ(ServiceManager(listener.name(), "1000", "1").watchdog().count(), 0) << "meant for another process";
+  EXPECT_EQ(ServiceManager(listener.name(), "1000", "1").watchdog().count(), 0)
+      << "meant for another process";
   EXPECT_EQ(ServiceManager(listener.name(), "-5", nullptr).watchdog().count(), 0);
 }
 
