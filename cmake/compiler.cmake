@@ -23,6 +23,7 @@ endif()
 add_compile_options(-Wall -Wextra -Wpedantic -Werror -fstack-protector-strong
                     -ffp-contract=off)  # contraction would let the compiler change result bits per call site
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
+add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)  # tables of functions are read-only once the program runs
 if(PAGODA_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage in the libraries; the driver is linked per target
 endif()

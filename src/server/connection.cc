@@ -25,6 +25,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
+constexpr milliseconds kAskAfter{60}, kLookOften{500};
 
 std::chrono::steady_clock::time_point after(milliseconds duration) {
   return std::chrono::steady_clock::now() + duration;
@@ -224,29 +225,67 @@ void Connection::end_request() {
 
 void Connection::watch() {
   if (watching_ || gone_) return;
+  if (half_closed_) {
+    stop_watch_ = false;
+    asio::co_spawn(stream_.get_executor(), look_after_half_closed(), asio::detached);
+    return;
+  }
   watching_ = true;
-  stream_.async_read(asio::buffer(watch_buffer_),
-                     [self = shared_from_this()](ErrorCode error, std::size_t count) {
-                       self->watching_ = false;
-                       if (!error) {
-                         self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
-                         if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined)
-                           return self->event_.set();
-                         return self->watch();
-                       }
-                       if (error != asio::error::operation_aborted) {
-                         self->gone_ = true;
-                         if (self->call_ != nullptr) self->call_->cancel();
-                       }
-                       self->event_.set();
-                     });
+  stream_.async_read(
+      asio::buffer(watch_buffer_), [self = shared_from_this()](ErrorCode error, std::size_t count) {
+        self->watching_ = false;
+        if (!error) {
+          self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
+          if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
+          return self->watch();
+        }
+        // In HTTP/1.0 and over TLS there is no way to ask.
+        const bool may_read =
+            error == asio::error::eof && !self->stream_.is_tls() && self->framing_.minor_version == 1;
+        if (may_read) {
+          self->half_closed_ = true;
+          self->watch();
+        } else if (error != asio::error::operation_aborted) {
+          self->client_has_gone();
+        }
+        self->event_.set();
+      });
+}
+
+void Connection::client_has_gone() {
+  gone_ = true;
+  if (call_ != nullptr) call_->cancel();
+  event_.set();
+}
+
+// A client that has ended its side either waits for its answer or has left: the same to see, until something
+// is sent to it. A stream sends tokens; before an answer's head a second "100 Continue" is allowed, which one
+// that waits reads over, and one that has left answers with a reset.
+asio::awaitable<void> Connection::look_after_half_closed() {
+  const std::shared_ptr<Connection> self = shared_from_this();
+  asio::steady_timer timer(stream_.get_executor());
+  const SteadyTime begin = std::chrono::steady_clock::now();
+  bool asked = false;
+  while (idle_since() == 0 && !gone_ && !stop_watch_) {
+    const auto passed = std::chrono::steady_clock::now() - begin;
+    if (stream_.peer_has_left()) co_return client_has_gone();
+    if (!asked && passed >= kAskAfter) {
+      ErrorCode ignored;
+      constexpr std::string_view kAsk = "HTTP/1.1 100 Continue\r\n\r\n";
+      const std::size_t sent = status_ == 0 ? stream_.write_now(kAsk, ignored) : 0;
+      if (sent != 0 && sent != kAsk.size()) co_return client_has_gone();
+      asked = true;
+    }
+    timer.expires_after(passed < kLookOften ? milliseconds(5) : milliseconds(100));
+    co_await timer.async_wait(kAwait);
+  }
 }
 
 asio::awaitable<void> Connection::stop_watching() {
   stop_watch_ = true;
   if (watching_) stream_.cancel();
   while (watching_) co_await event_.wait();
-  stop_watch_ = false;
+  stop_watch_ = half_closed_;
 }
 
 }  // namespace pagoda

@@ -102,6 +102,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
 
   void watch();  // notices the client hanging up while a call runs
+  void client_has_gone();
+  Awaitable<void> look_after_half_closed();
   Awaitable<void> stop_watching();
   Awaitable<void> yield();
   bool hold_body(std::size_t bytes);
@@ -129,6 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool shutting_down_ = false;
   bool watching_ = false;  // a read is pending for watch()
   bool stop_watch_ = false;
+  bool half_closed_ = false;  // the client has ended its side, and may still read
   char watch_buffer_[512];
 
   // Of the request being answered.

@@ -18,6 +18,22 @@ std::string_view trimmed(std::string_view text) {
 
 HttpError bad(std::string message) { return {400, std::move(message)}; }
 
+// "http://host:8000/path?query", as a client sends it to a proxy, to what it means here. False: malformed.
+bool split_absolute(std::string_view target, HttpRequest& request) {
+  const std::size_t scheme_end = target.find("://");
+  if (scheme_end == std::string_view::npos) return false;
+  const std::string scheme = lowered(target.substr(0, scheme_end));
+  if (scheme != "http" && scheme != "https") return false;
+  target.remove_prefix(scheme_end + 3);
+  const std::size_t end = std::min(target.find_first_of("/?#"), target.size());
+  request.authority = lowered(target.substr(0, end));
+  target.remove_prefix(end);
+  request.path = target.substr(0, target.find('?'));
+  if (request.path.empty()) request.path = "/";
+  return !request.authority.empty() && request.authority.find('@') == std::string::npos &&
+         request.path.starts_with('/');
+}
+
 std::optional<HttpError> parse_request_line(std::string_view line, const HttpLimits& limits,
                                             HttpRequest& request) {
   const std::size_t method_end = line.find(' ');
@@ -39,9 +55,12 @@ std::optional<HttpError> parse_request_line(std::string_view line, const HttpLim
   if (target.size() > limits.max_target_bytes) return HttpError{414, "The request target is too long."};
   const bool visible = std::all_of(target.begin(), target.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   const bool asterisk = target == "*" && method == "OPTIONS";
-  if (!visible || (!target.starts_with('/') && !asterisk)) return bad("The request target is malformed.");
+  if (!visible) return bad("The request target is malformed.");
   request.method = method;
-  request.path = target.substr(0, target.find('?'));
+  if (target.starts_with('/') || asterisk)
+    request.path = target.substr(0, target.find('?'));
+  else if (!split_absolute(target, request))
+    return bad("The request target is malformed.");
   return std::nullopt;
 }
 
@@ -161,6 +180,10 @@ std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& lim
     return bad("The request has both Content-Length and Transfer-Encoding.");
   if (request.chunked && request.minor_version == 0) return bad("HTTP/1.0 has no Transfer-Encoding.");
   if (request.minor_version == 1 && request.header("host").empty()) return bad("The Host header is missing.");
+  // RFC 9112 lets the target win; a request that names two hosts is not one we need.
+  if (!request.authority.empty() && !request.header("host").empty() &&
+      lowered(request.header("host")) != request.authority)
+    return bad("The request target and the Host header name two hosts.");
   return std::nullopt;
 }
 

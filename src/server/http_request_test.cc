@@ -34,6 +34,20 @@ TEST(HttpHead, IsReadAsSent) {
   EXPECT_TRUE(request.has_body());
 }
 
+// D14: as a client sends it that takes us for a proxy.
+TEST(HttpHead, AnAbsoluteTargetMeansItsPath) {
+  struct Row {
+    const char* target;
+    const char* path;
+  };
+  for (const Row& row : {Row{"http://h:1/v1/models?x=y", "/v1/models"}, Row{"HTTP://H:1", "/"},
+                         Row{"https://h:1?x", "/"}, Row{"http://h:1//a", "//a"}}) {
+    HttpRequest request;
+    EXPECT_EQ(judge(concat("GET ", row.target, " HTTP/1.1\r\nHost: h:1\r\n\r\n"), request), 0) << row.target;
+    EXPECT_EQ(request.path, row.path);
+  }
+}
+
 TEST(HttpHead, KeepAliveDependsOnVersionAndHeader) {
   const auto keeps = [](std::string_view version, std::string_view connection) {
     HttpRequest request;
@@ -108,7 +122,11 @@ TEST(HttpHead, FormsThatTwoReadersCouldReadDifferentlyAreRefused) {
       {"POST / http/1.1\r\n" + host + "\r\n", 400},
       {"POST  / HTTP/1.1\r\n" + host + "\r\n", 400},
       {"POST /a b HTTP/1.1\r\n" + host + "\r\n", 400},
-      {"POST http://h/ HTTP/1.1\r\n" + host + "\r\n", 400},
+      {"POST http://other/ HTTP/1.1\r\n" + host + "\r\n", 400},
+      {"POST http://u@h/ HTTP/1.1\r\n" + host + "\r\n", 400},
+      {"POST ftp://h/ HTTP/1.1\r\n" + host + "\r\n", 400},
+      {"POST http:///x HTTP/1.1\r\n" + host + "\r\n", 400},
+      {"POST http://h#x HTTP/1.1\r\n" + host + "\r\n", 400},
       {"CONNECT h:80 HTTP/1.1\r\n" + host + "\r\n", 400},
       {"GET * HTTP/1.1\r\n" + host + "\r\n", 400},
       {"P(ST / HTTP/1.1\r\n" + host + "\r\n", 400},

@@ -39,6 +39,26 @@ TEST(ServerLifetime, AClientThatHangsUpWhileStreamingFreesItsRequest) {
   EXPECT_EQ(running.engine.num_aborted, 10);
 }
 
+// D14: it has said all that it has to say, and still wants its answer.
+TEST(ServerLifetime, AClientThatEndsItsSideGetsItsAnswer) {
+  RunningServer running;
+  for (const std::string_view body : {kPrompt, kStream}) {
+    TestClient client(running.port());
+    client.send_post("/v1/completions", body);
+    client.finish_sending();
+    EXPECT_EQ(client.read_response().status, 200);
+    EXPECT_TRUE(client.closed_by_peer());
+  }
+  running.engine.pause_ms = 1;
+  TestClient patient(running.port());
+  patient.send_post("/v1/completions", R"({"prompt":"abc","add_special_tokens":false,"max_tokens":300})");
+  patient.finish_sending();
+  ASSERT_TRUE(patient.wait_for("\"total_tokens\":303"));
+  // Asked once whether it is still there.
+  EXPECT_TRUE(patient.pending().starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"));
+  EXPECT_EQ(running.engine.num_aborted, 0);
+}
+
 TEST(ServerLifetime, AClientThatHangsUpWhileWaitingFreesItsRequest) {
   RunningServer running;
   running.engine.pause_ms = 1;

@@ -1,10 +1,16 @@
 #include "tensor/system_limits.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
+
+#include "tensor/memory_limits.h"
 
 namespace pagoda {
 namespace {
@@ -33,11 +39,19 @@ std::int64_t mem_available() {
 }  // namespace
 
 std::int64_t available_memory_bytes() {
-  std::int64_t available = mem_available();
-  const std::int64_t limit = number_in_file("/sys/fs/cgroup/memory.max");
-  const std::int64_t used = number_in_file("/sys/fs/cgroup/memory.current");
-  if (limit > 0 && used >= 0) available = std::min(available, std::max<std::int64_t>(0, limit - used));
-  return available;
+  const FileReader read = [](const std::string& path) -> std::optional<std::string> {
+    std::ifstream file(path);
+    if (!file) return std::nullopt;
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto limit_of = [](int resource) {
+    rlimit limit{};
+    if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+      return kNoMemoryLimit;
+    return static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, kNoMemoryLimit));
+  };
+  const std::int64_t by_rlimit = rlimit_headroom(read, limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
+  return std::min({mem_available(), cgroup_headroom(read), by_rlimit});
 }
 
 std::int64_t available_mappings() {

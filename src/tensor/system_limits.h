@@ -4,7 +4,7 @@
 
 namespace pagoda {
 
-// Bytes that can be taken without swapping: MemAvailable, less where a cgroup limit is lower.
+// Bytes that can be taken without swapping: MemAvailable, or less where a cgroup or setrlimit allows less.
 std::int64_t available_memory_bytes();
 
 // vm.max_map_count, less the mappings that exist; a very large number where the system does not tell.

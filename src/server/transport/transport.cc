@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -158,6 +159,12 @@ std::size_t Transport::write_now(std::string_view data, ErrorCode& error) {
 asio::awaitable<ErrorCode> Transport::wait_to_write() {
   const auto [error] = co_await socket_.async_wait(Socket::wait_write, kAwait);
   co_return error;
+}
+
+bool Transport::peer_has_left() {
+  if (!socket_.is_open()) return true;
+  pollfd entry{.fd = socket_.native_handle(), .events = 0, .revents = 0};
+  return ::poll(&entry, 1, 0) == 1 && (entry.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
 }
 
 void Transport::cancel() {

@@ -43,6 +43,9 @@ class Transport {
   std::size_t write_now(std::string_view data, ErrorCode& error);
   boost::asio::awaitable<ErrorCode> wait_to_write();
 
+  // That the peer has ended both sides, as far as the system has been told: TCP tells it once something was
+  // sent.
+  bool peer_has_left();
   void cancel();
   void finish_sending();
   void close();
