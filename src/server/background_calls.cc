@@ -19,11 +19,11 @@ BackgroundCalls::~BackgroundCalls() {
   thread_.join();
 }
 
-Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
-                              std::function<void(const Generation&)> ended) {
+Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id,
+                              TimeNs now, std::function<void(const Generation&)> ended) {
   const std::string id = call.id;
-  auto generation = std::make_shared<Generation>(std::move(call), engine_, std::move(memory),
-                                                 [this, id] { wake(id); });
+  auto generation =
+      std::make_shared<Generation>(std::move(call), engine_, std::move(memory), [this, id] { wake(id); });
   Status started;
   {
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
-// BackgroundCalls: calls that go on without the client that made them. One thread feeds their outputs to their
-// answers, which keep what comes of it (api/answer_store.h). Bounded in number; what still runs when the server
-// ends is aborted. Threads: any.
+// BackgroundCalls: calls that go on without the client that made them. One thread feeds their outputs to
+// their answers, which keep what comes of it (api/answer_store.h). Bounded in number; what still runs when
+// the server ends is aborted. Threads: any.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

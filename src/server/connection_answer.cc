@@ -1,7 +1,7 @@
 // Connection: from a request to its answer.
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <algorithm>
 #include <ctime>
 
 #include "api/answer_memory.h"
@@ -206,7 +206,8 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
     co_return co_await send(std::move(response));
   }
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
-  const std::uint64_t first_id = server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
+  const std::uint64_t first_id =
+      server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
   Next next = Next::gone;
   if (Status refused = call->start(first_id, server_.clock.now()); !refused.ok()) {

@@ -15,7 +15,7 @@ namespace pagoda {
 // describes an engine everywhere.
 struct ServerFlags {
   std::string host = "127.0.0.1";
-  std::int32_t port = 8000;                  // 0: any free port, printed at start
+  std::int32_t port = 8000;  // 0: any free port, printed at start
   std::int64_t response_store_bytes = std::int64_t{64} << 20;
   std::vector<std::string> apis;             // names of protocols; empty: all
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
