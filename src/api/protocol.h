@@ -74,6 +74,7 @@ struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
   std::unique_ptr<AnswerWriter> answer;
+  std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
   // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
   std::optional<std::string> at_once = {};
 };

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -42,9 +43,13 @@ class EngineClient {
   virtual ~EngineClient() = default;
   virtual const EngineLimits& limits() const = 0;
 
-  // resource_exhausted: the queue is full (HTTP 429). invalid_argument: it can never fit, naming the
-  // limit. unavailable: draining or dead. On success `sink` gets every output, the last one finished.
+  // resource_exhausted: the queue is full, or too long for this request (HTTP 429). deadline_exceeded: its
+  // time is up, or would be. invalid_argument: it can never fit, naming the limit. unavailable: draining or
+  // dead. On success `sink` gets every output, the last one finished.
   virtual Status submit(Request request, std::shared_ptr<OutputSink> sink) = 0;
+
+  // How long one that comes now would wait to be begun, in seconds. Any thread; for those who were refused.
+  virtual double expected_wait(std::string_view /*tenant*/, std::int32_t /*priority*/) const { return 0; }
 
   // Frees what the request holds at the start of the next step. Unknown or finished ids are ignored.
   // Its sink gets one last output, with finish_reason abort.

@@ -24,6 +24,7 @@ struct EngineConfig {
   PreemptionMode preemption_mode = PreemptionMode::automatic;
   PreemptionCosts preemption_costs = {};  // estimates, until they are measured
   std::int64_t max_waiting = 1024;        // requests not yet admitted; more are refused
+  double max_queue_s = 0;                 // who would wait longer to be begun is refused; 0: nobody is
   std::uint64_t seed = 0;                 // draws the seeds of requests that bring none
   std::int32_t vocab_size = 0;
   double target_itl_ms =
@@ -53,6 +54,8 @@ inline Status validate(const EngineConfig& config) {
         "--no-enable-chunked-prefill needs --max-num-batched-tokens of at least --max-model-len: a prompt "
         "runs whole in one step");
   }
+  if (!(config.max_queue_s >= 0 && config.max_queue_s <= 86'400))
+    return invalid_argument("--max-queue-time must be from 0 to 86400");
   if (!(config.target_itl_ms >= 0 && config.target_itl_ms <= 1e6))
     return invalid_argument("--target-itl-ms must be from 0 to 1000000");
   if (config.target_itl_ms > 0 && !config.enable_chunked_prefill) {

@@ -188,7 +188,7 @@ bool EngineCore::step() {
         (result.vectors.empty() || result.vectors.size() == refs.size()));
   metrics_.on_mapping(result.mapping);
   costs_.on_step(batch, result, to_seconds(now - started));
-  if (config_.target_itl_ms > 0) budget_.on_step(batch, to_seconds(now - started) - result.swap_seconds);
+  budget_.on_step(batch, to_seconds(now - started) - result.swap_seconds);
   parts_.scheduler->set_preemption_costs(costs_.costs());
   parts_.scheduler->computed();
   for (std::size_t i = 0; i < refs.size();) {  // group by group: a group's entries stand together
@@ -254,8 +254,10 @@ void EngineCore::publish(RequestState& state, std::span<Change> changes, TimeNs 
     metrics_.on_tokens(num_new);
     if (state.times.first_token == 0) {
       state.times.first_token = now;
-      metrics_.on_first_token(state.times, static_cast<std::int64_t>(group.request.prompt_token_ids.size()),
-                              std::max(0, group.num_cached_tokens));
+      const auto num_prompt_tokens = static_cast<std::int64_t>(group.request.prompt_token_ids.size());
+      const std::int32_t num_cached_tokens = std::max(0, group.num_cached_tokens);
+      metrics_.on_first_token(state.times, num_prompt_tokens, num_cached_tokens);
+      means_.on_begun(static_cast<double>(num_prompt_tokens), num_cached_tokens);
     } else {
       metrics_.on_next_token(now - state.times.last_token);
     }
@@ -313,6 +315,8 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   ++num_finished_;
   num_constrained_ -= state.constraints != nullptr ? 1 : 0;
   if (group.request.deadline != 0) deadlines_.erase({group.request.deadline, output.id});
+  if (!is_prefix && (reason == FinishReason::stop || reason == FinishReason::length))
+    means_.on_ended(static_cast<double>(longest));
   if (!is_prefix)
     metrics_.on_finished(state.times, now, group.request, longest, state.num_output_tokens, reason);
   std::shared_ptr<OutputSink> sink = std::move(state.sink);

@@ -25,6 +25,7 @@
 #include "engine/engine_config.h"
 #include "engine/engine_metrics.h"
 #include "engine/journal.h"
+#include "engine/queue_forecast.h"
 #include "engine/step_budget.h"
 #include "engine/step_observer.h"
 #include "model_runner/model_runner.h"
@@ -60,6 +61,9 @@ class EngineCore {
   std::vector<PrefixInfo> prefixes() const;   // any thread
   bool hide_prefix(const std::string& name);  // any thread; from the list, before it is dropped
 
+  // What a forecast goes by; see queue_forecast.h. In engine_load.cc.
+  EngineLoad load() const;
+
   // Runs one step; false when there was nothing to run, or the runner has failed (see status()).
   bool step();
   // Not ok once the runner has failed: nothing more will run, and the owner calls fail_all().
@@ -90,6 +94,8 @@ class EngineCore {
   KvManager& kv() { return *parts_.kv; }
   const Scheduler& scheduler() const { return *parts_.scheduler; }
   const EngineMetrics& metrics() const { return metrics_; }
+  EngineMetrics& metrics() { return metrics_; }
+  const Clock& clock() const { return clock_; }
   DebugSnapshot debug_snapshot() const;  // in debug_snapshot.cc
   void check_invariants() const;
 
@@ -123,7 +129,7 @@ class EngineCore {
   void judge_constrained(const ScheduledBatch& batch, StepResult& result);
   // In engine_ends.cc.
   void abort(RequestState& state, Status error);
-  void end_late();                             // what the clock has passed the deadline of
+  void end_late();                             // what is past its deadline, or will be before it is done
   bool end_at_dead_end(SequenceGroup& group);  // of sampled_; into changes_
   RequestState& state_of(const SequenceGroup& group);
   void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result);
@@ -142,6 +148,7 @@ class EngineCore {
   EngineMetrics metrics_;
   CostMeter costs_;
   StepBudget budget_;
+  TrafficMeans means_;
   StepObserver* observer_ = nullptr;
   Journal* journal_ = nullptr;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation

@@ -5,6 +5,11 @@
 #include "engine/engine_core.h"
 
 namespace pagoda {
+namespace {
+Status too_late(std::string message) {
+  return Status(StatusCode::deadline_exceeded, std::move(message)).with_reason("deadline_exceeded");
+}
+}  // namespace
 
 void EngineCore::abort(RequestId id) {
   const auto it = requests_.find(id);
@@ -69,11 +74,23 @@ void EngineCore::fail_all(const Status& error) {
 // The scheduler reads no clock: to it, and to the log of a run, this is an abort between two steps.
 void EngineCore::end_late() {
   const TimeNs now = clock_.now();
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    abort(
-        *requests_.at(deadlines_.begin()->second),
-        Status(StatusCode::deadline_exceeded, "The request's time is up.").with_reason("deadline_exceeded"));
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now)
+    abort(*requests_.at(deadlines_.begin()->second), too_late("The request's time is up."));
+  // Nor is anything begun that would not be done. Where nothing runs, costs may be wrong, and one will tell.
+  const SchedulerCounts counts = parts_.scheduler->counts();
+  if (counts.running_groups == 0 || counts.waiting_groups == 0 || !budget_.cost().known()) return;
+  const double step_s = budget_.cost().seconds({.decodes = static_cast<double>(counts.running_sequences)});
+  std::vector<RequestState*> hopeless;
+  for (const auto& [deadline, id] : deadlines_) {
+    RequestState& state = *requests_.at(id);
+    const Request& request = state.group.request;
+    if (state.times.first_scheduled != 0) continue;
+    const double allowed_s = to_seconds(deadline - state.times.arrival);
+    if (expected_service(budget_.cost(), means_, request, allowed_s, step_s) > to_seconds(deadline - now))
+      hopeless.push_back(&state);
   }
+  for (RequestState* state : hopeless)
+    abort(*state, too_late("The request waited until it could not be served within its deadline."));
 }
 
 // What a constraint leaves no way to go on with ends as a whole: its other sequences would meet the same

@@ -35,6 +35,11 @@ Counter& mapping(MetricsRegistry& r, std::string_view name, std::string_view hel
   return r.counter(name, help, concat("when=\"", when, "\""));
 }
 
+Counter& refused(MetricsRegistry& r, std::string_view reason) {
+  return r.counter("pagoda:requests_refused", "Requests refused at once, by what was too long or too late.",
+                   concat("reason=\"", reason, "\""));
+}
+
 constexpr std::string_view kMapCalls =
     "System calls that mapped or unmapped KV pages (--kv-manager virtual).";
 constexpr std::string_view kMappedPages = "KV pages mapped (--kv-manager virtual).";
@@ -78,6 +83,9 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       map_seconds_ahead_(mapping(r, "pagoda:kv_map_seconds", kMapSeconds, "ahead")),
       map_delayed_steps_(r.counter("pagoda:kv_map_delayed_steps",
                                    "Steps that mapped KV pages before they could run, or waited for that.")),
+      refused_full_(refused(r, "queue_full")),
+      refused_queue_time_(refused(r, "queue_time")),
+      refused_deadline_(refused(r, "deadline")),
       success_stop_(r.counter("request_success", "Count of finished requests.", "finished_reason=\"stop\"")),
       success_length_(
           r.counter("request_success", "Count of finished requests.", "finished_reason=\"length\"")),
@@ -228,6 +236,12 @@ void EngineMetrics::on_finished(const RequestTimes& times, TimeNs now, const Req
   max_generation_tokens_.observe(static_cast<double>(longest_output));
   params_n_.observe(request.sampling.n);
   params_max_tokens_.observe(request.sampling.max_tokens);
+}
+
+void EngineMetrics::on_refused(const Status& status) {
+  if (status.reason() == "queue_full") refused_full_.add();
+  if (status.reason() == "queue_time") refused_queue_time_.add();
+  if (status.reason() == "deadline" || status.reason() == "deadline_exceeded") refused_deadline_.add();
 }
 
 }  // namespace pagoda

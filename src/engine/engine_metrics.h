@@ -33,6 +33,9 @@ class EngineMetrics {
   void on_finished(const RequestTimes& times, TimeNs now, const Request& request, std::int64_t longest_output,
                    std::int64_t total_output, FinishReason reason);
 
+  // Any thread.
+  void on_refused(const Status& status);
+
   double prompt_tokens() const { return prompt_tokens_.value(); }
   double generation_tokens() const { return generation_tokens_.value(); }
 
@@ -44,6 +47,7 @@ class EngineMetrics {
   // Of --kv-manager virtual.
   Counter &map_calls_, &map_calls_ahead_, &mapped_pages_, &mapped_pages_ahead_, &map_seconds_,
       &map_seconds_ahead_, &map_delayed_steps_;
+  Counter &refused_full_, &refused_queue_time_, &refused_deadline_;
   Counter &success_stop_, &success_length_, &success_abort_, &success_error_;
   Histogram &first_token_, &inter_token_, &per_output_token_, &latency_, &queue_, &inference_, &prefill_,
       &decode_;

@@ -11,7 +11,10 @@ const Status kEngineDead = unavailable("The engine has failed; the server must b
 }  // namespace
 
 EngineThread::EngineThread(const EngineConfig& config, std::unique_ptr<EngineCore> core)
-    : config_(config), core_(std::move(core)), inbox_(static_cast<std::size_t>(config.max_waiting)) {
+    : config_(config),
+      core_(std::move(core)),
+      inbox_(static_cast<std::size_t>(config.max_waiting)),
+      gate_(config.max_queue_s) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -21,7 +24,19 @@ Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
   if (!healthy()) return kEngineDead;
   if (draining_.load(std::memory_order_acquire)) return unavailable("The server is shutting down.");
   PAGODA_RETURN_IF_ERROR(core_->validate(request));
-  return accept(Submit{std::move(request), std::move(sink)});
+  const Status status = gate_.admit(std::move(request), core_->clock().now(), [&](Request admitted) {
+    return accept(Submit{std::move(admitted), std::move(sink)});
+  });
+  if (!status.ok()) core_->metrics().on_refused(status);
+  return status;
+}
+
+double EngineThread::expected_wait(std::string_view tenant, std::int32_t priority) const {
+  Request like;
+  like.prompt_token_ids = {0};
+  like.tenant = tenant;
+  like.priority = priority;
+  return gate_.expected_wait(like, core_->clock().now());
 }
 
 Status EngineThread::accept(Message message) {
@@ -62,6 +77,7 @@ void EngineThread::debug_snapshot(std::function<void(Result<DebugSnapshot>)> don
 void EngineThread::handle(Message&& message) {
   if (auto* submit = std::get_if<Submit>(&message)) {
     const RequestId id = submit->request.id;
+    ++num_taken_;
     const Status status = core_->submit(std::move(submit->request), submit->sink);
     if (!status.ok()) fail(id, *submit->sink, status);
   } else if (const auto* abort = std::get_if<Abort>(&message)) {
@@ -135,7 +151,9 @@ void EngineThread::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
     if (core_->idle() && !wait_for_work()) return;
     for (Message& message : inbox_.drain()) handle(std::move(message));
+    gate_.publish(core_->load(), num_taken_);
     core_->step();
+    if (core_->idle()) gate_.publish(core_->load(), num_taken_);
     publish_progress();
     if (!core_->status().ok()) return;
     log_stats();

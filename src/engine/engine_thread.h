@@ -17,6 +17,7 @@
 #include <variant>
 
 #include "base/bounded_queue.h"
+#include "engine/admission_gate.h"
 #include "engine/client.h"
 #include "engine/engine_core.h"
 
@@ -30,6 +31,7 @@ class EngineThread final : public EngineClient {
 
   const EngineLimits& limits() const override { return core_->limits(); }
   Status submit(Request request, std::shared_ptr<OutputSink> sink) override;
+  double expected_wait(std::string_view tenant, std::int32_t priority) const override;
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;
   void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override;
@@ -82,6 +84,8 @@ class EngineThread final : public EngineClient {
   const EngineConfig config_;
   std::unique_ptr<EngineCore> core_;
   BoundedQueue<Message> inbox_;
+  AdmissionGate gate_;
+  std::int64_t num_taken_ = 0;  // requests, out of the inbox
   std::atomic<bool> draining_{false}, dead_{false}, stopping_{false};
   std::atomic<std::int64_t> num_accepted_{0};  // by submit()
   std::atomic<std::int64_t> num_started_{0};   // of those, no longer waiting for their first admission

@@ -21,6 +21,7 @@ class StepBudget {
   // max_tokens: of any step.
   StepBudget(double target_seconds, std::int32_t max_tokens)
       : target_(target_seconds), max_tokens_(max_tokens) {}
+  const CostEstimate& cost() const { return cost_; }
 
   // For a step beside `num_decodes` running streams, with a prompt that has been computed up to `position`;
   // without any streams nobody waits.
@@ -54,8 +55,8 @@ class StepBudget {
   static constexpr double kLeastTokens = 16;   // of prompts, in any case
   static constexpr double kLeastShare = 0.5;   // of the decodes' time, for prompts in any case
 
-  const double target_;
-  const std::int32_t max_tokens_;
+  double target_;
+  std::int32_t max_tokens_;
   CostEstimate cost_;
 };
 

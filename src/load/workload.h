@@ -25,6 +25,10 @@ struct WorkloadRequest {
   std::uint64_t shared_prefix_id = 0;
   // Decoding: at most one of n > 1 and beam_width > 0.
   std::int32_t n = 1, best_of = 1, beam_width = 0;
+  // Of whoever sends it.
+  std::string tenant;
+  std::int32_t weight = 1, priority = 0;
+  double timeout_s = 0;  // it waits no longer for the answer; 0: as long as it takes
 };
 
 class Workload {

@@ -6,11 +6,14 @@
 namespace pagoda {
 
 std::span<const ConfigFamily> config_families() {
-  static constexpr std::array<ConfigFamily, 12> all = {{
+  static constexpr std::array<ConfigFamily, 15> all = {{
       {"LlamaForCausalLM", "LlamaModel", "llama", "llama", read_llama_like},
       {"MistralForCausalLM", "MistralModel", "mistral", "mistral", read_llama_like},
       {"Qwen2ForCausalLM", "Qwen2Model", "qwen2", "qwen2", read_llama_like},
       {"Qwen3ForCausalLM", "Qwen3Model", "qwen3", "qwen3", read_llama_like},
+      {"Qwen2MoeForCausalLM", "Qwen2MoeModel", "qwen2_moe", "qwen2moe", read_qwen2_moe},
+      {"Qwen3MoeForCausalLM", "Qwen3MoeModel", "qwen3_moe", "qwen3moe", read_qwen3_moe},
+      {"MixtralForCausalLM", "MixtralModel", "mixtral", "mixtral", read_mixtral},
       {"Gemma3ForCausalLM", "Gemma3TextModel", "gemma3_text", "gemma3", read_gemma3},
       {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},
       {"GraniteForCausalLM", "GraniteModel", "granite", "granite", read_granite},

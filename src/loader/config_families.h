@@ -27,8 +27,23 @@ void read_granite(Fields& fields, ModelConfig& config);
 void read_olmo2(Fields& fields, ModelConfig& config);
 void read_phi3(Fields& fields, ModelConfig& config);
 void read_smollm3(Fields& fields, ModelConfig& config);
+void read_qwen2_moe(Fields& fields, ModelConfig& config);
+void read_qwen3_moe(Fields& fields, ModelConfig& config);
+void read_mixtral(Fields& fields, ModelConfig& config);
 void read_opt(Fields& fields, ModelConfig& config);
 void read_gpt2(Fields& fields, ModelConfig& config);
+
+// What transformers gives to fields that are absent.
+struct Defaults {
+  std::int32_t vocab_size, hidden_size, intermediate_size, num_layers, num_heads;
+  std::int32_t num_kv_heads;  // 0: as many as num_heads
+  std::int32_t max_positions;
+  float norm_eps, rope_theta;
+  std::int32_t bos, eos, pad;  // -1: none
+  bool tied;
+};
+// The fields that most families have under the same names, rotation among them.
+void read_common(Fields& fields, const Defaults& absent, ModelConfig& config);
 
 // head_size is known. Rotation of all layers, or of those that attend to all.
 void read_rope(Fields& fields, ModelConfig& config, float default_theta = 10000.0f);

@@ -2,17 +2,6 @@
 #include "loader/config_families.h"
 
 namespace pagoda {
-namespace {
-
-// What transformers gives to fields that are absent.
-struct Defaults {
-  std::int32_t vocab_size, hidden_size, intermediate_size, num_layers, num_heads;
-  std::int32_t num_kv_heads;  // 0: as many as num_heads
-  std::int32_t max_positions;
-  float norm_eps, rope_theta;
-  std::int32_t bos, eos, pad;  // -1: none
-  bool tied;
-};
 
 void read_common(Fields& fields, const Defaults& absent, ModelConfig& config) {
   config.vocab_size = fields.integer("vocab_size", absent.vocab_size);
@@ -33,8 +22,6 @@ void read_common(Fields& fields, const Defaults& absent, ModelConfig& config) {
   if (absent.eos >= 0) config.eos_token_ids = {absent.eos};
   read_rope(fields, config, absent.rope_theta);
 }
-
-}  // namespace
 
 void read_granite(Fields& fields, ModelConfig& config) {
   read_common(fields, {32000, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, -1, false}, config);

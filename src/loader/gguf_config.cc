@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <span>
 
 #include "base/strings.h"
@@ -40,6 +41,16 @@ constexpr std::array kKnownKeys = {
     "expert_count",
     "expert_used_count",
     "pooling_type",
+};
+
+// The same of families with mixtures of experts.
+constexpr std::array kExpertKeys = {
+    "expert_feed_forward_length", "expert_shared_feed_forward_length",
+    "expert_shared_count",        "expert_weights_scale",
+    "expert_weights_norm",        "expert_gating_func",
+    "expert_group_count",         "expert_group_used_count",
+    "leading_dense_block_count",  "interleave_moe_layer_step",
+    "nextn_predict_layers",
 };
 
 // Reads keys of one architecture; the first failure is kept, as in config_json.cc.
@@ -94,14 +105,23 @@ class Keys {
     return std::string(otherwise);
   }
 
+  bool boolean(std::string_view name, bool otherwise) {
+    const std::string full = key(name);
+    if (const std::optional<bool> value = file_.boolean(full)) return *value;
+    if (file_.metadata().contains(full))
+      fail(corrupt_data(concat("GGUF metadata '", full, "' is not true or false")));
+    return otherwise;
+  }
+
   // `own`: those of this family alone.
-  void refuse_unknown(std::span<const std::string_view> own) {
+  void refuse_unknown(std::span<const std::string_view> own, bool experts) {
     for (const auto& [full, value] : file_.metadata()) {
       if (!full.starts_with(prefix_)) continue;
       const std::string_view name = std::string_view(full).substr(prefix_.size());
       if (std::find(kKnownKeys.begin(), kKnownKeys.end(), name) != kKnownKeys.end() ||
           std::find(own.begin(), own.end(), name) != own.end() || is_zero(value))
         continue;
+      if (experts && std::find(kExpertKeys.begin(), kExpertKeys.end(), name) != kExpertKeys.end()) continue;
       fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
     }
   }
@@ -226,6 +246,69 @@ void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
     config.rope_layers.push_back((layer + 1) % 4 != 0);
 }
 
+// How a family's experts are chosen where the file does not say so.
+struct GgufExperts {
+  bool known = false;
+  ExpertScore score = ExpertScore::softmax;
+  bool renormalize = true;
+};
+
+void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  experts.count = keys.integer("expert_count", 0);
+  if (experts.count == 0) return;
+  // Blocks behind the model that only draft tokens.
+  config.num_layers -= keys.integer("nextn_predict_layers", 0);
+  experts.per_token = keys.integer("expert_used_count");
+  experts.intermediate_size = keys.integer("expert_feed_forward_length", config.intermediate_size);
+  if (config.intermediate_size == 0) config.intermediate_size = experts.intermediate_size;
+  const std::int32_t shared = keys.integer("expert_shared_count", 0);
+  const std::int64_t shared_size = std::int64_t{shared} * experts.intermediate_size;
+  experts.shared_intermediate_size =
+      keys.integer("expert_shared_feed_forward_length",
+                   static_cast<std::int32_t>(std::clamp<std::int64_t>(shared_size, -1, 1 << 30)));
+  experts.score = family.score;
+  switch (const std::int32_t score = keys.integer("expert_gating_func", 0)) {
+    case 0:
+      break;
+    case 1:
+      experts.score = ExpertScore::softmax;
+      break;
+    case 2:
+      experts.score = ExpertScore::sigmoid;
+      break;
+    case 3:
+      experts.score = ExpertScore::softmax_of_chosen;
+      break;
+    default:
+      keys.fail(unimplemented(
+          concat("GGUF option 'expert_gating_func' = ", score,
+                 " is not supported; supported: 1, 2, 3 (softmax, sigmoid, softmax of those chosen)")));
+  }
+  experts.renormalize = keys.boolean("expert_weights_norm", family.renormalize);
+  const float scale = keys.number("expert_weights_scale", 1.0f);
+  experts.scale = scale == 0 ? 1.0f : scale;
+  experts.groups = std::max(keys.integer("expert_group_count", 1), 1);
+  experts.groups_used = std::max(keys.integer("expert_group_used_count", 1), 1);
+  const std::int32_t leading = keys.integer("leading_dense_block_count", 0);
+  const std::int32_t step = std::max(keys.integer("interleave_moe_layer_step", 1), 1);
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    experts.layers.push_back(layer >= leading && (layer + 1) % step == 0);
+}
+
+// A layer has a mixture if the file has a router for it.
+void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
+    config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+}
+
+void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_layers_with_routers(file, keys, config);
+  config.experts.shared_gate = true;
+}
+
 struct GgufFamily {
   std::string_view name;
   std::string_view activation = "silu";
@@ -233,11 +316,14 @@ struct GgufFamily {
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 4> own_keys = {};
+  GgufExperts experts = {};
 };
-constexpr std::array<GgufFamily, 9> kFamilies = {{
-    {.name = "llama", .interleaved_rows = true},
+constexpr auto kFamilies = std::to_array<GgufFamily>({
+    {.name = "llama", .interleaved_rows = true, .read = read_layers_with_routers, .experts = {.known = true}},
     {.name = "qwen2"},
     {.name = "qwen3"},
+    {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
+    {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
     {.name = "gpt2", .activation = "gelu_new", .layer_norm = true},
     {.name = "gemma3",
      .activation = "gelu_new",
@@ -250,7 +336,7 @@ constexpr std::array<GgufFamily, 9> kFamilies = {{
     {.name = "olmo2", .read = read_olmo2},
     {.name = "phi3", .read = read_phi3},
     {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
-}};
+});
 
 std::string supported_names() {
   std::string names;
@@ -275,10 +361,9 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.architecture = *architecture;
   if (const std::string* name = file.string("general.name")) config.name = *name;
   Keys keys(file, *architecture);
-  if (keys.integer("expert_count", 0) > 0) {
+  if (keys.integer("expert_count", 0) > 0 && !family->experts.known)
     return unsupported_architecture(concat(*architecture, " with experts"), supported_names());
-  }
-  keys.refuse_unknown(family->own_keys);
+  keys.refuse_unknown(family->own_keys, family->experts.known);
 
   const auto embedding =
       std::find_if(file.tensor_list().begin(), file.tensor_list().end(),
@@ -300,7 +385,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
-  config.intermediate_size = keys.integer("feed_forward_length");
+  config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
+                                                                    : keys.integer("feed_forward_length");
   config.max_positions = keys.integer("context_length");
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));
@@ -321,6 +407,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
     read_rope(keys, config);
   }
   read_special_tokens(file, config);
+  if (family->experts.known) read_experts(keys, family->experts, config);
   if (family->read != nullptr) family->read(file, keys, config);
   if (!keys.status().ok()) return keys.status();
 

@@ -144,9 +144,15 @@ TEST(GgufConfig, Variants) {
 
 TEST(GgufConfig, RefusesByName) {
   expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
-  expect_refused(llama("falcon"),
-                 "architecture 'falcon' is not supported; supported: llama, qwen2, qwen3, gpt2");
-  expect_refused(llama().u32("llama.expert_count", 8), "'llama with experts' is not supported");
+  expect_refused(llama("falcon"), "architecture 'falcon' is not supported; supported: llama, qwen2, qwen3, ");
+  expect_refused(llama().u32("llama.expert_count", 8), "'llama.expert_used_count' is missing");
+  expect_refused(llama().u32("llama.expert_count", 8).u32("llama.expert_used_count", 9),
+                 "cannot use 9 of 8 experts");
+  expect_refused(llama()
+                     .u32("llama.expert_count", 8)
+                     .u32("llama.expert_used_count", 2)
+                     .u32("llama.expert_gating_func", 7),
+                 "'expert_gating_func' = 7 is not supported; supported: 1, 2, 3");
   expect_refused(llama().string("llama.rope.scaling.type", "yarn"),
                  "rope scaling type 'yarn' is not supported");
   expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");

@@ -8,6 +8,35 @@
 
 namespace pagoda {
 
+namespace {
+
+Status check_experts(const ModelConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  if (experts.count == 0) return ok_status();
+  constexpr std::int32_t kMost = 65536, kWidest = 1 << 24;
+  if (experts.count < 0 || experts.count > kMost)
+    return corrupt_data(
+        concat("the model's number of experts is ", experts.count, ", not between 1 and ", kMost));
+  if (experts.groups < 1 || experts.groups_used < 1 || experts.groups_used > experts.groups ||
+      experts.count % experts.groups != 0)
+    return corrupt_data(concat(experts.count, " experts cannot be in ", experts.groups,
+                               " groups of which a token uses ", experts.groups_used));
+  const std::int32_t choice = experts.count / experts.groups * experts.groups_used;
+  if (experts.per_token < 1 || experts.per_token > choice)
+    return corrupt_data(concat("a token cannot use ", experts.per_token, " of ", choice, " experts"));
+  if (experts.intermediate_size < 1 || experts.intermediate_size > kWidest ||
+      experts.shared_intermediate_size < 0 || experts.shared_intermediate_size > kWidest)
+    return corrupt_data(concat("experts of ", experts.intermediate_size, " features and a shared one of ",
+                               experts.shared_intermediate_size, " are not plausible"));
+  if (!std::isfinite(experts.scale) || experts.scale <= 0)
+    return corrupt_data(concat("the model's scale of experts is ", experts.scale, ", not a positive number"));
+  if (!experts.layers.empty() && experts.layers.size() != static_cast<std::size_t>(config.num_layers))
+    return corrupt_data("mixtures are not given for every layer");
+  return ok_status();
+}
+
+}  // namespace
+
 Status finish_config(ModelConfig& config) {
   struct Bound {
     const char* name;
@@ -75,6 +104,7 @@ Status finish_config(ModelConfig& config) {
     return corrupt_data(
         "llama3 rope scaling needs original_max_position_embeddings and high_freq_factor > low_freq_factor");
   }
+  PAGODA_RETURN_IF_ERROR(check_experts(config));
   if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
   for (const std::vector<bool>* layers : {&config.window_layers, &config.rope_layers}) {
     if (!layers->empty() && layers->size() != static_cast<std::size_t>(config.num_layers))

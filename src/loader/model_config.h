@@ -13,6 +13,25 @@ namespace pagoda {
 
 enum class RopeScaling { none, linear, llama3 };
 
+enum class ExpertScore { softmax, softmax_of_chosen, sigmoid };
+
+// The mixtures of experts that stand instead of dense feed-forwards; count 0: there are none.
+struct ExpertsConfig {
+  std::int32_t count = 0, per_token = 0;
+  std::int32_t intermediate_size = 0;         // of each
+  std::int32_t shared_intermediate_size = 0;  // of the expert that all tokens go through; 0: there is none
+  bool shared_gate = false;                   // which each token takes by a share of its own
+  std::vector<bool> layers = {};              // which have a mixture; empty: all
+  ExpertScore score = ExpertScore::softmax;
+  bool renormalize = false;
+  float scale = 1;
+  std::int32_t groups = 1, groups_used = 1;
+
+  bool in_layer(std::int32_t layer) const {
+    return count > 0 && (layers.empty() || layers[static_cast<std::size_t>(layer)]);
+  }
+};
+
 struct ModelConfig {
   std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
   std::string name;          // for people: general.name, or the folder's
@@ -42,6 +61,8 @@ struct ModelConfig {
   float attention_scale = 0;     // of the products of queries and keys; 0: 1 / sqrt(head_size)
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite
   std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
+
+  ExpertsConfig experts;
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

@@ -73,6 +73,9 @@ constexpr Case kFixtures[] = {{"opt", 4},
                               {"granite", 4},
                               {"phi3", 2},
                               {"smollm3", 4},
+                              {"qwen2_moe", 4},
+                              {"qwen3_moe", 4},
+                              {"mixtral", 4},
                               {"llama_gguf_f16", 2},
                               {"llama_gguf_quantized", 2}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kFixtures), case_name);
@@ -84,8 +87,10 @@ TEST_P(SplitShared, GivesTheGoldensTokens) {
   const bool stories = std::string_view(GetParam().name) == "stories260K";
   expect_split_goldens(*folder, *folder + (stories ? "/golden_greedy_sample.jsonl" : "/golden.jsonl"), 4);
 }
-constexpr Case kShared[] = {{"tiny_opt", 4},   {"tiny_gpt2", 4},  {"tiny_llama", 4},  {"tiny_mistral", 4},
-                            {"tiny_qwen2", 4}, {"tiny_qwen3", 4}, {"tiny_gemma3", 4}, {"stories260K", 4}};
+constexpr Case kShared[] = {{"tiny_opt", 4},       {"tiny_gpt2", 4},   {"tiny_llama", 4},
+                            {"tiny_mistral", 4},   {"tiny_qwen2", 4},  {"tiny_qwen3", 4},
+                            {"tiny_gemma3", 4},    {"stories260K", 4}, {"tiny_qwen2_moe", 4},
+                            {"tiny_qwen3_moe", 4}, {"tiny_mixtral", 4}};
 INSTANTIATE_TEST_SUITE_P(Models, SplitShared, ::testing::ValuesIn(kShared), case_name);
 
 // Log-probabilities of prompts and greedy continuations, chunked and together, as bits.

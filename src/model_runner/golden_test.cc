@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Fixture,
                          ::testing::Values("opt", "opt_post_norm", "gpt2", "gpt2_no_prefix", "llama",
                                            "mistral", "qwen2", "qwen3", "gemma3", "gemma3_gguf", "granite",
                                            "olmo2", "phi3", "smollm3", "llama_gguf_f16",
-                                           "llama_gguf_quantized"),
+                                           "llama_gguf_quantized", "qwen2_moe", "qwen3_moe", "mixtral",
+                                           "mixtral_gguf_split"),
                          [](const auto& info) { return std::string(info.param); });
 
 class Shared : public ::testing::TestWithParam<const char*> {};
@@ -73,7 +74,8 @@ TEST_P(Shared, AgreesWithTransformers) {
 INSTANTIATE_TEST_SUITE_P(Models, Shared,
                          ::testing::Values("tiny_opt", "tiny_gpt2", "tiny_llama", "tiny_mistral",
                                            "tiny_qwen2", "tiny_qwen3", "tiny_gemma3", "tiny_granite",
-                                           "tiny_olmo2", "tiny_phi3"),
+                                           "tiny_olmo2", "tiny_phi3", "tiny_qwen2_moe", "tiny_qwen3_moe",
+                                           "tiny_mixtral"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Stories, BothFormatsAgreeWithTransformers) {

@@ -9,8 +9,8 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array<Architecture, 11> all = {kGemma3, kGpt2, kGranite, kLlama, kMistral, kOlmo2,
-                                                   kOpt,    kPhi3, kQwen2,   kQwen3, kSmolLm3};
+  static const std::array all = {kGemma3, kGpt2, kGranite, kLlama,    kMistral, kMixtral,  kOlmo2,
+                                 kOpt,    kPhi3, kQwen2,   kQwen2Moe, kQwen3,   kQwen3Moe, kSmolLm3};
   return all;
 }
 
@@ -29,6 +29,56 @@ std::string WeightNames::layer_prefix(std::int32_t index) const {
   prefix.replace(prefix.find("{}"), 2, std::to_string(index));
   return prefix;
 }
+
+std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared) {
+  ExpertNames each = {.router = mixture + ".gate",
+                      .correction = mixture + ".gate.e_score_correction_bias",
+                      .gate = mixture + ".experts.{}.gate_proj",
+                      .up = mixture + ".experts.{}.up_proj",
+                      .down = mixture + ".experts.{}.down_proj",
+                      .shared_gate = mixture + "." + shared + ".gate_proj",
+                      .shared_up = mixture + "." + shared + ".up_proj",
+                      .shared_down = mixture + "." + shared + ".down_proj",
+                      .shared_router = mixture + "." + shared + "_gate"};
+  ExpertNames all = each;
+  all.gate = all.up = "";
+  all.gate_up = mixture + ".experts.gate_up_proj";
+  all.down = mixture + ".experts.down_proj";
+  all.weight = "";
+  all.bias = "_bias";
+  return {each, all};
+}
+
+namespace {
+
+RouterScore router_score(ExpertScore score) {
+  switch (score) {
+    case ExpertScore::softmax:
+      return RouterScore::softmax;
+    case ExpertScore::softmax_of_chosen:
+      return RouterScore::softmax_of_chosen;
+    case ExpertScore::sigmoid:
+      break;
+  }
+  return RouterScore::sigmoid;
+}
+
+MixtureConfig mixture_of(const ExpertsConfig& experts, const DenseFeedForwardConfig& dense) {
+  MixtureConfig mixture = {.routing = {.score = router_score(experts.score),
+                                       .num_experts = experts.count,
+                                       .per_token = experts.per_token,
+                                       .num_groups = experts.groups,
+                                       .groups_used = experts.groups_used,
+                                       .renormalize = experts.renormalize,
+                                       .scale = experts.scale},
+                           .expert = dense,
+                           .shared_intermediate_size = experts.shared_intermediate_size,
+                           .shared_gate = experts.shared_gate};
+  mixture.expert.intermediate_size = experts.intermediate_size;
+  return mixture;
+}
+
+}  // namespace
 
 Result<DecoderConfig> common_description(const ModelConfig& config) {
   const auto activation = activation_named(config.activation);
@@ -71,6 +121,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   decoder.logit_scale = config.logit_scale;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
+    if (config.experts.in_layer(index))
+      decoder.layers.back().feed_forward = mixture_of(config.experts, *layer.dense());
     if (!config.rope_layers.empty() && !config.rope_layers[static_cast<std::size_t>(index)])
       decoder.layers.back().attention()->rope = kNoRope;
     if (!config.has_window(index)) continue;

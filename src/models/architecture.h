@@ -12,6 +12,21 @@
 
 namespace pagoda {
 
+// Names of a mixture's tensors, behind `layer`; as in WeightNames.
+struct ExpertNames {
+  std::string router = {};
+  std::string correction = {};  // whole name
+  // With "{}", which is the expert's number, a tensor for each; else one of all: [experts, rows, columns].
+  std::string gate = {}, up = {}, down = {};
+  std::string gate_up = {};                        // instead of gate and up
+  std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
+  bool transposed = false;                         // tensors of all are [experts, columns, rows]
+  bool by_turns = false;                           // gate_up has a row of each by turns, else gate above up
+  std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
+
+  bool separate() const { return down.find("{}") != std::string::npos; }
+};
+
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
@@ -26,8 +41,9 @@ struct WeightNames {
   std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
   std::string fused_qkv = {};  // instead of query, key, value
   std::string gate = {}, up = {}, down = {};
-  std::string fused_gate_up = {};  // instead of gate and up
-  bool transposed = false;         // linear weights are stored [in, out]
+  std::string fused_gate_up = {};         // instead of gate and up
+  bool transposed = false;                // linear weights are stored [in, out]
+  std::vector<ExpertNames> experts = {};  // a file has one of these forms
 
   std::string layer_prefix(std::int32_t index) const;
 };
@@ -47,9 +63,12 @@ Result<const Architecture*> find_architecture(std::string_view name);
 // sizes, rotations, windows and scales that ModelConfig has.
 Result<DecoderConfig> common_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
+Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
 WeightNames llama_names(ModelFormat format);
+// Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
+std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kGemma3, kGpt2, kGranite, kLlama, kMistral, kOlmo2, kOpt, kPhi3, kQwen2, kQwen3,
-    kSmolLm3;
+extern const Architecture kGemma3, kGpt2, kGranite, kLlama, kMistral, kMixtral, kOlmo2, kOpt, kPhi3, kQwen2,
+    kQwen2Moe, kQwen3, kQwen3Moe, kSmolLm3;
 
 }  // namespace pagoda

@@ -51,6 +51,22 @@ Status check_part(const DecoderConfig&, const DenseFeedForwardConfig& c) {
   return check_size(c.intermediate_size);
 }
 
+Status check_part(const DecoderConfig& decoder, const MixtureConfig& c) {
+  constexpr std::int32_t kMostExperts = 65536;
+  const RoutingRule& rule = c.routing;
+  if (rule.num_experts < 1 || rule.num_experts > kMostExperts)
+    return wrong(concat(rule.num_experts, " experts"));
+  if (rule.num_groups < 1 || rule.groups_used < 1 || rule.groups_used > rule.num_groups ||
+      rule.num_experts % rule.num_groups != 0)
+    return wrong(
+        concat(rule.groups_used, " of ", rule.num_groups, " groups of ", rule.num_experts, " experts"));
+  if (rule.per_token < 1 || rule.per_token > rule.num_experts / rule.num_groups * rule.groups_used)
+    return wrong(concat(rule.per_token, " experts a token of ", rule.num_experts));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{rule.per_token} * decoder.hidden_size));
+  if (c.shared_intermediate_size != 0) PAGODA_RETURN_IF_ERROR(check_size(c.shared_intermediate_size));
+  return check_part(decoder, c.expert);
+}
+
 Status check_sizes(const DecoderConfig& c) {
   for (const std::int32_t size :
        {c.vocab_size, c.hidden_size, c.embedding_size, c.num_layers(), c.max_positions})

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "kernels/activation.h"
+#include "kernels/routing_rule.h"
 #include "loader/model_config.h"
 
 namespace pagoda {
@@ -73,8 +74,17 @@ struct DenseFeedForwardConfig {
   bool gated = true;
 };
 
+// Experts, of which each token goes through some, and one that all go through.
+struct MixtureConfig {
+  RoutingRule routing;
+  DenseFeedForwardConfig expert;              // of each
+  bool weigh_input = false;                   // a token's weight is on what its expert reads (Llama 4)
+  std::int32_t shared_intermediate_size = 0;  // 0: there is no shared expert
+  bool shared_gate = false;                   // a token takes the sigmoid of a product as its share of it
+};
+
 using MixerConfig = std::variant<AttentionConfig>;
-using FeedForwardConfig = std::variant<DenseFeedForwardConfig>;
+using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;
@@ -86,6 +96,7 @@ struct LayerConfig {
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
   DenseFeedForwardConfig* dense() { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
+  MixtureConfig* mixture() { return std::get_if<MixtureConfig>(&feed_forward); }
   const DenseFeedForwardConfig* dense() const { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
 };
 

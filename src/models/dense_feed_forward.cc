@@ -9,27 +9,24 @@ namespace {
 
 class DenseFeedForward final : public FeedForward {
  public:
-  DenseFeedForward(const DenseFeedForwardConfig& config, const LayerPlace& place, WeightLoader& loader)
-      : activation_(config.activation),
-        width_(place.shard->inner.own.count),
-        parts_(place.shard->inner.parts) {
-    const WeightNames& names = loader.names();
-    const std::array own_rows = {place.shard->inner.own};
+  DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
+                   const LayerPlace& place, WeightLoader& loader)
+      : activation_(config.activation), width_(shard.own.count), parts_(shard.parts) {
+    const std::array own_rows = {shard.own};
     const std::int64_t inner = config.intermediate_size;
-    const bool fused = !names.fused_gate_up.empty();
+    const bool fused = !names.gate_up.empty();
     Matrices in;
     if (fused) {  // gate above up
       const std::array up_rows = {Range{inner + own_rows[0].first, own_rows[0].count}};
       for (const auto& rows : {own_rows, up_rows})
-        loader.add(in, place.prefix + names.fused_gate_up, 2 * inner, place.hidden_size, rows);
+        loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
     } else {
       if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
       loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
     }
-    in_ = loader.pack(std::move(in), place.prefix + (fused ? names.fused_gate_up : names.up),
+    in_ = loader.pack(std::move(in), place.prefix + (fused ? names.gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ =
-        loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, place.shard->inner.pieces);
+    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, shard.pieces);
   }
 
   std::int64_t inner_width() const override { return width_; }
@@ -60,9 +57,17 @@ class DenseFeedForward final : public FeedForward {
 
 }  // namespace
 
+std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
+                                        const FeatureShard& shard, const LayerPlace& place,
+                                        WeightLoader& loader) {
+  return std::make_unique<DenseFeedForward>(config, names, shard, place, loader);
+}
+
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
                                        const DecoderConfig&, WeightLoader& loader) {
-  return std::make_unique<DenseFeedForward>(config, place, loader);
+  const WeightNames& names = loader.names();
+  return make_dense(config, {names.gate, names.up, names.down, names.fused_gate_up}, place.shard->inner,
+                    place, loader);
 }
 
 }  // namespace pagoda

@@ -4,6 +4,30 @@
 
 namespace pagoda {
 
+namespace {
+
+// Of all families. Old files have a tensor for each expert.
+std::vector<ExpertNames> gguf_expert_names() {
+  const ExpertNames all = {.router = "ffn_gate_inp",
+                           .correction = "exp_probs_b.bias",
+                           .gate = "ffn_gate_exps",
+                           .up = "ffn_up_exps",
+                           .down = "ffn_down_exps",
+                           .shared_gate = "ffn_gate_shexp",
+                           .shared_up = "ffn_up_shexp",
+                           .shared_down = "ffn_down_shexp",
+                           .shared_router = "ffn_gate_inp_shexp"};
+  ExpertNames joined = all, each = all;
+  joined.gate = joined.up = "";
+  joined.gate_up = "ffn_gate_up_exps";
+  each.gate = "ffn_gate.{}";
+  each.up = "ffn_up.{}";
+  each.down = "ffn_down.{}";
+  return {all, joined, each};
+}
+
+}  // namespace
+
 WeightNames llama_names(ModelFormat format) {
   if (format == ModelFormat::gguf) {
     return {.token_embedding = "token_embd",
@@ -21,7 +45,8 @@ WeightNames llama_names(ModelFormat format) {
             .key_norm = "attn_k_norm",
             .gate = "ffn_gate",
             .up = "ffn_up",
-            .down = "ffn_down"};
+            .down = "ffn_down",
+            .experts = gguf_expert_names()};
   }
   return {.prefix = "model.",
           .other_prefixes = {""},

@@ -2,17 +2,14 @@
 #include "models/architecture.h"
 
 namespace pagoda {
-namespace {
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
+Result<DecoderConfig> qwen3_description(const ModelConfig& config) {
   auto decoder = common_description(config);
   if (!decoder) return decoder.error();
   for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = QueryKeyNorm::per_head;
   return decoder;
 }
 
-}  // namespace
-
-const Architecture kQwen3 = {"qwen3", describe, llama_names};
+const Architecture kQwen3 = {"qwen3", qwen3_description, llama_names};
 
 }  // namespace pagoda

@@ -23,6 +23,8 @@ class RankSum {
       : parallel_(parallel), split_(split), partial_(partial) {}
 
   bool split() const { return split_; }
+  // Room for the pieces of a chunk, where something is split: to be filled, and then summed.
+  float* room() const { return partial_; }
 
   // data: parts[rank] vectors of `length` here; their sum over all ranks comes first in it.
   Status sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts) const;

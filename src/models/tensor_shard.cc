@@ -117,10 +117,9 @@ Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, co
   return shard;
 }
 
-Result<FeatureShard> shard_of(const DenseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
-  const auto split = [&](std::int32_t size) {
-    return split_intermediate(config.intermediate_size, block, size);
-  };
+// What a rank has of things that `split` cuts into ranges, one for each rank.
+template <class Split>
+Result<FeatureShard> shard_ranges(const Split& split, const Cut& cut) {
   const auto parts = split(cut.size);
   if (!parts) return parts.error();
   const auto cuts = cut.places(split, [](const Range& part) { return part; });
@@ -128,6 +127,34 @@ Result<FeatureShard> shard_of(const DenseFeedForwardConfig& config, std::int64_t
   FeatureShard shard = {.own = own, .pieces = pieces_of(own, cuts), .parts = {}};
   for (const Range& part : *parts)
     shard.parts.push_back(static_cast<std::int32_t>(pieces_of(part, cuts).size()));
+  return shard;
+}
+
+Result<FeedForwardShard> shard_of(const DenseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
+  auto inner = shard_ranges(
+      [&](std::int32_t size) { return split_intermediate(config.intermediate_size, block, size); }, cut);
+  if (!inner) return inner.error();
+  return FeedForwardShard{.inner = *std::move(inner), .experts = {}};
+}
+
+Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size) {
+  if (experts < size)
+    return invalid_argument(concat("cannot split the model over ", size, " ranks: ", experts, " experts"));
+  std::vector<Range> parts;
+  for (std::int32_t rank = 0; rank < size; ++rank) parts.push_back(part_of(experts, size, rank));
+  return parts;
+}
+
+Result<FeedForwardShard> shard_of(const MixtureConfig& config, std::int64_t block, const Cut& cut) {
+  FeedForwardShard shard;
+  auto experts =
+      shard_ranges([&](std::int32_t size) { return split_experts(config.routing.num_experts, size); }, cut);
+  if (!experts) return experts.error();
+  shard.experts = *std::move(experts);
+  if (config.shared_intermediate_size == 0) return shard;
+  auto shared = shard_of(DenseFeedForwardConfig{config.shared_intermediate_size}, block, cut);
+  if (!shared) return shared.error();
+  shard.inner = std::move(shared->inner);
   return shard;
 }
 
@@ -145,6 +172,7 @@ ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, 
     };
     take(names.attention_output, blocks.attention_output);
     take(names.down, blocks.down);
+    for (const ExpertNames& experts : names.experts) take(experts.shared_down, blocks.down);
   }
   return blocks;
 }
@@ -165,8 +193,8 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
     auto inner =
         std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); }, layer.feed_forward);
     if (!inner) return inner.error();
-    shard.most_pieces = std::max({shard.most_pieces, heads->pieces.size(), inner->pieces.size()});
-    shard.layers.push_back({*std::move(heads), *std::move(inner)});
+    shard.most_pieces = std::max({shard.most_pieces, heads->pieces.size(), inner->most_pieces()});
+    shard.layers.push_back({*std::move(heads), std::move(inner->inner), std::move(inner->experts)});
   }
   if (config.vocab_size < size)
     return invalid_argument(

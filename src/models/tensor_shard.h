@@ -6,12 +6,15 @@
 //     attention output       columns of those heads   (row-parallel: summed over the ranks)
 //     gate, up               rows                     (column-parallel)
 //     down                   columns of those rows    (row-parallel: summed over the ranks)
+//     experts                whole ones               (their sums are summed over the ranks)
+//     routers                on every rank
 //     embedding, head        rows: tokens             (embeddings summed, logits gathered)
 //     norms, positions, projections in and out        on every rank
 //
 // Parts are contiguous and nearly equal; they need not be equal. Key-value heads fewer than ranks are on
 // several ranks, each with some of their query heads. Columns of quantised matrices are cut between blocks.
 // Source: Megatron-LM (arXiv 1909.08053) §3.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,9 +47,15 @@ struct FeatureShard {
   std::vector<std::int32_t> parts;
 };
 
+// The experts of a mixture are cut as features are; `inner` is then its shared expert's.
+struct FeedForwardShard {
+  FeatureShard inner, experts;
+  std::size_t most_pieces() const { return std::max(inner.pieces.size(), experts.pieces.size()); }
+};
+
 struct LayerShard {
   HeadShard heads;
-  FeatureShard inner;
+  FeatureShard inner, experts;
 };
 
 struct TensorShard {

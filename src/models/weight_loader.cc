@@ -9,17 +9,26 @@
 namespace pagoda {
 namespace {
 
-// Rows `range` of [out, in], out of the stored [in, out].
-void transpose(const TensorView& stored, Range range, std::vector<std::byte>& copy) {
+// Rows first, first + step, ... of [out, in], out of the stored [in, out].
+void transpose(const TensorView& stored, Range range, std::vector<std::byte>& copy, std::int64_t step = 1) {
   const std::int64_t in = stored.rows(), out = stored.columns();
   const auto element = static_cast<std::size_t>(dtype_info(stored.dtype).block_bytes);
   copy.resize(static_cast<std::size_t>(in * range.count) * element);
   for (std::int64_t i = 0; i < in; ++i) {
     for (std::int64_t o = 0; o < range.count; ++o) {
       std::memcpy(copy.data() + static_cast<std::size_t>(o * in + i) * element,
-                  stored.data + static_cast<std::size_t>(i * out + range.first + o) * element, element);
+                  stored.data + static_cast<std::size_t>(i * out + range.first + o * step) * element,
+                  element);
     }
   }
+}
+
+void copy_rows(const TensorView& matrix, Range range, std::int64_t step, std::vector<std::byte>& copy) {
+  const auto bytes = static_cast<std::size_t>(dtype_bytes(matrix.dtype, matrix.columns()));
+  copy.resize(static_cast<std::size_t>(range.count) * bytes);
+  for (std::int64_t row = 0; row < range.count; ++row)
+    std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes,
+                matrix.data + static_cast<std::size_t>(range.first + row * step) * bytes, bytes);
 }
 
 // Columns `range`, which are whole blocks.
@@ -119,6 +128,20 @@ void WeightLoader::add_rows(Matrices& matrices, const TensorView& matrix, const 
   matrices.recipe += concat(" ", name, text(range));
   matrices.views.push_back(with_rows(matrix, range));
   matrices.read.push_back(matrices.views.back());
+}
+
+void WeightLoader::add_picked(Matrices& matrices, const TensorView& stored, const std::string& name,
+                              Range rows, std::int64_t step, bool transposed) {
+  if (!reader_.status().ok()) return;
+  if (!transposed && step == 1) return add_rows(matrices, stored, name, rows);
+  if (transposed && is_quantized(stored.dtype))
+    return reader_.fail(unimplemented(concat("tensor '", name, "' is quantised and stored [in, out]")));
+  matrices.recipe += concat(" ", name, text(rows), " by ", step, transposed ? " transposed" : "");
+  const std::int64_t columns = transposed ? stored.rows() : stored.columns();
+  add_copy(matrices, stored, {stored.dtype, {rows.count, columns}, nullptr},
+           [=](const TensorView& from, std::vector<std::byte>& to) {
+             transposed ? transpose(from, rows, to, step) : copy_rows(from, rows, step, to);
+           });
 }
 
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
@@ -223,6 +246,11 @@ void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64
 }
 
 PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form) {
+  return pack_as(std::move(matrices), name, form, dtype_);
+}
+
+PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, LinearForm form,
+                                   std::string_view dtype) {
   if (!reader_.status().ok()) return {};
   DType stored = matrices.views.front().dtype;
   PackedShape shape = {.type = LinearType::float32, .n = 0, .k = matrices.views.front().columns()};
@@ -231,7 +259,7 @@ PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, Line
     shape.n += view.rows();
   }
   if (form == LinearForm::gated) shape.n = matrices.views.front().rows();
-  const auto type = choose_linear_type(dtype_, stored, context_.level);
+  const auto type = choose_linear_type(dtype, stored, context_.level);
   if (!type) {
     reader_.fail(type.error());
     return {};
@@ -258,6 +286,12 @@ PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, st
   Matrices matrices;
   add(matrices, name, rows, columns, std::array{Range{0, rows}});
   return pack(std::move(matrices), name);
+}
+
+PackedLinear WeightLoader::exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  Matrices matrices;
+  add(matrices, name, rows, columns, std::array{Range{0, rows}});
+  return pack_as(std::move(matrices), name, LinearForm::stacked, "float32");
 }
 
 }  // namespace pagoda

@@ -65,16 +65,23 @@ class WeightLoader {
   // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds.
   void add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
            std::span<const Range> ranges);
+  // Adds rows first, first + step, ..., `count` of them, of what `stored` means: [rows, columns], or that
+  // transposed.
+  void add_picked(Matrices& matrices, const TensorView& stored, const std::string& name, Range rows,
+                  std::int64_t step, bool transposed);
   // Rows 2i and 2i + 1 of a head rotate together in the file; the kernels rotate rows i and i + rotary / 2.
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
                     std::int64_t rotary_size, std::int64_t first_bias);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
+  // The same in float32, whatever the dtype: what decides, and is small.
+  PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
   // [rows, columns] cut into `pieces` of its columns.
   RowParallelLinear row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
                                  std::span<const Range> pieces);
 
  private:
+  PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
   void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);
 

@@ -59,13 +59,19 @@ const TensorView* WeightReader::take(const std::string& name, const std::vector<
   return tensor;
 }
 
-TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-  const TensorView* tensor = take(name, {rows, columns});
+TensorView WeightReader::tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
+  const TensorView* tensor = take(name, shape);
   return tensor != nullptr ? *tensor : TensorView{};
 }
 
+TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  return tensor(name, {rows, columns});
+}
+
 std::vector<float> WeightReader::vector(const std::string& name, std::int64_t size) {
-  const TensorView* tensor = take(name, {size});
+  const TensorView* const found = find(name);
+  const bool as_row = found != nullptr && found->shape == std::vector<std::int64_t>{1, size};
+  const TensorView* tensor = as_row ? take(name, {1, size}) : take(name, {size});
   if (tensor == nullptr) return {};
   std::vector<float> values(static_cast<std::size_t>(size));
   dequantize(tensor->dtype, tensor->data, size, values.data());

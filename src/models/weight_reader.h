@@ -22,7 +22,8 @@ class WeightReader {
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
-  std::vector<float> vector(const std::string& name, std::int64_t size);
+  TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
+  std::vector<float> vector(const std::string& name, std::int64_t size);           // or a matrix of one row
   std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
   void ignore(const std::string& name) { taken_.insert(name); }
   void fail(Status status);

@@ -24,7 +24,8 @@ struct Request {
   std::string tenant;         // whose share of the machine it takes under a fair order; empty: nobody's
   std::int32_t weight = 1;    // the tenant's share beside the others', at least 1
   TimeNs arrival_time = 0;
-  TimeNs deadline = 0;  // of the engine's clock: what has not ended by then is aborted; 0: none
+  TimeNs deadline = 0;   // of the engine's clock: what has not ended by then is aborted; 0: none
+  bool follows = false;  // of a call whose first request has been let in: not refused for its wait
 };
 
 }  // namespace pagoda

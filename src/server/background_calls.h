@@ -25,7 +25,7 @@ class BackgroundCalls final : public DetachedCalls {
 
   // `ended` is told when it is over, whatever way, on the thread.
   Status start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
-               std::function<void(const Generation&)> ended);
+               TimeNs deadline, std::function<void(const Generation&)> ended);
   bool cancel(std::string_view id) override;
 
  private:

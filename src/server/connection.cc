@@ -174,7 +174,7 @@ asio::awaitable<void> Connection::run() {
       break;
     }
     idle_since_ = 0;
-    const TimeNs begin = server_.clock.now();
+    begun_ = server_.clock.now();
     std::optional<Counted> active(std::in_place, server_.num_active);
     begin_request(request);
     const RouteTable::Match match = server_.routes.find(request.method, request.path);
@@ -183,7 +183,7 @@ asio::awaitable<void> Connection::run() {
     release_body();
     active.reset();  // not while lingering: a drain need not wait for that
     if (next == Next::gone) status_ = 499;
-    server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begin));
+    server_.metrics.record(request.method, match.path, status_, to_seconds(server_.clock.now() - begun_));
     if (server_.config.access_log)
       log_info("http", concat("\"", request.method, " ", request.path, "\" ", status_));
     idle_since_ = server_.clock.now();
@@ -203,6 +203,7 @@ void Connection::begin_request(const HttpRequest& request) {
   framing_.keep_alive = request.keep_alive && !server_.draining.load();
   framing_.head_only = request.method == "HEAD";
   status_ = 0;
+  timeout_s_.reset();
 }
 
 void Connection::watch() {

@@ -91,6 +91,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hold_body(std::size_t bytes);
   void release_body();
   void begin_request(const HttpRequest& request);
+  HttpResponse refusal(const Status& status, const Protocol* protocol) const;
   void add_common_headers(HttpResponse& response) const;
   std::string stream_head(AnswerForm form);
 
@@ -117,6 +118,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string request_id_, origin_;
   ResponseFraming framing_;
   int status_ = 0;
+  TimeNs begun_ = 0;                 // when its head was there
+  std::optional<double> timeout_s_;  // how long the client waits for the answer
   Generation* call_ = nullptr;
 };
 

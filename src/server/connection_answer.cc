@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cmath>
 #include <ctime>
 
 #include "api/answer_memory.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/connection.h"
+#include "server/deadline.h"
 #include "server/endpoints.h"
 
 namespace pagoda {
@@ -58,6 +60,14 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
       server_.num_connections.load() > server_.config.max_connections) {
     early = error_response(unavailable("Too many connections."), match.protocol);
     early->close = true;
+  }
+  if (!early && std::holds_alternative<GenerationHandler>(match.route->handler)) {
+    const Result<std::optional<double>> timeout = timeout_of_headers(
+        request.header("x-request-timeout"), request.header("x-envoy-expected-rq-timeout-ms"));
+    if (!timeout)
+      early = error_response(timeout.error(), match.protocol);
+    else
+      timeout_s_ = *timeout;
   }
   if (early && request.has_body()) {
     early->close = true;  // the body stays unread
@@ -195,14 +205,15 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
   Result<MemoryReservation> memory = reserve_answer(parsed, server_);
   if (!memory) co_return co_await send(error_response(memory.error(), route.protocol));
   std::string name = parsed.id;
+  const TimeNs deadline = deadline_after(begun_, timeout_s_, parsed.timeout_s);
   if (parsed.at_once) {
     HttpResponse response;
     response.body = *std::move(parsed.at_once);
     const std::uint64_t id = server_.next_request_id.fetch_add(parsed.requests.size());
-    if (Status refused =
-            server_.background.start(std::move(parsed), *std::move(memory), id, server_.clock.now(), nullptr);
+    if (Status refused = server_.background.start(std::move(parsed), *std::move(memory), id,
+                                                  server_.clock.now(), deadline, nullptr);
         !refused.ok())
-      co_return co_await send(error_response(refused, route.protocol));
+      co_return co_await send(refusal(refused, route.protocol));
     co_return co_await send(std::move(response));
   }
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
@@ -210,8 +221,8 @@ asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGe
       server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
   Next next = Next::gone;
-  if (Status refused = call->start(first_id, server_.clock.now()); !refused.ok()) {
-    next = co_await send(error_response(refused, route.protocol));
+  if (const Status refused = call->start(first_id, server_.clock.now(), deadline); !refused.ok()) {
+    next = co_await send(refusal(refused, route.protocol));
   } else {
     call_ = call.get();
     next = co_await deliver(route, call);
@@ -298,6 +309,7 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
   };
   auto outcome = std::make_shared<Outcome>();  // the connection may be torn down at exit first
   JobPool::Job job{.owner = id_, .cost = bytes, .work = std::move(work), .done = nullptr};
+  if (timeout_s_) job.deadline = deadline_after(begun_, timeout_s_, std::nullopt);
   job.done = [outcome, self = shared_from_this()](JobPool::End end) {
     asio::post(self->stream_.get_executor(), [outcome, end, self] {
       *outcome = {.done = true, .end = end};
@@ -310,6 +322,10 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
     co_await event_.wait();
     if (gone_ && !outcome->done && server_.jobs.cancel(*id)) co_return unavailable("The client has gone.");
   }
+  if (outcome->end == JobPool::End::late && timeout_s_ &&
+      server_.clock.now() >= deadline_after(begun_, timeout_s_, std::nullopt))
+    co_return Status(StatusCode::deadline_exceeded, "The request's time is up.")
+        .with_reason("deadline_exceeded");
   if (outcome->end == JobPool::End::late)
     co_return resource_exhausted("The request waited too long to be read; please try again.");
   if (outcome->end == JobPool::End::out_of_memory) {
@@ -317,6 +333,16 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
     co_return internal_error("out of memory");
   }
   co_return ok_status();
+}
+
+// What the engine would not take, with the time after which it may.
+HttpResponse Connection::refusal(const Status& status, const Protocol* protocol) const {
+  HttpResponse response = error_response(status, protocol);
+  if (status.code() != StatusCode::resource_exhausted) return response;
+  const double wait = std::ceil(server_.engine.expected_wait({}, 0));
+  for (auto& [name, value] : response.headers)
+    if (name == "retry-after") value = concat(static_cast<std::int64_t>(std::clamp(wait, 1.0, 3600.0)));
+  return response;
 }
 
 void Connection::add_common_headers(HttpResponse& response) const {

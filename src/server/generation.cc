@@ -112,11 +112,13 @@ Generation::Generation(ApiGeneration call, EngineClient& engine, MemoryReservati
 
 Generation::~Generation() { cancel(); }
 
-Status Generation::start(std::uint64_t first_id, TimeNs now) {
+Status Generation::start(std::uint64_t first_id, TimeNs now, TimeNs deadline) {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Request request = std::move(requests_[i]);
     request.id = RequestId{first_id + i};
     request.arrival_time = now;
+    request.deadline = deadline;
+    request.follows = i > 0;
     const RequestId id = request.id;
     if (Status status = engine_.submit(std::move(request), std::make_shared<Sink>(mailbox_, i));
         !status.ok()) {

@@ -29,8 +29,8 @@ class Generation {
   ~Generation();
   Generation(const Generation&) = delete;
 
-  // Hands the requests in, with ids from `first_id` on. An error leaves nothing running.
-  Status start(std::uint64_t first_id, TimeNs now);
+  // Hands the requests in, with ids from `first_id` on. An error leaves nothing running. `deadline`: 0: none.
+  Status start(std::uint64_t first_id, TimeNs now, TimeNs deadline = 0);
   std::size_t num_requests() const { return requests_.size(); }
 
   // Takes what has arrived, and appends what can be sent of it, near `max_bytes`; at most some milliseconds'

@@ -84,7 +84,9 @@ void JobPool::run(bool small_only) {
 
 void JobPool::execute(Waiting waiting) {
   End end = End::done;
-  if (clock_.now() - waiting.since > std::chrono::nanoseconds(options_.max_wait).count()) {
+  const TimeNs now = clock_.now();
+  if (now - waiting.since > std::chrono::nanoseconds(options_.max_wait).count() ||
+      (waiting.job.deadline != 0 && now >= waiting.job.deadline)) {
     end = End::late;
   } else {
     try {

@@ -5,7 +5,7 @@
 //
 //     submit() -> waiting --a thread is free--> running -> done(End)
 //                    |  cancel(): gone, done is not called
-//                    `--waited longer than max_wait--> done(late), not run
+//                    `--waited longer than max_wait, or its deadline--> done(late), not run
 //
 // Order: self-clocked fair queueing over owners: a job's tag is its owner's last one, or the time of the
 // queue, plus its cost; the smallest tag is next. Owners with little to do go first, and who asks for much
@@ -46,6 +46,7 @@ class JobPool {
     std::size_t cost = 0;
     std::function<void()> work;
     std::function<void(End)> done;  // may be empty; hands over and returns
+    TimeNs deadline = 0;            // late after it, too; 0: only after max_wait
   };
   using JobId = std::uint64_t;
 

@@ -88,7 +88,9 @@ void Replica::submit(Request request, TimeNs time, SimulatedOutcome count_as) {
   Status status = ok_status();
   if (waiting >= options_.engine.max_waiting)
     status = resource_exhausted("The queue is full.");
-  else
+  else if (request.deadline != 0 || options_.engine.max_queue_s > 0)
+    status = check_in_time(core_->load(), {}, request, now(), options_.engine.max_queue_s);
+  if (status.ok())
     status = core_->submit(std::move(request), std::make_shared<Sink>(*this, std::move(count_as)));
   if (status.ok()) return;
   SimulatedOutcome outcome = refused;

@@ -36,6 +36,9 @@ Request make_simulated_request(const WorkloadRequest& from, std::uint64_t number
     out.prompt_token_ids[i] =
         static_cast<TokenId>(random_bits(seed, stream, i) % static_cast<std::uint64_t>(vocab_size));
   }
+  out.tenant = from.tenant;
+  out.weight = from.weight;
+  out.priority = from.priority;
   SamplingParams& sampling = out.sampling;
   sampling.max_tokens = std::max(1, from.output_tokens);
   sampling.ignore_eos = true;

@@ -111,6 +111,7 @@ class Run {
     ++num_arrived_;
     const auto number = static_cast<std::uint64_t>(num_arrived_);
     Request request = make_simulated_request(arrival, number, options_.seed, options_.cost.vocab_size);
+    if (arrival.timeout_s > 0) request.deadline = time + static_cast<TimeNs>(arrival.timeout_s * 1e9);
     std::vector<std::int64_t> loads;
     for (const auto& replica : replicas_) loads.push_back(replica->num_requests());
     const std::size_t chosen = replicas_.size() == 1 ? 0 : router_->choose(request, loads);

@@ -2,6 +2,7 @@
 // ParsedCall: one call of OpenAI's protocol, understood and checked: the engine requests it becomes, and how
 // its answer is to look. Plain data; made by request_parser.h, answered by response_builder.h.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,8 @@ struct ResponseOptions : AnswerOptions {
 };
 
 struct ParsedCall {
-  std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
+  std::vector<Request> requests;    // one per prompt; ids and arrival times are the submitter's to fill in
+  std::optional<double> timeout_s;  // how long the client waits for the answer
   ResponseOptions response;
 };
 

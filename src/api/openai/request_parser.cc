@@ -21,6 +21,7 @@ namespace json = boost::json;
 constexpr std::size_t kMaxPrompts = 1024;  // per call; also bounds prompts * n
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
+constexpr double kMaxTimeoutS = 1e9;
 constexpr std::int64_t kDefaultCompletionTokens = 16;
 constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 constexpr std::size_t kMaxListedTokens = 4'000'000;
@@ -207,6 +208,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   read_request_fields(fields, request);
   read_sampling_fields(fields, context, request.sampling, response);
   (void)fields.string("user", kNoLimit);
+  call.timeout_s = fields.number_above("timeout", 0, kMaxTimeoutS);
 
   const bool echo_without_tokens = kind == CallKind::completion && response.echo;
   std::optional<std::int64_t> max_tokens = fields.integer("max_tokens", echo_without_tokens ? 0 : 1, 1 << 30);

@@ -267,6 +267,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       flags.scheduling_policy == "priority" ? SchedulingPolicy::priority : SchedulingPolicy::fcfs;
   set_memory_modes(flags, block_bytes, engine_config);
   engine_config.max_waiting = flags.max_queue;
+  engine_config.max_queue_s = flags.max_queue_time_s.value_or(0);
   engine_config.seed = flags.seed;
   engine_config.vocab_size = config.vocab_size;
   engine_config.speculative = flags.speculative;

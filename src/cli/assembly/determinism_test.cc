@@ -313,7 +313,7 @@ TEST_P(SmallModels, SameBitsWhateverTheCompany) {
 
 INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
                          testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
-                                                          "gpt2", "gemma3", "olmo2"),
+                                                          "gpt2", "gemma3", "olmo2", "mixtral", "qwen2_moe"),
                                           testing::Values("float32", "bfloat16", "int8"),
                                           testing::Values("auto")));
 INSTANTIATE_TEST_SUITE_P(DeterminismOfInt8Cache, SmallModels,
@@ -386,7 +386,7 @@ TEST_P(Ranks, GiveTheBitsOfOneProcess) { check_ranks(GetParam(), "auto"); }
 TEST(RanksWithInt8Cache, GiveTheBitsOfOneProcess) { check_ranks("llama", "int8"); }
 INSTANTIATE_TEST_SUITE_P(Determinism, Ranks,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "opt", "opt_post_norm", "gpt2",
-                                         "gemma3", "granite", "phi3"));
+                                         "gemma3", "granite", "phi3", "mixtral", "qwen2_moe", "qwen3_moe"));
 
 TEST(DefaultModel, SameBitsWhateverTheCompany) {
   auto model = default_model();

@@ -176,7 +176,7 @@ class BatchRun {
     line.generation = std::make_unique<Generation>(std::move(call), engine_.client(), *std::move(held),
                                                    [this, number = number_] { bell_.ring(number); });
     const std::size_t num_requests = line.generation->num_requests();
-    if (Status refused = line.generation->start(next_request_, clock_.now()); !refused.ok())
+    if (Status refused = line.generation->start(next_request_, clock_.now(), /*deadline=*/0); !refused.ok())
       return write_error(line, refused);
     next_request_ += num_requests;
     running_.emplace(number_, std::move(line));

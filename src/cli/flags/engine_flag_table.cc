@@ -108,6 +108,13 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
     flags.target_itl_ms = *parsed;
     return ok_status();
   };
+  const auto store_queue_time = [&flags](const std::string& value) -> Status {
+    const auto parsed = flags::parse_number(value.ends_with('s') ? value.substr(0, value.size() - 1) : value);
+    if (!parsed) return parsed.error();
+    if (!(*parsed >= 0 && *parsed <= kMaxSeconds)) return invalid_argument("must be from 0 to 86400 seconds");
+    flags.max_queue_time_s = *parsed;
+    return ok_status();
+  };
   const auto store_speculation = [&flags](const std::string& value) -> Status {
     auto config = parse_speculative_config(value);
     if (!config) return config.error();
@@ -148,6 +155,13 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
       {.name = "max-queue",
        .value = flags::int32(flags.max_queue, 1),
        .help = "requests that may wait; more get 429"},
+      {.name = "max-queue-time",
+       .value = flags::parsed("S", store_queue_time),
+       .help = "who would wait longer to be begun gets 429 at once; 0: nobody does",
+       .details =
+           "who would wait longer to be begun, as far as the engine can tell, gets 429 at once with the "
+           "time to wait in `Retry-After` ([operations](operations.md#overload)); 0: nobody does",
+       .default_text = "serve: 10, else 0"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
        .help = "draft tokens by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",

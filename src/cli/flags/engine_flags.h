@@ -80,6 +80,8 @@ struct EngineFlags {
   std::string preemption_mode = "auto";    // auto, swap, recompute
   std::optional<double> target_itl_ms;     // absent: chosen by the command; 0: steps may take any time
   std::int32_t max_queue = 1024;           // requests waiting for admission; more get 429
+  // Who would wait longer to be begun gets 429; absent: chosen by the command; 0: nobody does.
+  std::optional<double> max_queue_time_s;
 
   // Drafts several tokens in a step (vLLM's JSON, method "ngram"); absent: off.
   std::optional<SpeculativeConfig> speculative;

@@ -17,6 +17,7 @@ namespace pagoda {
 namespace {
 
 constexpr double kServeTargetItlMs = 100;
+constexpr double kServeQueueTimeS = 10;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -74,6 +75,8 @@ Status run_serve(const ServeArgs& args) {
   // Clients feel the gaps between tokens; who measures batches (bench, generate) does not.
   if (!engine_flags.target_itl_ms && engine_flags.enable_chunked_prefill && !is_baseline(engine_flags))
     engine_flags.target_itl_ms = kServeTargetItlMs;
+  if (!engine_flags.max_queue_time_s && !is_baseline(engine_flags))
+    engine_flags.max_queue_time_s = kServeQueueTimeS;
   const ServerFlags& flags = engine_flags.server;
   ServerConfig config = server_config(flags);
   auto protocols = protocols_named(flags.apis);

@@ -92,6 +92,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   config.preemption_costs.per_block_copied =
       cost.swap_block_s + block_bytes / cost.tensor_parallel_size / cost.swap_bytes_per_s;
   config.max_waiting = flags.max_queue;
+  config.max_queue_s = flags.max_queue_time_s.value_or(0);
   config.seed = flags.seed;
   config.vocab_size = cost.vocab_size;
   config.log_stats = false;

@@ -1,6 +1,7 @@
 #pragma once
 // The fast backend's ops. Contracts are those of the public headers.
 #include "kernels/linear.h"
+#include "kernels/mixture.h"
 #include "kernels/paged_attention.h"
 #include "kernels/weight_format.h"
 
@@ -21,6 +22,10 @@ void linear_pair(const KernelContext& context, const PackedLinear::Storage& firs
                  float* y);
 void linear_max(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
                 std::span<LogitMax> largest);
+
+void grouped_pair(const KernelContext& context, std::span<const PackedLinear> first, Activation activation,
+                  std::span<const PackedLinear> second, const LinearInput& input, std::int64_t num_rows,
+                  const RowGroups& groups, float* out);
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args);
 

@@ -5,9 +5,8 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/largest_of_rows.h"
-#include "kernels/cpu/linear_rows.h"
+#include "kernels/cpu/linear_run.h"
 #include "kernels/cpu/linear_tile.h"
-#include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/linear_storage.h"
 #include "kernels/read_ahead.h"
@@ -33,26 +32,6 @@ const LinearKernels& linear_kernels(CpuLevel level) {
 }
 
 namespace {
-
-// Where the products go: to y, to where the next matrix will read them, or nowhere.
-struct Products {
-  float* y = nullptr;
-  const PreparedRows* next = nullptr;
-  LargestOfRows* largest = nullptr;
-  LinearOutput output = {};
-};
-
-// One tile's, in the first-level cache.
-struct TileProducts {
-  float* values;
-  std::int64_t first_row, rows, column, columns;  // whole strips of columns
-  std::int64_t end;                               // of the columns that exist
-};
-
-// Strips whose results are whole groups of 64.
-std::int64_t group_strips(const PackedLinear::Storage& weight) {
-  return 64 / kStrip * (weight.form == LinearForm::gated ? 2 : 1);
-}
 
 // The strips of a run, cut into tiles of nearly equal height; what is one unit stays in one tile.
 class StripTiles {
@@ -115,23 +94,6 @@ const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const Li
   return next->packed + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
 }
 
-// How far ahead a tile fetches its weights. Several panels fetch the strips behind it, since only the first
-// one finds its own in memory; a single one passes them once. The processor foresees what few rows read; all
-// of this is measured.
-std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, const Panels& panels) {
-  const bool few = panels.num_rows < kFetchRows, single = panels.count == 1;
-  if (context.tuning == CpuTuning::zen5) {
-    if (few && format == PackedFormat::q8) return 0;
-    return single && (few || format != PackedFormat::q4) ? std::int64_t{8} << 10 : kNextStrips;
-  }
-  // Widening bounds two and three rows of 4-bit weights there.
-  if (context.tuning == CpuTuning::zen3)
-    return few && panels.num_rows > 1 && format == PackedFormat::q4 ? 0 : kNextStrips;
-  if (!few) return kNextStrips;
-  const bool wide = context.level == CpuLevel::avx512;
-  return format == PackedFormat::q8 && wide ? std::int64_t{2} << 10 : 0;
-}
-
 // Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
 // must begin where a line does.
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
@@ -141,42 +103,17 @@ bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t c
          segment.n_begin % kStrip == 0 && reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
-// What is done with a tile's products that do not go straight to y.
-void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
-             const TileProducts& tile, const Products& out) {
-  const std::int64_t columns = tile.columns, rows = tile.rows;
-  if (out.largest != nullptr) {
-    const std::int64_t width = std::min(columns, tile.end - tile.column);
-    return out.largest->note(thread, tile.first_row, rows, tile.column, width, tile.values, columns);
-  }
-  const bool gated = weight.form == LinearForm::gated;
-  const std::int64_t begin = gated ? tile.column / 2 : tile.column, end = gated ? weight.n : tile.end;
-  const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
-  const auto activate = row_kernels(context.level).activate;
-  if (out.next == nullptr) {
-    return activate(*out.output.activation, gated, tile.values, columns, rows, width,
-                    out.y + tile.first_row * weight.n + begin, weight.n);
-  }
-  activate(*out.output.activation, gated, tile.values, columns, rows, width, tile.values, columns);
-  PreparedRows::Place place = out.next->place(tile.first_row);
-  for (std::int64_t row = 0; row < rows; ++row, out.next->advance(place))
-    out.next->put(place, begin, tile.values + row * columns, width);
-}
-
 // Rows: PreparedRows or InputRows.
 template <class Rows>
 void multiply(const KernelContext& context, const PackedLinear::Storage& weight, const Rows& input,
               const Products& out) {
-  const LinearKernels& kernels = linear_kernels(context.level);
   const Panels& panels = input.panels();
   const std::int64_t num_rows = panels.num_rows, threads = num_threads(context);
-  const bool straight_to_y = !out.output.activation && out.largest == nullptr;
   ReadAhead* const read_ahead = num_rows >= kFetchRows ? context.read_ahead : nullptr;
 
   for (const LinearSegment& segment : weight.runs) {
-    const LinearTileFunction compute = kernels.tiles[static_cast<std::size_t>(segment.format)];
     // Rows of one tile: their activations stay in L2 while the strips go by.
-    std::int64_t row_tiles = ceil_div(panels.count * panels.bytes, std::int64_t{384} << 10);
+    std::int64_t row_tiles = ceil_div(panels.count * panels.bytes, kTileRowBytes);
     // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads
     // then read (and widen) all weights, which takes that many rows to be worth it.
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
@@ -185,68 +122,31 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     const StripTiles cut = cut_strips(segment, unit, num_rows, row_tiles, threads);
     const std::int64_t strips = cut.strips();
     const std::byte* const weights = weight.packed + segment.offset;
-    const std::int64_t ahead = bytes_ahead(context, segment.format, panels);
-
-    const std::int64_t scratch_bytes =
-        segment.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
+    const bool ahead = bytes_ahead(context, segment.format, panels) != 0;
 
     const bool past_caches = goes_past_caches(out, num_rows, weight.n, segment);
     const ReadAhead::Share later =
         read_ahead != nullptr ? read_ahead->take(num_rows * segment.n * weight.k) : ReadAhead::Share{};
     const std::int64_t tiles = cut.count() * row_tiles;
     for_tiles(context, tiles, [&](std::int64_t tile, int thread) {
-      static thread_local Scratch wide, products;
       const std::int64_t place = cut.place(tile / row_tiles), row_tile = tile % row_tiles;
-      const std::int64_t strip = cut.begin(place), strip_count = cut.begin(place + 1) - strip;
+      const std::int64_t strip = cut.begin(place);
       const bool last = tile + threads >= tiles;  // of this thread
       const std::int64_t next = last ? strips : cut.begin(cut.place((tile + threads) / row_tiles));
-      const std::int64_t column = segment.n_begin + strip * kStrip;
-      const std::int64_t first_panel = panels.count * row_tile / row_tiles,
-                         last_panel = panels.count * (row_tile + 1) / row_tiles;
-      const std::int64_t first_row = panels.begin(first_panel), rows = panels.begin(last_panel) - first_row;
-      const ReadAhead::Range tile_later =
-          read_ahead != nullptr ? read_ahead->of_tile(later, tile, tiles) : ReadAhead::Range{};
-      const std::int64_t columns = strip_count * kStrip;
-      float* const buffer =
-          straight_to_y
-              ? nullptr
-              : reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)));
-      compute({
-          .weights = weights + strip * segment.strip_bytes,
-          .strip_bytes = segment.strip_bytes,
-          .k = weight.k,
-          .num_strips = strip_count,
-          .last_columns = strip + strip_count == strips ? segment.n - (strips - 1) * kStrip : kStrip,
-          .next_weights = next + 2 <= strips   ? weights + next * segment.strip_bytes
-                          : last && ahead != 0 ? first_of_next_run(weight, segment, num_rows, threads, thread)
-                                               : nullptr,
-          .bytes_ahead = ahead,
-          .panels = panels,
-          .first_panel = first_panel,
-          .last_panel = last_panel,
-          .x = input.data(),
-          .scratch = wide.take(static_cast<std::size_t>(scratch_bytes)),
-          .later = read_ahead != nullptr ? read_ahead->pieces.data() : nullptr,
-          .later_piece_bytes = read_ahead != nullptr ? read_ahead->piece_bytes : 1,
-          .later_begin = tile_later.begin,
-          .later_end = tile_later.end,
-          .y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column,
-          .first_row = first_row,
-          .y_stride = buffer != nullptr ? columns : weight.n,
-          .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
-          .accumulate = out.output.accumulate,
-          .past_caches = past_caches,
-      });
-      if (buffer != nullptr) {
-        pass_on(context, thread, weight,
-                {.values = buffer,
-                 .first_row = first_row,
-                 .rows = rows,
-                 .column = column,
-                 .columns = columns,
-                 .end = segment.n_begin + segment.n},
-                out);
-      }
+      multiply_tile(
+          context, thread, weight, segment, panels,
+          {.x = input.data(),
+           .strip = strip,
+           .num_strips = cut.begin(place + 1) - strip,
+           .first_panel = panels.count * row_tile / row_tiles,
+           .last_panel = panels.count * (row_tile + 1) / row_tiles,
+           .next_weights = next + 2 <= strips ? weights + next * segment.strip_bytes
+                           : last && ahead    ? first_of_next_run(weight, segment, num_rows, threads, thread)
+                                              : nullptr,
+           .past_caches = past_caches,
+           .read_ahead = read_ahead,
+           .later = read_ahead != nullptr ? read_ahead->of_tile(later, tile, tiles) : ReadAhead::Range{}},
+          out);
     });
   }
 }

@@ -66,6 +66,12 @@ struct Source {
 
 PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight,
                            std::int64_t num_rows, Scratch& scratch)
+    : PreparedRows(context, weight, num_rows) {
+  data_ = scratch.take(static_cast<std::size_t>(bytes()));
+}
+
+PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight,
+                           std::int64_t num_rows)
     : kernels_(linear_kernels(context.level)), type_(weight.type), k_(weight.k) {
   const bool two_strips = takes_two_strips(context, weight, num_rows);
   panels_ = {.num_rows = num_rows,
@@ -84,7 +90,6 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
       break;
   }
   panels_.bytes = round_up(panels_.bytes, 64);
-  data_ = scratch.take(static_cast<std::size_t>(panels_.count * panels_.bytes));
 }
 
 PreparedRows::Place PreparedRows::place(std::int64_t row) const {

@@ -13,6 +13,10 @@ class PreparedRows {
   // Of `num_rows` rows that `weight` multiplies; not filled yet. In `scratch`, until its next use.
   PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows,
                Scratch& scratch);
+  // The same, where the caller says: lie_at() comes before all else.
+  PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight, std::int64_t num_rows);
+  std::int64_t bytes() const { return panels_.count * panels_.bytes; }
+  void lie_at(std::byte* data) { data_ = data; }
 
   const Panels& panels() const { return panels_; }
   const std::byte* data() const { return data_; }
@@ -36,7 +40,7 @@ class PreparedRows {
   LinearType type_;
   std::int64_t k_;
   Panels panels_;
-  std::byte* data_;
+  std::byte* data_ = nullptr;
 };
 
 // What a product of a caller's floats multiplies. Many rows are prepared once for all threads. A few each

@@ -49,6 +49,8 @@ void round_nibbles(const TensorView& view, std::int64_t row, std::int64_t k, flo
   }
 }
 
+}  // namespace
+
 void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float* out) {
   const float* x = input.x + row * input.stride;
   switch (input.op) {
@@ -61,8 +63,6 @@ void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float
       return layer_norm(x, k, input.weight, input.bias, input.eps, out);
   }
 }
-
-}  // namespace
 
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage) {
   auto* out = storage.own.as<float>();

@@ -4,6 +4,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/logits.h"
+#include "kernels/mixture.h"
 #include "kernels/paged_attention.h"
 
 namespace pagoda::reference {
@@ -19,8 +20,16 @@ void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);
+void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float* out);
 void linear_max(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
                 std::span<LogitMax> largest);
+
+void route(const RoutingRule& rule, const float* logits, std::span<const float> correction,
+           std::int32_t* experts, float* weights);  // one row
+// Row by row.
+void grouped_pair(const KernelContext& context, std::span<const PackedLinear> first, Activation activation,
+                  std::span<const PackedLinear> second, const LinearInput& input, const RowGroups& groups,
+                  float* out);
 
 void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);
 void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,

@@ -1,0 +1,115 @@
+#include "kernels/cpu/linear_run.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/linear_storage.h"
+#include "kernels/tiles.h"
+
+namespace pagoda::cpu {
+namespace {
+
+// One tile's, in the first-level cache.
+struct TileProducts {
+  float* values;
+  std::int64_t first_row, rows, column, columns;  // whole strips of columns
+  std::int64_t end;                               // of the columns that exist
+};
+
+// What is done with a tile's products that do not go straight to y.
+void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
+             const TileProducts& tile, const Products& out) {
+  const std::int64_t columns = tile.columns, rows = tile.rows;
+  if (out.largest != nullptr) {
+    const std::int64_t width = std::min(columns, tile.end - tile.column);
+    return out.largest->note(thread, tile.first_row, rows, tile.column, width, tile.values, columns);
+  }
+  const bool gated = weight.form == LinearForm::gated;
+  const std::int64_t begin = gated ? tile.column / 2 : tile.column, end = gated ? weight.n : tile.end;
+  const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
+  const auto activate = row_kernels(context.level).activate;
+  if (out.next == nullptr) {
+    return activate(*out.output.activation, gated, tile.values, columns, rows, width,
+                    out.y + tile.first_row * weight.n + begin, weight.n);
+  }
+  activate(*out.output.activation, gated, tile.values, columns, rows, width, tile.values, columns);
+  PreparedRows::Place place = out.next->place(tile.first_row);
+  for (std::int64_t row = 0; row < rows; ++row, out.next->advance(place))
+    out.next->put(place, begin, tile.values + row * columns, width);
+}
+
+}  // namespace
+
+std::int64_t group_strips(const PackedLinear::Storage& weight) {
+  return 64 / kStrip * (weight.form == LinearForm::gated ? 2 : 1);
+}
+
+// How far ahead a tile fetches its weights. Several panels fetch the strips behind it, since only the first
+// one finds its own in memory; a single one passes them once. The processor foresees what few rows read; all
+// of this is measured.
+std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, const Panels& panels) {
+  const bool few = panels.num_rows < kFetchRows, single = panels.count == 1;
+  if (context.tuning == CpuTuning::zen5) {
+    if (few && format == PackedFormat::q8) return 0;
+    return single && (few || format != PackedFormat::q4) ? std::int64_t{8} << 10 : kNextStrips;
+  }
+  // Widening bounds two and three rows of 4-bit weights there.
+  if (context.tuning == CpuTuning::zen3)
+    return few && panels.num_rows > 1 && format == PackedFormat::q4 ? 0 : kNextStrips;
+  if (!few) return kNextStrips;
+  const bool wide = context.level == CpuLevel::avx512;
+  return format == PackedFormat::q8 && wide ? std::int64_t{2} << 10 : 0;
+}
+
+void multiply_tile(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
+                   const LinearSegment& run, const Panels& panels, const RunTile& tile, const Products& out) {
+  static thread_local Scratch wide, products;
+  const std::int64_t strips = ceil_div(run.n, kStrip);
+  const std::int64_t column = run.n_begin + tile.strip * kStrip, columns = tile.num_strips * kStrip;
+  const std::int64_t first_row = panels.begin(tile.first_panel),
+                     rows = panels.begin(tile.last_panel) - first_row;
+  const std::int64_t scratch_bytes =
+      run.format == PackedFormat::q4 ? kMaxStrips * strip_bytes(PackedFormat::q8, weight.k) : 0;
+  const bool straight_to_y = !out.output.activation && out.largest == nullptr;
+  float* const buffer =
+      straight_to_y ? nullptr
+                    : reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)));
+  const ReadAhead* const later = tile.read_ahead;
+  linear_kernels(context.level)
+      .tiles[static_cast<std::size_t>(run.format)]({
+          .weights = weight.packed + run.offset + tile.strip * run.strip_bytes,
+          .strip_bytes = run.strip_bytes,
+          .k = weight.k,
+          .num_strips = tile.num_strips,
+          .last_columns = tile.strip + tile.num_strips == strips ? run.n - (strips - 1) * kStrip : kStrip,
+          .next_weights = tile.next_weights,
+          .bytes_ahead = bytes_ahead(context, run.format, panels),
+          .panels = panels,
+          .first_panel = tile.first_panel,
+          .last_panel = tile.last_panel,
+          .x = tile.x,
+          .scratch = wide.take(static_cast<std::size_t>(scratch_bytes)),
+          .later = later != nullptr ? later->pieces.data() : nullptr,
+          .later_piece_bytes = later != nullptr ? later->piece_bytes : 1,
+          .later_begin = tile.later.begin,
+          .later_end = tile.later.end,
+          .y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column,
+          .first_row = first_row,
+          .y_stride = buffer != nullptr ? columns : weight.n,
+          .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
+          .accumulate = out.output.accumulate,
+          .past_caches = tile.past_caches,
+      });
+  if (buffer == nullptr) return;
+  pass_on(context, thread, weight,
+          {.values = buffer,
+           .first_row = first_row,
+           .rows = rows,
+           .column = column,
+           .columns = columns,
+           .end = run.n_begin + run.n},
+          out);
+}
+
+}  // namespace pagoda::cpu

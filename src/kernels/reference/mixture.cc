@@ -1,0 +1,101 @@
+#include "kernels/mixture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "kernels/linear_storage.h"
+#include "kernels/reference/reference.h"
+
+namespace pagoda::reference {
+namespace {
+
+// Ids by their value, largest first, then by id; not-a-number last.
+std::vector<std::int32_t> in_order(std::vector<double> values) {
+  std::vector<std::int32_t> ids(values.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  for (double& value : values)
+    if (std::isnan(value)) value = -HUGE_VAL;
+  std::sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
+    const double x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  return ids;
+}
+
+}  // namespace
+
+void route(const RoutingRule& rule, const float* logits, std::span<const float> correction,
+           std::int32_t* experts, float* weights) {
+  const auto count = static_cast<std::size_t>(rule.num_experts);
+  const auto chosen = static_cast<std::size_t>(rule.per_token);
+  std::vector<double> score(logits, logits + count);
+  if (rule.score == RouterScore::sigmoid) {
+    for (double& value : score) value = 1.0 / (1.0 + std::exp(-value));
+  } else if (rule.score == RouterScore::softmax) {
+    const double largest = *std::max_element(score.begin(), score.end());
+    for (double& value : score) value = std::exp(value - largest);
+    const double sum = std::accumulate(score.begin(), score.end(), 0.0);
+    for (double& value : score) value /= sum;
+  }
+  // In float, as ties are.
+  std::vector<double> rank;
+  for (std::size_t i = 0; i < count; ++i)
+    rank.push_back(static_cast<float>(score[i]) + (correction.empty() ? 0.0f : correction[i]));
+
+  const std::size_t groups = static_cast<std::size_t>(rule.num_groups), size = count / groups;
+  std::vector<double> group_rank;
+  for (std::size_t group = 0; group < groups; ++group) {
+    std::vector<double> members(rank.begin() + static_cast<std::ptrdiff_t>(group * size),
+                                rank.begin() + static_cast<std::ptrdiff_t>((group + 1) * size));
+    std::sort(members.rbegin(), members.rend());
+    group_rank.push_back(rule.group_is_best_two && size > 1 ? members[0] + members[1] : members[0]);
+  }
+  std::vector<std::int32_t> best_groups = in_order(group_rank);
+  best_groups.resize(static_cast<std::size_t>(rule.groups_used));
+
+  std::vector<std::int32_t> ids;
+  for (const std::int32_t id : in_order(rank)) {
+    const auto group = static_cast<std::int32_t>(static_cast<std::size_t>(id) / size);
+    if (ids.size() < chosen && std::find(best_groups.begin(), best_groups.end(), group) != best_groups.end())
+      ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+
+  std::vector<double> weight;
+  for (const std::int32_t id : ids) weight.push_back(score[static_cast<std::size_t>(id)]);
+  if (rule.score == RouterScore::softmax_of_chosen) {
+    const double largest = *std::max_element(weight.begin(), weight.end());
+    for (double& value : weight) value = std::exp(value - largest);
+    const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+    for (double& value : weight) value /= sum;
+  }
+  const double sum = rule.renormalize ? std::accumulate(weight.begin(), weight.end(), 0.0) : 1.0;
+  for (std::size_t i = 0; i < chosen; ++i) {
+    experts[i] = ids[i];
+    weights[i] = static_cast<float>(weight[i] / sum * rule.scale);
+  }
+}
+
+void grouped_pair(const KernelContext& context, std::span<const PackedLinear> first, Activation activation,
+                  std::span<const PackedLinear> second, const LinearInput& input, const RowGroups& groups,
+                  float* out) {
+  const std::int64_t k = first.front().k(), n = second.front().n();
+  std::vector<float> row(static_cast<std::size_t>(k));
+  std::vector<float> between(static_cast<std::size_t>(second.front().k()));
+  for (std::size_t m = 0; m < first.size(); ++m) {
+    for (auto place = static_cast<std::size_t>(groups.starts[m]);
+         place < static_cast<std::size_t>(groups.starts[m + 1]); ++place) {
+      input_row(input, groups.rows[place], k, row.data());
+      if (!groups.factors.empty())
+        for (float& value : row) value *= groups.factors[place];
+      linear(context, first[m].storage(), LinearInput::rows(row.data(), k), 1, between.data(),
+             {.activation = activation});
+      linear(context, second[m].storage(), LinearInput::rows(between.data(), second[m].k()), 1,
+             out + static_cast<std::int64_t>(place) * n, {});
+    }
+  }
+}
+
+}  // namespace pagoda::reference

@@ -1,0 +1,25 @@
+#pragma once
+// RoutingRule: how a mixture chooses experts for a row; mixture.h carries it out.
+#include <cstdint>
+
+namespace pagoda {
+
+enum class RouterScore {
+  softmax,            // over all experts
+  softmax_of_chosen,  // chosen by logit; softmax over these alone
+  sigmoid,            // of each by itself
+};
+
+struct RoutingRule {
+  RouterScore score = RouterScore::softmax;
+  std::int32_t num_experts = 0;
+  std::int32_t per_token = 0;  // of these a row chooses so many
+  // Neighbouring experts form groups; a row chooses from the best `groups_used` of them, each worth its best
+  // expert, or its best two together.
+  std::int32_t num_groups = 1, groups_used = 1;
+  bool group_is_best_two = true;
+  bool renormalize = false;  // weights of a row sum to 1
+  float scale = 1;           // of the weights
+};
+
+}  // namespace pagoda

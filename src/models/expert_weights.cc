@@ -1,0 +1,124 @@
+#include "models/expert_weights.h"
+
+#include <array>
+
+#include "base/strings.h"
+#include "kernels/dequantize.h"
+
+namespace pagoda {
+namespace {
+
+std::string of_expert(const std::string& name, std::int64_t expert) {
+  std::string result = name;
+  return result.replace(result.find("{}"), 2, std::to_string(expert));
+}
+
+// A tensor of all experts, and its bias if the file has one.
+class Stack {
+ public:
+  Stack(WeightLoader& loader, const ExpertNames& names, std::string name, std::int64_t experts,
+        std::int64_t rows, std::int64_t columns)
+      : loader_(loader), names_(names), name_(std::move(name)), rows_(rows) {
+    WeightReader& reader = loader.reader();
+    if (names.transposed) std::swap(rows, columns);
+    weight_ = reader.tensor(name_ + names.weight, {experts, rows, columns});
+    if (reader.has(name_ + names.bias)) bias_ = reader.tensor(name_ + names.bias, {experts, rows_});
+  }
+
+  // Rows first, first + step, ... of expert `expert`.
+  void add(Matrices& matrices, std::int64_t expert, Range rows, std::int64_t step) const {
+    if (!loader_.status().ok()) return;
+    TensorView one = {weight_.dtype, {weight_.shape[1], weight_.shape[2]}, weight_.data};
+    one.data += expert * one.bytes();
+    const std::string name = concat(name_, "[", expert, "]");
+    loader_.add_picked(matrices, one, name, rows, step, names_.transposed);
+    if (bias_.data == nullptr) return;
+    std::vector<float> all(static_cast<std::size_t>(rows_));
+    dequantize_row(bias_, expert, all.data());
+    for (std::int64_t row = 0; row < rows.count; ++row)
+      matrices.bias.push_back(all[static_cast<std::size_t>(rows.first + row * step)]);
+  }
+
+ private:
+  WeightLoader& loader_;
+  const ExpertNames& names_;
+  std::string name_;
+  std::int64_t rows_;
+  TensorView weight_, bias_;
+};
+
+ExpertWeights load_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                            std::int64_t hidden, Range own, WeightLoader& loader) {
+  const std::int64_t inner = config.expert.intermediate_size;
+  ExpertWeights weights;
+  for (std::int64_t expert = 0; expert < config.routing.num_experts && loader.status().ok(); ++expert) {
+    const auto name = [&](const std::string& form) { return prefix + of_expert(form, expert); };
+    const bool is_own = expert >= own.first && expert < own.end();
+    const std::string &gate = config.expert.gated ? names.gate : names.up, &up = names.up;
+    if (!is_own) {  // another rank's
+      for (const std::string& form : {gate, up, names.down}) loader.reader().ignore(name(form) + ".weight");
+      continue;
+    }
+    const std::array rows = {Range{0, inner}};
+    Matrices in;
+    if (config.expert.gated) loader.add(in, name(gate), inner, hidden, rows);
+    loader.add(in, name(up), inner, hidden, rows);
+    weights.in.push_back(
+        loader.pack(std::move(in), name(up), config.expert.gated ? LinearForm::gated : LinearForm::stacked));
+    weights.out.push_back(loader.linear(name(names.down), hidden, inner));
+  }
+  return weights;
+}
+
+ExpertWeights load_stacked(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                           std::int64_t hidden, Range own, WeightLoader& loader) {
+  const std::int64_t inner = config.expert.intermediate_size, experts = config.routing.num_experts;
+  const auto stack = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
+    return Stack(loader, names, prefix + name, experts, rows, columns);
+  };
+  std::vector<Stack> in;
+  if (!names.gate_up.empty()) {
+    in.push_back(stack(names.gate_up, 2 * inner, hidden));
+  } else {
+    if (config.expert.gated) in.push_back(stack(names.gate, inner, hidden));
+    in.push_back(stack(names.up, inner, hidden));
+  }
+  const Stack down = stack(names.down, hidden, inner);
+  const LinearForm form = config.expert.gated ? LinearForm::gated : LinearForm::stacked;
+  ExpertWeights weights;
+  for (std::int64_t expert = own.first; expert < own.end() && loader.status().ok(); ++expert) {
+    Matrices first, second;
+    if (!names.gate_up.empty()) {
+      in[0].add(first, expert, {0, inner}, names.by_turns ? 2 : 1);
+      in[0].add(first, expert, {names.by_turns ? 1 : inner, inner}, names.by_turns ? 2 : 1);
+    } else {
+      for (const Stack& each : in) each.add(first, expert, {0, inner}, 1);
+    }
+    down.add(second, expert, {0, hidden}, 1);
+    const std::string place = concat(prefix, "expert ", expert);
+    weights.in.push_back(loader.pack(std::move(first), place, form));
+    weights.out.push_back(loader.pack(std::move(second), place));
+  }
+  return weights;
+}
+
+}  // namespace
+
+const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& loader) {
+  const std::vector<ExpertNames>& forms = loader.names().experts;
+  CHECK(!forms.empty());
+  for (const ExpertNames& form : forms) {
+    const auto& last = form.gate_up.empty() ? form.up : form.gate_up;
+    const std::string name = prefix + (form.separate() ? of_expert(last, 0) + ".weight" : last + form.weight);
+    if (loader.reader().has(name) && loader.reader().has(prefix + form.router + ".weight")) return form;
+  }
+  return forms.front();
+}
+
+ExpertWeights load_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                           std::int64_t hidden_size, Range own, WeightLoader& loader) {
+  return names.separate() ? load_separate(config, names, prefix, hidden_size, own, loader)
+                          : load_stacked(config, names, prefix, hidden_size, own, loader);
+}
+
+}  // namespace pagoda

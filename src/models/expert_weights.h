@@ -1,0 +1,27 @@
+#pragma once
+// ExpertWeights: the experts of one mixture, packed, in whichever of the forms that ExpertNames knows a file
+// has them: a tensor for each expert and matrix, or one of all experts; gate and up apart, one above the
+// other, or row by row; transposed or not. Threads: one caller. Owner: the mixture.
+#include <string>
+#include <vector>
+
+#include "kernels/linear.h"
+#include "models/architecture.h"
+#include "models/decoder_config.h"
+#include "models/tensor_shard.h"
+#include "models/weight_loader.h"
+
+namespace pagoda {
+
+struct ExpertWeights {
+  std::vector<PackedLinear> in, out;  // by expert: gate and up, or up alone; down
+};
+
+// Those that the file has, or the first, of which the reader will then say what is missing.
+const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& loader);
+
+// Experts `own` of a mixture whose tensors lie behind `prefix`.
+ExpertWeights load_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                           std::int64_t hidden_size, Range own, WeightLoader& loader);
+
+}  // namespace pagoda

@@ -1,0 +1,176 @@
+// Mixture: each token goes through the experts that a router chooses for it, and their sum by its weights is
+// what it gets; some mixtures have one more expert for all tokens. The router's product and the choice are in
+// float32 whatever the weights. On several ranks each has some experts whole and all make the same choice.
+// Source: arXiv 1701.06538; shared experts: arXiv 2401.06066 (DeepSeekMoE).
+#include "kernels/mixture.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/expert_weights.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+
+class Mixture final : public FeedForward {
+ public:
+  Mixture(const MixtureConfig& config, const LayerPlace& place, WeightLoader& loader)
+      : config_(config),
+        hidden_(place.hidden_size),
+        own_(place.shard->experts.own),
+        pieces_(place.shard->experts.pieces),
+        parts_(place.shard->experts.parts) {
+    const std::int32_t experts = config.routing.num_experts;
+    const ExpertNames& names = choose_expert_names(place.prefix, loader);
+    router_ = loader.exact_linear(place.prefix + names.router, experts, hidden_);
+    if (!names.correction.empty())
+      correction_ = loader.reader().optional_vector(place.prefix + names.correction, experts);
+    experts_ = load_experts(config, names, place.prefix, hidden_, own_, loader);
+    if (config.shared_intermediate_size == 0) return;
+    DenseFeedForwardConfig shared = config.expert;
+    shared.intermediate_size = config.shared_intermediate_size;
+    shared_ =
+        make_dense(shared, {names.shared_gate, names.shared_up, names.shared_down, names.shared_gate_up},
+                   place.shard->inner, place, loader);
+    if (config.shared_gate)
+      shared_router_ = loader.exact_linear(place.prefix + names.shared_router, 1, hidden_);
+  }
+
+  // One row's share of all that lies between.
+  std::int64_t inner_width() const override {
+    const std::int64_t chosen = config_.routing.per_token;
+    return padded(config_.routing.num_experts) + padded(chosen) + chosen * padded(hidden_) + shared_width() +
+           (config_.shared_gate ? 16 + padded(hidden_) : 0);
+  }
+  Products entering() override {
+    Products products = {&router_};
+    if (shared_ != nullptr)
+      for (PackedLinear* each : shared_->entering()) products.push_back(each);
+    return products;
+  }
+  Products leaving() override { return shared_ != nullptr ? shared_->leaving() : Products{}; }
+
+  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override;
+
+ private:
+  std::int64_t shared_width() const { return shared_ != nullptr ? padded(shared_->inner_width()) : 0; }
+  RowGroups group_rows(std::int64_t count, const float* weights);
+  Status add_experts(const LayerRoom& room, const float* outs, std::int64_t count, const float* weights,
+                     float* y);
+  Status add_shared(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* between,
+                    float* y);
+
+  MixtureConfig config_;
+  std::int64_t hidden_;
+  Range own_;
+  std::vector<Range> pieces_;
+  std::vector<std::int32_t> parts_;
+  PackedLinear router_, shared_router_;
+  std::vector<float> correction_;
+  ExpertWeights experts_;  // this rank's
+  std::unique_ptr<FeedForward> shared_;
+
+  // Of one chunk. chosen, places: [row, choice]; the rest as RowGroups says.
+  std::vector<std::int32_t> chosen_, places_, starts_, rows_;
+  std::vector<float> factors_;
+};
+
+// Rows by the expert that they chose; an expert's in ascending order.
+RowGroups Mixture::group_rows(std::int64_t count, const float* weights) {
+  const std::int64_t per_token = config_.routing.per_token;
+  const auto own = [&](std::int32_t expert) { return expert >= own_.first && expert < own_.end(); };
+  starts_.assign(static_cast<std::size_t>(own_.count + 1), 0);
+  for (const std::int32_t expert : chosen_)
+    if (own(expert)) ++starts_[static_cast<std::size_t>(expert - own_.first + 1)];
+  for (std::size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
+  rows_.resize(static_cast<std::size_t>(starts_.back()));
+  factors_.resize(config_.weigh_input ? rows_.size() : 0);
+  places_.assign(chosen_.size(), -1);
+  for (std::int64_t i = 0; i < count * per_token; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (!own(chosen_[at])) continue;
+    const std::int32_t place = starts_[static_cast<std::size_t>(chosen_[at] - own_.first)]++;
+    places_[at] = place;
+    rows_[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(i / per_token);
+    if (config_.weigh_input) factors_[static_cast<std::size_t>(place)] = weights[i];
+  }
+  // Each begin has become its end.
+  std::copy_backward(starts_.begin(), starts_.end() - 1, starts_.end());
+  starts_.front() = 0;
+  return {.starts = starts_, .rows = rows_, .factors = factors_};
+}
+
+Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) {
+  const KernelContext& context = *room.context;
+  const std::int64_t per_token = config_.routing.per_token;
+  float* const logits = room.inner;
+  float* const weights = logits + room.chunk_rows * padded(config_.routing.num_experts);
+  float* const outs = weights + room.chunk_rows * padded(per_token);
+  float* const rest = outs + room.chunk_rows * per_token * padded(hidden_);
+
+  linear(context, router_, input, count, logits);
+  chosen_.resize(static_cast<std::size_t>(count * per_token));
+  route(context, config_.routing, logits, count, correction_, chosen_.data(), weights);
+  grouped_pair(context, experts_.in, config_.expert.activation, experts_.out, input, count,
+               group_rows(count, weights), outs);
+  // Nothing is added to y, from which the input comes, before all have read it.
+  if (shared_ != nullptr) PAGODA_RETURN_IF_ERROR(add_shared(room, input, count, rest, y));
+  return add_experts(room, outs, count, config_.weigh_input ? nullptr : weights, y);
+}
+
+// A row's experts by ascending id; where ranks share the work, piece by piece of them, as one rank does then.
+Status Mixture::add_experts(const LayerRoom& room, const float* outs, std::int64_t count,
+                            const float* weights, float* y) {
+  const KernelContext& context = *room.context;
+  const std::int64_t per_token = config_.routing.per_token, length = count * hidden_;
+  if (!room.sum->split()) {
+    add_weighted(context, outs, hidden_, count, per_token, places_.data(), weights, y);
+    return ok_status();
+  }
+  float* const pieces = room.sum->room();
+  float* out = pieces;
+  std::vector<std::int32_t> places;
+  for (const Range& piece : pieces_) {
+    places = places_;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (chosen_[i] < piece.first || chosen_[i] >= piece.end()) places[i] = -1;
+    std::fill_n(out, length, 0.0f);
+    add_weighted(context, outs, hidden_, count, per_token, places.data(), weights, out);
+    out += length;
+  }
+  PAGODA_RETURN_IF_ERROR(room.sum->sum(std::span(pieces, out), length, parts_));
+  for (std::int64_t i = 0; i < length; ++i) y[i] += pieces[i];
+  return ok_status();
+}
+
+// y += the shared expert, or of each row the share of it that the row takes.
+Status Mixture::add_shared(const LayerRoom& room, const LinearInput& input, std::int64_t count,
+                           float* between, float* y) {
+  LayerRoom own = room;
+  own.inner = between;
+  if (!config_.shared_gate) return shared_->forward(own, input, count, y);
+  float* const share = between + room.chunk_rows * shared_width();
+  float* const out = share + room.chunk_rows * 16;
+  linear(*room.context, shared_router_, input, count, share);
+  std::fill_n(out, count * hidden_, 0.0f);
+  PAGODA_RETURN_IF_ERROR(shared_->forward(own, input, count, out));
+  std::vector<std::int32_t> places;
+  for (std::int64_t row = 0; row < count; ++row) {
+    share[row] = 1.0f / (1.0f + std::exp(-share[row]));
+    places.push_back(static_cast<std::int32_t>(row));
+  }
+  add_weighted(*room.context, out, hidden_, count, 1, places.data(), share, y);
+  return ok_status();
+}
+
+}  // namespace
+
+std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place,
+                                       const DecoderConfig&, WeightLoader& loader) {
+  return std::make_unique<Mixture>(config, place, loader);
+}
+
+}  // namespace pagoda
