@@ -9,6 +9,7 @@
 #include "api/anthropic/anthropic_protocol.h"
 #include "api/errors.h"
 #include "api/json.h"
+#include "api/llamacpp/llamacpp_protocol.h"
 #include "api/ollama/ollama_protocol.h"
 #include "api/openai/openai_protocol.h"
 #include "api/responses/responses_protocol.h"
@@ -83,8 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Served* const served = new Served;
   static const std::vector<std::pair<const pagoda::Protocol*, const pagoda::ApiRoute*>> rows = [] {
     std::vector<std::pair<const pagoda::Protocol*, const pagoda::ApiRoute*>> all;
-    for (const pagoda::Protocol* protocol : {&pagoda::openai_protocol(), &pagoda::responses_protocol(),
-                                             &pagoda::anthropic_protocol(), &pagoda::ollama_protocol()})
+    for (const pagoda::Protocol* protocol :
+         {&pagoda::openai_protocol(), &pagoda::responses_protocol(), &pagoda::anthropic_protocol(),
+          &pagoda::ollama_protocol(), &pagoda::llamacpp_protocol()})
       for (const pagoda::ApiRoute& row : protocol->routes) all.emplace_back(protocol, &row);
     return all;
   }();
