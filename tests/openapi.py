@@ -25,17 +25,18 @@ class Validator:
     def __init__(self, path):
         components = heed_nullable(json.loads(path.read_text())["components"])
         schemas = components["schemas"]
-        # The file has one schema for whole and streamed completions. In a stream OpenAI itself sends null until
-        # a choice ends; and the first token of an echoed prompt has no log-probability.
-        chunk = copy.deepcopy(schemas["CreateCompletionResponse"])
-        choice = chunk["properties"]["choices"]["items"]["properties"]
-        choice["finish_reason"] = nullable(choice["finish_reason"])
-        schemas["CompletionChunk"] = chunk
-        echo = copy.deepcopy(schemas["CreateCompletionResponse"])
-        logprobs = echo["properties"]["choices"]["items"]["properties"]["logprobs"]["anyOf"][0]["properties"]
-        for name in ("token_logprobs", "top_logprobs"):
-            logprobs[name]["items"] = nullable(logprobs[name]["items"])
-        schemas["EchoedCompletion"] = echo
+        if "CreateCompletionResponse" in schemas:
+            # The file has one schema for whole and streamed completions. In a stream OpenAI itself sends null until
+            # a choice ends; and the first token of an echoed prompt has no log-probability.
+            chunk = copy.deepcopy(schemas["CreateCompletionResponse"])
+            choice = chunk["properties"]["choices"]["items"]["properties"]
+            choice["finish_reason"] = nullable(choice["finish_reason"])
+            schemas["CompletionChunk"] = chunk
+            echo = copy.deepcopy(schemas["CreateCompletionResponse"])
+            logprobs = echo["properties"]["choices"]["items"]["properties"]["logprobs"]["anyOf"][0]["properties"]
+            for name in ("token_logprobs", "top_logprobs"):
+                logprobs[name]["items"] = nullable(logprobs[name]["items"])
+            schemas["EchoedCompletion"] = echo
         self._components = components
         self._validators = {}
 

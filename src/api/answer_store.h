@@ -1,8 +1,8 @@
 #pragma once
 // AnswerStore: answers that a client may ask for again by their id, for protocols that promise it. Texts in
-// memory, in no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first. What
-// is still being made is here, too, and is not made to leave. Gone with the process. An answer belongs to an
-// owner; for anybody else there is none. Threads: any.
+// memory, in no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first.
+// What is still being made is here, too, and is not made to leave. Gone with the process. An answer belongs
+// to an owner; for anybody else there is none. Threads: any.
 #include <cstddef>
 #include <cstdint>
 #include <list>

@@ -84,9 +84,8 @@ void choose_answer_parser(const ApiContext& context, std::vector<ToolSpec> decla
     tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
   parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
   parser.keep_special_tokens = !answer.skip_special_tokens;
-  parser.starts_in_reasoning =
-      prompt_opens_reasoning(parser.reasoning_parser,
-                             context.tokenizer->decode(prompt.last(std::min(kTail, prompt.size())), false));
+  parser.starts_in_reasoning = prompt_opens_reasoning(
+      parser.reasoning_parser, context.tokenizer->decode(prompt.last(std::min(kTail, prompt.size())), false));
   answer.parser = std::move(parser);
 }
 
@@ -116,8 +115,7 @@ Result<std::int32_t> token_budget(const ApiContext& context, std::string_view pa
 Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::string_view param,
                                                 std::string_view text, const EncodeOptions& options) {
   if (exceeds_byte_bound(context, text.size()))
-    return context_length_exceeded(context, param,
-                                   "Your prompt is longer than that; please shorten it.");
+    return context_length_exceeded(context, param, "Your prompt is longer than that; please shorten it.");
   Result<std::vector<TokenId>> ids = context.tokenizer->encode(text, options);
   if (!ids)
     return invalid_argument(concat("'", param, "' cannot be tokenised.")).with_param(std::string(param));
@@ -126,7 +124,8 @@ Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::
 
 Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::vector<TokenId> prompt,
                                  const ApiContext& context) {
-  const auto room = static_cast<std::int64_t>(context.max_model_len) - static_cast<std::int64_t>(prompt.size());
+  const auto room =
+      static_cast<std::int64_t>(context.max_model_len) - static_cast<std::int64_t>(prompt.size());
   ChatRequest out;
   std::optional<std::int64_t> asked = call.max_tokens;
   if (asked && call.clip_max_tokens && *asked > room) {

@@ -1,8 +1,8 @@
 #pragma once
-// ChatCall: a conversation and what is wanted of its answer -> one request of the engine. Between the fields of
-// a protocol, which are its own business, and chat_prompt_tokens.h: here is what all of them do in between, so
-// that the same conversation gives the same tokens whichever way it came. Errors: invalid_argument with a
-// param() in the words of Conversation, or "max_tokens". Threads: any.
+// ChatCall: a conversation and what is wanted of its answer -> one request of the engine. Between the fields
+// of a protocol, which are its own business, and chat_prompt_tokens.h: here is what all of them do in
+// between, so that the same conversation gives the same tokens whichever way it came. Errors:
+// invalid_argument with a param() in the words of Conversation, or "max_tokens". Threads: any.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -35,8 +35,8 @@ void choose_answer_parser(const ApiContext& context, std::vector<ToolSpec> tools
 
 // How many tokens an answer may have. `asked`: at least one, or what is left of the context (at most
 // `otherwise`). context_length_exceeded where there is no room for them.
-Result<std::int32_t> token_budget(const ApiContext& context, std::string_view param, std::size_t prompt_tokens,
-                                  std::optional<std::int64_t> asked,
+Result<std::int32_t> token_budget(const ApiContext& context, std::string_view param,
+                                  std::size_t prompt_tokens, std::optional<std::int64_t> asked,
                                   std::optional<std::int64_t> otherwise = {});
 
 // The tokens of a text as it is. `param` names it in errors.

@@ -43,7 +43,7 @@ class ChoiceState {
   Fresh fresh;
 
   std::int32_t num_tokens = 0;
-  std::int32_t num_calls = 0;  // of tools
+  std::int32_t num_calls = 0;             // of tools
   std::int32_t num_reasoning_tokens = 0;  // up to the one that ends it
   double cumulative_logprob = 0;
   std::optional<FinishReason> finish_reason;

@@ -17,8 +17,15 @@ constexpr Markers kKnown[] = {
     {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
     {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
     {"\xe2\x96\x81<PRE>", "\xe2\x96\x81<SUF>", "\xe2\x96\x81<MID>"},
-    {"<\xef\xbd\x9c" "fim\xe2\x96\x81" "begin\xef\xbd\x9c>", "<\xef\xbd\x9c" "fim\xe2\x96\x81" "hole\xef\xbd\x9c>",
-     "<\xef\xbd\x9c" "fim\xe2\x96\x81" "end\xef\xbd\x9c>"},
+    {"<\xef\xbd\x9c"
+     "fim\xe2\x96\x81"
+     "begin\xef\xbd\x9c>",
+     "<\xef\xbd\x9c"
+     "fim\xe2\x96\x81"
+     "hole\xef\xbd\x9c>",
+     "<\xef\xbd\x9c"
+     "fim\xe2\x96\x81"
+     "end\xef\xbd\x9c>"},
     {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"},
     {"[PREFIX]", "[SUFFIX]", "[MIDDLE]", true},
 };
@@ -52,8 +59,9 @@ Result<std::vector<TokenId>> fill_in_middle_tokens(const ApiContext& context, st
   const Tokenizer& tokenizer = *context.tokenizer;
   const std::optional<MarkerIds> markers = find_markers(tokenizer);
   if (!markers)
-    return unimplemented(concat("'", param,
-                                "' is not supported: this model's tokenizer has no tokens for filling in the middle."))
+    return unimplemented(
+               concat("'", param,
+                      "' is not supported: this model's tokenizer has no tokens for filling in the middle."))
         .with_param(std::string(param))
         .with_reason("unsupported_parameter");
   if (exceeds_byte_bound(context, before.size() + after.size()))
@@ -61,7 +69,8 @@ Result<std::vector<TokenId>> fill_in_middle_tokens(const ApiContext& context, st
   EncodeOptions plain;
   plain.parse_special = false;
   plain.add_special_tokens = false;
-  const Result<std::vector<TokenId>> first = tokenizer.encode(before, plain), second = tokenizer.encode(after, plain);
+  const Result<std::vector<TokenId>> first = tokenizer.encode(before, plain),
+                                     second = tokenizer.encode(after, plain);
   EncodeOptions empty;
   empty.add_special_tokens = true;
   const Result<std::vector<TokenId>> begin = tokenizer.encode("", empty);

@@ -1,8 +1,8 @@
 #pragma once
-// Filling in the middle: a text before and a text after -> the prompt that asks for what stands between, with the
-// special tokens that the model was trained with. Found in the tokenizer by their names; most models have none.
-// What stands before and after stays text: special tokens in it are not parsed. Threads: any.
-// Source: the model cards of Qwen2.5-Coder, StarCoder2, CodeLlama, DeepSeek-Coder, Granite Code and Codestral.
+// Filling in the middle: a text before and a text after -> the prompt that asks for what stands between, with
+// the special tokens that the model was trained with. Found in the tokenizer by their names; most models have
+// none. What stands before and after stays text: special tokens in it are not parsed. Threads: any. Source:
+// the model cards of Qwen2.5-Coder, StarCoder2, CodeLlama, DeepSeek-Coder, Granite Code and Codestral.
 #include <string_view>
 #include <vector>
 

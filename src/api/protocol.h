@@ -54,7 +54,7 @@ struct ApiCall {
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id
   std::int64_t created = 0;                                  // unix seconds
-  std::string owner = {};                                    // whose call it is, where keys tell clients apart; no secret
+  std::string owner = {};  // whose call it is, where keys tell clients apart; no secret
 
   std::string_view header(std::string_view name) const {
     for (const auto& [known, value] : headers)

@@ -1,7 +1,7 @@
 #pragma once
-// StateWriter: an AnswerWriter over one AnswerState, for protocols whose answers are small enough to be written
-// in one piece: what is fresh as events, and at the end the whole. Not for answers with log-probabilities,
-// which may be hundreds of megabytes (openai/response_builder.h writes those in pieces).
+// StateWriter: an AnswerWriter over one AnswerState, for protocols whose answers are small enough to be
+// written in one piece: what is fresh as events, and at the end the whole. Not for answers with
+// log-probabilities, which may be hundreds of megabytes (openai/response_builder.h writes those in pieces).
 // Invariant: write_events() and write_body() are called once after the end, and never after that.
 // Threads: none; one at a time.
 #include <utility>
@@ -15,7 +15,10 @@ namespace pagoda {
 class StateWriter : public AnswerWriter {
  public:
   StateWriter(AnswerOptions options, bool stream, const ApiContext& context)  // borrows context
-      : options_(std::move(options)), context_(context), state_(options_, *context.tokenizer), stream_(stream) {}
+      : options_(std::move(options)),
+        context_(context),
+        state_(options_, *context.tokenizer),
+        stream_(stream) {}
 
   void add(std::size_t prompt_index, RequestOutput output) override {
     state_.add(prompt_index, std::move(output));

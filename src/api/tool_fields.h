@@ -1,6 +1,6 @@
 #pragma once
-// Tools and calls as most protocols write them: {"type": "function", "function": {…}} and arguments as JSON text
-// or as an object. Threads: any.
+// Tools and calls as most protocols write them: {"type": "function", "function": {…}} and arguments as JSON
+// text or as an object. Threads: any.
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ inline constexpr std::size_t kMaxToolNameBytes = 256;
 inline constexpr std::size_t kMaxArgumentKeys = 10 * kMaxJsonKeys;  // of all calls of a conversation
 inline constexpr std::size_t kAnyLength = std::size_t{1} << 30;     // the body's size bounds it
 
-// One of `tools`, {"type": "function", "function": {"name", "description", "parameters"}}; shown to the template
-// as it is. What is wrong is said through `tool`.
+// One of `tools`, {"type": "function", "function": {"name", "description", "parameters"}}; shown to the
+// template as it is. What is wrong is said through `tool`.
 ToolSpec read_function_tool(FieldReader& tool, const boost::json::object& value);
 
 // A call's "arguments": an object, or the JSON text of one. The keys of texts are taken off `keys_left`.

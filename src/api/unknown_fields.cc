@@ -34,7 +34,8 @@ void note_unknown_fields(const FieldReader& fields, std::string_view protocol,
   for (const std::string_view name : fields.unread()) {
     if (std::ranges::find(harmless, name) != harmless.end() || !is_name(name)) continue;
     if (is_new(concat(protocol, "/", name)))
-      log_warning("api", concat("a request has a field '", name, "', which ", protocol, " does not know here"));
+      log_warning("api",
+                  concat("a request has a field '", name, "', which ", protocol, " does not know here"));
   }
 }
 

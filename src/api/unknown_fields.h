@@ -1,6 +1,6 @@
 #pragma once
-// Fields of a body that nobody here knows: accepted, as other servers do, and named once in the log, so that a
-// misspelt one can be found. Bounded: after many names nothing more is said. Threads: any.
+// Fields of a body that nobody here knows: accepted, as other servers do, and named once in the log, so that
+// a misspelt one can be found. Bounded: after many names nothing more is said. Threads: any.
 #include <initializer_list>
 #include <string_view>
 

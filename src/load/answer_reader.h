@@ -38,7 +38,8 @@ class AnswerReader {
   AnswerReader(TimeNs start, Texts texts) : start_(start), texts_(texts) {}
 
   // From the head: the answer's status, and whether its body is an event stream.
-  void head(int status, bool is_event_stream, bool is_lines = false);  // lines: a JSON each, as Ollama streams
+  void head(int status, bool is_event_stream,
+            bool is_lines = false);  // lines: a JSON each, as Ollama streams
   // False: nothing more is wanted; error() says why.
   bool body(TimeNs now, std::string_view bytes);
   // The stream's last event ([DONE]) was seen: what follows is of no interest.

@@ -215,14 +215,15 @@ INSTANTIATE_TEST_SUITE_P(
                "data: {\"type\":\"response.output_text.delta\",\"delta\":\" b\"}\n\n"
                "data: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":7,"
                "\"input_tokens_details\":{\"cached_tokens\":2},\"output_tokens\":3}}}\n\n"},
-        Spoken{"messages", false,
-               "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[],"
-               "\"usage\":{\"input_tokens\":5}}}\n\n"
-               "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n"
-               "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\" b\"}}\n\n"
-               "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":"
-               "{\"input_tokens\":5,\"cache_read_input_tokens\":2,\"output_tokens\":3}}\n\n"
-               "data: {\"type\":\"message_stop\"}\n\n"},
+        Spoken{
+            "messages", false,
+            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[],"
+            "\"usage\":{\"input_tokens\":5}}}\n\n"
+            "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n"
+            "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\" b\"}}\n\n"
+            "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":"
+            "{\"input_tokens\":5,\"cache_read_input_tokens\":2,\"output_tokens\":3}}\n\n"
+            "data: {\"type\":\"message_stop\"}\n\n"},
         Spoken{"ollama", true,
                "{\"message\":{\"role\":\"assistant\",\"content\":\"a\"},\"done\":false}\n"
                "{\"message\":{\"role\":\"assistant\",\"content\":\" b\"},\"done\":false}\n"

@@ -1,8 +1,8 @@
 #pragma once
-// ChunkFacts: what a load generator wants from one chunk of a stream, found without building a tree of it: which
-// choices got how much, the usage, an error. Reads completions and chats, whole answers of them, too, and the
-// streams of Responses, Messages, Ollama and llama.cpp, whose one choice has the index 0.
-// Threads: none.
+// ChunkFacts: what a load generator wants from one chunk of a stream, found without building a tree of it:
+// which choices got how much, the usage, an error. Reads completions and chats, whole answers of them, too,
+// and the streams of Responses, Messages, Ollama and llama.cpp, whose one choice has the index 0. Threads:
+// none.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -58,14 +58,16 @@ std::string made_up_words(const WorkloadRequest& request, std::uint64_t index, c
 std::string quoted(const std::string& text) { return boost::json::serialize(boost::json::string(text)); }
 
 // One choice, and no words of OpenAI's completions.
-std::string write_other(const WorkloadRequest& request, const std::string& prompt, const BodyOptions& options) {
+std::string write_other(const WorkloadRequest& request, const std::string& prompt,
+                        const BodyOptions& options) {
   using Endpoint = BodyOptions::Endpoint;
   const char* const ignore_eos = options.ignore_eos ? ",\"ignore_eos\":true" : "";
   std::string body = concat("{\"model\":", quoted(options.model), ",\"stream\":true");
   const std::string messages = concat(R"(,"messages":[{"role":"user","content":)", prompt, "}]");
   switch (options.endpoint) {
     case Endpoint::responses:
-      body += concat(",\"store\":false,\"input\":", prompt, ",\"max_output_tokens\":", request.output_tokens, ignore_eos);
+      body += concat(",\"store\":false,\"input\":", prompt, ",\"max_output_tokens\":", request.output_tokens,
+                     ignore_eos);
       break;
     case Endpoint::messages:
       body += concat(messages, ",\"max_tokens\":", request.output_tokens, ignore_eos);
@@ -83,11 +85,12 @@ std::string write_other(const WorkloadRequest& request, const std::string& promp
 
 std::string write_body(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options) {
   const bool chat = options.endpoint == BodyOptions::Endpoint::chat;
-  std::string prompt = !request.prompt.empty() ? quoted(request.prompt)
-                       : chat || (!has_choices(options.endpoint) && options.endpoint != BodyOptions::Endpoint::llamacpp) ||
-                               options.made_up == BodyOptions::MadeUp::words
-                           ? made_up_words(request, index, options)
-                           : made_up_ids(request, index, options);
+  std::string prompt =
+      !request.prompt.empty() ? quoted(request.prompt)
+      : chat || (!has_choices(options.endpoint) && options.endpoint != BodyOptions::Endpoint::llamacpp) ||
+              options.made_up == BodyOptions::MadeUp::words
+          ? made_up_words(request, index, options)
+          : made_up_ids(request, index, options);
   if (!has_choices(options.endpoint)) return write_other(request, prompt, options);
   std::string body = concat("{\"model\":", quoted(options.model));
   if (chat)

@@ -19,18 +19,18 @@ BackgroundCalls::~BackgroundCalls() {
   thread_.join();
 }
 
-Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
-                              std::function<void(const Generation&)> ended) {
+Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id,
+                              TimeNs now, TimeNs deadline, std::function<void(const Generation&)> ended) {
   const std::string id = call.id;
-  auto generation = std::make_shared<Generation>(std::move(call), engine_, std::move(memory),
-                                                 [this, id] { wake(id); });
+  auto generation =
+      std::make_shared<Generation>(std::move(call), engine_, std::move(memory), [this, id] { wake(id); });
   Status started;
   {
     const std::lock_guard lock(mutex_);
     if (calls_.size() >= max_calls_)
       started = resource_exhausted("There are too many calls in the background; please try again.");
   }
-  if (started.ok()) started = generation->start(first_id, now);
+  if (started.ok()) started = generation->start(first_id, now, deadline);
   if (!started.ok()) {
     generation->fail(started);
     return started;

@@ -1,7 +1,7 @@
 #pragma once
-// BackgroundCalls: calls that go on without the client that made them. One thread feeds their outputs to their
-// answers, which keep what comes of it (api/answer_store.h). Bounded in number; what still runs when the server
-// ends is aborted. Threads: any.
+// BackgroundCalls: calls that go on without the client that made them. One thread feeds their outputs to
+// their answers, which keep what comes of it (api/answer_store.h). Bounded in number; what still runs when
+// the server ends is aborted. Threads: any.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -25,7 +25,7 @@ class BackgroundCalls final : public DetachedCalls {
 
   // `ended` is told when it is over, whatever way, on the thread.
   Status start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
-               std::function<void(const Generation&)> ended);
+               TimeNs deadline, std::function<void(const Generation&)> ended);
   bool cancel(std::string_view id) override;
 
  private:

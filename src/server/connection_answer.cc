@@ -1,7 +1,7 @@
 // Connection: from a request to its answer.
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -271,15 +271,16 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
       key->account->limit.settle(taken_tokens, used.prompt + used.completion, server.clock.now());
     };
     if (const Status refused = server_.background.start(std::move(parsed), *std::move(memory), id,
-                                                        server_.clock.now(), account);
+                                                        server_.clock.now(), deadline, account);
         !refused.ok()) {
       key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
-      co_return co_await send(error_response(refused, route.protocol));
+      co_return co_await send(refusal(refused, route.protocol, whose));
     }
     co_return co_await send(std::move(response));
   }
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
-  const std::uint64_t first_id = server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
+  const std::uint64_t first_id =
+      server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
   const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
   Next next = Next::gone;
   if (const Status refused = call->start(first_id, server_.clock.now(), deadline); !refused.ok()) {

@@ -100,7 +100,14 @@ void write_operation(JsonWriter& json, const Route& route, bool keys) {
   json.key(media_type(route.facts.form)).begin_object().end_object();
   json.end_object().end_object().end_object();
   if (keys && route.facts.role != Role::anyone)
-    json.key("security").begin_array().begin_object().key("key").begin_array().end_array().end_object().end_array();
+    json.key("security")
+        .begin_array()
+        .begin_object()
+        .key("key")
+        .begin_array()
+        .end_array()
+        .end_object()
+        .end_array();
   json.end_object();
 }
 

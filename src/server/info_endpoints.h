@@ -1,6 +1,6 @@
 #pragma once
-// What routers, editors and people ask a server about itself: SGLang's info routes, llama.cpp's /slots, and the
-// routes themselves as /openapi.json and /docs.
+// What routers, editors and people ask a server about itself: SGLang's info routes, llama.cpp's /slots, and
+// the routes themselves as /openapi.json and /docs.
 #include <span>
 
 #include "server/routes.h"

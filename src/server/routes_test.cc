@@ -21,7 +21,7 @@ TEST(Routes, MatchExactlyOrNotAtAll) {
   EXPECT_EQ(model.rest, "a/b");
   for (const char* path : {"/health/",     "//health",    "/Health",    "/HEALTH",          "/./health",
                            "/x/../health", "/health%20",  "/%68ealth",  "/health;x",        "/health/.",
-                           "/v1/models/",  "/v1//models", "/V1/models", "/v1/completions/", "",
+                           "/v1/model",    "/v1//models", "/V1/models", "/v1/completions/", "",
                            "//",           "/ui/",        "/ui/x",      "/index.html",      "*",
                            "none"}) {
     EXPECT_EQ(table().find("GET", path).route, nullptr) << path;

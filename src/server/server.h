@@ -51,8 +51,8 @@ struct ServerConfig {
   std::size_t max_pending_calls = 1024;            // read, not yet handed to the engine
   std::size_t max_connections = 16384;             // beyond it idle ones are closed, the oldest first
   std::size_t max_body_bytes = std::size_t{32} << 20;
-  std::size_t max_bodies_bytes = std::size_t{256} << 20;  // of all requests being read or parsed
-  std::size_t max_answer_memory = std::size_t{1} << 30;   // of all answers being made and sent
+  std::size_t max_bodies_bytes = std::size_t{256} << 20;         // of all requests being read or parsed
+  std::size_t max_answer_memory = std::size_t{1} << 30;          // of all answers being made and sent
   std::size_t max_stored_answers_bytes = std::size_t{64} << 20;  // that clients may ask for again; 0: none
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;

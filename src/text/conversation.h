@@ -25,6 +25,10 @@ struct Content {
   std::vector<ContentPart> parts;  // exactly one of Form::text, none of Form::none
 
   static Content of(std::string text) { return {.form = Form::text, .parts = {{.text = std::move(text)}}}; }
+  // Templates add to a text: what has none, beside calls, is an empty one.
+  void be_text() {
+    if (form == Form::none) *this = of("");
+  }
   // The parts on lines of their own.
   std::string joined() const;
 };

@@ -80,7 +80,7 @@ def messages(url, case, stream):
         more = {"system": system[0]} if system else {}
         if case["tools"]:
             more["tools"] = [{"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}]
-        arguments = dict(model="smol", temperature=0, max_tokens=case["max"], stop_sequences=case["stop"] or [],
+        arguments = dict(model="smol", extra_body={"temperature": 0}, max_tokens=case["max"], stop_sequences=case["stop"] or [],
                          messages=[m for m in case["messages"] if m["role"] != "system"], **more)
         if stream:
             with client.messages.stream(**arguments) as events:

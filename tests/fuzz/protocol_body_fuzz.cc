@@ -5,10 +5,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "api/anthropic/anthropic_protocol.h"
 #include "api/answer_store.h"
+#include "api/anthropic/anthropic_protocol.h"
 #include "api/errors.h"
 #include "api/json.h"
+#include "api/llamacpp/llamacpp_protocol.h"
 #include "api/ollama/ollama_protocol.h"
 #include "api/openai/openai_protocol.h"
 #include "api/responses/responses_protocol.h"
@@ -43,7 +44,8 @@ void check_error(const pagoda::Protocol& protocol, const pagoda::Status& status)
 
 void check_call(pagoda::ApiGeneration call, std::uint8_t how, const pagoda::ApiContext& context) {
   constexpr std::string_view kSaid =
-      "<think>h\xc3\xa9</think>Ok <tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1,\n2]}}</tool_call> end";
+      "<think>h\xc3\xa9</think>Ok <tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1,\n2]}}</tool_call> "
+      "end";
   for (const pagoda::Request& request : call.requests) {
     check(!request.prompt_token_ids.empty() && request.sampling.max_tokens >= 1);
     check(static_cast<std::int32_t>(request.prompt_token_ids.size()) + request.sampling.max_tokens <=
@@ -82,8 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Served* const served = new Served;
   static const std::vector<std::pair<const pagoda::Protocol*, const pagoda::ApiRoute*>> rows = [] {
     std::vector<std::pair<const pagoda::Protocol*, const pagoda::ApiRoute*>> all;
-    for (const pagoda::Protocol* protocol : {&pagoda::openai_protocol(), &pagoda::responses_protocol(),
-                                             &pagoda::anthropic_protocol(), &pagoda::ollama_protocol()})
+    for (const pagoda::Protocol* protocol :
+         {&pagoda::openai_protocol(), &pagoda::responses_protocol(), &pagoda::anthropic_protocol(),
+          &pagoda::ollama_protocol(), &pagoda::llamacpp_protocol()})
       for (const pagoda::ApiRoute& row : protocol->routes) all.emplace_back(protocol, &row);
     return all;
   }();

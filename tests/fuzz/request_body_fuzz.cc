@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "api/error_body.h"
 #include "api/errors.h"
 #include "api/json.h"
-#include "api/error_body.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "api/openai/text_endpoints.h"

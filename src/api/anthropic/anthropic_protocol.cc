@@ -47,8 +47,7 @@ constexpr ApiRoute kRoutes[] = {
      count_tokens},
 };
 
-constexpr Protocol kProtocol = {
-    .name = "anthropic", .routes = kRoutes, .error_body = anthropic_error_body};
+constexpr Protocol kProtocol = {.name = "anthropic", .routes = kRoutes, .error_body = anthropic_error_body};
 
 }  // namespace
 

@@ -25,7 +25,8 @@ class MessageWriter final : public StateWriter {
   void begin_message(std::string& out);
   void open_block(std::string& out, Block kind, const ChoiceState::CallPiece* call = nullptr);
   void close_block(std::string& out);
-  void write_delta(std::string& out, std::string_view type, std::string_view field, std::string_view text) const;
+  void write_delta(std::string& out, std::string_view type, std::string_view field,
+                   std::string_view text) const;
   void end_message(std::string& out);
   void write_stop(JsonWriter& json) const;
   void write_usage(JsonWriter& json) const;

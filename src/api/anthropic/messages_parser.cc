@@ -66,8 +66,7 @@ Content read_texts(FieldReader& owner, std::string_view name) {
 
 // Turns of the user one after the other are one turn to the model.
 void add_user_text(std::vector<ChatMessage>& messages, std::string text) {
-  if (messages.empty() || messages.back().role != "user")
-    messages.push_back({.role = "user", .content = {}});
+  if (messages.empty() || messages.back().role != "user") messages.push_back({.role = "user", .content = {}});
   add_text(messages.back().content, std::move(text));
 }
 
@@ -130,6 +129,7 @@ void read_message(FieldReader& message, std::vector<ChatMessage>& out) {
   if (role == "user") return read_user_blocks(message, *blocks, out);
   ChatMessage turn{.role = role};
   read_assistant_blocks(message, *blocks, turn);
+  if (!turn.tool_calls.empty()) turn.content.be_text();
   out.push_back(std::move(turn));
 }
 
@@ -239,7 +239,8 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   }
   if (!fields.ok()) return fields.status();
   if (!counting)
-    note_unknown_fields(fields, "messages", {"metadata", "service_tier", "context_management", "inference_geo", "betas"});
+    note_unknown_fields(fields, "messages",
+                        {"metadata", "service_tier", "context_management", "inference_geo", "betas"});
   return call;
 }
 

@@ -190,7 +190,8 @@ TEST(MessageWriter, AStreamHasOneBlockAfterTheOther) {
     for (std::size_t at = 0; (at = types.find(what, at)) != std::string::npos; ++at) ++n;
     return n;
   };
-  EXPECT_TRUE(types.starts_with("message_start ping content_block_start <thinking> content_block_delta ")) << types;
+  EXPECT_TRUE(types.starts_with("message_start ping content_block_start <thinking> content_block_delta "))
+      << types;
   EXPECT_TRUE(types.ends_with("content_block_stop message_delta message_stop ")) << types;
   EXPECT_EQ(count("content_block_start"), 3u);
   EXPECT_EQ(count("content_block_stop"), 3u);
@@ -202,7 +203,8 @@ TEST(MessageWriter, WhyItEnded) {
     Answered answered(concat(fields, kHi));
     answered.say(text, finish);
     const json::value got = *parse_json(answered.out);
-    return concat(std::string_view(got.at("stop_reason").as_string()), " ", json::serialize(got.at("stop_sequence")));
+    return concat(std::string_view(got.at("stop_reason").as_string()), " ",
+                  json::serialize(got.at("stop_sequence")));
   };
   EXPECT_EQ(reason("", "a", FinishReason::stop), "end_turn null");
   EXPECT_EQ(reason("", "a", FinishReason::length), "max_tokens null");
@@ -215,7 +217,8 @@ TEST(MessageWriter, AStreamThatFailsEndsWithItsError) {
   answered.answer->fail(unavailable("The server is shutting down."));
   answered.answer->take(answered.out, 1000);
   EXPECT_TRUE(answered.out.ends_with(
-      "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"The server "
+      "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"The "
+      "server "
       "is shutting down.\"}}\n\n"))
       << answered.out;
 }

@@ -20,7 +20,8 @@ Result<std::vector<TokenId>> read_prompt(FieldReader& fields, const ApiContext& 
   if (prompt == nullptr) fields.fail("prompt", "is required");
   if (!fields.ok()) return fields.status();
   const auto encode = [&context](const json::value& text, const std::string& path, bool first) {
-    return text_prompt_tokens(context, path, std::string_view(text.as_string()), {.add_special_tokens = first});
+    return text_prompt_tokens(context, path, std::string_view(text.as_string()),
+                              {.add_special_tokens = first});
   };
   if (prompt->is_string()) return encode(*prompt, "prompt", true);
   const json::array* pieces = fields.array("prompt", kMaxPieces);
@@ -65,7 +66,8 @@ Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& 
         break;
       }
       FieldReader reader(*file, path);
-      const std::optional<std::string> name = reader.string("filename", 4096), text = reader.string("text", kAnyLength);
+      const std::optional<std::string> name = reader.string("filename", 4096),
+                                       text = reader.string("text", kAnyLength);
       if (!reader.ok()) fields.fail(reader.status());
       before.append(concat("# ", name.value_or(""), "\n", text.value_or(""), "\n"));
     }
@@ -79,20 +81,24 @@ Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& 
 
 void refuse_what_is_not_built(FieldReader& fields) {
   for (const std::string_view name : {"grammar", "json_schema"})
-    if (const json::value* value = fields.raw(name); value != nullptr && !(value->is_string() && value->as_string().empty()))
+    if (const json::value* value = fields.raw(name);
+        value != nullptr && !(value->is_string() && value->as_string().empty()))
       fields.not_built(name, "structured output is not built in");
   if (fields.integer("n_probs", 0, 1000).value_or(0) > 0)
     fields.not_built("n_probs", "for log-probabilities use /v1/completions");
   if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.not_built("mirostat", "it is not built in");
   if (fields.number("typical_p", 0, 1).value_or(1) < 1) fields.not_built("typical_p", "it is not built in");
-  if (fields.number("dry_multiplier", 0, 100).value_or(0) > 0) fields.not_built("dry_multiplier", "it is not built in");
-  if (fields.number("xtc_probability", 0, 1).value_or(0) > 0) fields.not_built("xtc_probability", "it is not built in");
+  if (fields.number("dry_multiplier", 0, 100).value_or(0) > 0)
+    fields.not_built("dry_multiplier", "it is not built in");
+  if (fields.number("xtc_probability", 0, 1).value_or(0) > 0)
+    fields.not_built("xtc_probability", "it is not built in");
   fields.not_built("lora", "it is not built in");
 }
 
 }  // namespace
 
-Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infill, const ApiContext& context) {
+Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infill,
+                                               const ApiContext& context) {
   const Result<json::value> value = parse_json(body);
   if (!value) return value.error();
   if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
@@ -113,7 +119,8 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   call.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   call.answer.return_token_ids = fields.boolean("return_tokens").value_or(false);
   // -1: as many as there is room for.
-  if (const auto count = fields.integer("n_predict", -1, 1 << 30); count && *count > 0) call.max_tokens = *count;
+  if (const auto count = fields.integer("n_predict", -1, 1 << 30); count && *count > 0)
+    call.max_tokens = *count;
   refuse_what_is_not_built(fields);
   if (!fields.ok()) return fields.status();
   Result<std::vector<TokenId>> ids = infill ? read_infill(fields, context) : read_prompt(fields, context);

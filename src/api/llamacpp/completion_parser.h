@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /completion and /infill -> a request of the engine. llama.cpp's fields that change the answer and are
-// not built are refused by name; those that tune its own machine are ignored. Errors name the field by its dotted
-// path. Threads: any.
+// Bodies of /completion and /infill -> a request of the engine. llama.cpp's fields that change the answer and
+// are not built are refused by name; those that tune its own machine are ignored. Errors name the field by
+// its dotted path. Threads: any.
 #include <string>
 #include <string_view>
 

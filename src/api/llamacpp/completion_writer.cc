@@ -41,21 +41,23 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
   for (const std::string& stop : options_.stop) json.string(stop);
   json.end_array().key("stream").boolean(streaming()).end_object();
   json.key("has_new_line").boolean(has_new_line_).key("truncated").boolean(false);
-  json.key("stop_type").string(word != nullptr                                   ? "word"
-                               : choice.finish_reason == FinishReason::length ? "limit"
-                                                                                 : "eos");
+  json.key("stop_type")
+      .string(word != nullptr                                ? "word"
+              : choice.finish_reason == FinishReason::length ? "limit"
+                                                             : "eos");
   json.key("stopping_word").string(word == nullptr ? "" : *word);
   json.key("tokens_cached").integer(usage.cached_tokens).key("timings").begin_object();
-  const auto part = [&json](const char* count, const char* time, const char* each, const char* rate, std::int64_t n,
-                            TimeNs duration) {
+  const auto part = [&json](const char* count, const char* time, const char* each, const char* rate,
+                            std::int64_t n, TimeNs duration) {
     const double ms = to_seconds(duration) * 1e3;
-    json.key(count).integer(n).key(time).float64(ms).key(each).float64(n > 0 ? ms / static_cast<double>(n) : 0);
+    json.key(count).integer(n).key(time).float64(ms).key(each).float64(n > 0 ? ms / static_cast<double>(n)
+                                                                             : 0);
     json.key(rate).float64(ms > 0 ? 1e3 * static_cast<double>(n) / ms : 0);
   };
   part("prompt_n", "prompt_ms", "prompt_per_token_ms", "prompt_per_second",
        usage.prompt_tokens - usage.cached_tokens, first_ - begin_);
-  part("predicted_n", "predicted_ms", "predicted_per_token_ms", "predicted_per_second", usage.completion_tokens,
-       last_ - first_);
+  part("predicted_n", "predicted_ms", "predicted_per_token_ms", "predicted_per_second",
+       usage.completion_tokens, last_ - first_);
   json.end_object();
 }
 
@@ -67,7 +69,10 @@ void LlamaCompletionWriter::write_piece(std::string& out) {
   JsonWriter json(out);
   json.begin_object().key("index").integer(0).key("content").string(to_valid_utf8(fresh.text));
   json.key("tokens").integers(fresh.token_ids).key("id_slot").integer(0).key("stop").boolean(last);
-  json.key("tokens_predicted").integer(usage.completion_tokens).key("tokens_evaluated").integer(usage.prompt_tokens);
+  json.key("tokens_predicted")
+      .integer(usage.completion_tokens)
+      .key("tokens_evaluated")
+      .integer(usage.prompt_tokens);
   if (last) write_end(json);
   json.end_object();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// CompletionWriter: an answer of /completion, whole or as events, with llama.cpp's counts and timings. Source:
-// the README of llama.cpp's server. Threads: none.
+// CompletionWriter: an answer of /completion, whole or as events, with llama.cpp's counts and timings.
+// Source: the README of llama.cpp's server. Threads: none.
 #include <string>
 
 #include "api/errors.h"

@@ -1,6 +1,6 @@
 #pragma once
-// What editors look for at llama.cpp's server: /completion, /infill, /props, /lora-adapters. Its other paths are
-// OpenAI's, and /slots and /health are the server's own.
+// What editors look for at llama.cpp's server: /completion, /infill, /props, /lora-adapters. Its other paths
+// are OpenAI's, and /slots and /health are the server's own.
 #include "api/protocol.h"
 
 namespace pagoda {

@@ -88,16 +88,20 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("prompt":["a","b"])"), "prompt");
   EXPECT_EQ(param(R"("prompt":"a","mirostat":2)"), "mirostat");
   EXPECT_EQ(param(R"("prompt":"a","n_probs":5)"), "n_probs");
-  EXPECT_EQ(param(R"("input_prefix":"a","input_suffix":"b")", true), "input_suffix") << "it has no such tokens";
+  EXPECT_EQ(param(R"("input_prefix":"a","input_suffix":"b")", true), "input_suffix")
+      << "it has no such tokens";
 }
 
 // A byte a token, and three tokens for filling in the middle.
 class FimTokenizer final : public Tokenizer {
  public:
-  Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options = {}) const override {
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      const EncodeOptions& options = {}) const override {
     return bytes_.encode(text, options);
   }
-  std::string decode(std::span<const TokenId> ids, bool skip) const override { return bytes_.decode(ids, skip); }
+  std::string decode(std::span<const TokenId> ids, bool skip) const override {
+    return bytes_.decode(ids, skip);
+  }
   std::int32_t vocab_size() const override { return bytes_.vocab_size(); }
   std::string token_string(TokenId id) const override { return bytes_.token_string(id); }
   std::string token_bytes(TokenId id) const override { return bytes_.token_bytes(id); }
@@ -119,8 +123,8 @@ TEST(LlamaInfill, IsThePromptOfTheModelsTokensAndTextsStayText) {
   const FimTokenizer tokenizer;
   TestModel model(1000);
   model.context.tokenizer = &tokenizer;
-  const auto call =
-      parse_llama_completion(R"({"input_prefix":"a","prompt":"b","input_suffix":"<x>"})", true, model.context);
+  const auto call = parse_llama_completion(R"({"input_prefix":"a","prompt":"b","input_suffix":"<x>"})", true,
+                                           model.context);
   ASSERT_TRUE(call) << call.error().message();
   const std::vector<TokenId>& ids = call->request.prompt_token_ids;
   EXPECT_EQ(ids, (std::vector<TokenId>{FakeTokenizer::kBos, 1, 'a', 'b', 2, '<', 'x', '>', 3}));

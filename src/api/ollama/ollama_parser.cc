@@ -68,8 +68,9 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
       if (inner.ok() && !name) inner.fail("name", "is required");
       json::object arguments = read_call_arguments(inner, keys_left);
       if (inner.ok())
-        out.push_back(ToolCall::of(reader.string("id", 256).value_or(tool_call_id("ollama", 0, static_cast<std::int32_t>(i))),
-                                   *name, std::move(arguments)));
+        out.push_back(ToolCall::of(
+            reader.string("id", 256).value_or(tool_call_id("ollama", 0, static_cast<std::int32_t>(i))), *name,
+            std::move(arguments)));
       if (!inner.ok()) reader.fail(inner.status());
     }
     if (!reader.ok()) message.fail(reader.status());
@@ -93,7 +94,7 @@ void read_messages(FieldReader& fields, Conversation& conversation) {
     reader.not_built("images", kTextOnly);
     std::optional<std::string> content = reader.string("content", kAnyLength);
     read.tool_calls = read_tool_calls(reader, keys_left);
-    if (content || read.tool_calls.empty()) read.content = Content::of(std::move(content).value_or(""));
+    read.content = Content::of(std::move(content).value_or(""));
     read.reasoning = reader.string("thinking", kAnyLength);
     read.name = reader.string("tool_name", kAnyLength);
     read.tool_call_id = reader.string("tool_call_id", kAnyLength);

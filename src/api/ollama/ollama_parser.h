@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /api/generate and /api/chat -> a request of the engine. Options of Ollama's that change the answer
-// and are not built are refused by name; those that tune its own machine (num_ctx, num_gpu, keep_alive …) have
-// no meaning here and are ignored. Errors name the field by its dotted path. Threads: any.
+// Bodies of /api/generate and /api/chat -> a request of the engine. Options of Ollama's that change the
+// answer and are not built are refused by name; those that tune its own machine (num_ctx, num_gpu, keep_alive
+// …) have no meaning here and are ignored. Errors name the field by its dotted path. Threads: any.
 #include <optional>
 #include <string_view>
 

@@ -33,8 +33,7 @@ std::string digest_of(std::string_view name) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
   for (std::uint64_t seed = 0; seed < 4; ++seed)
-    for (std::uint64_t hash = xxh64(name, seed), i = 0; i < 16; ++i, hash >>= 4)
-      out += kHex[hash & 15];
+    for (std::uint64_t hash = xxh64(name, seed), i = 0; i < 16; ++i, hash >>= 4) out += kHex[hash & 15];
   return out;
 }
 
@@ -91,8 +90,8 @@ Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("modelfile").string("").key("parameters").string("");
-  json.key("template").string(context.chat_template == nullptr ? ""
-                                                               : to_valid_utf8(context.chat_template->source()));
+  json.key("template")
+      .string(context.chat_template == nullptr ? "" : to_valid_utf8(context.chat_template->source()));
   write_details(json, context);
   json.key("model_info").begin_object().key("general.architecture").string(architecture);
   json.key(concat(architecture, ".context_length")).integer(context.max_model_len);

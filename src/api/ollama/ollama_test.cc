@@ -113,7 +113,8 @@ TEST(Ollama, WhatIsWrongIsNamed) {
     EXPECT_FALSE(*asked.call) << fields;
     return *asked.call ? std::string() : std::string(asked.call->error().param());
   };
-  EXPECT_EQ(param(true, R"("messages":[{"role":"user","content":"x","images":["aGk="]}])"), "messages.0.images");
+  EXPECT_EQ(param(true, R"("messages":[{"role":"user","content":"x","images":["aGk="]}])"),
+            "messages.0.images");
   EXPECT_EQ(param(true, R"("messages":[{"role":"robot"}])"), "messages.0.role");
   EXPECT_EQ(param(true, concat(R"("options":{"top_p":7},)", kHi)), "options.top_p");
   EXPECT_EQ(param(true, concat(R"("options":{"mirostat":1},)", kHi)), "options.mirostat");

@@ -81,7 +81,8 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
     if (reader.ok()) {
       FieldReader fields(*function, reader.path_of("function"));
       if (!fields.string("name", 1024) && fields.ok()) fields.fail("name", "is required");
-      if (const json::value* arguments = fields.raw("arguments"); arguments != nullptr && arguments->is_string())
+      if (const json::value* arguments = fields.raw("arguments");
+          arguments != nullptr && arguments->is_string())
         copy["function"].as_object()["arguments"] = read_call_arguments(fields, keys_left);
       if (!fields.ok()) reader.fail(fields.status());
     }

@@ -284,10 +284,11 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   }
   bound_logprobs(fields, call);
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, kind == CallKind::chat ? "chat" : "completions",
-                      {"store", "metadata", "service_tier", "reasoning_effort", "prompt_cache_key", "verbosity",
-                       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities", "stream_options",
-                       "max_completion_tokens", "prompt_cache_retention", "deadline_ms", "timeout"});
+  note_unknown_fields(
+      fields, kind == CallKind::chat ? "chat" : "completions",
+      {"store", "metadata", "service_tier", "reasoning_effort", "prompt_cache_key", "verbosity",
+       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities", "stream_options",
+       "max_completion_tokens", "prompt_cache_retention", "deadline_ms", "timeout"});
   return call;
 }
 

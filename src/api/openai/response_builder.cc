@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "api/error_body.h"
 #include "api/errors.h"
 #include "api/openai/choice_writer.h"
-#include "api/error_body.h"
 #include "base/check.h"
 
 namespace pagoda {

@@ -60,7 +60,8 @@ class ItemReader {
     if (type == "reasoning") return reasoning(item);
     if (type == "function_call") return call(item);
     if (type == "function_call_output") return output(item);
-    item.not_built("type", "it is of a tool that the server would have to run, or of an answer kept elsewhere");
+    item.not_built("type",
+                   "it is of a tool that the server would have to run, or of an answer kept elsewhere");
   }
 
  private:
@@ -74,7 +75,8 @@ class ItemReader {
     Content content = read_parts(item, "content", {"input_text", "output_text", "text", "refusal"});
     if (!item.ok()) return;
     if (role != "assistant") return out_.push_back({.role = std::move(role), .content = std::move(content)});
-    const bool open = last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
+    const bool open =
+        last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
     open_turn(out_, open).content = std::move(content);
   }
 
@@ -82,7 +84,8 @@ class ItemReader {
     Content text = read_parts(item, "content", {"reasoning_text", "text"});
     if (text.form == Content::Form::none) text = read_parts(item, "summary", {"summary_text"});
     if (!item.ok()) return;
-    const bool open = last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
+    const bool open =
+        last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
     ChatMessage& turn = open_turn(out_, open);
     turn.reasoning = concat(turn.reasoning.value_or(""), text.joined());
   }
@@ -142,7 +145,8 @@ json::array shown_items(const json::array& items, std::string_view response_id) 
     json::object item = items[i].as_object();
     const json::value* type = item.if_contains("type");
     if (type == nullptr) item["type"] = "message";
-    if (item.if_contains("id") == nullptr || item["id"].is_null()) item["id"] = concat("item_", i, "_", response_id);
+    if (item.if_contains("id") == nullptr || item["id"].is_null())
+      item["id"] = concat("item_", i, "_", response_id);
     if (item.if_contains("status") == nullptr || item["status"].is_null()) item["status"] = "completed";
     if (item["type"] == "message" && item["content"].is_string()) {
       const bool assistant = item["role"] == "assistant";

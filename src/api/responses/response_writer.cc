@@ -82,12 +82,12 @@ void ResponseWriter::write_item(JsonWriter& json, const Item& item) const {
 void ResponseWriter::begin_item(Kind kind, const ChoiceState::CallPiece* call) {
   end_item();
   constexpr std::string_view kPrefixes[] = {"rs_", "msg_", "fc_"};
-  Item item{.kind = kind,
-            .id = concat(kPrefixes[static_cast<std::size_t>(kind)], items_.size(), "_", id_)};
+  Item item{.kind = kind, .id = concat(kPrefixes[static_cast<std::size_t>(kind)], items_.size(), "_", id_)};
   if (call != nullptr) {
     item.call = call->index;
     item.name = to_valid_utf8(call->name.value_or(""));
-    item.call_id = call->id.empty() ? concat("call_", tool_call_id(id_, 0, call->index)) : to_valid_utf8(call->id);
+    item.call_id =
+        call->id.empty() ? concat("call_", tool_call_id(id_, 0, call->index)) : to_valid_utf8(call->id);
   }
   items_.push_back(std::move(item));
   event("response.output_item.added", [this](JsonWriter& json) {
@@ -122,7 +122,8 @@ void ResponseWriter::end_item() {
   item.done = true;
   switch (item.kind) {
     case Kind::reasoning:
-      item_event("response.reasoning_text.done", [&](JsonWriter& json) { json.key("text").string(item.text); });
+      item_event("response.reasoning_text.done",
+                 [&](JsonWriter& json) { json.key("text").string(item.text); });
       break;
     case Kind::message:
       item_event("response.output_text.done", [&](JsonWriter& json) {

@@ -1,14 +1,14 @@
 #pragma once
 // ResponseWriter: an answer as OpenAI's response object, whole or as the events of its stream, and into the
-// store once it is complete. The answer is a list of items (reasoning, message, function calls), each with one
-// part at most; the one that grows is the last.
+// store once it is complete. The answer is a list of items (reasoning, message, function calls), each with
+// one part at most; the one that grows is the last.
 //
 //     response.created, response.in_progress,
-//     for each item: output_item.added, [content_part.added], …delta*, …done, [content_part.done], output_item.done
-//     response.completed | response.incomplete | response.failed
+//     for each item: output_item.added, [content_part.added], …delta*, …done, [content_part.done],
+//     output_item.done response.completed | response.incomplete | response.failed
 //
-// Invariants: sequence_number counts events from 0; an item that is done does not change. Source: OpenAI's API
-// reference and its OpenAPI file. Threads: none.
+// Invariants: sequence_number counts events from 0; an item that is done does not change. Source: OpenAI's
+// API reference and its OpenAPI file. Threads: none.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ namespace pagoda {
 
 class ResponseWriter final : public StateWriter {
  public:
-  // `call`: without its conversation, which has gone into the request; `stored`: under `id` in the store, where
-  // the call runs in the background. Else it is put there at the end, of `owner`.
+  // `call`: without its conversation, which has gone into the request; `stored`: under `id` in the store,
+  // where the call runs in the background. Else it is put there at the end, of `owner`.
   ResponseWriter(std::string id, std::int64_t created, std::string owner, ResponsesCall call, bool stored,
                  const ApiContext& context);
 

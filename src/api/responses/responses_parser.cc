@@ -16,7 +16,8 @@ namespace json = boost::json;
 void read_tools(FieldReader& fields, ResponsesCall& call) {
   const json::value* choice = fields.raw("tool_choice");
   bool shown = true;
-  if (choice != nullptr && choice->is_string() && (choice->as_string() == "none" || choice->as_string() == "auto"))
+  if (choice != nullptr && choice->is_string() &&
+      (choice->as_string() == "none" || choice->as_string() == "auto"))
     shown = choice->as_string() == "auto";
   else if (choice != nullptr)
     fields.not_built("tool_choice", "a tool call cannot be forced; use 'auto' or 'none'");
@@ -93,8 +94,7 @@ void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
   chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   read_stops(fields, "stop", chat.answer);  // beyond OpenAI's, as for chats
   chat.max_tokens = fields.integer("max_output_tokens", 1, 1 << 30);
-  call.shown["max_output_tokens"] =
-      chat.max_tokens ? json::value(*chat.max_tokens) : json::value(nullptr);
+  call.shown["max_output_tokens"] = chat.max_tokens ? json::value(*chat.max_tokens) : json::value(nullptr);
   if (fields.integer("top_logprobs", 0, 20).value_or(0) > 0)
     fields.not_built("top_logprobs", "use /v1/chat/completions");
   if (const json::array* include = fields.array("include", 32))
@@ -104,7 +104,8 @@ void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
 }
 
 // The conversation that an earlier answer of the same owner ended.
-void read_previous(FieldReader& fields, std::string_view owner, const ApiContext& context, ResponsesCall& call) {
+void read_previous(FieldReader& fields, std::string_view owner, const ApiContext& context,
+                   ResponsesCall& call) {
   const std::optional<std::string> id = fields.string("previous_response_id", 256);
   call.shown["previous_response_id"] = id ? json::value(*id) : json::value(nullptr);
   if (!id) return;
@@ -133,7 +134,8 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   call.chat.sampling = default_sampling(context);
   call.stream = fields.boolean("stream").value_or(false);
   call.background = fields.boolean("background").value_or(false);
-  call.store = fields.boolean("store").value_or(true) && context.answers != nullptr && context.answers->enabled();
+  call.store =
+      fields.boolean("store").value_or(true) && context.answers != nullptr && context.answers->enabled();
   read_sampling_fields(fields, call);
   read_format(fields, call);
   read_reasoning(fields, call);
@@ -161,6 +163,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   const json::array input = read_input(fields, "input");
   if (fields.ok() && input.empty() && call.conversation.empty()) fields.fail("input", "is required");
   append_messages(fields, "input", input, messages);
+  for (ChatMessage& message : messages) message.content.be_text();
   if (!fields.ok()) return fields.status();
   note_unknown_fields(fields, "responses",
                       {"stream_options", "user", "safety_identifier", "prompt_cache_key", "service_tier",

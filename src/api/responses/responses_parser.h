@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /v1/responses and /v1/responses/input_tokens -> ResponsesCall. What an earlier answer said comes out
-// of the store. Unknown fields are ignored; what changes the answer and is not built is refused by name. Errors
-// name the field by its dotted path. Threads: any.
+// Bodies of /v1/responses and /v1/responses/input_tokens -> ResponsesCall. What an earlier answer said comes
+// out of the store. Unknown fields are ignored; what changes the answer and is not built is refused by name.
+// Errors name the field by its dotted path. Threads: any.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <string>
@@ -17,9 +17,9 @@ struct ResponsesCall {
   ChatCall chat;
   bool stream = false;
   bool background = false;
-  bool store = false;                 // asked for, and there is a store
-  boost::json::object shown;          // the fields of the response that only repeat the call
-  boost::json::array conversation;    // all items up to here, those of earlier answers too
+  bool store = false;                  // asked for, and there is a store
+  boost::json::object shown;           // the fields of the response that only repeat the call
+  boost::json::array conversation;     // all items up to here, those of earlier answers too
   std::size_t first_of_this_call = 0;  // of `conversation`
 };
 

@@ -35,8 +35,8 @@ Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   std::string conversation;
   if (background)
     conversation = to_text({.items = parsed->conversation, .first_of_call = parsed->first_of_this_call});
-  auto writer =
-      std::make_unique<ResponseWriter>(out.id, call.created, call.owner, *std::move(parsed), background, context);
+  auto writer = std::make_unique<ResponseWriter>(out.id, call.created, call.owner, *std::move(parsed),
+                                                 background, context);
   if (background) {
     out.at_once = writer->response_json();
     if (!context.answers->add(out.id, {.owner = call.owner,
@@ -112,8 +112,8 @@ Result<ApiAnswer> erase(const ApiCall& call, const ApiContext& context) {
   if (context.answers == nullptr || !context.answers->erase(call.parameter, call.owner))
     return no_such(call.parameter);
   if (context.detached != nullptr) (void)context.detached->cancel(call.parameter);
-  return ApiAnswer(json::serialize(
-      json::object{{"id", call.parameter}, {"object", "response"}, {"deleted", true}}));
+  return ApiAnswer(
+      json::serialize(json::object{{"id", call.parameter}, {"object", "response"}, {"deleted", true}}));
 }
 
 constexpr std::string_view kOne = "/v1/responses/{response_id}";
@@ -128,7 +128,8 @@ constexpr ApiRoute kRoutes[] = {
     {{.method = "POST", .path = "/v1/responses/input_tokens", .cost = Cost::text, .body = BodyForm::json},
      input_tokens},
     {{.method = "GET", .path = kOne, .cost = Cost::text}, retrieve},
-    {{.method = "POST", .path = kOne, .cost = Cost::text, .body = BodyForm::any, .max_body_bytes = 65536}, cancel},
+    {{.method = "POST", .path = kOne, .cost = Cost::text, .body = BodyForm::any, .max_body_bytes = 65536},
+     cancel},
     {{.method = "DELETE", .path = kOne, .cost = Cost::text}, erase},
 };
 

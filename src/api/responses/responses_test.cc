@@ -1,4 +1,5 @@
-// /v1/responses: bodies as OpenAI's clients send them, answers and events as they read them, and what is kept.
+// /v1/responses: bodies as OpenAI's clients send them, answers and events as they read them, and what is
+// kept.
 #include <gtest/gtest.h>
 
 #include <boost/json/array.hpp>
@@ -49,7 +50,8 @@ struct Answered {
     call.id = std::move(id);
     call.created = 5;
     call.owner = std::move(owner);
-    made.emplace(std::get<GenerationHandler>(kept.route("POST", "/v1/responses").handler)(call, kept.context));
+    made.emplace(
+        std::get<GenerationHandler>(kept.route("POST", "/v1/responses").handler)(call, kept.context));
     EXPECT_TRUE(*made) << made->error().message();
   }
   void add(SequenceDelta delta, bool last = false) {
@@ -80,7 +82,8 @@ struct Answered {
   std::string out;
 };
 
-constexpr std::string_view kTools = R"("tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],)";
+constexpr std::string_view kTools =
+    R"("tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],)";
 constexpr std::string_view kCall =
     "<think>hm</think>Ok<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>";
 
@@ -116,7 +119,8 @@ TEST(ResponsesParser, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("store":true)"), "input");
   EXPECT_EQ(param(R"("input":3)"), "input");
   EXPECT_EQ(param(R"("input":[{"role":"robot","content":"x"}])"), "input.0.role");
-  EXPECT_EQ(param(R"("input":[{"role":"user","content":[{"type":"input_image"}]}])"), "input.0.content.0.type");
+  EXPECT_EQ(param(R"("input":[{"role":"user","content":[{"type":"input_image"}]}])"),
+            "input.0.content.0.type");
   EXPECT_EQ(param(R"("input":[{"type":"computer_call"}])"), "input.0.type");
   EXPECT_EQ(param(R"("input":[{"type":"function_call","call_id":"c","name":"f","arguments":"["}])"),
             "input.0.arguments");
@@ -147,7 +151,8 @@ TEST(ResponseWriter, AWholeResponse) {
 
 TEST(ResponseWriter, AStreamEndsWithTheWholeResponse) {
   Kept kept;
-  Answered whole(kept, concat(kTools, R"("input":"q")")), stream(kept, concat(kTools, R"("input":"q","stream":true)"), "1");
+  Answered whole(kept, concat(kTools, R"("input":"q")")),
+      stream(kept, concat(kTools, R"("input":"q","stream":true)"), "1");
   whole.say(kCall);
   stream.say(kCall);
   const std::vector<json::value> events = stream.events();

@@ -1,6 +1,6 @@
 #pragma once
-// What /v1/responses keeps of a call in the AnswerStore: the response as it was answered, and the conversation
-// that it answers. Threads: any.
+// What /v1/responses keeps of a call in the AnswerStore: the response as it was answered, and the
+// conversation that it answers. Threads: any.
 #include <boost/json/array.hpp>
 #include <string>
 

@@ -310,7 +310,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_template.get(), parts.api));
   parts.api.model_names = model_names(flags, *source);
   parts.api.model_root = parts.api.model_names.front();
-  parts.api.any_model_name = std::ranges::find(flags.served_model_names, "*") != flags.served_model_names.end();
+  parts.api.any_model_name =
+      std::ranges::find(flags.served_model_names, "*") != flags.served_model_names.end();
   parts.api.max_model_len = plan->max_model_len;
   parts.api.max_num_seqs = flags.max_num_seqs;
   parts.api.vocab_size = config.vocab_size;

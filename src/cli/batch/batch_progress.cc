@@ -44,9 +44,11 @@ Result<BatchProgress> BatchProgress::open(const std::string& path) {
       const boost::json::value answer = boost::json::parse(line, bad, {}, {.max_depth = 256});
       const std::int64_t of = bad ? 0 : line_of(answer);
       if (of <= 0)
-        return invalid_argument(concat(path, " line ", number, " is no answer of run-batch: give another --output"));
+        return invalid_argument(
+            concat(path, " line ", number, " is no answer of run-batch: give another --output"));
       const boost::json::value* custom = answer.as_object().if_contains("custom_id");
-      progress.custom_ids_[of] = custom != nullptr && custom->is_string() ? std::string(custom->as_string()) : "";
+      progress.custom_ids_[of] =
+          custom != nullptr && custom->is_string() ? std::string(custom->as_string()) : "";
     }
     if (whole < std::filesystem::file_size(path, error)) std::filesystem::resize_file(path, whole, error);
     if (error) return invalid_argument(concat("cannot write ", path, ": ", error.message()));
@@ -59,8 +61,8 @@ Result<BatchProgress> BatchProgress::open(const std::string& path) {
 Status BatchProgress::check(std::int64_t line, std::string_view custom_id) const {
   const auto known = custom_ids_.find(line);
   if (known == custom_ids_.end() || known->second == custom_id) return {};
-  return invalid_argument(concat(path_, " has answers to another input: its line ", line, " is '", known->second,
-                                 "', here '", custom_id, "'"));
+  return invalid_argument(concat(path_, " has answers to another input: its line ", line, " is '",
+                                 known->second, "', here '", custom_id, "'"));
 }
 
 Status BatchProgress::write(std::string_view line) {

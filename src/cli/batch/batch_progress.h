@@ -1,7 +1,7 @@
 #pragma once
 // BatchProgress: the output of `run-batch`, which another run may have begun: which lines of the input are
-// answered in it, and where the next answer goes. An answer names its line by its id, "batch_req_LINE". A last
-// line that a kill has cut short is dropped. Threads: none.
+// answered in it, and where the next answer goes. An answer names its line by its id, "batch_req_LINE". A
+// last line that a kill has cut short is dropped. Threads: none.
 #include <cstdint>
 #include <fstream>
 #include <map>

@@ -41,7 +41,8 @@ TEST_F(BatchProgressTest, ACutLastLineIsDropped) {
     EXPECT_FALSE(progress->check(1, "other").ok());
     EXPECT_TRUE(progress->write("{\"id\":\"batch_req_2\"}").ok());
   }
-  EXPECT_EQ(get(), concat(kFirst, "{\"id\":\"batch_req_3\",\"custom_id\":\"c\"}\n{\"id\":\"batch_req_2\"}\n"));
+  EXPECT_EQ(get(),
+            concat(kFirst, "{\"id\":\"batch_req_3\",\"custom_id\":\"c\"}\n{\"id\":\"batch_req_2\"}\n"));
 }
 
 TEST_F(BatchProgressTest, WhateverTheKillLeft) {

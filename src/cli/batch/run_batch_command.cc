@@ -31,7 +31,8 @@ struct RouteOf {
   std::string parameter;
 };
 
-RouteOf find_route(const std::vector<const Protocol*>& protocols, std::string_view method, std::string_view url) {
+RouteOf find_route(const std::vector<const Protocol*>& protocols, std::string_view method,
+                   std::string_view url) {
   RouteOf with_braces;
   for (const Protocol* protocol : protocols) {
     for (const ApiRoute& row : protocol->routes) {
@@ -40,7 +41,8 @@ RouteOf find_route(const std::vector<const Protocol*>& protocols, std::string_vi
       if (path == url) return {.protocol = protocol, .row = &row, .parameter = {}};
       const std::string_view prefix = path.ends_with('}') ? path.substr(0, path.rfind('{')) : "";
       if (!prefix.empty() && url.starts_with(prefix))
-        with_braces = {.protocol = protocol, .row = &row, .parameter = std::string(url.substr(prefix.size()))};
+        with_braces = {
+            .protocol = protocol, .row = &row, .parameter = std::string(url.substr(prefix.size()))};
     }
   }
   return with_braces;
@@ -141,7 +143,8 @@ class BatchRun {
     const RouteOf route = find_route(protocols_, method, url);
     line.protocol = route.protocol == nullptr ? protocols_.front() : route.protocol;
     if (route.row == nullptr)
-      return write_error(line, not_found(concat("There is nothing at ", method, " ", to_valid_utf8(url), ".")));
+      return write_error(line,
+                         not_found(concat("There is nothing at ", method, " ", to_valid_utf8(url), ".")));
     ApiCall call;
     call.method = route.row->facts.method;
     call.parameter = route.parameter;
@@ -165,14 +168,15 @@ class BatchRun {
     std::optional<MemoryReservation> held;
     while (!(held = memory_.try_reserve(account_, bytes))) {
       if (running_.empty())
-        return write_error(line, invalid_argument("The answer could take more memory than there is for answers."));
+        return write_error(line,
+                           invalid_argument("The answer could take more memory than there is for answers."));
       for (const std::int64_t number : bell_.wait()) look_at(number);
       if (!status_.ok() || !engine_.client().healthy()) return;
     }
     line.generation = std::make_unique<Generation>(std::move(call), engine_.client(), *std::move(held),
                                                    [this, number = number_] { bell_.ring(number); });
     const std::size_t num_requests = line.generation->num_requests();
-    if (Status refused = line.generation->start(next_request_, clock_.now()); !refused.ok())
+    if (Status refused = line.generation->start(next_request_, clock_.now(), /*deadline=*/0); !refused.ok())
       return write_error(line, refused);
     next_request_ += num_requests;
     running_.emplace(number_, std::move(line));

@@ -1,6 +1,6 @@
 #pragma once
-// pagoda run-batch: OpenAI's batch lines from a file through the engine, without HTTP, for every route of every
-// protocol. Answers are written as they come; begun again, what is answered is not repeated.
+// pagoda run-batch: OpenAI's batch lines from a file through the engine, without HTTP, for every route of
+// every protocol. Answers are written as they come; begun again, what is answered is not repeated.
 #include <string>
 
 #include "base/status.h"

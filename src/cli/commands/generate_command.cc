@@ -9,8 +9,8 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "api/errors.h"
 #include "api/error_body.h"
+#include "api/errors.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
 #include "base/strings.h"

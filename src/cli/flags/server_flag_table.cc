@@ -119,8 +119,9 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "response-store-bytes",
        .value = flags::int64(flags.response_store_bytes, 0, kMaxBytes),
        .help = "of answers that /v1/responses keeps to be asked for again; 0: none",
-       .details = "of answers in memory that `/v1/responses` keeps, to be asked for again or gone on with; the one "
-                  "unused the longest leaves first; 0: none"},
+       .details =
+           "of answers in memory that `/v1/responses` keeps, to be asked for again or gone on with; the one "
+           "unused the longest leaves first; 0: none"},
       {.name = "max-header-bytes",
        .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
        .help = "larger request headers get 431"},
