@@ -74,7 +74,8 @@ async function ask(path, {method = 'GET', body, signal} = {}) {
 }
 
 export async function getJson(path, options) {
-  return (await ask(path, options)).json();
+  const text = await (await ask(path, options)).text();
+  return text ? JSON.parse(text) : null;
 }
 
 // Each event's data, until the stream ends. Ends early with ApiFailure.

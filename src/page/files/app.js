@@ -3,10 +3,11 @@ import {h, fill, iconButton} from './dom.js';
 import {getJson, key, onServer, ApiFailure} from './api.js';
 import {ChatView} from './chat.js';
 import {EngineView} from './engine.js';
+import {LessonsView} from './lessons.js';
 
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
-const kViews = [['chat', 'Chat'], ['engine', 'Engine']];
+const kViews = [['chat', 'Chat'], ['engine', 'Engine'], ['lessons', 'Lessons']];
 const views = {};
 let models = [];
 
@@ -56,7 +57,11 @@ function show() {
   fill(document.getElementById('tabs'), kViews.length < 2 ? null : kViews.map(([known, label]) =>
     h('a', {href: `#${known}`, 'aria-current': known === current ? 'page' : null}, label)));
   views.chat ??= new ChatView(page);
-  if (current === 'engine') views.engine ??= new EngineView(page);
+  if (current !== 'chat') views.engine ??= new EngineView(page);
+  if (current === 'lessons') views.lessons ??= new LessonsView(page, (frames, title, text) => {
+    location.hash = '#engine';
+    views.engine.showRun(frames, title, text);
+  });
   for (const [known, view] of Object.entries(views)) if (known !== current) view.hidden?.();
   fill(main, views[current].node);
   views[current].shown?.();

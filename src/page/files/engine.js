@@ -35,7 +35,7 @@ export class EngineView {
       gap: new Curve('Time of a step', 'ms'), drafts: new Curve('Draft tokens a step', '')};
     this.statusNode = h('span', {class: 'live-status', role: 'status'}, 'connecting …');
     this.pauseButton = button('Pause', () => this.setPaused(!this.paused), {'aria-pressed': 'false'});
-    this.steps = h('span', {class: 'row', hidden: true}, button('◂ step', () => this.go(-1)), button('play', () => this.play(), {id: 'play'}), button('step ▸', () => this.go(1)),
+    this.steps = h('span', {class: 'row', hidden: true}, button('◂ step', () => this.go(-1)), this.playButton = button('play', () => this.play()), button('step ▸', () => this.go(1)),
       this.slider = h('input', {type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Frame of the run', oninput: () => this.seek(Number(this.slider.value))}),
       button('back to live', () => this.closeFile()));
     this.legend = h('ul', {class: 'legend'});
@@ -50,6 +50,7 @@ export class EngineView {
     this.rowsButton = button('by sequence', () => { this.mapView.setRows(!this.mapView.rows); this.rowsButton.setAttribute('aria-pressed', String(this.mapView.rows)); }, {'aria-pressed': 'false'});
     this.node = h('div', {class: 'engine'}, h('div', {class: 'row bar wrapleft'}, h('h1', {class: 'title'}, 'Engine'), this.statusNode, this.pauseButton, this.steps,
       iconButton('load', 'Open a run (pagoda simulate --live-out)', () => pickFile('.jsonl,.json,.ndjson', (text, name) => this.openFile(text, name)))),
+      this.lesson = h('p', {class: 'card', hidden: true}),
       h('div', {class: 'engine-grid'}, h('section', {'aria-label': 'KV cache', class: 'wide-part'}, h('div', {class: 'row wrapleft'}, h('h2', null, 'KV cache'), this.mode = h('span', {class: 'dim'}),
         this.rowsButton, button('−', () => this.mapView.setZoom(this.mapView.zoom - 1), {'aria-label': 'Smaller cells'}), button('+', () => this.mapView.setZoom(this.mapView.zoom + 1), {'aria-label': 'Larger cells'})),
         this.legend, this.mapView.node, this.panel, this.swap, this.slots),
@@ -100,23 +101,32 @@ export class EngineView {
 
   openFile(text, name) {
     try {
-      const frames = framesOf(text);
-      this.stream.stop();
+      this.showRun(framesOf(text), name, '');
       this.stopPlay();
-      this.file = {frames, at: -1, name};
-      this.steps.hidden = false;
-      this.pauseButton.hidden = true;
-      this.slider.max = frames.length - 1;
-      this.seek(1);
     } catch (error) {
       this.page.say(error.message);
     }
+  }
+
+  // Frames from a file or a lesson, played from the beginning; `text` says what to look at.
+  showRun(frames, name, text) {
+    this.stream.stop();
+    this.stopPlay();
+    this.file = {frames, at: -1, name};
+    this.steps.hidden = false;
+    this.pauseButton.hidden = true;
+    this.slider.max = frames.length - 1;
+    this.lesson.textContent = text;
+    this.lesson.hidden = !text;
+    this.seek(1);
+    this.play();
   }
 
   closeFile() {
     this.stopPlay();
     this.file = null;
     this.steps.hidden = true;
+    this.lesson.hidden = true;
     this.pauseButton.hidden = false;
     this.state.clear();
     this.statusNode.textContent = 'connecting …';
@@ -139,17 +149,16 @@ export class EngineView {
   play() {
     if (this.playing) return this.stopPlay();
     const slow = matchMedia('(prefers-reduced-motion: reduce)').matches;
-    document.getElementById('play').textContent = 'hold';
+    this.playButton.textContent = 'hold';
     this.playing = setInterval(() => {
       if (!this.file || this.file.at >= this.file.frames.length - 1) return this.stopPlay();
       this.seek(this.file.at + 1);
-    }, slow ? 1000 : 120);
+    }, slow ? 1000 : 250);
   }
   stopPlay() {
     clearInterval(this.playing);
     this.playing = null;
-    const button = document.getElementById('play');
-    if (button) button.textContent = 'play';
+    this.playButton.textContent = 'play';
   }
 
   draw() {

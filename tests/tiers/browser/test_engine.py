@@ -1,13 +1,14 @@
 """The engine live: the map is what /debug/kv says, the queue has its reasons, and a busy engine does not make the page slow."""
 import concurrent.futures
 import json
+import subprocess
 import time
 
 import httpx
 import pytest
 
 from browser_page import browser, keep, send, wait_done, watched  # noqa: F401
-from conftest import default_model, serving
+from conftest import binary, default_model, serving
 
 SMALL_POOL = ("--max-model-len", "512", "--served-model-name", "smol", "--kv-cache-memory-bytes", "8M", "--swap-space", "8M")
 
@@ -163,3 +164,52 @@ def test_ten_thousand_blocks_at_thirty_frames_a_second(server, watched):
     }""")
     # The rate is the machine's, whoever else uses it; the work of a frame is ours.
     assert rate["work"] < 1000 / 30, rate
+
+
+@pytest.mark.parametrize("lesson", ["samples", "beams", "prefix", "preemption"])
+def test_a_lesson_shows_what_it_says(small, watched, lesson):
+    page = watched.open(small.url + "/#lessons", wait=f"#lesson-{lesson}")
+    page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
+    page.click(f"#lesson-{lesson}")
+    page.wait_for_selector(".engine .card:visible", timeout=60_000)
+    page.get_by_text("hold", exact=True).click()
+    last = int(page.get_attribute(".engine input[type=range]", "max"))
+    seen = {"shared": 0, "pinned": 0, "beams": False, "waits": False, "marks": 0}
+    for at in range(1, last + 1):
+        page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", at)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        counts = legend(page)
+        seen["shared"] = max(seen["shared"], counts.get("shared", 0))
+        seen["pinned"] = max(seen["pinned"], counts.get("pinned", 0))
+        seen["beams"] |= page.locator(".beams li").count() >= 2
+        seen["waits"] |= page.locator(".queue tr.waiting, .queue tr.swapped").count() > 0
+        if at == max(2, last // 2):
+            keep(page, f"lesson-{lesson}")
+    assert {"samples": seen["shared"] > 0, "beams": seen["beams"] and seen["shared"] > 0, "prefix": seen["pinned"] > 0 and seen["shared"] > 0,
+            "preemption": seen["waits"]}[lesson], seen
+    page.get_by_text("back to live").click()
+    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+
+
+def test_a_simulated_run_is_a_file_that_the_page_steps_through(server, watched, tmp_path):
+    file = tmp_path / "run.jsonl"
+    subprocess.run([binary(), "simulate", "--cost-model", "a100-40gb/opt-13b/tp1", "--workload", "sharegpt:rate=4,duration=10", "--live-out", file],
+                   check=True, stdout=subprocess.DEVNULL)
+    lines = file.read_text().splitlines()
+    page = watched.open(server.url + "/#engine", wait=".kvmap")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_label("Open a run").click()
+    chooser.value.set_files(file)
+    page.wait_for_function("() => document.querySelector('.live-status').textContent.includes('run.jsonl')")
+    assert int(page.get_attribute(".engine input[type=range]", "max")) == len(lines) - 1
+    page.get_by_text("step ▸").click()
+    assert f"2 of {len(lines) - 1}" in page.inner_text(".live-status")
+    page.evaluate("(at) => { const s = document.querySelector('.engine input[type=range]'); s.value = at; s.dispatchEvent(new Event('input')); }", len(lines) // 2)
+    page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length > 0")
+    keep(page, "engine-file")
+    for text in ("{", '{"type":"hello"}', "[]"):
+        file.write_text(text)
+        with page.expect_file_chooser() as chooser:
+            page.get_by_label("Open a run").click()
+        chooser.value.set_files(file)
+        page.wait_for_selector("#banner:has-text('file')")
