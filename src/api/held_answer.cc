@@ -15,6 +15,8 @@ namespace json = boost::json;
 
 constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
 
+constexpr int kMaxCallSpace = 4;  // between the parts of arguments: small models fill calls with white space
+
 json::value text_of(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
 json::value sequence(json::array elements) {
   if (elements.size() == 1) return std::move(elements.front());
@@ -34,7 +36,9 @@ json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any)
     schema = {{"type", "object"}, {"additionalProperties", false}};
   else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
     schema["type"] = "object";
-  return {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
+  json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
+  if (shape.style == "json") part["max_whitespace_cnt"] = kMaxCallSpace;
+  return part;
 }
 
 class Builder {
@@ -230,7 +234,9 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (forced) parser.tool_parser = hermes_call_shape().tool_parser;
     if (forced) shape = &hermes_call_shape();
   }
-  const bool held_calls = forced || (automatic && shape != nullptr && shape->marked);
+  // Without a tool that wants it, an automatic call is written as the model likes to.
+  const bool held_calls =
+      forced || (automatic && (strict || wishes.form) && shape != nullptr && shape->marked);
   const bool whole_form = wishes.form && parser.reasoning_parser.empty() && !held_calls;
   if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
   AnswerWishes known = wishes;

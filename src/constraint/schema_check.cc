@@ -367,7 +367,7 @@ class Preparer {
     return ok_status();
   }
 
-  // With everything but printable ASCII written as an escape; empty: it is not UTF-8.
+  // With everything but printable ASCII written as an escape; empty: that cannot be.
   static std::string printable_pattern(std::string_view pattern) {
     std::string out;
     for (std::size_t at = 0; at < pattern.size();) {
@@ -381,8 +381,9 @@ class Preparer {
       std::uint32_t code = length == 1 ? byte : byte & (0xffu >> (length + 1));
       for (std::size_t i = 1; i < length; ++i)
         code = code << 6 | (static_cast<unsigned char>(pattern[at + i]) & 0x3fu);
+      if (code > 0xffff) return "";  // there is no escape for it
       char escape[16];
-      std::snprintf(escape, sizeof escape, code > 0xffff ? "\\U%08X" : "\\u%04X", code);
+      std::snprintf(escape, sizeof escape, "\\u%04X", code);
       out += escape;
       at += length;
     }
@@ -530,9 +531,13 @@ class Preparer {
       if (!patterns->is_object() || patterns->as_object().size() != 1)
         return not_held("patternProperties", path, " of more than one");
       const auto& [pattern, schema] = *patterns->as_object().begin();
+      const std::string ascii = printable_pattern(std::string_view(pattern));
+      if (ascii.empty() || (holds_pattern_ != nullptr && !holds_pattern_(ascii)))
+        return not_held("patternProperties", path,
+                        concat(" '", std::string_view(pattern).substr(0, 100), "'"));
       json::value part;
       PAGODA_RETURN_IF_ERROR(prepare(schema, at(path, "patternProperties"), depth + 1, part));
-      out["patternProperties"] = json::object{{pattern, part}};
+      out["patternProperties"] = json::object{{ascii, part}};
     }
     if (names != nullptr) {
       json::value part;

@@ -22,8 +22,11 @@ struct CallShape {
   bool repeats = true;              // there may be several calls
   bool marked = true;  // its first bytes are no ordinary text, so that a call among text can be told
 
-  // What begins the calls.
-  std::string_view trigger() const { return section_begin.empty() ? begin : section_begin; }
+  std::string_view mark = {};  // what of their beginning no text has by chance; empty: all of it
+
+  // What begins the calls, and the part of it from which on a grammar holds them.
+  std::string_view opening() const { return section_begin.empty() ? begin : section_begin; }
+  std::string_view trigger() const { return mark.empty() ? opening() : mark; }
 };
 
 // Null: the format has none here; a call that has to be held is then written as hermes writes it.

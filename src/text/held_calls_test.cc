@@ -100,7 +100,7 @@ TEST(HeldCalls, TextAroundAndWhatIsCutOff) {
   const std::string text = "Sure. " + call + "\nDone.";
   for (std::size_t piece = 1; piece < 30; ++piece) {
     const Message message = read("hermes", text, piece);
-    EXPECT_EQ(message.content, "Sure.Done.");
+    EXPECT_EQ(message.content, "Sure. Done.");
     EXPECT_EQ(message.calls.size(), 1u);
     const Message cut = read("hermes", std::string_view(call).substr(0, call.size() - 20), piece);
     ASSERT_EQ(cut.calls.size(), 1u);

@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kChat, R"("tools":[{"type":"function","function":{"name":"f","parameters":3}}])",
                  "tools.0.function.parameters"},
         BadField{kChat, R"("tool_choice":"required")", "tool_choice", 400},
-        BadField{kChat, R"("tool_choice":{"type":"function"})", "tool_choice", 400},
+        BadField{kChat, R"("tool_choice":{"type":"function"})", "tool_choice.function", 400},
         BadField{kChat, R"("tool_choice":"maybe")", "tool_choice"},
         BadField{kChat, R"("audio":{})", "audio", 400},
         BadField{kChat, R"("modalities":["audio"])", "modalities", 400},

@@ -8,7 +8,7 @@ namespace {
 class HeldCallsStage final : public AnswerStage {
  public:
   HeldCallsStage(const CallShape& shape, const ToolContext& context) : shape_(shape), out_(context.out) {
-    begin_ = {shape.trigger()};
+    begin_ = {shape.opening()};
     middle_ = {shape.middle};
     end_ = {shape.end};
     behind_ = {shape.begin};
@@ -74,7 +74,8 @@ class HeldCallsStage final : public AnswerStage {
   }
 
   void on_end() override {
-    if (state_ == State::name) out_.content(std::string(shape_.begin) + name_);
+    // Cut off before its name was known: one behind others says nothing.
+    if (state_ == State::name && told_ == 0) out_.content(std::string(shape_.begin) + name_);
     if (state_ == State::arguments) out_.call_ended();  // cut off
   }
 

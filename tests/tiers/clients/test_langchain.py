@@ -38,9 +38,9 @@ def test_structured_output_is_the_model(server, method):
     class Person(pydantic.BaseModel):
         name: str = pydantic.Field(max_length=20)
         age: int = pydantic.Field(ge=0, le=150)
-    chain = model(server).bind(max_tokens=200) if method == "none" else model(server)
-    chain.max_tokens = 200
-    assert isinstance(chain.with_structured_output(Person, method=method).invoke("Alice is 30 years old."), Person)
+    chat = model(server)
+    chat.max_tokens = 200
+    assert isinstance(chat.with_structured_output(Person, method=method).invoke("Alice is 30 years old."), Person)
 
 
 def test_an_agent_calls_a_tool_and_answers(server):
@@ -56,7 +56,8 @@ def test_an_agent_calls_a_tool_and_answers(server):
     class CallFirst(AgentMiddleware):
         """A small model does not come to call a tool by itself: its first word must be one."""
         def wrap_model_call(self, request, handler):
-            return handler(request.override(tool_choice="any" if not called else "none"))
+            settings = {} if called else {"parallel_tool_calls": False}
+            return handler(request.override(tool_choice="none" if called else "any", model_settings=settings))
     chat = model(server)
     chat.max_tokens = 100
     agent = create_agent(chat, [add], middleware=[CallFirst(), ModelCallLimitMiddleware(run_limit=4)])
