@@ -9,7 +9,7 @@ import struct
 
 LAYERS, WIDTH, HEADS, KV_HEADS, HIDDEN, VOCAB, CONTEXT = 5, 64, 8, 4, 192, 512, 512
 UINT32, INT32, FLOAT32, STRING, ARRAY = 4, 5, 6, 8, 9
-NORMAL, CONTROL = 1, 3
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 
 def byte_alphabet():
@@ -19,15 +19,15 @@ def byte_alphabet():
     return [chr(b) for b in visible] + [chr(256 + i) for i, _ in enumerate(others)]
 
 
-def vocabulary():
+def vocabulary(markers=()):
     tokens, merges = ["<|endoftext|>", *byte_alphabet()], []
     letters = "etaoinshrdlucmfwygpb"
     for first, second in [("Ġ", c) for c in letters] + [(a, b) for a in letters for b in letters if a != b]:
-        if len(tokens) == VOCAB:
+        if len(tokens) == VOCAB - len(markers):
             break
         merges.append(f"{first} {second}")
         tokens.append(first + second)
-    return tokens, merges
+    return [*tokens, *markers], merges
 
 
 def string(text):
@@ -57,8 +57,9 @@ def tensors():
             yield f"blk.{layer}.{name}.weight", (WIDTH,), None
 
 
-def write_small_model(path):
-    tokens, merges = vocabulary()
+def write_small_model(path, markers=()):
+    """`markers`: tokens of their own, as models have for what begins and ends their reasoning."""
+    tokens, merges = vocabulary(markers)
     entries = [
         entry("general.architecture", STRING, "llama"), entry("general.name", STRING, "small"),
         entry("general.alignment", UINT32, 32), entry("llama.block_count", UINT32, LAYERS),
@@ -68,7 +69,7 @@ def write_small_model(path):
         entry("llama.rope.dimension_count", UINT32, WIDTH // HEADS), entry("llama.vocab_size", UINT32, VOCAB),
         entry("tokenizer.ggml.model", STRING, "gpt2"), entry("tokenizer.ggml.pre", STRING, "gpt-2"),
         entry("tokenizer.ggml.tokens", STRING, tokens), entry("tokenizer.ggml.merges", STRING, merges),
-        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1)),
+        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [USER_DEFINED] * len(markers)),
         entry("tokenizer.ggml.bos_token_id", UINT32, 0), entry("tokenizer.ggml.eos_token_id", UINT32, 0)]
     draw, infos, data = random.Random(1), [], bytearray()
     for name, shape, deviation in tensors():

@@ -19,9 +19,12 @@ struct SamplingDefaults {
   std::optional<std::int32_t> top_k, max_tokens;
 };
 
+class GrammarService;
+
 struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
+  GrammarService* grammars = nullptr;           // borrowed; null: answers cannot be held to a form
   std::vector<std::string> model_names;         // at least one; answers carry the first
   std::string model_root;                       // shown by /v1/models
   std::string tool_parser, reasoning_parser;    // of text/answer_formats.h; empty: their markup is text

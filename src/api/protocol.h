@@ -20,6 +20,7 @@
 #include "api/api_context.h"
 #include "api/errors.h"
 #include "base/status.h"
+#include "constraint/grammar_spec.h"
 #include "request/request.h"
 
 namespace pagoda {
@@ -72,6 +73,9 @@ struct ApiAnswer {
 struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
+  // To be compiled into the requests' constraint before they are submitted: the first that can be. None:
+  // none.
+  std::vector<GrammarSpec> grammars = {};
   std::unique_ptr<AnswerWriter> answer;
   std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
 };

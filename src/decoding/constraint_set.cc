@@ -1,6 +1,8 @@
 #include "decoding/constraint_set.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "base/check.h"
 
@@ -21,6 +23,24 @@ void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
   } else {
     row.dead_end = std::ranges::any_of(row.candidates, refused);
   }
+}
+
+}  // namespace
+
+namespace {
+
+// The one token that may come; -1: none, or several.
+TokenId only_token(std::span<const MaskWord> mask, std::int32_t vocab_size) {
+  TokenId only = -1;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    MaskWord word = mask[i];
+    if (word == 0) continue;
+    const auto first = static_cast<TokenId>(i * 32) + std::countr_zero(word);
+    if (first >= vocab_size) break;
+    if (only >= 0 || (word & (word - 1)) != 0) return -1;
+    only = first;
+  }
+  return only;
 }
 
 }  // namespace
@@ -49,6 +69,26 @@ bool ConstraintSet::cut_drafts(Sequence& sequence) {
   const bool cut = kept < sequence.draft.size();
   sequence.draft.resize(kept);
   return cut;
+}
+
+bool ConstraintSet::add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size) {
+  TokenConstraint& constraint = of(sequence.id);
+  std::int32_t taken = 0;
+  for (const TokenId token : sequence.draft) {
+    CHECK(constraint.advance(token));
+    ++taken;
+  }
+  const std::size_t before = sequence.draft.size();
+  mask_.resize(mask_words(vocab_size));
+  while (std::cmp_less(sequence.draft.size(), limit) && constraint.fill_mask(mask_)) {
+    const TokenId only = only_token(mask_, vocab_size);
+    if (only < 0 || !constraint.advance(only)) break;
+    ++taken;
+    if (constraint.is_terminated()) break;
+    sequence.draft.push_back(only);
+  }
+  constraint.rollback(taken);
+  return sequence.draft.size() > before;
 }
 
 void ConstraintSet::fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words,

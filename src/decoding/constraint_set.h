@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "request/changes.h"
 #include "request/step_result.h"
@@ -20,6 +21,10 @@ class ConstraintSet {
   // Cuts the sequence's drafts before the first that may not come, and before one that would end it: that
   // one is drawn anyway. True: some were cut.
   bool cut_drafts(Sequence& sequence);
+
+  // Adds drafts behind those that there are while only one of `vocab_size` tokens may come, up to `limit` in
+  // all: they are always right. Not one that would end the sequence. True: some were added.
+  bool add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size);
 
   // One mask of `words` words after another: of what may come after the known tokens, and after each of
   // `drafts`, which cut_drafts() has left. Where nothing may come, and in rows behind that, the mask is all
@@ -39,6 +44,7 @@ class ConstraintSet {
   TokenConstraint& of(SequenceId id);
 
   std::unordered_map<SequenceId, std::unique_ptr<TokenConstraint>> constraints_;
+  std::vector<MaskWord> mask_;  // of add_forced()
 };
 
 }  // namespace pagoda

@@ -319,12 +319,41 @@ class RepeatedDrafts final : public DraftProposer {
   const std::size_t& step_;
 };
 
+TEST(Constraint, TokensThatMustComeAreDraftedAndAlwaysRight) {
+  const std::vector<std::vector<TokenId>> choices = {
+      {5, 6, 7, 8, 9, 10, 11}, {5, 20, 21, 22, 23, 24}, {30, 31, 32, 0}};
+  for (const bool sampled : {false, true}) {
+    std::vector<std::vector<TokenId>> said;
+    std::vector<std::int64_t> steps;
+    for (const bool forced : {false, true}) {
+      Options options;
+      options.engine.forced_drafts = forced;
+      Rig rig(options);
+      DraftCounter counter;
+      rig.core->set_observer(&counter);
+      Request request = make_request(1, {1, 2, 3}, 20);
+      request.sampling.temperature = sampled ? 1 : 0;
+      request.sampling.n = request.sampling.best_of = sampled ? 3 : 1;
+      request.constraint = one_of(choices);
+      const auto sink = rig.submit(request);
+      rig.run_all();
+      steps.push_back(rig.core->num_steps());
+      for (const auto& [index, choice] : sink->choices) said.push_back(choice.tokens);
+      EXPECT_EQ(counter.cuts > 0, forced);
+    }
+    const std::size_t half = said.size() / 2;
+    for (std::size_t i = 0; i < half; ++i) EXPECT_EQ(said[i], said[half + i]);
+    EXPECT_LT(steps[1], steps[0]);
+  }
+}
+
 TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
   std::int64_t cuts = 0, dead = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Options options;
     options.num_blocks = 24;
+    options.engine.forced_drafts = seed % 2 == 0;
     const SpeculativeConfig drafts{
         .num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
     const auto submit_all = [&](EngineCore& core, bool constrained) {

@@ -30,7 +30,10 @@ struct EngineConfig {
   double target_itl_ms =
       0;  // a step beside running streams lasts no longer, if it can be helped; 0: any time
   std::optional<SpeculativeConfig> speculative = {};  // absent: every token is waited for
-  bool log_stats = true;                              // a line every 10 s while busy
+  // Constrained sequences have the tokens that must come as drafts, which are always right. For schedulers
+  // that take drafts.
+  bool forced_drafts = false;
+  bool log_stats = true;  // a line every 10 s while busy
 
   SchedulerConfig scheduler_config() const {
     return {.max_num_seqs = max_num_seqs,

@@ -85,6 +85,7 @@ class EngineCore {
 
   // Another one than EngineConfig::speculative asks for; null: none. Between steps.
   void set_proposer(std::unique_ptr<DraftProposer> proposer) { proposer_ = std::move(proposer); }
+  std::unique_ptr<DraftProposer> take_proposer() { return std::move(proposer_); }  // to put another around it
   // Null: nobody watches. Borrowed.
   void set_observer(StepObserver* observer) { observer_ = observer; }
   // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.

@@ -6,9 +6,14 @@
 #include "scheduler/group_ops.h"
 
 namespace pagoda {
+namespace {
+// A forced token costs a row now or a row later; more than so many would make a step long.
+constexpr std::int32_t kMaxForced = 16;
+}  // namespace
 
 void EngineCore::plan_step() {
-  if (proposer_ == nullptr && config_.target_itl_ms == 0) return;
+  const bool drafts = proposer_ != nullptr || config_.forced_drafts;
+  if (!drafts && config_.target_itl_ms == 0) return;
   std::int32_t num_decodes = 0, position = 0;  // the latter: of the prompt that has got furthest
   for (const auto& [id, state] : requests_) {
     const SequenceGroup& group = state->group;
@@ -23,7 +28,7 @@ void EngineCore::plan_step() {
     num_decodes += group.lockstep && group.forked && decodes > 0 ? group.num_live() : decodes;
   }
   if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes, position));
-  if (proposer_ != nullptr) propose_drafts(num_decodes);
+  if (drafts) propose_drafts(num_decodes);
 }
 
 void EngineCore::propose_drafts(std::int32_t num_decodes) {
@@ -36,9 +41,12 @@ void EngineCore::propose_drafts(std::int32_t num_decodes) {
         continue;
       // One token comes anyway.
       const std::int32_t limit = longest - sequence->num_tokens() - 1;
-      if (limit > 0) proposer_->propose(group, *sequence, limit, num_decodes);
-      if (state->constraints != nullptr && state->constraints->cut_drafts(*sequence) && observer_ != nullptr)
-        observer_->on_drafts_cut(sequence->id, sequence->draft);
+      if (limit > 0 && proposer_ != nullptr) proposer_->propose(group, *sequence, limit, num_decodes);
+      if (state->constraints == nullptr) continue;
+      bool settled = state->constraints->cut_drafts(*sequence);
+      if (config_.forced_drafts && limit > 0)
+        settled |= state->constraints->add_forced(*sequence, std::min(limit, kMaxForced), config_.vocab_size);
+      if (settled && observer_ != nullptr) observer_->on_drafts_cut(sequence->id, sequence->draft);
     }
   }
 }
@@ -51,7 +59,7 @@ void EngineCore::note_drafts(const ScheduledSequence& scheduled, Sequence& seque
                     [&](const Change& c) { return c.sequence == &sequence && c.verb == Verb::append; });
   const auto accepted =
       std::max(0, static_cast<std::int32_t>(appended) - 1);  // at a dead end nothing is appended
-  proposer_->verified(sequence, scheduled.num_draft_tokens, accepted);
+  if (proposer_ != nullptr) proposer_->verified(sequence, scheduled.num_draft_tokens, accepted);
   metrics_.on_drafts(scheduled.num_draft_tokens, accepted);
 }
 

@@ -30,7 +30,8 @@ class StepObserver {
   virtual void on_abort_sequence(RequestId, std::int32_t /*index*/) {}
   virtual void on_add_prefix(const std::string& /*name*/, std::span<const TokenId>) {}  // accepted
   virtual void on_drop_prefix(const std::string& /*name*/) {}
-  // A constraint has left only these of the drafts for a sequence; told before the step that may take them.
+  // A constraint has cut or added drafts: these are left for a sequence; told before the step that may take
+  // them.
   virtual void on_drafts_cut(SequenceId, std::span<const TokenId> /*left*/) {}
   // Before its tokens are applied, and with what constraints said of them: dead ends, and which tokens end.
   virtual void on_step(const StepReport&) {}

@@ -69,6 +69,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_when_ready(const Route& route, WaitHandler handler, std::shared_ptr<ApiCall> call);
   Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
                                     std::shared_ptr<ApiCall> call);
+  // Puts the compiled grammar that a call asks for into its requests.
+  Awaitable<Status> compile_grammar(ApiGeneration& generation);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);

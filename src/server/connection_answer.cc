@@ -7,6 +7,7 @@
 #include "api/answer_memory.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "constraint/grammar_service.h"
 #include "server/connection.h"
 #include "server/deadline.h"
 #include "server/endpoints.h"
@@ -195,7 +196,37 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   call.reset();
   release_body();
   ApiGeneration generation = std::move(**parsed).value();
+  if (const Status compiled = co_await compile_grammar(generation); !compiled.ok())
+    co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
   co_return co_await generate(route, std::move(generation));
+}
+
+asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
+  using Outcome = std::optional<Result<GrammarService::Factory>>;
+  Status refused = ok_status();
+  for (GrammarSpec& grammar : generation.grammars) {
+    auto outcome = std::make_shared<Outcome>();
+    auto done = [outcome, self = shared_from_this()](Result<GrammarService::Factory> compiled) {
+      asio::post(self->stream_.get_executor(), [outcome, self, compiled = std::move(compiled)]() mutable {
+        outcome->emplace(std::move(compiled));
+        self->event_.set();
+      });
+    };
+    CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
+    server_.api.grammars->compile(id_, std::move(grammar), std::move(done));
+    while (!outcome->has_value()) {
+      co_await event_.wait();
+      if (gone_) co_return unavailable("The client has gone.");
+    }
+    Result<GrammarService::Factory>& compiled = **outcome;
+    if (compiled) {
+      for (Request& request : generation.requests) request.constraint = *compiled;
+      co_return ok_status();
+    }
+    refused = compiled.error();
+    if (refused.code() != StatusCode::invalid_argument) break;
+  }
+  co_return refused;
 }
 
 asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGeneration parsed) {

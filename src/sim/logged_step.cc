@@ -61,12 +61,20 @@ LoggedStep logged_step(const StepReport& report) {
   for (const SequenceGroup* group : report.preempted) out.preempted.push_back(group->request.id);
   if (out.failed) return out;
   for (std::size_t i = 0; i < out.sequences.size(); ++i) {
-    for (const Candidate& candidate : report.result.sequences[i].candidates) {
-      out.sequences[i].tokens.push_back(candidate.token);
-      if (out.sequences[i].beam) out.sequences[i].logprobs.push_back(candidate.logprob);
+    LoggedSequence& to = out.sequences[i];
+    const SequenceResult& from = report.result.sequences[i];
+    const auto put = [&to](const Candidate& candidate) {
+      if (candidate.ends) to.ends.push_back(static_cast<std::int32_t>(to.tokens.size()));
+      to.tokens.push_back(candidate.token);
+      if (to.beam) to.logprobs.push_back(candidate.logprob);
+    };
+    for (const Candidate& candidate : from.candidates) put(candidate);
+    if (from.dead_end) to.dead_row = 0;
+    for (std::size_t row = 0; row < from.after_drafts.size(); ++row) {
+      put(from.after_drafts[row].candidates.front());
+      if (from.after_drafts[row].dead_end && to.dead_row < 0)
+        to.dead_row = static_cast<std::int32_t>(row) + 1;
     }
-    for (const SequenceResult& after : report.result.sequences[i].after_drafts)
-      out.sequences[i].tokens.push_back(after.candidates.front().token);
   }
   return out;
 }

@@ -20,6 +20,9 @@ class Recorder final : public StepObserver {
     write(LoggedAddPrefix{name, {tokens.begin(), tokens.end()}});
   }
   void on_drop_prefix(const std::string& name) override { write(LoggedDropPrefix{name}); }
+  void on_drafts_cut(SequenceId id, std::span<const TokenId> left) override {
+    write(LoggedDrafts{id, {left.begin(), left.end()}});
+  }
   void on_step(const StepReport& report) override;
   // What the system answered to a manager that asked for more pages.
   void on_grant(bool granted) { write(LoggedGrant{granted}); }

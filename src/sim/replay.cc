@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <utility>
 
 #include "base/strings.h"
 #include "sim/virtual_clock.h"
@@ -43,8 +45,12 @@ class ReplayRunner final : public ModelRunner {
     if (sequence.prompt_logprobs >= 0) add_prompt_logprobs(sequence, out);
     if (!sequence.sample) return true;
     const std::size_t num_candidates = sequence.spec.num_candidates;
-    if (from.tokens.size() != num_candidates + static_cast<std::size_t>(sequence.num_draft_tokens))
-      return false;
+    // A beam's constraint may have left fewer candidates.
+    const std::size_t wanted = num_candidates + static_cast<std::size_t>(sequence.num_draft_tokens);
+    const bool fits = from.beam ? from.tokens.size() <= wanted && !(from.tokens.empty() && from.dead_row < 0)
+                                : from.tokens.size() == wanted;
+    if (!fits || from.dead_row > sequence.num_draft_tokens) return false;
+    out.dead_end = from.dead_row == 0;
     for (std::size_t i = 0; i < from.tokens.size(); ++i) {
       Candidate candidate;
       candidate.token = from.tokens[i];
@@ -52,6 +58,13 @@ class ReplayRunner final : public ModelRunner {
       if (from.beam) candidate.logprob = from.logprobs[i];
       SequenceResult& row = i < num_candidates ? out : out.after_drafts.emplace_back();
       row.candidates.push_back(candidate);
+      row.dead_end = row.dead_end || (from.dead_row > 0 && i >= num_candidates &&
+                                      i - num_candidates + 1 == static_cast<std::size_t>(from.dead_row));
+    }
+    for (const std::int32_t at : from.ends) {
+      const auto i = static_cast<std::size_t>(at);
+      (i < num_candidates ? out.candidates[i] : out.after_drafts[i - num_candidates].candidates.front())
+          .ends = true;
     }
     return true;
   }
@@ -64,6 +77,27 @@ class ReplayRunner final : public ModelRunner {
 
   VirtualClock& clock_;
   const std::int32_t vocab_size_;
+};
+
+// Drafts as they were recorded, where a constraint had a say in them.
+class RecordedDrafts final : public DraftProposer {
+ public:
+  explicit RecordedDrafts(std::unique_ptr<DraftProposer> inner) : inner_(std::move(inner)) {}
+  void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit, std::int32_t n) override {
+    if (inner_) inner_->propose(group, sequence, limit, n);
+    const auto recorded = next.find(sequence.id);
+    if (recorded == next.end()) return;
+    sequence.draft = recorded->second;
+    if (std::cmp_greater(sequence.draft.size(), limit))
+      sequence.draft.resize(static_cast<std::size_t>(limit));
+  }
+  void verified(Sequence& sequence, std::int32_t tried, std::int32_t accepted) override {
+    if (inner_) inner_->verified(sequence, tried, accepted);
+  }
+  std::map<SequenceId, std::vector<TokenId>> next;  // of the step to come
+
+ private:
+  std::unique_ptr<DraftProposer> inner_;
 };
 
 class NullSink final : public OutputSink {
@@ -127,6 +161,9 @@ class Player final : public StepObserver {
     parts->runner = std::move(runner);
     out->core_ = std::make_unique<EngineCore>(header.engine, *std::move(parts), out->clock_, out->metrics_);
     out->core_->set_observer(out.get());
+    auto recorded = std::make_unique<RecordedDrafts>(out->core_->take_proposer());
+    out->drafts_ = recorded.get();
+    out->core_->set_proposer(std::move(recorded));
     return out;
   }
   explicit Player(ReplayReport& report) : report_(report) {}
@@ -180,6 +217,10 @@ class Player final : public StepObserver {
     grants_.push_back(grant.granted);
     return ok_status();
   }
+  Status play(LoggedDrafts& drafts) {
+    drafts_->next[drafts.id] = std::move(drafts.tokens);
+    return ok_status();
+  }
   Status play(const LoggedEnd&) { return ok_status(); }
 
   Status play(const LoggedStep& step) {
@@ -189,6 +230,7 @@ class Player final : public StepObserver {
     runner_->recorded = &step;
     const std::int64_t before = core_->num_steps();
     core_->step();
+    drafts_->next.clear();
     const bool ran = core_->num_steps() > before;
     if (ran) ++num_steps_;
     if (!runner_->corrupt.ok()) return runner_->corrupt;
@@ -216,7 +258,8 @@ class Player final : public StepObserver {
   ReplayReport& report_;
   VirtualClock clock_;
   MetricsRegistry metrics_;
-  ReplayRunner* runner_ = nullptr;  // the core's
+  ReplayRunner* runner_ = nullptr;    // the core's
+  RecordedDrafts* drafts_ = nullptr;  // likewise
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<NullSink> sink_ = std::make_shared<NullSink>();
   std::deque<bool> grants_;           // to be given in the step to come

@@ -17,7 +17,7 @@ namespace {
 using namespace run_log;
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 4;
+constexpr std::uint8_t kVersion = 5;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 
 enum class Kind : std::uint8_t {
@@ -30,10 +30,11 @@ enum class Kind : std::uint8_t {
   step,
   end,
   grant,
+  drafts,
 };
 
 // Of a sequence in a step.
-enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4, kDrafts = 8 };
+enum Flag : std::uint8_t { kSample = 1, kBeam = 2, kAsBefore = 4, kDrafts = 8, kConstrained = 16 };
 
 std::uint32_t checksum(std::uint8_t kind, std::string_view payload) {
   std::uint64_t hash = kind;
@@ -107,7 +108,8 @@ void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before)
     const bool as_before = b != nullptr && b->id == s.id && s.count == 1 &&
                            s.num_computed_tokens == b->num_computed_tokens + b->count;
     out.byte(static_cast<std::uint8_t>((s.sample ? kSample : 0) | (s.beam ? kBeam : 0) |
-                                       (as_before ? kAsBefore : 0) | (s.draft_digest != 0 ? kDrafts : 0)));
+                                       (as_before ? kAsBefore : 0) | (s.draft_digest != 0 ? kDrafts : 0) |
+                                       (s.ends.empty() && s.dead_row < 0 ? 0 : kConstrained)));
     out.fixed(s.table_digest, 2);
     if (s.draft_digest != 0) out.fixed(s.draft_digest, 4);
     if (!as_before) {
@@ -120,6 +122,10 @@ void put_step(ByteWriter& out, const LoggedStep& step, const LoggedStep& before)
     put_tokens(out, s.tokens);
     if (s.beam)
       for (const float logprob : s.logprobs) out.real(logprob);
+    if (s.ends.empty() && s.dead_row < 0) continue;
+    out.number(s.ends.size());
+    for (const std::int32_t index : s.ends) out.signed_number(index);
+    out.signed_number(s.dead_row);
   }
 }
 
@@ -150,6 +156,11 @@ void get_sequence(ByteReader& in, const LoggedStep& before, LoggedStep& step, st
     s.logprobs.resize(s.tokens.size());
     for (float& logprob : s.logprobs) logprob = in.real32();
   }
+  if ((flags & kConstrained) == 0) return;
+  const auto most = static_cast<std::int32_t>(s.tokens.size());
+  s.ends.resize(in.count());
+  for (std::int32_t& index : s.ends) index = in.int32_in(0, std::max(0, most - 1));
+  s.dead_row = in.int32_in(-1, most);
 }
 
 LoggedStep get_step(ByteReader& in, const LoggedStep& before) {
@@ -232,6 +243,10 @@ void RunLogWriter::write(const LogEvent& event) {
   } else if (const auto* grant = std::get_if<LoggedGrant>(&event)) {
     kind = Kind::grant;
     out.byte(grant->granted ? 1 : 0);
+  } else if (const auto* drafts = std::get_if<LoggedDrafts>(&event)) {
+    kind = Kind::drafts;
+    out.number(static_cast<std::uint64_t>(drafts->id));
+    put_tokens(out, drafts->tokens);
   }
   write_record(static_cast<std::uint8_t>(kind), out.bytes());
 }
@@ -349,6 +364,11 @@ Result<std::optional<LogEvent>> RunLogReader::next() {
       const std::uint8_t granted = in.byte();
       if (granted > 1) in.fail();
       event = LoggedGrant{granted == 1};
+      break;
+    }
+    case Kind::drafts: {
+      const SequenceId id{in.number()};
+      event = LoggedDrafts{id, get_tokens(in)};
       break;
     }
     case Kind::end:

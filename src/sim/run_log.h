@@ -39,6 +39,10 @@ struct LoggedSequence {
   // What the model answered, behind each draft too; log-probabilities only of beams, for which they decide.
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
+  // What a constraint said of them: which end the sequence, by their index, and the row that is a dead end:
+  // that of the model's own answer is 0, those behind drafts follow; -1: none.
+  std::vector<std::int32_t> ends;
+  std::int32_t dead_row = -1;
 
   bool same_decision(const LoggedSequence& other) const {
     return id == other.id && num_computed_tokens == other.num_computed_tokens && count == other.count &&
@@ -81,10 +85,15 @@ struct LoggedDropPrefix {
 struct LoggedGrant {
   bool granted = false;
 };
+// What a constraint left of a sequence's drafts, or put there, before the step that takes them.
+struct LoggedDrafts {
+  SequenceId id{};
+  std::vector<TokenId> tokens;
+};
 struct LoggedEnd {};
 // A Request's arrival_time is since the start of the log, too.
 using LogEvent = std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
-                              LoggedStep, LoggedGrant, LoggedEnd>;
+                              LoggedStep, LoggedGrant, LoggedDrafts, LoggedEnd>;
 
 class RunLogWriter {
  public:

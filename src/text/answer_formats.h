@@ -11,6 +11,9 @@ namespace pagoda {
 std::vector<std::string_view> tool_parser_names();       // in the order of the table
 std::vector<std::string_view> reasoning_parser_names();  // likewise
 
+// Whether this format reads whole messages, reasoning and all (harmony), and goes with no other.
+bool reads_whole_messages(std::string_view tool_parser);
+
 struct AnswerFormatNames {
   std::string tool_parser;       // empty: none
   std::string reasoning_parser;  // empty: none

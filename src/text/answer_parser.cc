@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "text/answer_formats/held_calls.h"
 #include "text/answer_formats/marker_lexer.h"
 #include "text/answer_formats/message_sink.h"
 #include "text/answer_formats/registry.h"
@@ -19,6 +20,9 @@ class ContentFeed final : public answer::AnswerOutput {
   void reasoning(std::string_view text) override { sink_.reasoning(text); }
   void content(std::string_view text) override { tools_.push(text); }
   void call(const answer::WrittenCall& call) override { sink_.call(call); }
+  void call_begun(std::string_view name, std::string_view id) override { sink_.call_begun(name, id); }
+  void call_arguments(std::string_view text) override { sink_.call_arguments(text); }
+  void call_ended() override { sink_.call_ended(); }
 
  private:
   answer::MessageSink& sink_;
@@ -79,7 +83,10 @@ Result<AnswerParser> AnswerParser::create(AnswerParserOptions options) {
                                options.starts_in_reasoning));
     return AnswerParser(std::move(pipeline));
   }
-  if (tool_format != nullptr && options.calls_allowed)
+  const CallShape* shape = options.calls_held ? find_call_shape(tool_parser) : nullptr;
+  if (shape != nullptr && shape->style == "json")
+    pipeline->add(answer::make_held_calls_stage(*shape, context));
+  else if (tool_format != nullptr && options.calls_allowed)
     pipeline->add(tool_format->make(context, tool_format->name));
   if (tags != nullptr) {
     answer::AnswerOutput* next = &pipeline->sink;

@@ -42,6 +42,7 @@ struct ToolCall {
 struct ToolSpec {
   std::string name;
   boost::json::object parameters;  // JSON Schema; may be empty
+  bool strict = false;             // arguments have to be of the schema
   // As templates read it: {"type": "function", "function": {"name", "description", "parameters"}}, in the
   // order in which it was given.
   boost::json::object shown;

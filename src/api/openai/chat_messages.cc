@@ -148,20 +148,40 @@ std::vector<ChatMessage> read_messages(FieldReader& fields) {
   return out;
 }
 
-// The declared tools, for the template to show; none when tool_choice is "none".
-std::vector<ToolSpec> read_tools(FieldReader& fields) {
+// tool_choice: a word, or {"type": "function", "function": {"name"}}.
+ToolChoice read_tool_choice(FieldReader& fields) {
+  using Kind = ToolChoice::Kind;
   const json::value* choice = fields.raw("tool_choice");
-  bool shown = true;
-  if (choice != nullptr) {
-    const bool known =
-        choice->is_string() && (choice->as_string() == "none" || choice->as_string() == "auto");
-    if (known)
-      shown = choice->as_string() == "auto";
-    else if (choice->is_object() || (choice->is_string() && choice->as_string() == "required"))
-      fields.not_built("tool_choice", "a tool call cannot be forced; use 'auto' or 'none'");
-    else
-      fields.fail("tool_choice", "must be 'none', 'auto', 'required' or an object");
+  if (choice == nullptr) return {};
+  if (const json::string* word = choice->if_string()) {
+    if (*word == "none") return {.kind = Kind::none};
+    if (*word == "auto") return {};
+    if (*word == "required") return {.kind = Kind::required};
   }
+  const json::object* object = choice->if_object();
+  if (object == nullptr) {
+    fields.fail("tool_choice", "must be 'none', 'auto', 'required' or an object");
+    return {};
+  }
+  FieldReader reader(*object, "tool_choice");
+  ToolChoice named{.kind = Kind::named};
+  if (reader.string("type", 64).value_or("function") != "function" && reader.ok())
+    reader.fail("type", "must be 'function'");
+  const json::object* function = reader.object("function");
+  if (reader.ok() && function == nullptr) reader.fail("function", "is required");
+  if (reader.ok()) {
+    FieldReader inner(*function, reader.path_of("function"));
+    std::optional<std::string> name = inner.string("name", 256);
+    if (inner.ok() && !name) inner.fail("name", "is required");
+    if (!inner.ok()) reader.fail(inner.status());
+    named.name = name.value_or("");
+  }
+  if (!reader.ok()) fields.fail(reader.status());
+  return named;
+}
+
+// The declared tools, for the template to show.
+std::vector<ToolSpec> read_tools(FieldReader& fields) {
   const json::array* tools = fields.array("tools", kMaxTools);
   std::vector<ToolSpec> out;
   if (tools == nullptr) return out;
@@ -181,17 +201,32 @@ std::vector<ToolSpec> read_tools(FieldReader& fields) {
       std::optional<std::string> name = inner.string("name", 256);
       if (!name && inner.ok()) inner.fail("name", "is required");
       const json::object* parameters = inner.object("parameters");
+      const bool strict = inner.boolean("strict").value_or(false);
       if (!inner.ok())
         reader.fail(inner.status());
       else
         out.push_back({.name = *std::move(name),
                        .parameters = parameters == nullptr ? json::object() : *parameters,
+                       .strict = strict,
                        .shown = *tool});
     }
     if (!reader.ok()) fields.fail(reader.status());
   }
-  if (!shown) out.clear();
   return out;
+}
+
+// How much the model is to reason, in the words that templates know.
+void read_reasoning_fields(FieldReader& fields, json::object& kwargs, ChatPrompt& prompt) {
+  std::optional<bool> thinking = fields.boolean("enable_thinking");
+  if (const std::optional<std::string> effort = fields.string("reasoning_effort", 32)) {
+    if (!kwargs.contains("reasoning_effort")) kwargs["reasoning_effort"] = *effort;
+    if (*effort == "none" && !thinking) thinking = false;
+  }
+  if (thinking)
+    for (const std::string_view name : {"enable_thinking", "thinking"})
+      if (!kwargs.contains(name)) kwargs[name] = *thinking;
+  if (const auto budget = fields.integer("thinking_token_budget", 0, 1 << 30))
+    prompt.thinking_budget = static_cast<std::int32_t>(*budget);
 }
 
 }  // namespace
@@ -201,6 +236,8 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   Conversation conversation;
   conversation.messages = read_messages(fields);
   conversation.tools = read_tools(fields);
+  result.choice = read_tool_choice(fields);
+  if (result.choice.kind == ToolChoice::Kind::none) conversation.tools.clear();
   if (const json::array* documents = fields.array("documents", kMaxMessages))
     conversation.documents = *documents;
   conversation.continue_final_message = fields.boolean("continue_final_message").value_or(false);
@@ -208,6 +245,7 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
       fields.boolean("add_generation_prompt").value_or(!conversation.continue_final_message);
   if (const json::object* kwargs = fields.object("chat_template_kwargs"))
     conversation.template_kwargs = *kwargs;
+  read_reasoning_fields(fields, conversation.template_kwargs, result);
   ChatPromptOptions options;
   options.own_template = fields.string("chat_template", kMaxTemplateBytes);
   if (options.own_template && !api.allow_request_chat_template)

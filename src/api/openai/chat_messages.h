@@ -2,6 +2,7 @@
 // `messages` and the other fields of a chat body -> a Conversation, and from there prompt tokens.
 #include "api/api_context.h"
 #include "api/field_reader.h"
+#include "api/held_answer.h"
 #include "text/conversation.h"
 
 namespace pagoda {
@@ -9,7 +10,9 @@ namespace pagoda {
 struct ChatPrompt {
   std::vector<TokenId> token_ids;
   std::vector<ToolSpec> tools;  // that the model may call: none for tool_choice none
-  std::string continued;        // the content of a last message that is being continued; else empty
+  ToolChoice choice;
+  std::optional<std::int32_t> thinking_budget;  // tokens
+  std::string continued;  // the content of a last message that is being continued; else empty
 };
 
 // Errors are left in `fields`. `truncate` is not applied here.

@@ -15,6 +15,7 @@ Result<ApiGeneration> generation(CallKind kind, const ApiCall& call, const ApiCo
   out.id = parsed->response.id;
   out.requests = std::move(parsed->requests);
   out.timeout_s = parsed->timeout_s;
+  out.grammars = std::move(parsed->grammars);
   out.answer = std::make_unique<ResponseBuilder>(std::move(parsed->response), context);
   return out;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/answer_options.h"
+#include "constraint/grammar_spec.h"
 #include "request/request.h"
 
 namespace pagoda {
@@ -28,8 +29,9 @@ struct ResponseOptions : AnswerOptions {
 };
 
 struct ParsedCall {
-  std::vector<Request> requests;    // one per prompt; ids and arrival times are the submitter's to fill in
-  std::optional<double> timeout_s;  // how long the client waits for the answer
+  std::vector<Request> requests;      // one per prompt; ids and arrival times are the submitter's to fill in
+  std::optional<double> timeout_s;    // how long the client waits for the answer
+  std::vector<GrammarSpec> grammars;  // that hold the answers: the first that compiles
   ResponseOptions response;
 };
 

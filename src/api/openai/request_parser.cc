@@ -7,6 +7,8 @@
 #include <span>
 
 #include "api/field_reader.h"
+#include "api/grammar_fields.h"
+#include "api/held_answer.h"
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
@@ -62,19 +64,6 @@ void read_request_fields(FieldReader& fields, Request& request) {
 }
 
 void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
-  constexpr std::string_view kStructured = "structured output is not built in";
-  for (const std::string_view name :
-       {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
-    fields.not_built(name, kStructured);
-  if (const json::object* format = fields.object("response_format")) {
-    FieldReader inner(*format, "response_format");
-    const std::string type = inner.string("type", 64).value_or("");
-    if (!inner.ok()) fields.fail(inner.status());
-    if (type == "json_object" || type == "json_schema" || type == "structural_tag")
-      fields.not_built("response_format", kStructured);
-    else if (type != "text")
-      fields.fail("response_format.type", "must be 'text'");
-  }
   for (const std::string_view name : {"prompt_embeds", "logits_processors"})
     fields.not_built(name, "it is not built in");
   if (kind == CallKind::completion) {
@@ -222,24 +211,35 @@ void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std:
       concat("times the number of prompts must be at most ", kMaxListedTokens, " tokens in one call"));
 }
 
-// How the answer's reasoning and calls are to be read.
-void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& prompt,
-                   ResponseOptions& response) {
+// How the answer's reasoning and calls are to be read, and what holds them.
+void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& prompt, ParsedCall& call,
+                   std::optional<GrammarSpec> form) {
   constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
+  ResponseOptions& response = call.response;
   response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
   response.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   AnswerParserOptions parser;
   parser.reasoning_parser = context.reasoning_parser;
-  if (!prompt.tools.empty()) parser.tool_parser = context.tool_parser;
+  if (!prompt.tools.empty() && prompt.choice.kind != ToolChoice::Kind::none)
+    parser.tool_parser = context.tool_parser;
+  const std::span<const TokenId> ids(prompt.token_ids);
+  if (!parser.reasoning_parser.empty())
+    parser.starts_in_reasoning = prompt_opens_reasoning(
+        parser.reasoning_parser, context.tokenizer->decode(ids.last(std::min(kTail, ids.size())), false));
+  const AnswerWishes wishes{.form = std::move(form),
+                            .tools = prompt.tools,
+                            .choice = prompt.choice,
+                            .parallel_calls = response.parallel_calls,
+                            .thinking_budget = prompt.thinking_budget};
+  Result<std::vector<GrammarSpec>> grammars = hold_answer(wishes, context, parser);
+  if (!grammars) return fields.fail(grammars.error());
+  call.grammars = *std::move(grammars);
   if (parser.tool_parser.empty() && parser.reasoning_parser.empty()) return;
   std::vector<DeclaredTool> tools;
   for (ToolSpec& tool : prompt.tools)
     tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
   parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
   parser.keep_special_tokens = !response.skip_special_tokens;
-  const std::span<const TokenId> ids(prompt.token_ids);
-  parser.starts_in_reasoning = prompt_opens_reasoning(
-      parser.reasoning_parser, context.tokenizer->decode(ids.last(std::min(kTail, ids.size())), false));
   response.parser = std::move(parser);
 }
 
@@ -255,6 +255,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   Request request;
   read_response_fields(fields, origin, response);
   refuse_what_is_not_built(fields, kind);
+  std::optional<GrammarSpec> form = read_grammar(fields, context);
   read_request_fields(fields, request);
   read_sampling_fields(fields, context, request.sampling, response);
   (void)fields.string("user", kNoLimit);
@@ -274,10 +275,11 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     ChatPrompt prompt = read_chat_prompt(fields, context);
     if (response.echo) response.echo_prefix = std::move(prompt.continued);
     response.echo = response.echo && !response.echo_prefix.empty();
-    choose_parser(fields, context, prompt, response);
+    if (fields.ok()) choose_parser(fields, context, prompt, call, std::move(form));
     response.prompts.push_back({.text = {}, .token_ids = std::move(prompt.token_ids)});
   } else {
     response.prompts = read_prompts(fields, context, response.echo);
+    if (form) call.grammars.push_back(*std::move(form));
   }
   if (!fields.ok()) return fields.status();
   truncate(fields, context, response.prompts, response.echo && kind == CallKind::completion);

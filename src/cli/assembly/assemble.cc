@@ -20,6 +20,7 @@
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/serve/register_prefixes.h"
+#include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
 #include "model_runner/local_model_runner.h"
 #include "sim/recorder.h"
@@ -31,6 +32,7 @@ struct AssembledEngine::Parts {
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;
+  std::unique_ptr<GrammarService> grammars;  // null: this build has none
   ApiContext api;
   MemoryTable memory;
   int num_threads = 0;
@@ -269,6 +271,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.seed = flags.seed;
   engine_config.vocab_size = config.vocab_size;
   engine_config.speculative = flags.speculative;
+  engine_config.forced_drafts = !is_baseline(flags);
   engine_config.target_itl_ms = flags.target_itl_ms.value_or(0);
   engine_config.log_stats = report == Report::table && !flags.disable_log_stats;
   PAGODA_RETURN_IF_ERROR(validate(engine_config));
@@ -307,6 +310,12 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   parts.api.eos_token_ids = config.eos_token_ids;
   if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)
     parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
+  if (parts.tokenizer != nullptr) {
+    auto backend = make_xgrammar_backend(*parts.tokenizer, config.vocab_size, parts.api.eos_token_ids);
+    if (backend != nullptr)
+      parts.grammars = std::make_unique<GrammarService>(std::move(backend), GrammarService::Options());
+    parts.api.grammars = parts.grammars.get();
+  }
   parts.api.defaults = sampling_defaults(*source);
   parts.api.version = version();
   parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));

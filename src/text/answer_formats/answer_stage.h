@@ -23,6 +23,10 @@ class AnswerOutput {
   virtual void reasoning(std::string_view text) = 0;
   virtual void content(std::string_view text) = 0;
   virtual void call(const WrittenCall& call) = 0;
+  // A call that a grammar holds, while it is written.
+  virtual void call_begun(std::string_view name, std::string_view id) = 0;
+  virtual void call_arguments(std::string_view text) = 0;
+  virtual void call_ended() = 0;
 };
 
 class AnswerStage {

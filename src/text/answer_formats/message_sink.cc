@@ -35,11 +35,25 @@ void MessageSink::content(std::string_view text) {
 }
 
 void MessageSink::call(const WrittenCall& call) {
-  const std::int32_t index = num_calls_++;
+  call_begun(call.name, call.id);
+  call_arguments(call.arguments);
+  call_ended();
+}
+
+void MessageSink::call_begun(std::string_view name, std::string_view id) {
+  events_->push_back({.kind = AnswerEvent::Kind::call_begun,
+                      .call = num_calls_++,
+                      .text = std::string(name),
+                      .call_id = std::string(id)});
+}
+
+void MessageSink::call_arguments(std::string_view text) {
   events_->push_back(
-      {.kind = AnswerEvent::Kind::call_begun, .call = index, .text = call.name, .call_id = call.id});
-  events_->push_back({.kind = AnswerEvent::Kind::call_arguments, .call = index, .text = call.arguments});
-  events_->push_back({.kind = AnswerEvent::Kind::call_ended, .call = index});
+      {.kind = AnswerEvent::Kind::call_arguments, .call = num_calls_ - 1, .text = std::string(text)});
+}
+
+void MessageSink::call_ended() {
+  events_->push_back({.kind = AnswerEvent::Kind::call_ended, .call = num_calls_ - 1});
 }
 
 void MessageSink::finish() {

@@ -16,6 +16,9 @@ class MessageSink final : public AnswerOutput {
   void reasoning(std::string_view text) override;
   void content(std::string_view text) override;
   void call(const WrittenCall& call) override;
+  void call_begun(std::string_view name, std::string_view id) override;
+  void call_arguments(std::string_view text) override;
+  void call_ended() override;
   void finish();
 
  private:

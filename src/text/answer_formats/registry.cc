@@ -71,6 +71,7 @@ constexpr ReasoningSign kReasoningSigns[] = {
     {"<|START_THINKING|>", "cohere_command3"},
     {"<|open|>think", "kimi_k3"},
     {"Here is my thought process:", "granite"},
+    {"[BEGIN FINAL RESPONSE]", "apriel"},
 };
 struct ReasoningOfTools {
   std::string_view tool_parser, reasoning_parser;
@@ -107,6 +108,10 @@ std::vector<std::string_view> reasoning_parser_names() {
   for (const answer::MessageFormat& format : answer::message_formats())
     names.insert(names.end(), format.reasoning_parsers.begin(), format.reasoning_parsers.end());
   return names;
+}
+
+bool reads_whole_messages(std::string_view tool_parser) {
+  return answer::find_message_format_of_tools(tool_parser) != nullptr;
 }
 
 AnswerFormatNames detect_answer_formats(std::string_view source) {

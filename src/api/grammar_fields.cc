@@ -1,0 +1,136 @@
+#include "api/grammar_fields.h"
+
+#include <boost/json.hpp>
+#include <string>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+using Kind = GrammarSpec::Kind;
+
+struct NamedKind {
+  std::string_view name;
+  Kind kind;
+};
+// Of structured_outputs; with "guided_" before them vLLM's older fields, which had no last one.
+constexpr NamedKind kKinds[] = {{"json", Kind::json_schema},        {"regex", Kind::regex},
+                                {"choice", Kind::choice},           {"grammar", Kind::grammar},
+                                {"json_object", Kind::json_object}, {"structural_tag", Kind::structural_tag}};
+
+// The one form that a request may ask for.
+class Wish {
+ public:
+  explicit Wish(FieldReader& fields) : fields_(fields) {}
+  void add(std::string_view name, std::optional<GrammarSpec> spec) {
+    if (!spec) return;
+    if (spec_) fields_.fail(name, concat("cannot be given beside '", spec_->param, "'"));
+    spec_ = std::move(spec);
+  }
+  std::optional<GrammarSpec> take() { return std::move(spec_); }
+
+ private:
+  FieldReader& fields_;
+  std::optional<GrammarSpec> spec_;
+};
+
+// A value of that kind: a schema may come as JSON or as its text.
+std::optional<GrammarSpec> read_kind(FieldReader& fields, std::string_view name, Kind kind) {
+  const json::value* value = fields.raw(name);
+  if (value == nullptr) return std::nullopt;
+  GrammarSpec spec{.kind = kind, .text = {}, .param = fields.path_of(name)};
+  const json::string* text = value->if_string();
+  switch (kind) {
+    case Kind::json_object:
+      if (!fields.boolean(name).value_or(false)) return std::nullopt;
+      return spec;
+    case Kind::choice:
+      if (!value->is_array()) fields.fail(name, "must be a list of strings");
+      spec.text = json::serialize(*value);
+      return spec;
+    case Kind::json_schema:
+    case Kind::structural_tag:
+      if (text == nullptr && !value->is_object() && !(value->is_bool() && kind == Kind::json_schema))
+        fields.fail(name, "must be an object, or its text");
+      spec.text = text != nullptr ? std::string(*text) : json::serialize(*value);
+      spec.special_tokens = kind == Kind::structural_tag;
+      return spec;
+    case Kind::regex:
+    case Kind::grammar:
+      if (text == nullptr || text->empty())
+        fields.fail(name, "must be a string, and not empty");
+      else
+        spec.text = std::string(*text);
+      return spec;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string_view name) {
+  const json::object* format = fields.object(name);
+  if (format == nullptr) return std::nullopt;
+  FieldReader inner(*format, fields.path_of(name));
+  const std::string type = inner.string("type", 64).value_or("");
+  std::optional<GrammarSpec> spec;
+  if (type == "json_object") {
+    // llama.cpp's servers take a schema here, too.
+    spec = read_kind(inner, "schema", Kind::json_schema);
+    if (!spec) spec = GrammarSpec{.kind = Kind::json_object, .text = {}, .param = fields.path_of(name)};
+  } else if (type == "json_schema") {
+    if (const json::object* nested = inner.object("json_schema")) {
+      FieldReader schema(*nested, inner.path_of("json_schema"));
+      spec = read_kind(schema, "schema", Kind::json_schema);
+      if (!spec && schema.ok()) schema.fail("schema", "is required");
+      (void)schema.boolean("strict");
+      if (!schema.ok()) inner.fail(schema.status());
+    } else if (inner.ok()) {
+      spec = read_kind(inner, "schema", Kind::json_schema);
+      if (!spec && inner.ok()) inner.fail("json_schema", "is required");
+    }
+  } else if (type == "structural_tag") {
+    spec = GrammarSpec{.kind = Kind::structural_tag,
+                       .text = json::serialize(*format),
+                       .param = fields.path_of(name),
+                       .special_tokens = true};
+  } else if (type != "text" && inner.ok()) {
+    inner.fail("type", "must be 'text', 'json_object', 'json_schema' or 'structural_tag'");
+  }
+  if (!inner.ok()) fields.fail(inner.status());
+  return spec;
+}
+
+std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& context) {
+  Wish wish(fields);
+  wish.add("response_format", read_response_format(fields, "response_format"));
+  if (const json::object* outputs = fields.object("structured_outputs")) {
+    FieldReader inner(*outputs, "structured_outputs");
+    Wish one(inner);
+    for (const auto& [name, kind] : kKinds) one.add(name, read_kind(inner, name, kind));
+    for (const std::string_view option : {"whitespace_pattern", "disable_any_whitespace"})
+      inner.not_built(option, "white space is not chosen by the request");
+    std::optional<GrammarSpec> spec = one.take();
+    if (!spec && inner.ok())
+      fields.fail("structured_outputs",
+                  "needs one of json, regex, choice, grammar, json_object, structural_tag");
+    if (!inner.ok()) fields.fail(inner.status());
+    wish.add("structured_outputs", std::move(spec));
+  }
+  for (const auto& [name, kind] : kKinds)
+    if (kind != Kind::structural_tag) {
+      const std::string guided = concat("guided_", name);
+      wish.add(guided, read_kind(fields, guided, kind));
+    }
+  wish.add("grammar", read_kind(fields, "grammar", Kind::grammar));
+  wish.add("json_schema", read_kind(fields, "json_schema", Kind::json_schema));
+  std::optional<GrammarSpec> spec = wish.take();
+  if (spec && context.grammars == nullptr)
+    fields.not_built(spec->param.substr(0, spec->param.find('.')),
+                     "this build has no grammars (XGrammar was not there)");
+  return spec;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,20 @@
+#pragma once
+// What form a request wants its answer to have, in the words of OpenAI (response_format), vLLM
+// (structured_outputs, guided_*) and llama.cpp (grammar, json_schema) -> a GrammarSpec. For all protocols.
+// The grammar is not looked into here: that is for who compiles it. Threads: any.
+#include <optional>
+
+#include "api/api_context.h"
+#include "api/field_reader.h"
+#include "constraint/grammar_spec.h"
+
+namespace pagoda {
+
+// Errors are left in `fields`: two forms at once, a wrong type, or a build without grammars.
+std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& context);
+
+// One object of response_format's form: {"type": "text" | "json_object" | "json_schema" | "structural_tag",
+// …}. The schema may stand in "json_schema", as in chat, or beside the type, as in Responses. Null for text.
+std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string_view name);
+
+}  // namespace pagoda

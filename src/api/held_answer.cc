@@ -1,0 +1,260 @@
+#include "api/held_answer.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "base/strings.h"
+#include "constraint/grammar_text.h"
+#include "text/answer_formats.h"
+#include "text/call_shape.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
+
+constexpr int kMaxCallSpace = 4;  // between the parts of arguments: small models fill calls with white space
+
+json::value text_of(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
+json::value sequence(json::array elements) {
+  if (elements.size() == 1) return std::move(elements.front());
+  return {{"type", "sequence"}, {"elements", std::move(elements)}};
+}
+
+Status bad_field(std::string_view param, std::string_view problem) {
+  return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
+}
+
+// The arguments of a tool as its schema has them, or as any object.
+json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
+  json::object schema = tool.parameters;
+  if (any)
+    schema = {{"type", "object"}, {"additionalProperties", true}};
+  else if (schema.empty())
+    schema = {{"type", "object"}, {"additionalProperties", false}};
+  else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
+    schema["type"] = "object";
+  json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
+  if (shape.style == "json") part["max_whitespace_cnt"] = kMaxCallSpace;
+  return part;
+}
+
+class Builder {
+ public:
+  Builder(const AnswerWishes& wishes, const CallShape& shape, const AnswerParserOptions& parser,
+          const Tokenizer& tokenizer)
+      : tokenizer_(tokenizer),
+        wishes_(wishes),
+        shape_(shape),
+        parser_(parser),
+        reasoning_(reasoning_shape(parser.reasoning_parser)) {}
+
+  bool has_reasoning() const { return !reasoning_.end.empty(); }
+
+  // `any`: tools that are not strict take any object.
+  Result<GrammarSpec> build(bool any) {
+    any_ = any;
+    json::array elements;
+    if (has_reasoning()) elements.push_back(reasoning());
+    Result<json::value> rest = answer();
+    if (!rest) return rest.error();
+    elements.push_back(*std::move(rest));
+    json::value tag = {{"type", "structural_tag"}, {"format", sequence(std::move(elements))}};
+    return GrammarSpec{.kind = GrammarSpec::Kind::structural_tag,
+                       .text = json::serialize(tag),
+                       .param = wishes_.form && !calls_wanted() ? wishes_.form->param
+                                : calls_wanted()                ? "tools"
+                                                                : "thinking_token_budget",
+                       .special_tokens = true};
+  }
+
+ private:
+  bool calls_wanted() const {
+    return !wishes_.tools.empty() && wishes_.choice.kind != ToolChoice::Kind::none;
+  }
+  bool open() const { return parser_.starts_in_reasoning.value_or(false); }
+
+  json::value reasoning() const {
+    json::object text = {{"type", "any_text"}};
+    json::value end;
+    // An end that is one token can be forced; of one that is several the beginning could be written for ever.
+    const std::optional<TokenId> token = tokenizer_.find(reasoning_.end);
+    if (wishes_.thinking_budget && token) {
+      text = {{"type", "any_tokens"}};
+      end = {{"type", "token"}, {"token", *token}};
+    } else {
+      json::array ends = {json::string(reasoning_.end)};
+      for (const std::string_view more : reasoning_.more_ends) ends.push_back(json::string(more));
+      end = std::move(ends);
+    }
+    if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
+    json::value tag = {{"type", "tag"},
+                       {"begin", open() ? std::string_view() : reasoning_.begin},
+                       {"content", text},
+                       {"end", end}};
+    if (open()) return tag;
+    return {{"type", "optional"}, {"content", std::move(tag)}};
+  }
+
+  Result<json::value> answer() {
+    const bool forced = wishes_.choice.forced();
+    if (calls_wanted() && (forced || wishes_.form)) {
+      const json::value calls = call_section();
+      if (forced) return behind_space(calls);
+      Result<json::value> form = form_of(*wishes_.form);
+      if (!form) return form.error();
+      return behind_space({{"type", "or"}, {"elements", json::array{*std::move(form), calls}}});
+    }
+    if (wishes_.form) {
+      Result<json::value> form = form_of(*wishes_.form);
+      if (!form) return form.error();
+      return behind_space(*std::move(form));
+    }
+    json::array excluded;  // reasoning that was not at the beginning would not be held
+    if (has_reasoning()) excluded.push_back(json::string(reasoning_.begin));
+    if (!calls_wanted()) return json::value{{"type", "any_text"}, {"excludes", excluded}};
+    json::array tags = call_tags();
+    if (!shape_.section_begin.empty())
+      tags = {{{"type", "tag"},
+               {"begin", shape_.section_begin},
+               {"content", several(std::move(tags))},
+               {"end", shape_.section_end}}};
+    return json::value{{"type", "triggered_tags"},
+                       {"triggers", json::array{json::string(shape_.trigger())}},
+                       {"tags", tags},
+                       {"stop_after_first", !wishes_.parallel_calls},
+                       {"excludes", excluded}};
+  }
+
+  json::value behind_space(json::value rest) const {
+    if (!has_reasoning()) return rest;
+    return sequence({{{"type", "regex"}, {"pattern", kSpace}}, std::move(rest)});
+  }
+
+  json::array call_tags() const {
+    json::array tags;
+    for (const ToolSpec& tool : wishes_.tools) {
+      if (wishes_.choice.kind == ToolChoice::Kind::named && tool.name != wishes_.choice.name) continue;
+      tags.push_back({{"type", "tag"},
+                      {"begin", concat(shape_.begin, tool.name, shape_.middle)},
+                      {"content", arguments_of(tool, shape_, any_ && !tool.strict)},
+                      {"end", shape_.end}});
+    }
+    return tags;
+  }
+  json::value several(json::array tags) const {
+    const bool one =
+        !wishes_.parallel_calls || !shape_.repeats || wishes_.choice.kind == ToolChoice::Kind::named;
+    return {{"type", "tags_with_separator"},
+            {"tags", std::move(tags)},
+            {"separator", shape_.separator},
+            {"at_least_one", true},
+            {"stop_after_first", one}};
+  }
+  json::value call_section() const {
+    json::value calls = several(call_tags());
+    if (shape_.section_begin.empty()) return calls;
+    return sequence({text_of(shape_.section_begin), std::move(calls), text_of(shape_.section_end)});
+  }
+
+  // A form as a part of a structural tag.
+  static Result<json::value> form_of(const GrammarSpec& form) {
+    const auto part = [](std::string_view type, std::string_view key, json::value value) {
+      return json::value{{"type", type}, {key, std::move(value)}};
+    };
+    const auto refused = [&](const Status& status) {
+      return bad_field(form.param, "cannot be used: " + status.message());
+    };
+    switch (form.kind) {
+      case GrammarSpec::Kind::json_object:
+        return part("json_schema", "json_schema", {{"type", "object"}, {"additionalProperties", true}});
+      case GrammarSpec::Kind::json_schema: {
+        Result<json::value> schema = parse_grammar_json(form.text);
+        if (!schema) return refused(schema.error());
+        return part("json_schema", "json_schema", *std::move(schema));
+      }
+      case GrammarSpec::Kind::regex:
+        return part("regex", "pattern", json::string(form.text));
+      case GrammarSpec::Kind::choice: {
+        const Result<std::string> grammar = choice_grammar(form.text);
+        if (!grammar) return refused(grammar.error());
+        return part("grammar", "grammar", json::string(*grammar));
+      }
+      case GrammarSpec::Kind::grammar:
+        if (is_lark(form.text))
+          return bad_field(form.param, "cannot be in Lark's form beside tools or reasoning");
+        return part("grammar", "grammar", json::string(form.text));
+      case GrammarSpec::Kind::structural_tag: {
+        const Result<std::string> tag = prepare_structural_tag(form.text);
+        if (!tag) return refused(tag.error());
+        return json::parse(*tag).at("format");
+      }
+    }
+    return internal_error("a form that nobody knows");
+  }
+
+  const Tokenizer& tokenizer_;
+  const AnswerWishes& wishes_;
+  const CallShape& shape_;
+  const AnswerParserOptions& parser_;
+  const ReasoningShape reasoning_;
+  bool any_ = false;
+};
+
+}  // namespace
+
+Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const ApiContext& context,
+                                             AnswerParserOptions& parser) {
+  const bool forced = wishes.choice.forced();
+  if (forced && wishes.tools.empty()) return bad_field("tool_choice", "needs 'tools'");
+  if (wishes.choice.kind == ToolChoice::Kind::named &&
+      std::ranges::none_of(wishes.tools,
+                           [&](const ToolSpec& tool) { return tool.name == wishes.choice.name; }))
+    return bad_field("tool_choice", concat("names '", wishes.choice.name, "', which is not among 'tools'"));
+  if (context.grammars == nullptr) {
+    if (!forced && !wishes.thinking_budget) return std::vector<GrammarSpec>();
+    const std::string_view param = forced ? "tool_choice" : "thinking_token_budget";
+    return unimplemented(concat("'", param, "' is not supported: this build has no grammars."))
+        .with_param(std::string(param))
+        .with_reason("unsupported_parameter");
+  }
+  const CallShape* shape = find_call_shape(parser.tool_parser);
+  const bool strict = std::ranges::any_of(wishes.tools, &ToolSpec::strict);
+  const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
+  if (forced && wishes.form)
+    return bad_field("tool_choice", concat("cannot be forced beside '", wishes.form->param, "'"));
+  if ((forced || (automatic && strict)) && shape == nullptr) {
+    // A format that is not known so well: the call is written as hermes does, and read so.
+    if (!parser.tool_parser.empty() && reads_whole_messages(parser.tool_parser))
+      return bad_field(
+          forced ? "tool_choice" : "tools.strict",
+          concat("is not available with the format '", parser.tool_parser, "' of this model's answers"));
+    if (forced) parser.tool_parser = hermes_call_shape().tool_parser;
+    if (forced) shape = &hermes_call_shape();
+  }
+  // Without a tool that wants it, an automatic call is written as the model likes to.
+  const bool held_calls =
+      forced || (automatic && (strict || wishes.form) && shape != nullptr && shape->marked);
+  const bool whole_form = wishes.form && parser.reasoning_parser.empty() && !held_calls;
+  if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
+  AnswerWishes known = wishes;
+  if (!held_calls) known.tools = {};
+  if (!held_calls && !wishes.form && !wishes.thinking_budget) return std::vector<GrammarSpec>();
+  Builder builder(known, shape != nullptr ? *shape : hermes_call_shape(), parser, *context.tokenizer);
+  if (wishes.thinking_budget && !builder.has_reasoning())
+    return bad_field("thinking_token_budget",
+                     "is not available: this model's reasoning is not told apart (--reasoning-parser)");
+  std::vector<GrammarSpec> grammars;
+  for (const bool any : {false, true}) {
+    if (any && !held_calls) break;
+    Result<GrammarSpec> grammar = builder.build(any);
+    if (!grammar) return grammar.error();
+    if (grammars.empty() || grammars.back().text != grammar->text) grammars.push_back(*std::move(grammar));
+  }
+  parser.calls_held = held_calls && shape->style == "json";
+  return grammars;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,35 @@
+#pragma once
+// GrammarBackend: compiles one grammar for one vocabulary. The library behind it is XGrammar
+// (xgrammar_backend.cc); a build without it has none. Threads: compile() from several at a time. Errors:
+// invalid_argument in our words, whatever is wrong with the grammar; no exception comes out.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "constraint/grammar_spec.h"
+#include "request/ids.h"
+#include "request/token_constraint.h"
+#include "tokenizer/tokenizer.h"
+
+namespace pagoda {
+
+struct CompiledConstraint {
+  std::shared_ptr<const TokenConstraintFactory> factory;
+  std::int64_t bytes = 0;  // that it takes, about
+};
+
+class GrammarBackend {
+ public:
+  virtual ~GrammarBackend() = default;
+  virtual Result<CompiledConstraint> compile(const GrammarSpec& spec) const = 0;
+};
+
+// Null in a build without XGrammar. Borrows the tokenizer. `vocab_size`: ids that the model knows;
+// `stop_tokens` end an answer.
+std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer& tokenizer,
+                                                            std::int32_t vocab_size,
+                                                            std::vector<TokenId> stop_tokens);
+
+}  // namespace pagoda

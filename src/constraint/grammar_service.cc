@@ -1,0 +1,256 @@
+#include "constraint/grammar_service.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "constraint/schema_check.h"
+
+namespace pagoda {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+constexpr std::chrono::milliseconds kWatch{20};
+constexpr std::chrono::seconds kLastWait{3};  // at the end, for what is being compiled
+
+std::chrono::nanoseconds cpu_time(clockid_t clock) {
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return std::chrono::nanoseconds(0);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+Status with_param(const Status& status, const std::string& param) {
+  if (status.code() != StatusCode::invalid_argument) return status;
+  return invalid_argument(concat("'", param, "' cannot be used: ", status.message(), "."))
+      .with_param(param)
+      .with_reason("invalid_grammar");
+}
+
+Status busy() { return resource_exhausted("Too many grammars wait to be compiled; please try again."); }
+
+}  // namespace
+
+struct GrammarService::State : std::enable_shared_from_this<State> {
+  struct Waiter {
+    std::string param;
+    Done done;
+  };
+  struct Job {
+    std::uint64_t owner;
+    GrammarSpec spec;
+    std::string key;
+    std::vector<Waiter> waiters;
+    // Of one that is being compiled.
+    SteadyTime began{};
+    clockid_t clock{};
+    std::chrono::nanoseconds cpu_began{};
+    bool given_up = false;
+  };
+  using JobPtr = std::shared_ptr<Job>;
+  struct Cached {
+    std::string key;
+    CompiledConstraint compiled;
+    std::int64_t bytes;
+  };
+
+  State(std::shared_ptr<const GrammarBackend> used, Options limits)
+      : backend(std::move(used)), options(limits) {}
+
+  const std::shared_ptr<const GrammarBackend> backend;
+  const Options options;
+  mutable std::mutex mutex;
+  std::condition_variable work, watch, left;
+  bool stopping = false;
+  bool blocked = false;                                 // no thread is free to take over
+  std::int64_t live = 0;                                // threads that compile, those given up among them
+  std::map<std::uint64_t, std::deque<JobPtr>> waiting;  // by owner
+  std::uint64_t last_owner = 0;                         // whose turn it was
+  std::unordered_map<std::string, JobPtr> open;         // waiting or being compiled, by key
+  JobPtr running;
+  std::list<Cached> cache;  // the latest used first
+  std::unordered_map<std::string, std::list<Cached>::iterator> cached;
+  Counts counts;
+  std::thread watchdog;
+
+  // Under the lock, or before there are others.
+  void start_worker() {
+    ++live;
+    std::thread([self = shared_from_this()] { self->work_on(); }).detach();
+  }
+
+  JobPtr next() {
+    auto owner = waiting.upper_bound(last_owner);
+    if (owner == waiting.end()) owner = waiting.begin();
+    last_owner = owner->first;
+    JobPtr job = owner->second.front();
+    owner->second.pop_front();
+    if (owner->second.empty()) waiting.erase(owner);
+    --counts.waiting;
+    return job;
+  }
+
+  void work_on() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      work.wait(lock, [this] { return stopping || counts.waiting > 0; });
+      if (stopping) break;
+      const JobPtr job = next();
+      running = job;
+      job->began = std::chrono::steady_clock::now();
+      pthread_getcpuclockid(pthread_self(), &job->clock);
+      job->cpu_began = cpu_time(job->clock);
+      watch.notify_one();
+      lock.unlock();
+      Result<CompiledConstraint> compiled = backend->compile(job->spec);
+      if (compiled && compiled->bytes > options.max_grammar_bytes)
+        compiled = invalid_argument("it makes a grammar that is too large");
+      lock.lock();
+      if (job->given_up) {
+        --counts.stuck;
+        if (!std::exchange(blocked, false)) break;  // another thread has taken over
+        continue;
+      }
+      running = nullptr;
+      settle(lock, *job, std::move(compiled));
+    }
+    --live;
+    left.notify_all();
+  }
+
+  // Tells everybody who waits for the job; not under the lock.
+  void settle(std::unique_lock<std::mutex>& lock, Job& job, Result<CompiledConstraint> compiled) {
+    open.erase(job.key);
+    std::vector<Waiter> waiters = std::move(job.waiters);
+    if (compiled) {
+      ++counts.compiled;
+      keep(job.key, *compiled);
+    } else {
+      ++counts.failed;
+    }
+    lock.unlock();
+    for (Waiter& waiter : waiters) {
+      if (compiled)
+        waiter.done(compiled->factory);
+      else
+        waiter.done(with_param(compiled.error(), waiter.param));
+    }
+    waiters.clear();
+    lock.lock();
+  }
+
+  void keep(const std::string& key, const CompiledConstraint& compiled) {
+    const std::int64_t bytes = compiled.bytes + static_cast<std::int64_t>(2 * key.size()) + 256;
+    if (bytes > options.cache_bytes || cached.contains(key)) return;
+    cache.push_front({key, compiled, bytes});
+    cached[key] = cache.begin();
+    counts.cached_bytes += bytes;
+    while (counts.cached_bytes > options.cache_bytes) {
+      counts.cached_bytes -= cache.back().bytes;
+      cached.erase(cache.back().key);
+      cache.pop_back();
+    }
+    counts.cached = static_cast<std::int64_t>(cache.size());
+  }
+
+  // Gives up what takes too long, and puts another thread in its thread's place.
+  void watch_over() {
+    std::unique_lock lock(mutex);
+    while (!stopping) {
+      if (running == nullptr) {
+        watch.wait(lock, [this] { return stopping || running != nullptr; });
+        continue;
+      }
+      watch.wait_for(lock, kWatch);
+      if (stopping || running == nullptr) continue;
+      const JobPtr job = running;
+      const bool late = cpu_time(job->clock) - job->cpu_began > options.max_compile_time ||
+                        std::chrono::steady_clock::now() - job->began > options.max_wall_time;
+      if (!late) continue;
+      job->given_up = true;
+      ++counts.given_up;
+      running = nullptr;
+      blocked = ++counts.stuck > options.max_stuck;
+      if (!blocked) start_worker();
+      settle(lock, *job, invalid_argument("it takes too long to compile"));
+      while (blocked && !stopping && counts.waiting > 0) settle(lock, *next(), busy());
+    }
+  }
+};
+
+GrammarService::GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options)
+    : state_(std::make_shared<State>(std::move(backend), options)) {
+  std::lock_guard lock(state_->mutex);
+  state_->start_worker();
+  state_->watchdog = std::thread([state = state_] { state->watch_over(); });
+}
+
+GrammarService::~GrammarService() {
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->work.notify_all();
+  state_->watch.notify_all();
+  state_->left.wait_for(lock, kLastWait, [this] { return state_->live <= state_->counts.stuck; });
+  lock.unlock();
+  state_->watchdog.join();
+}
+
+void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
+  State& state = *state_;
+  std::string key = spec.key();
+  std::unique_lock lock(state.mutex);
+  if (const auto found = state.cached.find(key); found != state.cached.end()) {
+    ++state.counts.cache_hits;
+    state.cache.splice(state.cache.begin(), state.cache, found->second);
+    Factory factory = found->second->compiled.factory;
+    lock.unlock();
+    return done(std::move(factory));
+  }
+  State::Waiter waiter{.param = spec.param, .done = std::move(done)};
+  if (const auto found = state.open.find(key); found != state.open.end()) {
+    found->second->waiters.push_back(std::move(waiter));
+    return;
+  }
+  std::optional<Status> refusal;
+  if (spec.text.size() > kMaxGrammarBytes)
+    refusal = with_param(
+        invalid_argument(concat("it has ", spec.text.size(), " bytes, and may have ", kMaxGrammarBytes)),
+        spec.param);
+  const auto queue = state.waiting.find(owner);
+  if (!refusal &&
+      (state.blocked || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||
+       (queue != state.waiting.end() && queue->second.size() >= state.options.max_waiting_of_owner)))
+    refusal = busy();
+  if (refusal) {
+    lock.unlock();
+    return waiter.done(*refusal);
+  }
+  auto job = std::make_shared<State::Job>();
+  job->owner = owner;
+  job->key = key;
+  job->spec = std::move(spec);
+  job->waiters.push_back(std::move(waiter));
+  state.open.emplace(std::move(key), job);
+  state.waiting[owner].push_back(std::move(job));
+  ++state.counts.waiting;
+  lock.unlock();
+  state.work.notify_one();
+}
+
+GrammarService::Counts GrammarService::counts() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->counts;
+}
+
+}  // namespace pagoda

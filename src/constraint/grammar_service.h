@@ -1,0 +1,59 @@
+#pragma once
+// GrammarService: compiles grammars on threads of its own and keeps what it has compiled. Not the compiler
+// (grammar_backend.h), and not what walks a grammar (request/token_constraint.h).
+//
+//     compile() -> cached: done() at once
+//               -> waiting, owners in turn -> compiling -> done(factory or error)
+//                                                `--over its time--> done(error); the thread is given up
+//
+// A compilation cannot be broken off. One that takes more than its processor time costs its sender alone: the
+// request fails, another thread takes over, and the old one is let go when it comes back; at most max_stuck
+// are out at a time, beyond that grammars are refused until one is back. Equal grammars that are asked for at
+// the same time are compiled once. Invariants: every compile() gets exactly one done(), unless the service
+// ends first; the cache holds at most cache_bytes, the least recently used leave first. Units: bytes;
+// processor time. Threads: any. Owner: whoever puts the program together; it outlives the server.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "constraint/grammar_backend.h"
+#include "constraint/grammar_spec.h"
+
+namespace pagoda {
+
+class GrammarService {
+ public:
+  struct Options {
+    std::chrono::milliseconds max_compile_time{1000};  // of the processor
+    std::chrono::milliseconds max_wall_time{20'000};
+    std::int32_t max_stuck = 4;
+    std::size_t max_waiting = 256;  // grammars
+    std::size_t max_waiting_of_owner = 16;
+    std::int64_t cache_bytes = std::int64_t{64} << 20;
+    std::int64_t max_grammar_bytes = std::int64_t{32} << 20;  // of one, compiled
+  };
+  struct Counts {
+    std::int64_t compiled = 0, failed = 0, cache_hits = 0, given_up = 0;
+    std::int64_t cached_bytes = 0, cached = 0, waiting = 0, stuck = 0;
+  };
+  using Factory = std::shared_ptr<const TokenConstraintFactory>;
+  using Done = std::function<void(Result<Factory>)>;
+
+  GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options);
+  ~GrammarService();  // drops what waits; does not wait for threads that are stuck
+  GrammarService(const GrammarService&) = delete;
+
+  // `done` is called on any thread, maybe this one: it hands over and returns. Errors: invalid_argument with
+  // the spec's param; resource_exhausted: too many wait.
+  void compile(std::uint64_t owner, GrammarSpec spec, Done done);
+
+  Counts counts() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with its threads, which may outlive it
+};
+
+}  // namespace pagoda

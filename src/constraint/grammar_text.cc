@@ -1,0 +1,147 @@
+#include "constraint/grammar_text.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "base/strings.h"
+#include "base/utf8.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxChoices = 4096;
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+          constexpr char kHex[] = "0123456789abcdef";
+          out.append("\\x").push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+          out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
+        } else {
+          out.push_back(c);
+        }
+    }
+  }
+  return out + "\"";
+}
+
+// vLLM's older form: {"structures": [{"begin", "schema", "end"}], "triggers": […]}.
+Result<json::value> newer_form(const json::object& tag) {
+  const json::value* structures = tag.if_contains("structures");
+  const json::value* triggers = tag.if_contains("triggers");
+  if (structures == nullptr || !structures->is_array() || triggers == nullptr || !triggers->is_array())
+    return invalid_argument("a structural tag needs 'format', or 'structures' and 'triggers'");
+  json::array tags;
+  for (const json::value& entry : structures->as_array()) {
+    const json::object* one = entry.if_object();
+    if (one == nullptr || !one->contains("begin") || !one->contains("end"))
+      return invalid_argument("each of 'structures' needs 'begin', 'schema' and 'end'");
+    const json::value* schema = one->if_contains("schema");
+    json::value content = {{"type", "json_schema"},
+                           {"json_schema", schema == nullptr ? json::value(true) : *schema}};
+    tags.push_back(
+        {{"type", "tag"}, {"begin", one->at("begin")}, {"content", content}, {"end", one->at("end")}});
+  }
+  return json::value{{"type", "triggered_tags"}, {"triggers", *triggers}, {"tags", tags}};
+}
+
+Status prepare_formats(json::value& value, HoldsPattern holds_pattern, std::size_t depth) {
+  if (depth > kMaxDepth) return invalid_argument("the structural tag is nested too deep");
+  if (json::array* list = value.if_array()) {
+    for (json::value& entry : *list) PAGODA_RETURN_IF_ERROR(prepare_formats(entry, holds_pattern, depth + 1));
+    return ok_status();
+  }
+  json::object* object = value.if_object();
+  if (object == nullptr) return ok_status();
+  if (json::value* schema = object->if_contains("json_schema")) {
+    if (schema->is_string()) {
+      Result<json::value> parsed = parse_grammar_json(std::string_view(schema->as_string()));
+      if (!parsed) return parsed.error();
+      *schema = *std::move(parsed);
+    }
+    Result<json::value> prepared = prepare_schema(*schema, holds_pattern);
+    if (!prepared) return prepared.error();
+    *schema = *std::move(prepared);
+    // As for schemas alone.
+    if (object->if_contains("max_whitespace_cnt") == nullptr)
+      (*object)["max_whitespace_cnt"] = kMaxWhiteSpace;
+  }
+  for (auto& entry : *object)
+    if (entry.key() != "json_schema")
+      PAGODA_RETURN_IF_ERROR(prepare_formats(entry.value(), holds_pattern, depth + 1));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<json::value> parse_grammar_json(std::string_view text) {
+  if (text.size() > kMaxGrammarBytes)
+    return invalid_argument(concat("it has ", text.size(), " bytes, and may have ", kMaxGrammarBytes));
+  boost::system::error_code error;
+  json::parse_options options;
+  options.max_depth = kMaxDepth;
+  json::value value = json::parse(text, error, {}, options);
+  if (error == json::error::too_deep) return invalid_argument("it is nested more than 64 deep");
+  if (error) return invalid_argument("it is not valid JSON");
+  return value;
+}
+
+Result<std::string> choice_grammar(std::string_view choices) {
+  const Result<json::value> value = parse_grammar_json(choices);
+  if (!value) return value.error();
+  const json::array* list = value->if_array();
+  if (list == nullptr || list->empty()) return invalid_argument("it must be a list of at least one string");
+  if (list->size() > kMaxChoices)
+    return invalid_argument(concat("it may have ", kMaxChoices, " choices at most"));
+  std::string grammar = "root ::= ";
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const json::string* text = (*list)[i].if_string();
+    if (text == nullptr || text->empty())
+      return invalid_argument("each choice must be a string, and none empty");
+    if (i > 0) grammar += " | ";
+    grammar += quoted(*text);
+  }
+  return grammar;
+}
+
+Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern) {
+  Result<json::value> value = parse_grammar_json(text);
+  if (!value) return value.error();
+  const json::object* tag = value->if_object();
+  if (tag == nullptr) return invalid_argument("a structural tag must be an object");
+  json::value format;
+  if (const json::value* given = tag->if_contains("format")) {
+    format = *given;
+  } else {
+    Result<json::value> newer = newer_form(*tag);
+    if (!newer) return newer.error();
+    format = *std::move(newer);
+  }
+  PAGODA_RETURN_IF_ERROR(prepare_formats(format, holds_pattern, 0));
+  return json::serialize(json::value{{"type", "structural_tag"}, {"format", std::move(format)}});
+}
+
+bool is_lark(std::string_view grammar) { return grammar.find("::=") == std::string_view::npos; }
+
+}  // namespace pagoda

@@ -1,0 +1,26 @@
+#pragma once
+// From what clients send to what the compiler takes: choices as a grammar, structural tags with their schemas
+// checked. Threads: any.
+#include <boost/json/value.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "constraint/grammar_spec.h"
+#include "constraint/schema_check.h"
+
+namespace pagoda {
+
+// Strict JSON within kMaxGrammarBytes and a depth of 64.
+Result<boost::json::value> parse_grammar_json(std::string_view text);
+
+// GBNF of `choices`, a JSON list of strings.
+Result<std::string> choice_grammar(std::string_view choices);
+
+// XGrammar's form of a structural tag, from it or from vLLM's older one; each schema inside is prepared.
+Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern = nullptr);
+
+// Whether a grammar is written in Lark's form, as vLLM tells it: no "::=".
+bool is_lark(std::string_view grammar);
+
+}  // namespace pagoda

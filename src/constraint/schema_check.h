@@ -1,0 +1,29 @@
+#pragma once
+// What of JSON Schema can be held exactly. A schema is checked keyword by keyword and rewritten into the part
+// that the compiler takes at its word; what it would leave out is refused with the keyword's name. Where a
+// schema allows several kinds of answers the rewritten one may allow fewer (objects without undeclared
+// properties), never more. Not a validator of answers, and no compiler.
+//
+// Bounds: depth, properties, repetitions, so that what is compiled ends soon (R36).
+// Source: JSON Schema 2020-12 and draft 7; docs/structured-output.md has the table. Threads: any.
+#include <boost/json/value.hpp>
+#include <string>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+// Between the parts of a JSON text. Models that may write as much white space as they like do, and never
+// stop.
+inline constexpr int kMaxWhiteSpace = 32;
+inline constexpr std::size_t kMaxGrammarBytes = std::size_t{64} << 10;  // of a schema's or grammar's text
+
+// Whether the compiler holds strings to a pattern, which it is never asked with other bytes than printable
+// ASCII.
+using HoldsPattern = bool (*)(const std::string& pattern);
+
+// The schema to compile. invalid_argument names the keyword and where it stands. Null: any pattern is held.
+Result<boost::json::value> prepare_schema(const boost::json::value& schema,
+                                          HoldsPattern holds_pattern = nullptr);
+
+}  // namespace pagoda

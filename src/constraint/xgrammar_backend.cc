@@ -1,0 +1,233 @@
+// GrammarBackend on XGrammar: the only file that includes it. What it throws ends here.
+#include "constraint/grammar_backend.h"
+
+#ifndef PAGODA_XGRAMMAR
+
+namespace pagoda {
+
+std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, std::int32_t,
+                                                            std::vector<TokenId>) {
+  return nullptr;
+}
+
+}  // namespace pagoda
+
+#else
+
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <exception>
+#include <mutex>
+#include <optional>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "constraint/grammar_text.h"
+#include "constraint/schema_check.h"
+
+namespace pagoda {
+
+// cmake/xgrammar/inside.cpp
+extern thread_local std::string* xgrammar_warning;
+bool xgrammar_holds_pattern(const std::string& pattern);
+
+namespace {
+
+constexpr std::size_t kMaxProblemBytes = 300;
+constexpr std::size_t kMaxVocabularies = 4;
+
+class XgrammarConstraint final : public TokenConstraint {
+ public:
+  XgrammarConstraint(xgrammar::GrammarMatcher matcher, std::int32_t vocab_size)
+      : matcher_(std::move(matcher)), vocab_size_(vocab_size) {}
+
+  bool fill_mask(std::span<MaskWord> mask) override {
+    std::ranges::fill(mask, 0);
+    if (matcher_.IsTerminated()) return true;
+    std::int64_t shape = xgrammar::GetBitmaskSize(vocab_size_);
+    CHECK(static_cast<std::size_t>(shape) <= mask.size());
+    DLTensor tensor{.data = mask.data(),
+                    .device = {kDLCPU, 0},
+                    .ndim = 1,
+                    .dtype = xgrammar::GetBitmaskDLType(),
+                    .shape = &shape,
+                    .strides = nullptr,
+                    .byte_offset = 0};
+    try {
+      (void)matcher_.FillNextTokenBitmask(&tensor);
+    } catch (const std::exception&) {
+      std::ranges::fill(mask, 0);
+    }
+    const auto last = static_cast<std::uint32_t>(vocab_size_) % 32;
+    if (last != 0) mask[static_cast<std::size_t>(shape) - 1] &= (MaskWord{1} << last) - 1;
+    return std::ranges::any_of(mask, [](MaskWord word) { return word != 0; });
+  }
+  bool advance(TokenId token) override {
+    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
+    try {
+      return matcher_.AcceptToken(token);
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+  void rollback(std::int32_t count) override {
+    if (count > 0) matcher_.Rollback(count);
+  }
+  std::unique_ptr<TokenConstraint> fork() const override {
+    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
+  }
+  bool is_terminated() const override { return matcher_.IsTerminated(); }
+
+ private:
+  xgrammar::GrammarMatcher matcher_;
+  std::int32_t vocab_size_;
+};
+
+class XgrammarFactory final : public TokenConstraintFactory {
+ public:
+  XgrammarFactory(xgrammar::CompiledGrammar grammar, std::int32_t vocab_size)
+      : grammar_(std::move(grammar)), vocab_size_(vocab_size) {}
+  std::unique_ptr<TokenConstraint> make() const override {
+    return std::make_unique<XgrammarConstraint>(xgrammar::GrammarMatcher(grammar_), vocab_size_);
+  }
+
+ private:
+  xgrammar::CompiledGrammar grammar_;
+  std::int32_t vocab_size_;
+};
+
+// What XGrammar would fall back on is nothing to tell.
+constexpr std::string_view kOneOf = "oneOf with overlapping";
+
+// One line, printable and short: it holds parts of what the client sent, and goes back to the client.
+std::string problem(std::string_view message) {
+  if (message.starts_with("Check failed: ")) {
+    const std::size_t end = message.find(") is false: ");
+    if (end != std::string_view::npos) message.remove_prefix(end + 12);
+  }
+  if (message.starts_with(kOneOf))
+    return "the schema has 'oneOf' whose cases are not known to exclude each other, which is not supported";
+  std::string out;
+  for (const char c : message.substr(0, kMaxProblemBytes))
+    out.push_back(static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? ' ' : c);
+  while (!out.empty() && (out.back() == ' ' || out.back() == '.')) out.pop_back();
+  return out.empty() ? "it cannot be compiled" : out;
+}
+
+class XgrammarBackend final : public GrammarBackend {
+ public:
+  XgrammarBackend(const Tokenizer& tokenizer, std::int32_t vocab_size, std::vector<TokenId> stop_tokens)
+      : tokenizer_(tokenizer), vocab_size_(vocab_size), stop_tokens_(std::move(stop_tokens)) {}
+
+  Result<CompiledConstraint> compile(const GrammarSpec& spec) const override {
+    std::string warning;
+    xgrammar_warning = &warning;
+    Result<CompiledConstraint> compiled = invalid_argument("");
+    try {
+      compiled = compile_checked(spec);
+    } catch (const std::bad_alloc&) {
+      compiled = resource_exhausted("There is not enough memory to compile this grammar.");
+    } catch (const std::exception& error) {
+      compiled = invalid_argument(problem(error.what()));
+    }
+    xgrammar_warning = nullptr;
+    if (compiled && !warning.empty()) return invalid_argument(problem(warning));
+    return compiled;
+  }
+
+ private:
+  Result<CompiledConstraint> compile_checked(const GrammarSpec& spec) const {
+    const std::shared_ptr<const xgrammar::TokenizerInfo> info = vocabulary(spec);
+    xgrammar::GrammarCompiler compiler(*info, 1, false);
+    const auto whole = [this](xgrammar::CompiledGrammar grammar) {
+      const auto bytes = static_cast<std::int64_t>(grammar.MemorySizeBytes());
+      return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_), bytes};
+    };
+    const auto by_schema = [&](const boost::json::value& schema) {
+      return whole(compiler.CompileJSONSchema(boost::json::serialize(schema), true, std::nullopt,
+                                              std::nullopt, true, kMaxWhiteSpace));
+    };
+    switch (spec.kind) {
+      case GrammarSpec::Kind::json_object:
+        return by_schema({{"type", "object"}, {"additionalProperties", true}});
+      case GrammarSpec::Kind::json_schema: {
+        const Result<boost::json::value> schema = parse_grammar_json(spec.text);
+        if (!schema) return schema.error();
+        const Result<boost::json::value> prepared = prepare_schema(*schema, xgrammar_holds_pattern);
+        if (!prepared) return prepared.error();
+        return by_schema(*prepared);
+      }
+      case GrammarSpec::Kind::regex:
+        return whole(compiler.CompileRegex(spec.text));
+      case GrammarSpec::Kind::choice: {
+        const Result<std::string> grammar = choice_grammar(spec.text);
+        if (!grammar) return grammar.error();
+        return whole(compiler.CompileGrammar(*grammar));
+      }
+      case GrammarSpec::Kind::grammar:
+        return whole(is_lark(spec.text) ? compiler.CompileLark(spec.text)
+                                        : compiler.CompileGrammar(spec.text));
+      case GrammarSpec::Kind::structural_tag: {
+        const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern);
+        if (!tag) return tag.error();
+        return whole(compiler.CompileStructuralTag(*tag));
+      }
+    }
+    return internal_error("a kind of grammar that nobody knows");
+  }
+
+  // The tokens' bytes, as they stand in a text; of special tokens those that the grammar names. Made when it
+  // is needed first: it takes some 30 ms.
+  std::shared_ptr<const xgrammar::TokenizerInfo> vocabulary(const GrammarSpec& spec) const {
+    const TokenId count = std::min(vocab_size_, tokenizer_.vocab_size());
+    std::lock_guard lock(mutex_);
+    if (special_.empty())
+      for (TokenId id = 0; id < count; ++id)
+        if (tokenizer_.is_special(id)) special_.emplace_back(id, tokenizer_.token_bytes(id));
+    std::vector<TokenId> named;
+    for (const auto& [id, text] : special_)
+      if (spec.special_tokens && !text.empty() && spec.text.find(text) != std::string::npos)
+        named.push_back(id);
+    for (auto known = made_.begin(); known != made_.end(); ++known) {
+      if (known->special != named) continue;
+      std::rotate(made_.begin(), known, known + 1);
+      return made_.front().info;
+    }
+    std::vector<std::string> tokens(static_cast<std::size_t>(count));
+    for (TokenId id = 0; id < count; ++id)
+      if (!tokenizer_.is_special(id) || std::ranges::binary_search(named, id))
+        tokens[static_cast<std::size_t>(id)] = tokenizer_.token_bytes(id);
+    std::vector<std::int32_t> stops;
+    for (const TokenId id : stop_tokens_)
+      if (std::cmp_less(id, tokens.size())) stops.push_back(id);
+    made_.insert(made_.begin(), {named, std::make_shared<const xgrammar::TokenizerInfo>(
+                                            tokens, xgrammar::VocabType::RAW, vocab_size_, stops)});
+    if (made_.size() > kMaxVocabularies) made_.pop_back();
+    return made_.front().info;
+  }
+
+  const Tokenizer& tokenizer_;
+  const std::int32_t vocab_size_;
+  const std::vector<TokenId> stop_tokens_;
+  mutable std::mutex mutex_;
+  struct Vocabulary {
+    std::vector<TokenId> special;  // that may be said
+    std::shared_ptr<const xgrammar::TokenizerInfo> info;
+  };
+  mutable std::vector<Vocabulary> made_;  // the latest used first
+  mutable std::vector<std::pair<TokenId, std::string> > special_;
+};
+
+}  // namespace
+
+std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer& tokenizer,
+                                                            std::int32_t vocab_size,
+                                                            std::vector<TokenId> stop_tokens) {
+  return std::make_shared<XgrammarBackend>(tokenizer, vocab_size, std::move(stop_tokens));
+}
+
+}  // namespace pagoda
+
+#endif

@@ -1,0 +1,170 @@
+// Goal: XGrammar behind TokenConstraint keeps the interface's promises on a vocabulary of bytes and words.
+// Method: random walks; rolling back and forking against walking again.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <regex>
+
+#include "api/fake_tokenizer.h"
+#include "base/random.h"
+#include "constraint/grammar_backend.h"
+
+namespace pagoda {
+namespace {
+
+using Kind = GrammarSpec::Kind;
+constexpr std::int32_t kVocabulary = 300;  // the model knows more ids than the tokenizer
+
+class Xgrammar : public testing::Test {
+ protected:
+  void SetUp() override {
+    backend_ = make_xgrammar_backend(tokenizer_, kVocabulary, {FakeTokenizer::kEos});
+    if (backend_ == nullptr) GTEST_SKIP() << "this build has no XGrammar";
+  }
+  std::shared_ptr<const TokenConstraintFactory> compile(Kind kind, std::string text) {
+    const Result<CompiledConstraint> compiled = backend_->compile({.kind = kind, .text = std::move(text)});
+    EXPECT_TRUE(compiled.has_value()) << (compiled ? "" : compiled.error().message());
+    return compiled ? compiled->factory : nullptr;
+  }
+  std::string problem(Kind kind, std::string text) {
+    const Result<CompiledConstraint> compiled = backend_->compile({.kind = kind, .text = std::move(text)});
+    return compiled ? "" : compiled.error().message();
+  }
+  static std::vector<TokenId> allowed(TokenConstraint& constraint) {
+    std::vector<MaskWord> mask(mask_words(kVocabulary));
+    (void)constraint.fill_mask(mask);
+    std::vector<TokenId> out;
+    for (TokenId token = 0; token < kVocabulary; ++token)
+      if (allows(mask, token)) out.push_back(token);
+    return out;
+  }
+  // A random answer; empty where it did not end.
+  std::string walk(const TokenConstraintFactory& factory, std::uint64_t seed, std::size_t most = 3000) {
+    const auto constraint = factory.make();
+    std::vector<TokenId> said;
+    while (said.size() < most) {
+      const std::vector<TokenId> next = allowed(*constraint);
+      if (next.empty()) {
+        ADD_FAILURE() << "a dead end after " << tokenizer_.decode(said, true);
+        return "";
+      }
+      TokenId token = next[random_bits(seed, said.size(), 0) % next.size()];
+      // Ends sooner where it may.
+      if (said.size() > 40 && next.back() == FakeTokenizer::kEos) token = FakeTokenizer::kEos;
+      for (const TokenId closing : {'"', '}', ']', ','})
+        if (said.size() > 60 && random_bits(seed, said.size(), 1) % 3 == 0 &&
+            std::ranges::binary_search(next, closing))
+          token = closing;
+      EXPECT_TRUE(constraint->advance(token));
+      if (constraint->is_terminated()) return tokenizer_.decode(said, true);
+      said.push_back(token);
+    }
+    return "";
+  }
+
+  FakeTokenizer tokenizer_;
+  std::shared_ptr<const GrammarBackend> backend_;
+};
+
+TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
+  const auto regex = compile(Kind::regex, "[a-c]{2}-\\d+");
+  const auto choice = compile(Kind::choice, R"(["word","wor","ä\n\"q\\"])");
+  const auto grammar = compile(Kind::grammar, "root ::= \"<\" inner \">\"\ninner ::= [a-z] | root");
+  const auto lark = compile(Kind::grammar, "start: \"a\" /[0-9]/ \"b\"");
+  const auto schema =
+      compile(Kind::json_schema, R"({"type":"object","properties":{"n":{"type":"integer","minimum":3,
+      "maximum":7},"s":{"enum":["x","word"]}},"required":["n","s"]})");
+  const auto object = compile(Kind::json_object, "");
+  int ended = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    EXPECT_TRUE(std::regex_match(walk(*regex, seed), std::regex("[a-c]{2}-[0-9]+")));
+    const std::string chosen = walk(*choice, seed);
+    EXPECT_TRUE(chosen == "word" || chosen == "wor" || chosen == "ä\n\"q\\") << chosen;
+    EXPECT_TRUE(std::regex_match(walk(*grammar, seed), std::regex("<+[a-z]>+")));
+    EXPECT_TRUE(std::regex_match(walk(*lark, seed), std::regex("a[0-9]b")));
+    const std::string text = walk(*schema, seed);
+    const boost::json::value value = boost::json::parse(text);
+    EXPECT_TRUE(value.at("n").to_number<int>() >= 3 && value.at("n").to_number<int>() <= 7) << text;
+    EXPECT_TRUE(value.at("s") == "x" || value.at("s") == "word") << text;
+    if (const std::string free = walk(*object, seed); !free.empty()) {
+      ++ended;
+      EXPECT_TRUE(boost::json::parse(free).is_object()) << free;
+    }
+  }
+  EXPECT_GT(ended, 20);
+}
+
+TEST_F(Xgrammar, SpecialTokensAreNeverSaidUnlessTheGrammarMeansThem) {
+  const auto any = compile(Kind::regex, "[^b]*");
+  const std::vector<TokenId> next = allowed(*any->make());
+  EXPECT_FALSE(std::ranges::binary_search(next, FakeTokenizer::kSpecial));
+  EXPECT_FALSE(std::ranges::binary_search(next, FakeTokenizer::kBos));
+  EXPECT_TRUE(std::ranges::binary_search(next, FakeTokenizer::kWord));
+  EXPECT_EQ(next.back(), FakeTokenizer::kWord);  // nothing beyond the tokenizer's ids
+  const auto with = backend_->compile({.kind = Kind::regex, .text = "<x>a", .special_tokens = true});
+  ASSERT_TRUE(with.has_value());
+  EXPECT_EQ(allowed(*with->factory->make()), std::vector<TokenId>({'<', FakeTokenizer::kSpecial}));
+}
+
+TEST_F(Xgrammar, RollingBackAndForkingAreWalkingAgain) {
+  const auto factory = compile(Kind::json_schema, R"({"type":"array","items":{"type":"object","properties":
+      {"word":{"type":"string"},"b":{"type":"number"}},"required":["b"]}})");
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    auto constraint = factory->make();
+    std::vector<TokenId> said;
+    for (std::uint64_t step = 0; step < 60 && !constraint->is_terminated(); ++step) {
+      const std::vector<TokenId> next = allowed(*constraint);
+      ASSERT_FALSE(next.empty());
+      for (TokenId token = 0; token < kVocabulary; token += 7) {
+        const bool takes = constraint->advance(token);
+        EXPECT_EQ(takes, std::ranges::binary_search(next, token)) << token;
+        if (takes) constraint->rollback(1);
+      }
+      EXPECT_EQ(allowed(*constraint), next);
+      const auto token = next[random_bits(seed, step, 0) % next.size()];
+      ASSERT_TRUE(constraint->advance(token));
+      said.push_back(token);
+      if (random_bits(seed, step, 1) % 4 == 0) {
+        const std::size_t back = random_bits(seed, step, 2) % (said.size() + 1);
+        constraint->rollback(static_cast<std::int32_t>(back));
+        said.resize(said.size() - back);
+      }
+      if (random_bits(seed, step, 3) % 5 == 0) constraint = constraint->fork();
+      auto again = factory->make();
+      for (const TokenId one : said) ASSERT_TRUE(again->advance(one));
+      EXPECT_EQ(again->is_terminated(), constraint->is_terminated());
+      EXPECT_EQ(allowed(*again), allowed(*constraint));
+    }
+  }
+}
+
+TEST_F(Xgrammar, WhatIsWrongIsSaidInOneLineWithoutPaths) {
+  const std::pair<Kind, const char*> bad[] = {
+      {Kind::regex, "("},
+      {Kind::regex, "a(?=b)"},
+      {Kind::regex, "(?<!a)b"},
+      {Kind::regex, "\\bx"},
+      {Kind::regex, "(a)\\1"},
+      {Kind::regex, "\\p{L}"},
+      {Kind::regex, "[z-a]"},
+      {Kind::grammar, "root ::= x"},
+      {Kind::grammar, "::="},
+      {Kind::grammar, "root ::= (\"a\""},
+      {Kind::grammar, "no lark either {"},
+      {Kind::json_schema, "{"},
+      {Kind::json_schema, "[]"},
+      {Kind::choice, "{}"},
+      {Kind::structural_tag, R"({"format":{"type":"nothing"}})"},
+      {Kind::json_schema, R"({"oneOf":[{"type":"string"},{"type":"string"}]})"},
+      {Kind::json_schema, R"({"type":"string","pattern":"(?=a)b"})"}};
+  for (const auto& [kind, text] : bad) {
+    const std::string message = problem(kind, text);
+    EXPECT_FALSE(message.empty()) << text;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_EQ(message.find(".cc"), std::string::npos) << message;
+    EXPECT_EQ(message.find('/') == 0, false) << message;
+  }
+}
+
+}  // namespace
+}  // namespace pagoda

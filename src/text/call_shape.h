@@ -1,0 +1,45 @@
+#pragma once
+// CallShape: how a tool format writes its calls, to the letter, so that a grammar can hold them and a reader
+// can tell arguments while they are written. Not how calls are read that nothing holds (answer_parser.h).
+//
+//     section_begin  begin NAME middle ARGUMENTS end  separator  begin NAME middle …  section_end
+//
+// Threads: any.
+#include <string_view>
+#include <vector>
+
+namespace pagoda {
+
+struct CallShape {
+  std::string_view tool_parser;         // vLLM's name of the format
+  std::string_view begin;               // before the name
+  std::string_view middle;              // between the name and the arguments
+  std::string_view end;                 // behind the arguments
+  std::string_view section_begin = {};  // around all calls; empty: none
+  std::string_view section_end = {};
+  std::string_view separator = {};
+  std::string_view style = "json";  // how arguments are written: of XGrammar's json_schema formats
+  bool repeats = true;              // there may be several calls
+  bool marked = true;  // its first bytes are no ordinary text, so that a call among text can be told
+
+  std::string_view mark = {};  // what of their beginning no text has by chance; empty: all of it
+
+  // What begins the calls, and the part of it from which on a grammar holds them.
+  std::string_view opening() const { return section_begin.empty() ? begin : section_begin; }
+  std::string_view trigger() const { return mark.empty() ? opening() : mark; }
+};
+
+// Null: the format has none here; a call that has to be held is then written as hermes writes it.
+const CallShape* find_call_shape(std::string_view tool_parser);
+const CallShape& hermes_call_shape();
+
+// How a model writes its reasoning, likewise.
+struct ReasoningShape {
+  std::string_view begin;
+  std::string_view end;
+  std::vector<std::string_view> more_ends = {};
+};
+// Of --reasoning-parser's formats; empty begin and end: none that can be held.
+ReasoningShape reasoning_shape(std::string_view reasoning_parser);
+
+}  // namespace pagoda
