@@ -94,8 +94,8 @@ class EngineCore {
   void set_journal(Journal* journal);
   // Who hears of each step for a live view, with its own journal; null: nobody. Borrowed. Between steps.
   void set_live(LiveFeed* live);
-  // What is in a step while it runs is noted there, and what stands there is refused; null: neither. Borrowed.
-  // Before the first request.
+  // What is in a step while it runs is noted there, and what stands there is refused; null: neither.
+  // Borrowed. Before the first request.
   void set_poison_record(PoisonRecord* record) { poison_ = record; }
 
   const KvManager& kv() const { return *parts_.kv; }

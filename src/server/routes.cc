@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
-#include "server/live_endpoints.h"
 #include "server/info_endpoints.h"
+#include "server/live_endpoints.h"
 #include "server/page_endpoints.h"
 #include "server/prefix_endpoints.h"
 

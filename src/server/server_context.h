@@ -96,8 +96,8 @@ struct ServerContext {
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
   std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them
-  JobPool jobs;                // its threads use all of the above
-  BackgroundCalls background;  // likewise
+  JobPool jobs;                                 // its threads use all of the above
+  BackgroundCalls background;                   // likewise
 };
 
 inline const ApiContext& ServerContext::context_for(const ApiKey& key) {
