@@ -1,5 +1,6 @@
 #include "models/weight_loader.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -276,7 +277,11 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   }
   for (const TensorView& tensor : matrices.read) {
     source_.give_back(tensor);
-    store_.note_read(tensor.bytes());
+    // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
+    const TensorView* const first = matrices.read.data();
+    const bool again =
+        std::any_of(first, &tensor, [&](const TensorView& other) { return other.data == tensor.data; });
+    if (!again) store_.note_read(tensor.bytes());
   }
   packed_bytes_ += packed->packed_bytes();
   return *std::move(packed);

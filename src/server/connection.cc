@@ -116,6 +116,8 @@ asio::awaitable<bool> Connection::shake_hands() {
 }
 
 asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::size_t size) {
+  // The end has been read; Asio would wait for another event of the socket, and there is none.
+  if (half_closed_) co_return 0;
   const std::size_t old_size = buffer_.size();
   buffer_.resize(old_size + size);
   const auto space = asio::buffer(buffer_.data() + old_size, size);

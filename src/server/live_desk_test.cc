@@ -22,6 +22,7 @@ class SteppingEngine final : public EngineClient {
   void live_state(std::int64_t seen, LiveDone done) override {
     std::lock_guard lock(mutex_);
     ++asked;
+    if (!alive) return done(unavailable("dead"));
     seen_ = seen;
     done_ = std::move(done);
     tell();
@@ -32,8 +33,8 @@ class SteppingEngine final : public EngineClient {
     tell();
   }
   void die() {
-    alive = false;
     std::lock_guard lock(mutex_);
+    alive = false;
     if (done_) std::exchange(done_, nullptr)(unavailable("dead"));
   }
   std::atomic<bool> alive{true};

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 
+#include <csignal>
 #include <string_view>
 
 #include "base/strings.h"
@@ -42,6 +43,8 @@ Status refuse(const std::string& file, const char* problem) {
 }  // namespace
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files) {
+  // OpenSSL writes to a socket as to a file: without this a client that has left would end the program.
+  (void)std::signal(SIGPIPE, SIG_IGN);
   auto made = std::make_shared<TlsContext>();
   made->context_.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* context = made->context_.get();
