@@ -22,7 +22,8 @@ asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, 
   bool more = !framing_.head_only;
   auto quiet_until = std::chrono::steady_clock::now() + kHeartbeat;
   const bool chunked = framing_.minor_version == 1;
-  while (!gone_) {
+  // Nothing may be sent for long, so who has ended its side is not asked whether it still reads.
+  while (!gone_ && !half_closed_) {
     std::string piece;
     if (more) more = from->take(piece) && !shutting_down_ && server_.engine.healthy();
     const auto now = std::chrono::steady_clock::now();
@@ -46,6 +47,7 @@ asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, 
     co_await event_.wait();
     beat.cancel();
   }
+  gone_ = true;
   co_return Next::gone;
 }
 

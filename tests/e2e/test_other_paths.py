@@ -54,8 +54,9 @@ def test_every_route_is_in_openapi_and_docs(http):
         assert path in docs.text
     for path, methods in described["paths"].items():
         for method in methods:
-            if "{" not in path and method == "get" and path != "/debug/kv/events":
-                assert http.get(path).status_code not in (404, 405), path
+            if "{" not in path and method == "get":
+                with http.stream("GET", path) as answer:  # some never end
+                    assert answer.status_code not in (404, 405), path
 
 
 def test_a_star_takes_any_name_and_unknown_fields_are_named_once():

@@ -1,6 +1,7 @@
-// Any bytes as a schema, an expression, a grammar, choices or a structural tag: no fault, whatever comes of
-// it. links: constraint api It is checked, compiled where this build has XGrammar, and walked for a while.
-// The first byte says which.
+// Any bytes as a schema, an expression, a grammar, choices or a structural tag: no fault in any of them.
+// links: constraint api
+//
+// It is checked, compiled where this build has XGrammar, and walked for a while. The first byte says which.
 #include <cstdint>
 #include <string>
 
