@@ -16,7 +16,7 @@ const kLessons = [
     run: (model) => complete(model, `${kStory}One night`, {n: 4, max_tokens: 160, temperature: 1})},
   {name: 'beams', title: 'Beam search: branches come and go', paper: '§4.4',
     watch: 'Beams fork from one another and share all but their ends. A beam that falls behind gives its blocks back; the list of beams shows their log-probabilities.',
-    run: (model) => complete(model, `${kStory}One night`, {n: 4, use_beam_search: true, beam_width: 4, max_tokens: 160, temperature: 0})},
+    run: (model) => complete(model, `${kStory}One night`, {n: 4, use_beam_search: true, max_tokens: 64, temperature: 0})},
   {name: 'prefix', title: 'A shared prefix: computed once, pinned', paper: '§4.4',
     watch: 'The pinned blocks have a notch. Three users whose prompts begin alike hold the same blocks (×4 with the pin), and none computes them again.',
     run: async (model) => {
