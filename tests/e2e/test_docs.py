@@ -1,0 +1,74 @@
+"""Every command that the README and the pages of docs/ show is there, and knows the flags that it is shown with."""
+import functools
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from conftest import ROOT, binary
+
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
+PROGRAMS = ("pagoda", "build/pagoda")
+FOLDERS = ("script/", "bench/", "tools/")
+
+
+def shown_commands(page):
+    """The commands of a page: indented or fenced lines that begin with one of ours, comments taken off."""
+    lines, fenced = [], False
+    for line in (ROOT / page).read_text().splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            lines.append(line if fenced else line[4:])
+        else:
+            lines.append("")
+    text = "\n".join(lines).replace("\\\n", " ")
+    for line in text.splitlines():
+        line = re.split(r"\s{2,}#|\s#\s|\s{3,}", line.strip().removeprefix("$ "))[0].strip()
+        first = line.split(" ")[0].removesuffix(",")
+        if first in PROGRAMS or (first.startswith(FOLDERS) and " = " not in line):
+            yield line
+
+
+ALL = [(page, list(shown_commands(page))) for page in PAGES]
+
+
+@functools.cache
+def help_of(*command):
+    done = subprocess.run([binary(), *command, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def names_of(line):
+    """`pagoda simulate, plan` names two commands."""
+    head = re.match(r"\S+ ([a-z-]+(?:, [a-z-]+)*)", line)
+    assert head, line
+    return head[1].split(", ")
+
+
+@pytest.mark.parametrize("page, lines", ALL, ids=PAGES)
+def test_commands_and_flags_are_there(page, lines):
+    for line in lines:
+        first = line.split(" ")[0]
+        flags = re.findall(r"(?<!\S)--[\w-]+", line)
+        if first in PROGRAMS:
+            for name in names_of(line):
+                sub = [w for w in shlex.split(line)[2:3] if name in ("bench", "cache", "config", "key")
+                       and re.fullmatch(r"[a-z-]+", w)]
+                known = help_of(name, *sub)
+                for flag in flags:
+                    spelled = (flag, f"--[no-]{flag[2:]}", f"--[no-]{flag[5:]}" if flag.startswith("--no-") else flag)
+                    assert any(re.search(rf"{re.escape(s)}(?![\w-])", known) for s in spelled), f"{page}: {line}: {flag}"
+        else:
+            script = ROOT / first
+            assert os.access(script, os.X_OK), f"{page}: {line}"
+            source = script.read_text(errors="replace")
+            source += "".join(p.read_text() for p in (ROOT / "tools/run_tests.py", ROOT / "script/setup")
+                              if first in ("script/test", "script/server") and p.exists())
+            if first == "script/server":  # what follows goes to serve
+                source += help_of("serve")
+            for flag in flags:
+                assert flag in source, f"{page}: {line}: {flag}"
