@@ -150,7 +150,7 @@ const Mode kModes[] = {
        f.enable_prefix_caching = false;
      }},
     {"priority", [](EngineFlags& f) { f.scheduling_policy = "priority"; }},
-    {"fair", [](EngineFlags& f) { f.scheduling_policy = "fair", f.max_num_seqs = 4; }},
+    {"fair", [](EngineFlags& f) { f.scheduling_policy = "fair"; }},
     {"virtual",
      [](EngineFlags& f) {
        f.kv_manager = "virtual";
