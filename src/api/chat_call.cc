@@ -72,20 +72,27 @@ void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answe
   answer.stop = fields.strings(name, kMaxStops, kMaxStopBytes);
 }
 
-void choose_answer_parser(const ApiContext& context, std::vector<ToolSpec> declared,
-                          std::span<const TokenId> prompt, AnswerOptions& answer) {
+AnswerParserOptions answer_parser_options(const ApiContext& context, bool may_call,
+                                          std::span<const TokenId> prompt) {
   constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
   AnswerParserOptions parser;
   parser.reasoning_parser = context.reasoning_parser;
-  if (!declared.empty()) parser.tool_parser = context.tool_parser;
+  if (may_call) parser.tool_parser = context.tool_parser;
+  if (!parser.reasoning_parser.empty()) {
+    const auto tail = prompt.last(std::min(kTail, prompt.size()));
+    parser.starts_in_reasoning =
+        prompt_opens_reasoning(parser.reasoning_parser, context.tokenizer->decode(tail, false));
+  }
+  return parser;
+}
+
+void set_answer_parser(AnswerParserOptions parser, std::vector<ToolSpec> declared, AnswerOptions& answer) {
   if (parser.tool_parser.empty() && parser.reasoning_parser.empty()) return;
   std::vector<DeclaredTool> tools;
   for (ToolSpec& tool : declared)
     tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
   parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
   parser.keep_special_tokens = !answer.skip_special_tokens;
-  parser.starts_in_reasoning = prompt_opens_reasoning(
-      parser.reasoning_parser, context.tokenizer->decode(prompt.last(std::min(kTail, prompt.size())), false));
   answer.parser = std::move(parser);
 }
 
@@ -146,7 +153,8 @@ Result<ChatRequest> make_chat_request(ChatCall& call, const ApiContext& context)
   Result<std::vector<TokenId>> ids =
       chat_prompt_tokens(std::move(call.conversation), context, call.prompt_options);
   if (!ids) return ids.error();
-  choose_answer_parser(context, std::move(tools), *ids, call.answer);
+  AnswerParserOptions parser = answer_parser_options(context, !tools.empty(), *ids);
+  set_answer_parser(std::move(parser), std::move(tools), call.answer);
   return make_request(call, "messages", *std::move(ids), context);
 }
 

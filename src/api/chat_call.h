@@ -29,9 +29,11 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
 // "stop", or whatever it is called.
 void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answer);
 
-// How the answer's reasoning and calls are to be read, from the tools declared and the prompt's end.
-void choose_answer_parser(const ApiContext& context, std::vector<ToolSpec> tools,
-                          std::span<const TokenId> prompt, AnswerOptions& answer);
+// How the answer's reasoning, and its calls if it may have any, are to be read after this prompt.
+AnswerParserOptions answer_parser_options(const ApiContext& context, bool may_call,
+                                          std::span<const TokenId> prompt);
+// The answer is read so, with these tools declared; as it comes where neither format is known.
+void set_answer_parser(AnswerParserOptions parser, std::vector<ToolSpec> tools, AnswerOptions& answer);
 
 // How many tokens an answer may have. `asked`: at least one, or what is left of the context (at most
 // `otherwise`). context_length_exceeded where there is no room for them.

@@ -14,7 +14,6 @@
 #include "api/openai/sampling_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
-#include "text/answer_formats.h"
 
 namespace pagoda {
 namespace {
@@ -186,18 +185,11 @@ void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std:
 // How the answer's reasoning and calls are to be read, and what holds them.
 void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& prompt, ParsedCall& call,
                    std::optional<GrammarSpec> form) {
-  constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
   ResponseOptions& response = call.response;
   response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
   response.include_reasoning = fields.boolean("include_reasoning").value_or(true);
-  AnswerParserOptions parser;
-  parser.reasoning_parser = context.reasoning_parser;
-  if (!prompt.tools.empty() && prompt.choice.kind != ToolChoice::Kind::none)
-    parser.tool_parser = context.tool_parser;
-  const std::span<const TokenId> ids(prompt.token_ids);
-  if (!parser.reasoning_parser.empty())
-    parser.starts_in_reasoning = prompt_opens_reasoning(
-        parser.reasoning_parser, context.tokenizer->decode(ids.last(std::min(kTail, ids.size())), false));
+  const bool may_call = !prompt.tools.empty() && prompt.choice.kind != ToolChoice::Kind::none;
+  AnswerParserOptions parser = answer_parser_options(context, may_call, prompt.token_ids);
   const AnswerWishes wishes{.form = std::move(form),
                             .tools = prompt.tools,
                             .choice = prompt.choice,
@@ -206,13 +198,7 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
   Result<std::vector<GrammarSpec>> grammars = hold_answer(wishes, context, parser);
   if (!grammars) return fields.fail(grammars.error());
   call.grammars = *std::move(grammars);
-  if (parser.tool_parser.empty() && parser.reasoning_parser.empty()) return;
-  std::vector<DeclaredTool> tools;
-  for (ToolSpec& tool : prompt.tools)
-    tools.push_back({.name = std::move(tool.name), .parameters = std::move(tool.parameters)});
-  parser.tools = std::make_shared<const std::vector<DeclaredTool>>(std::move(tools));
-  parser.keep_special_tokens = !response.skip_special_tokens;
-  response.parser = std::move(parser);
+  set_answer_parser(std::move(parser), std::move(prompt.tools), response);
 }
 
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
