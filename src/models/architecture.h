@@ -71,6 +71,8 @@ Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
 Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
+// Norms behind each half instead of before it, and of queries and keys.
+Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm);
 WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);

@@ -6,13 +6,7 @@ namespace pagoda {
 namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers) {
-    layer.mixer_norms = layer.feed_forward_norms = {.input = false, .branch = true, .sum = false};
-    layer.attention()->query_key_norm = QueryKeyNorm::per_head;
-  }
-  return decoder;
+  return norms_behind_description(config, QueryKeyNorm::per_head);
 }
 
 }  // namespace

@@ -6,16 +6,20 @@ namespace pagoda {
 namespace {
 
 Result<DecoderConfig> describe(const ModelConfig& config) {
+  return norms_behind_description(config, QueryKeyNorm::whole);
+}
+
+}  // namespace
+
+Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm) {
   auto decoder = common_description(config);
   if (!decoder) return decoder.error();
   for (LayerConfig& layer : decoder->layers) {
     layer.mixer_norms = layer.feed_forward_norms = {.input = false, .branch = true, .sum = false};
-    layer.attention()->query_key_norm = QueryKeyNorm::whole;
+    layer.attention()->query_key_norm = query_key_norm;
   }
   return decoder;
 }
-
-}  // namespace
 
 WeightNames olmo2_names(ModelFormat format) {
   WeightNames names = llama_names(format);
