@@ -5,10 +5,8 @@
 #include <cmath>
 #include <ctime>
 
-#include "api/answer_memory.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "constraint/grammar_service.h"
 #include "server/connection.h"
 #include "server/deadline.h"
 #include "server/endpoints.h"
@@ -20,8 +18,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::size_t kOneWrite = std::size_t{16} << 10;    // a body up to this goes out with its head
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // of a long answer, built at a time
-constexpr std::int64_t kLargeAnswer = std::int64_t{1} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // what building a whole answer counts as
 
 std::string_view content_type_of(AnswerForm form) {
   switch (form) {
@@ -37,20 +34,6 @@ std::string_view content_type_of(AnswerForm form) {
       return "application/json";
   }
   return "";
-}
-
-// The answer's memory, out of what all of them may have.
-Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContext& server) {
-  const std::int64_t bytes = answer_bytes(call.requests);
-  if (std::optional<MemoryReservation> held = server.memory.try_reserve(server.answers, bytes))
-    return *std::move(held);
-  if (bytes > server.memory.limit())
-    return invalid_argument(
-        concat("The answer could take ", bytes, " bytes of memory, and all answers together may have ",
-               server.memory.limit(), " (--max-answer-memory). Ask for fewer tokens, choices or ",
-               "log-probabilities in one call."));
-  return resource_exhausted("The answers being made take all the memory there is for them; please try again.")
-      .with_reason("answer_memory_full");
 }
 
 }  // namespace
@@ -187,180 +170,6 @@ asio::awaitable<Connection::Next> Connection::answer_when_ready(const Route& rou
     co_return co_await send(error_response(done, route.protocol));
   if (gone_) co_return Next::gone;
   co_return co_await send(std::move(*response));
-}
-
-asio::awaitable<Connection::Next> Connection::answer_generation(const Route& route, GenerationHandler handler,
-                                                                std::shared_ptr<ApiCall> call) {
-  const std::size_t bytes = call->body.size();
-  auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
-  const ApiContext* api = &server_.context_for(*key_);
-  std::function<void()> work = [parsed, call, handler, api] { parsed->emplace(handler(*call, *api)); };
-  const Status done = co_await run_job(route.facts.cost, bytes, std::move(work));
-  if (gone_) co_return Next::gone;
-  if (!done.ok()) co_return co_await send(error_response(done, route.protocol));
-  if (!parsed->value().has_value())
-    co_return co_await send(error_response(parsed->value().error(), route.protocol));
-  call.reset();
-  release_body();
-  ApiGeneration generation = std::move(**parsed).value();
-  if (const Status compiled = co_await compile_grammar(generation); !compiled.ok())
-    co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
-  co_return co_await generate(route, std::move(generation));
-}
-
-asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
-  using Outcome = std::optional<Result<GrammarService::Factory>>;
-  Status refused = ok_status();
-  for (GrammarSpec& grammar : generation.grammars) {
-    auto outcome = std::make_shared<Outcome>();
-    auto done = [outcome, self = shared_from_this()](Result<GrammarService::Factory> compiled) {
-      asio::post(self->stream_.get_executor(), [outcome, self, compiled = std::move(compiled)]() mutable {
-        outcome->emplace(std::move(compiled));
-        self->event_.set();
-      });
-    };
-    CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
-    server_.api.grammars->compile(id_, std::move(grammar), std::move(done));
-    while (!outcome->has_value()) {
-      co_await event_.wait();
-      if (gone_) co_return unavailable("The client has gone.");
-    }
-    Result<GrammarService::Factory>& compiled = **outcome;
-    if (compiled) {
-      for (Request& request : generation.requests) request.constraint = *compiled;
-      co_return ok_status();
-    }
-    refused = compiled.error();
-    if (refused.code() != StatusCode::invalid_argument) break;
-  }
-  co_return refused;
-}
-
-asio::awaitable<Connection::Next> Connection::generate(const Route& route, ApiGeneration parsed) {
-  if (Status refused = apply_key(*key_, peer_, server_.isolates_prefixes(), parsed.requests); !refused.ok())
-    co_return co_await send(error_response(refused, route.protocol));
-  const TokenNeed need = tokens_needed(parsed.requests);
-  std::int64_t taken = 0;
-  if (auto refused = key_->account->limit.take_tokens(need.all, need.prompts, server_.clock.now(), taken))
-    co_return co_await send(rate_limit_response(*refused, route.protocol));
-  co_return co_await run_generation(route, std::move(parsed), taken);
-}
-
-asio::awaitable<Connection::Next> Connection::run_generation(const Route& route, ApiGeneration parsed,
-                                                             std::int64_t taken_tokens) {
-  const Counted generating(server_.num_generating);
-  for (Request& request : parsed.requests)
-    if (request.tenant.empty()) request.tenant = peer_;  // whoever has no name
-  Result<MemoryReservation> memory = reserve_answer(parsed, server_);
-  if (!memory) {
-    key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
-    co_return co_await send(error_response(memory.error(), route.protocol));
-  }
-  OrderOf whose;
-  if (!parsed.requests.empty())
-    whose = {.tenant = parsed.requests.front().tenant, .priority = parsed.requests.front().priority};
-  std::string name = parsed.id;
-  const TimeNs deadline = deadline_after(begun_, timeout_s_, parsed.timeout_s);
-  if (parsed.at_once) {
-    HttpResponse response;
-    response.body = *std::move(parsed.at_once);
-    const std::uint64_t id = server_.next_request_id.fetch_add(parsed.requests.size());
-    const auto account = [key = key_, &server = server_, taken_tokens](const Generation& ended) {
-      const UsedTokens used = ended.used();
-      key->account->usage.add_tokens(used);
-      key->account->limit.settle(taken_tokens, used.prompt + used.completion, server.clock.now());
-    };
-    if (const Status refused = server_.background.start(std::move(parsed), *std::move(memory), id,
-                                                        server_.clock.now(), deadline, account);
-        !refused.ok()) {
-      key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
-      co_return co_await send(refusal(refused, route.protocol, whose));
-    }
-    co_return co_await send(std::move(response));
-  }
-  auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
-  const std::uint64_t first_id =
-      server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
-  const LiveCalls::Entry listed(server_.live_calls, std::move(name), first_id, call->num_requests());
-  Next next = Next::gone;
-  if (const Status refused = call->start(first_id, server_.clock.now(), deadline); !refused.ok()) {
-    next = co_await send(refusal(refused, route.protocol, whose));
-  } else {
-    call_ = call.get();
-    next = co_await deliver(route, call);
-    call_ = nullptr;
-  }
-  call->cancel();
-  const UsedTokens used = call->used();
-  key_->account->usage.add_tokens(used);
-  key_->account->limit.settle(taken_tokens, used.prompt + used.completion, server_.clock.now());
-  // Hundreds of thousands of lists take their time to go, too.
-  if (call->held_bytes() > kLargeAnswer) {
-    std::function<void()> dispose = [call = std::move(call)] {};
-    (void)server_.jobs.submit({.owner = id_, .cost = 0, .work = std::move(dispose), .done = nullptr});
-  }
-  co_return gone_ ? Next::gone : next;
-}
-
-asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::shared_ptr<Generation> call) {
-  const AnswerForm form = call->streaming() ? route.facts.form : AnswerForm::json;
-  bool head_sent = false;
-  while (!gone_) {
-    if (shutting_down_) call->fail(unavailable("The server is shutting down."));
-    if (!server_.engine.healthy()) call->fail(unavailable("The engine has stopped."));
-    std::string piece;
-    bool more = false;
-    if (head_sent && !call->streaming()) {  // the rest of a long answer
-      more = co_await build_piece(call, piece);
-      if (gone_) break;
-    } else {
-      more = call->pump(piece, server_.config.max_unsent_bytes);
-    }
-    const bool last = call->finished() && !more;
-    if (call->finished() && !head_sent && !call->answer().error().ok())
-      co_return co_await send(error_response(call->answer().error(), route.protocol));
-    if (last && !head_sent && !call->streaming()) {
-      HttpResponse response;
-      response.body = std::move(piece);
-      co_return co_await send(std::move(response));
-    }
-    if (!piece.empty() || last) {
-      std::string out;
-      if (!std::exchange(head_sent, true)) out = stream_head(form);
-      if (framing_.minor_version == 1)
-        append_chunk(out, piece);
-      else
-        out.append(piece);
-      if (last && framing_.minor_version == 1) out.append(kLastChunk);
-      if (!co_await write(out)) {
-        gone_ = true;
-        break;
-      }
-      call->shrink();
-    }
-    if (last) co_return framing_.minor_version == 1 && framing_.keep_alive ? Next::keep_alive : Next::close;
-    if (more)
-      co_await yield();
-    else
-      co_await event_.wait();
-  }
-  co_return Next::gone;
-}
-
-// The next piece of an answer that is complete. False: it was the last.
-asio::awaitable<bool> Connection::build_piece(std::shared_ptr<Generation> call, std::string& piece) {
-  struct Piece {
-    std::string text;
-    bool more = false;
-  };
-  auto built = std::make_shared<Piece>();
-  std::function<void()> work = [built, call] { built->more = call->answer().take(built->text, kPieceBytes); };
-  const Status done = co_await run_job(Cost::text, kPieceBytes, std::move(work));
-  if (gone_) co_return false;
-  // A full pool is no reason to break off an answer.
-  if (!done.ok()) built->more = call->answer().take(built->text, kPieceBytes);
-  piece = std::move(built->text);
-  co_return built->more;
 }
 
 asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::function<void()> work) {
