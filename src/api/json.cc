@@ -270,4 +270,10 @@ JsonWriter& JsonWriter::integers(std::span<const std::int32_t> numbers) {
   return end_array();
 }
 
+Result<boost::json::value> parse_json_body(std::string_view body) {
+  Result<boost::json::value> value = parse_json(body);
+  if (value && !value->is_object()) return invalid_argument("The request body must be a JSON object.");
+  return value;
+}
+
 }  // namespace pagoda

@@ -19,6 +19,8 @@ inline constexpr std::size_t kMaxJsonKeys = 10'000;
 Result<boost::json::value> parse_json(std::string_view text);
 // The same for texts inside a text: the keys of all of them are taken off `keys_left`, too.
 Result<boost::json::value> parse_json(std::string_view text, std::size_t& keys_left);
+// Of a whole request: an object, else invalid_argument.
+Result<boost::json::value> parse_json_body(std::string_view body);
 
 // Each byte that is part of no character becomes U+FFFD.
 std::string to_valid_utf8(std::string_view bytes);

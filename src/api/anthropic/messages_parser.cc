@@ -206,9 +206,8 @@ void read_thinking(FieldReader& fields, Conversation& conversation) {
 }  // namespace
 
 Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, const ApiContext& context) {
-  const Result<json::value> value = parse_json(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   FieldReader fields(value->as_object());
   const std::optional<std::string> model = fields.string("model", 1024);
   if (fields.ok() && !model) fields.fail("model", "is required");

@@ -99,9 +99,8 @@ void refuse_what_is_not_built(FieldReader& fields) {
 
 Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infill,
                                                const ApiContext& context) {
-  const Result<json::value> value = parse_json(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   FieldReader fields(value->as_object());
   LlamaCompletion out;
   ChatCall call;

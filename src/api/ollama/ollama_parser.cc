@@ -164,9 +164,8 @@ Status check_ollama_model(std::string_view name, const ApiContext& context) {
 }
 
 Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const ApiContext& context) {
-  const Result<json::value> value = parse_json(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   FieldReader fields(value->as_object());
   const std::optional<std::string> model = fields.string("model", 1024);
   if (fields.ok() && !model) fields.fail("model", "is required");

@@ -76,9 +76,8 @@ Result<ApiAnswer> running(const ApiCall&, const ApiContext& context) {
 }
 
 Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
-  const Result<boost::json::value> value = parse_json(call.body);
+  const Result<boost::json::value> value = parse_json_body(call.body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   FieldReader fields(value->as_object());
   std::optional<std::string> model = fields.string("model", 1024);
   if (!model) model = fields.string("name", 1024);

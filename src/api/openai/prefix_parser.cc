@@ -80,9 +80,8 @@ Result<PrefixSpec> parse_object(const json::object& object, const std::string& p
 }  // namespace
 
 Result<PrefixSpec> parse_prefix(std::string_view body, const ApiContext& context) {
-  const Result<json::value> value = parse_json(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   return parse_object(value->as_object(), {}, context);
 }
 

@@ -282,9 +282,8 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
 
 Result<ParsedCall> parse_call(CallKind kind, std::string_view body, const CallOrigin& origin,
                               const ApiContext& context) {
-  const Result<json::value> value = parse_json(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   return parse_object(kind, value->as_object(), origin, context);
 }
 

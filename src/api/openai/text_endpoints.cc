@@ -26,16 +26,10 @@ void write_model(JsonWriter& writer, const std::string& name, const ApiContext& 
   writer.end_object();
 }
 
-Result<json::value> parse_object(std::string_view body) {
-  Result<json::value> value = parse_json(body);
-  if (value && !value->is_object()) return invalid_argument("The request body must be a JSON object.");
-  return value;
-}
-
 }  // namespace
 
 Result<std::string> tokenize_body(std::string_view body, const ApiContext& context) {
-  const Result<json::value> value = parse_object(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
   FieldReader fields(value->as_object());
   if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
@@ -78,7 +72,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
 }
 
 Result<std::string> apply_template_body(std::string_view body, const ApiContext& context) {
-  const Result<json::value> value = parse_object(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
   FieldReader fields(value->as_object());
   if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
@@ -94,7 +88,7 @@ Result<std::string> apply_template_body(std::string_view body, const ApiContext&
 }
 
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context) {
-  const Result<json::value> value = parse_object(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
   FieldReader fields(value->as_object());
   if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));

@@ -124,9 +124,8 @@ void read_previous(FieldReader& fields, std::string_view owner, const ApiContext
 
 Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_view owner,
                                            const ApiContext& context) {
-  const Result<json::value> value = parse_json(body);
+  const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  if (!value->is_object()) return invalid_argument("The request body must be a JSON object.");
   FieldReader fields(value->as_object());
   if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
 
