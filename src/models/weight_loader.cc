@@ -1,6 +1,5 @@
 #include "models/weight_loader.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -64,7 +63,8 @@ void add_copy(Matrices& matrices, const TensorView& read, TensorView view, const
     to.views[at].data = bytes.data();
   });
   matrices.views.push_back(std::move(view));
-  matrices.read.push_back(read);
+  // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
+  if (matrices.read.empty() || matrices.read.back().data != read.data) matrices.read.push_back(read);
 }
 
 std::string text(Range range) { return concat("[", range.first, "+", range.count, "]"); }
@@ -277,11 +277,7 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   }
   for (const TensorView& tensor : matrices.read) {
     source_.give_back(tensor);
-    // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
-    const TensorView* const first = matrices.read.data();
-    const bool again =
-        std::any_of(first, &tensor, [&](const TensorView& other) { return other.data == tensor.data; });
-    if (!again) store_.note_read(tensor.bytes());
+    store_.note_read(tensor.bytes());
   }
   packed_bytes_ += packed->packed_bytes();
   return *std::move(packed);
