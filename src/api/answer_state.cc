@@ -29,11 +29,16 @@ Usage AnswerState::usage_of(std::size_t prompt_begin, std::size_t prompt_end) co
   return usage;
 }
 
+RequestTimes AnswerState::times() const {
+  return std::ranges::max(prompts, {}, [](const PromptState& prompt) { return prompt.times.last_token; }).times;
+}
+
 void AnswerState::add(std::size_t prompt_index, RequestOutput output) {
   if (finished()) return;
   CHECK(prompt_index < prompts.size());
   if (!output.error.ok()) return fail(std::move(output.error));
   PromptState& prompt = prompts[prompt_index];
+  prompt.times = output.times;
   prompt.num_cached_tokens = std::max(prompt.num_cached_tokens, output.num_cached_tokens);
   if (!output.prompt_logprobs.empty()) prompt.logprobs = std::move(output.prompt_logprobs);
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "request/ids.h"
 #include "text/chat_template.h"
@@ -51,7 +50,6 @@ struct ApiContext {
   std::string system_fingerprint;            // of weights and build; empty: left out
   std::string version;
   ModelFacts facts;
-  const Clock* clock = nullptr;       // borrowed; for the durations in an answer; null: they are 0
   AnswerStore* answers = nullptr;     // borrowed; null: nothing is kept
   DetachedCalls* detached = nullptr;  // borrowed; null: no call goes on without its client
   std::int64_t model_created = 0;     // unix seconds

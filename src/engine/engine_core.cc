@@ -163,6 +163,7 @@ bool EngineCore::step() {
       // A group's first step is the only one in which its prompt's sequence is new to the state's times.
       if (ref.sequence->num_output_tokens() == 0) note_started(state_of(*ref.group), started);
     }
+    note_preempted(refs, started);
   }
   changes_.clear();
   touched_.clear();
@@ -218,7 +219,7 @@ bool EngineCore::step() {
     if (state.constraints != nullptr) state.constraints->follow(std::span(changes_).subspan(begin));
     for (std::size_t at = first; at < i; ++at)
       if (batch.sequences[at].num_draft_tokens > 0)
-        note_drafts(batch.sequences[at], *refs[at].sequence, begin);
+        note_drafts(state, batch.sequences[at], *refs[at].sequence, begin);
     touched_.push_back({&state, begin, changes_.size()});
   }
   const std::int32_t num_batched_tokens = batch.num_tokens;
@@ -255,6 +256,23 @@ void EngineCore::note_started(RequestState& state, TimeNs now) {
   if (state.times.first_scheduled != 0) return;
   state.times.first_scheduled = now;
   ++num_started_;
+}
+
+void EngineCore::note_preempted(std::span<const ScheduledRef> refs, TimeNs now) {
+  for (const SequenceGroup* group : parts_.scheduler->preempted()) {
+    RequestState& state = state_of(*group);
+    num_set_aside_ += state.preempted_at == 0 ? 1 : 0;
+    state.preempted_at = now;
+  }
+  if (num_set_aside_ == 0) return;
+  for (const ScheduledRef& ref : refs) {
+    RequestState& state = state_of(*ref.group);
+    if (state.preempted_at == 0) continue;
+    RequestTimes& times = state.times;
+    (times.first_token == 0 ? times.preempted_prefill : times.preempted_decode) += now - state.preempted_at;
+    state.preempted_at = 0;
+    --num_set_aside_;
+  }
 }
 
 void EngineCore::publish(RequestState& state, std::span<Change> changes, TimeNs now) {
@@ -295,6 +313,7 @@ void EngineCore::send(RequestState& state, RequestOutput output) {
   SequenceGroup& group = state.group;
   output.id = group.request.id;
   output.num_cached_tokens = std::max(0, group.num_cached_tokens);
+  output.times = state.times;
   if (!state.told_prompt_logprobs) output.prompt_logprobs = std::move(group.prompt_logprobs);
   // complete() goes by the list's size: keep that.
   if (!state.told_prompt_logprobs) group.prompt_logprobs.resize(output.prompt_logprobs.size());
@@ -307,6 +326,7 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   CHECK(group.finished());
   output.id = group.request.id;
   output.num_cached_tokens = std::max(0, group.num_cached_tokens);
+  output.times = state.times;
   if (!state.told_prompt_logprobs && group.prompt_logprobs_complete())
     output.prompt_logprobs = std::move(group.prompt_logprobs);
   output.finished = true;
@@ -325,6 +345,7 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   if (!output.error.ok()) reason = FinishReason::error;
   if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
   ++num_finished_;
+  num_set_aside_ -= state.preempted_at != 0 ? 1 : 0;
   num_constrained_ -= state.constraints != nullptr ? 1 : 0;
   if (group.request.deadline != 0) deadlines_.erase({group.request.deadline, output.id});
   if (!is_prefix && (reason == FinishReason::stop || reason == FinishReason::length))

@@ -115,6 +115,7 @@ class EngineCore {
     std::unique_ptr<ConstraintSet> constraints;  // null: everything may be said
     std::shared_ptr<OutputSink> sink;
     RequestTimes times;
+    TimeNs preempted_at = 0;  // 0: it is in the batch, or has never been
     bool told_prompt_logprobs = false;
     std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
     RequestDigest digest{};              // for the poison record
@@ -132,7 +133,8 @@ class EngineCore {
   // Before schedule(): what it goes by beside the groups themselves.
   void plan_step();
   void propose_drafts(std::int32_t num_decodes);
-  void note_drafts(const ScheduledSequence& scheduled, Sequence& sequence, std::size_t first_change);
+  void note_drafts(RequestState& state, const ScheduledSequence& scheduled, Sequence& sequence,
+                   std::size_t first_change);
   StepResult run_batch(const ScheduledBatch& batch);
   // In engine_constraints.cc.
   void fill_masks(ScheduledBatch& batch, std::span<const ScheduledRef> refs);
@@ -150,6 +152,8 @@ class EngineCore {
   void deliver(std::shared_ptr<OutputSink> sink, RequestOutput output);
   void flush_held();
   void note_started(RequestState& state, TimeNs now);
+  // Who was preempted for this step, and who is back in it.
+  void note_preempted(std::span<const ScheduledRef> refs, TimeNs now);
   void send_last(RequestState& state, RequestOutput output, TimeNs now);
   void update_gauges(std::int32_t num_batched_tokens);
   void count_step(const ScheduledBatch& batch);
@@ -178,6 +182,7 @@ class EngineCore {
   std::int64_t num_added_ = 0;  // to the scheduler
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
   std::int64_t num_constrained_ = 0;                  // requests
+  std::int64_t num_set_aside_ = 0;                    // requests that were preempted and are not back
   std::set<std::pair<TimeNs, RequestId>> deadlines_;  // of those that have one
   EngineTotals totals_;
 

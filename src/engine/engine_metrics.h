@@ -7,14 +7,10 @@
 #include "engine/engine_config.h"
 #include "kv_cache/kv_manager.h"
 #include "request/request_output.h"
+#include "request/request_times.h"
 #include "request/step_result.h"
 
 namespace pagoda {
-
-// When what happened to one request; 0 where it has not yet.
-struct RequestTimes {
-  TimeNs arrival = 0, first_scheduled = 0, first_token = 0, last_token = 0;
-};
 
 class EngineMetrics {
  public:

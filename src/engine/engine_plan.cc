@@ -52,7 +52,7 @@ void EngineCore::propose_drafts(std::int32_t num_decodes) {
 }
 
 // How the drafts fared: what has been appended from changes_[first_change] on is the sequence's.
-void EngineCore::note_drafts(const ScheduledSequence& scheduled, Sequence& sequence,
+void EngineCore::note_drafts(RequestState& state, const ScheduledSequence& scheduled, Sequence& sequence,
                              std::size_t first_change) {
   const auto appended =
       std::count_if(changes_.begin() + static_cast<std::ptrdiff_t>(first_change), changes_.end(),
@@ -60,6 +60,8 @@ void EngineCore::note_drafts(const ScheduledSequence& scheduled, Sequence& seque
   const auto accepted =
       std::max(0, static_cast<std::int32_t>(appended) - 1);  // at a dead end nothing is appended
   if (proposer_ != nullptr) proposer_->verified(sequence, scheduled.num_draft_tokens, accepted);
+  state.times.draft_tokens += scheduled.num_draft_tokens;
+  state.times.accepted_tokens += accepted;
   metrics_.on_drafts(scheduled.num_draft_tokens, accepted);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "request/ids.h"
+#include "request/request_times.h"
 
 namespace pagoda {
 
@@ -58,6 +59,7 @@ struct RequestOutput {
   // In the first output when prompt_logprobs were asked for: one entry per prompt token, the first absent.
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
   std::int32_t num_cached_tokens = 0;  // prompt tokens taken from the prefix cache
+  RequestTimes times;                  // up to this output
   bool finished = false;
   Status error;  // not ok: the request failed; finished is true
 };

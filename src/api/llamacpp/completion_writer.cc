@@ -1,5 +1,7 @@
 #include "api/llamacpp/completion_writer.h"
 
+#include "api/timings.h"
+
 namespace pagoda {
 
 std::string llamacpp_error_body(const ApiError& error) {
@@ -17,13 +19,7 @@ std::string llamacpp_error_body(const ApiError& error) {
 LlamaCompletionWriter::LlamaCompletionWriter(LlamaCompletion call, const ApiContext& context)
     : StateWriter(std::move(call.answer), call.stream, context),
       sampling_(std::move(call.request.sampling)),
-      prompt_(to_valid_utf8(call.prompt)),
-      begin_(now()) {}
-
-void LlamaCompletionWriter::note_output() {
-  last_ = now();
-  if (first_ == 0) first_ = last_;
-}
+      prompt_(to_valid_utf8(call.prompt)) {}
 
 void LlamaCompletionWriter::write_end(JsonWriter& json) const {
   const ChoiceState& choice = state_.choices.front();
@@ -46,19 +42,8 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
               : choice.finish_reason == FinishReason::length ? "limit"
                                                              : "eos");
   json.key("stopping_word").string(word == nullptr ? "" : *word);
-  json.key("tokens_cached").integer(usage.cached_tokens).key("timings").begin_object();
-  const auto part = [&json](const char* count, const char* time, const char* each, const char* rate,
-                            std::int64_t n, TimeNs duration) {
-    const double ms = to_seconds(duration) * 1e3;
-    json.key(count).integer(n).key(time).float64(ms).key(each).float64(n > 0 ? ms / static_cast<double>(n)
-                                                                             : 0);
-    json.key(rate).float64(ms > 0 ? 1e3 * static_cast<double>(n) / ms : 0);
-  };
-  part("prompt_n", "prompt_ms", "prompt_per_token_ms", "prompt_per_second",
-       usage.prompt_tokens - usage.cached_tokens, first_ - begin_);
-  part("predicted_n", "predicted_ms", "predicted_per_token_ms", "predicted_per_second",
-       usage.completion_tokens, last_ - first_);
-  json.end_object();
+  json.key("tokens_cached").integer(usage.cached_tokens).key("timings");
+  write_timings(json, state_);
 }
 
 void LlamaCompletionWriter::write_piece(std::string& out) {

@@ -27,13 +27,7 @@ OllamaWriter::OllamaWriter(OllamaCall call, std::int64_t created, const ApiConte
     : StateWriter(std::move(call.answer), call.stream, context),
       chat_(call.chat),
       loads_only_(!call.request.has_value()),
-      created_(rfc3339(created)),
-      begin_(now()) {}
-
-void OllamaWriter::note_output() {
-  last_ = now();
-  if (first_ == 0) first_ = last_;
-}
+      created_(rfc3339(created)) {}
 
 void OllamaWriter::write_calls(JsonWriter& writer) const {
   writer.key("tool_calls").begin_array();
@@ -59,11 +53,12 @@ void OllamaWriter::write_end(JsonWriter& writer) const {
   const bool length = state_.choices.front().finish_reason == FinishReason::length;
   writer.key("done_reason").string(length ? "length" : "stop");
   const Usage usage = state_.usage();
-  writer.key("total_duration").integer(last_ - begin_).key("load_duration").integer(0);
+  const RequestTimes times = state_.times();
+  writer.key("total_duration").integer(times.last_token - times.arrival).key("load_duration").integer(0);
   writer.key("prompt_eval_count").integer(usage.prompt_tokens);
-  writer.key("prompt_eval_duration").integer(first_ - begin_);
+  writer.key("prompt_eval_duration").integer(times.prefill());
   writer.key("eval_count").integer(usage.completion_tokens);
-  writer.key("eval_duration").integer(last_ - first_);
+  writer.key("eval_duration").integer(times.decode());
 }
 
 void OllamaWriter::write_line(std::string& out, const ChoiceState::Fresh& fresh, bool last) {

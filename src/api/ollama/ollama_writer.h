@@ -16,23 +16,17 @@ class OllamaWriter final : public StateWriter {
  public:
   OllamaWriter(OllamaCall call, std::int64_t created, const ApiContext& context);
 
-  bool needs_every_output() const override { return true; }  // for the times
-
  private:
-  void note_output() override;
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
   // One object: what is fresh and, of the last one, the end.
   void write_line(std::string& out, const ChoiceState::Fresh& fresh, bool last);
   void write_calls(JsonWriter& json) const;
   void write_end(JsonWriter& json) const;
-  TimeNs now() const { return context_.clock == nullptr ? 0 : context_.clock->now(); }
 
   const bool chat_;
   const bool loads_only_;
   const std::string created_;
-  const TimeNs begin_;
-  TimeNs first_ = 0, last_ = 0;  // output
   struct Call {
     std::string name, arguments;
   };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "api/timings.h"
 #include "api/tool_fields.h"
 #include "base/strings.h"
 
@@ -219,7 +220,7 @@ Steps ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& 
   writer.end_array();
 }
 
-void ChoiceWriter::write_usage(JsonWriter& writer, const Usage& usage) {
+void ChoiceWriter::write_usage(JsonWriter& writer, const Usage& usage, const AnswerState* whole) {
   writer.begin_object();
   writer.key("prompt_tokens").integer(usage.prompt_tokens);
   writer.key("completion_tokens").integer(usage.completion_tokens);
@@ -229,6 +230,10 @@ void ChoiceWriter::write_usage(JsonWriter& writer, const Usage& usage) {
       .key("cached_tokens")
       .integer(usage.cached_tokens)
       .end_object();
+  if (whole != nullptr) {
+    writer.key("timings");
+    write_timings(writer, *whole);
+  }
   writer.end_object();
 }
 

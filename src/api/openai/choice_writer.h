@@ -34,7 +34,8 @@ class ChoiceWriter {
   Steps write(JsonWriter& writer, std::size_t index, ChoiceState& choice, const PromptInfo& prompt,
               const PromptState& prompt_state, bool chunk) const;
   Steps write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt, const PromptState& state) const;
-  static void write_usage(JsonWriter& writer, const Usage& usage);
+  // `whole`: the answer that it is the usage of, once that has ended.
+  static void write_usage(JsonWriter& writer, const Usage& usage, const AnswerState* whole = nullptr);
 
  private:
   static void write_reasoning(JsonWriter& writer, const std::string& text);

@@ -1,11 +1,14 @@
 #include "api/openai/response_builder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "api/error_body.h"
 #include "api/errors.h"
 #include "api/openai/choice_writer.h"
+#include "api/timings.h"
 #include "base/check.h"
 
 namespace pagoda {
@@ -95,9 +98,13 @@ struct ResponseBuilder::State {
     json.end_array();
     if (first) write_stream_prompt_ids(json);
     write_continuous_usage(json, index, choice.num_tokens);
+    closed[index] = choice.finished();
+    if (answer.finished() && std::ranges::all_of(closed, std::identity{})) {
+      json.key("timings");
+      write_timings(json, answer);
+    }
     json.end_object();
     out.append("\n\n");
-    closed[index] = choice.finished();
     written_tokens[index] = choice.num_tokens;
   }
 
@@ -151,7 +158,7 @@ struct ResponseBuilder::State {
       JsonWriter json(out);
       begin_answer(json, options.kind == CallKind::chat ? "chat.completion.chunk" : "text_completion");
       json.key("choices").begin_array().end_array().key("usage");
-      ChoiceWriter::write_usage(json, answer.usage());
+      ChoiceWriter::write_usage(json, answer.usage(), &answer);
       json.end_object();
       out.append("\n\n");
     }
@@ -172,7 +179,7 @@ struct ResponseBuilder::State {
       if (buffer.full()) co_await rest();
     }
     json.end_array().key("usage");
-    ChoiceWriter::write_usage(json, answer.usage());
+    ChoiceWriter::write_usage(json, answer.usage(), &answer);
     for (Steps part = write_prompt_fields(json); part.step();) co_await rest();
     json.end_object();
   }

@@ -326,7 +326,6 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   }
   parts.api.defaults = sampling_defaults(*source);
   parts.api.version = version();
-  parts.api.clock = &parts.clock;
   parts.api.facts = {.architecture = config.architecture,
                      .weight_type = config.weight_type,
                      .weight_bytes = totals.weight_bytes + parts.memory.embedding_bytes,

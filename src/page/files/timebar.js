@@ -1,12 +1,12 @@
 // Where the time of an answer went, as a bar of parts. Told by the server (`timings`); else what the page saw.
 import {h} from './dom.js';
 
-const kParts = [['queue_ms', 'waited', 'queue'], ['prefill_ms', 'read the prompt', 'prefill'],
-  ['preempted_ms', 'put aside', 'preempted'], ['decode_ms', 'wrote', 'decode']];
+const kParts = [['queue_ms', 'waited', 'queue'], ['prompt_ms', 'read the prompt', 'prefill'],
+  ['preempted_ms', 'put aside', 'preempted'], ['predicted_ms', 'wrote', 'decode']];
 
 export function timeBar(stats) {
   if (!stats) return null;
-  const timings = stats.timings ?? {prefill_ms: stats.first, decode_ms: Math.max(0, stats.total - stats.first)};
+  const timings = stats.timings ?? {prompt_ms: stats.first, predicted_ms: Math.max(0, stats.total - stats.first)};
   const parts = kParts.map(([key, says, kind]) => ({says, kind, ms: Number(timings[key]) || 0})).filter((part) => part.ms > 0);
   const total = parts.reduce((sum, part) => sum + part.ms, 0);
   if (!total) return null;
