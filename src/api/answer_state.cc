@@ -30,7 +30,8 @@ Usage AnswerState::usage_of(std::size_t prompt_begin, std::size_t prompt_end) co
 }
 
 RequestTimes AnswerState::times() const {
-  return std::ranges::max(prompts, {}, [](const PromptState& prompt) { return prompt.times.last_token; }).times;
+  return std::ranges::max(prompts, {}, [](const PromptState& prompt) { return prompt.times.last_token; })
+      .times;
 }
 
 void AnswerState::add(std::size_t prompt_index, RequestOutput output) {

@@ -261,6 +261,7 @@ void EngineCore::note_started(RequestState& state, TimeNs now) {
 void EngineCore::note_preempted(std::span<const ScheduledRef> refs, TimeNs now) {
   for (const SequenceGroup* group : parts_.scheduler->preempted()) {
     RequestState& state = state_of(*group);
+    if (state.times.first_scheduled == 0) continue;  // let in and put back by one schedule(): it still waits
     num_set_aside_ += state.preempted_at == 0 ? 1 : 0;
     state.preempted_at = now;
   }
@@ -268,8 +269,7 @@ void EngineCore::note_preempted(std::span<const ScheduledRef> refs, TimeNs now) 
   for (const ScheduledRef& ref : refs) {
     RequestState& state = state_of(*ref.group);
     if (state.preempted_at == 0) continue;
-    RequestTimes& times = state.times;
-    (times.first_token == 0 ? times.preempted_prefill : times.preempted_decode) += now - state.preempted_at;
+    state.preempted_for += now - state.preempted_at;
     state.preempted_at = 0;
     --num_set_aside_;
   }
@@ -282,6 +282,9 @@ void EngineCore::publish(RequestState& state, std::span<Change> changes, TimeNs 
   if (num_new > 0) {
     state.num_output_tokens += num_new;
     metrics_.on_tokens(num_new);
+    RequestTimes& times = state.times;
+    (times.first_token == 0 ? times.preempted_prefill : times.preempted_decode) +=
+        std::exchange(state.preempted_for, 0);
     if (state.times.first_token == 0) {
       state.times.first_token = now;
       const auto num_prompt_tokens = static_cast<std::int64_t>(group.request.prompt_token_ids.size());

@@ -115,7 +115,8 @@ class EngineCore {
     std::unique_ptr<ConstraintSet> constraints;  // null: everything may be said
     std::shared_ptr<OutputSink> sink;
     RequestTimes times;
-    TimeNs preempted_at = 0;  // 0: it is in the batch, or has never been
+    TimeNs preempted_at = 0;   // 0: it is in the batch, or has never been
+    TimeNs preempted_for = 0;  // since the last token
     bool told_prompt_logprobs = false;
     std::int64_t num_output_tokens = 0;  // over all sequences, dropped ones included
     RequestDigest digest{};              // for the poison record

@@ -100,6 +100,14 @@ TEST(EngineCore, PreemptionTakesTheLatestAndChangesNoToken) {
   }
   EXPECT_GT(rig.core->scheduler().counts().preemptions, 0);
   for (std::size_t i = 0; i < 3; ++i) expect_as_reference(requests[i], *sinks[i], 40);
+  // Who was first has never waited; of the last one's time, what was neither work nor the queue is told.
+  EXPECT_EQ(sinks[0]->times.preempted(), 0);
+  EXPECT_GT(sinks[2]->times.preempted(), 0);
+  for (const auto& sink : sinks) {
+    const RequestTimes& times = sink->times;
+    EXPECT_EQ(times.queue() + times.prefill() + times.decode() + times.preempted(),
+              times.last_token - times.arrival);
+  }
 }
 
 Options small_pool_with_swap(std::int32_t num_swap_blocks) {

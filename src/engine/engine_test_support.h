@@ -45,6 +45,10 @@ class Collector final : public OutputSink {
       prompt_logprobs = output.prompt_logprobs;
     }
     num_cached_tokens = output.num_cached_tokens;
+    times = output.times;
+    for (const TimeNs part : {times.queue(), times.prefill(), times.decode(), times.preempted()})
+      EXPECT_GE(part, 0);
+    EXPECT_LE(times.accepted_tokens, times.draft_tokens);
     finished = output.finished;
     error = output.error;
     ++num_outputs;
@@ -53,6 +57,7 @@ class Collector final : public OutputSink {
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
   std::vector<float> vector;
   std::int32_t num_cached_tokens = 0;
+  RequestTimes times;
   std::int64_t num_outputs = 0;
   bool finished = false;
   Status error;

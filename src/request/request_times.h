@@ -1,7 +1,7 @@
 #pragma once
-// RequestTimes: what happened to one request, and when. It comes with each of its outputs, as it stands then. Not the
-// time that a client sees: sockets and text come on top. Units: nanoseconds of the engine's clock; 0 where it has not
-// happened yet. Plain data: any thread.
+// RequestTimes: what happened to one request, and when. It comes with each of its outputs, as it stands then.
+// Not the time that a client sees: sockets and text come on top. Units: nanoseconds of the engine's clock; 0
+// where it has not happened yet. Plain data: any thread.
 #include <cstdint>
 
 #include "base/clock.h"

@@ -194,12 +194,46 @@ TEST(ResponseBuilder, AStreamHasTheShapeOfOpenAis) {
   EXPECT_EQ(str(events[2].at("choices").at(0).at("finish_reason")), "stop");
   EXPECT_TRUE(events[3].at("choices").as_array().empty());
   EXPECT_EQ(events[3].at("usage").at("completion_tokens").as_int64(), 2);
+  EXPECT_EQ(events[3].at("usage").at("timings"), events[2].at("timings"));
+  for (std::size_t i : {0, 1}) EXPECT_FALSE(events[i].as_object().contains("timings"));
   EXPECT_EQ(str(events[4]), "[DONE]");
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(str(events[i].at("object")), "chat.completion.chunk");
     EXPECT_EQ(str(events[i].at("id")), "chatcmpl-id");
     if (i < 3) EXPECT_FALSE(events[i].as_object().contains("usage"));
   }
+}
+
+TEST(ResponseBuilder, UsageTellsWhereTheTimeWent) {
+  Call call(CallKind::completion, R"({"prompt":"hi"})");
+  RequestOutput output;
+  output.deltas.push_back(delta_of("hey"));
+  output.deltas.back().finish_reason = FinishReason::length;
+  output.finished = true;
+  output.times = {.arrival = 1'000'000,
+                  .first_scheduled = 3'000'000,
+                  .first_token = 13'000'000,
+                  .last_token = 33'000'000,
+                  .preempted_prefill = 1'000'000,
+                  .preempted_decode = 5'000'000,
+                  .draft_tokens = 7,
+                  .accepted_tokens = 4};
+  call.builder->add(0, std::move(output));
+  const json::value body = call.body();
+  const json::value& timings = body.at("usage").at("timings");
+  const std::pair<const char*, double> expected[] = {{"queue_ms", 2},
+                                                     {"prompt_ms", 9},
+                                                     {"predicted_ms", 15},
+                                                     {"preempted_ms", 6},
+                                                     {"prompt_n", 3},
+                                                     {"predicted_n", 3},
+                                                     {"cache_n", 0},
+                                                     {"draft_n", 7},
+                                                     {"draft_n_accepted", 4},
+                                                     {"predicted_per_token_ms", 5},
+                                                     {"predicted_per_second", 200}};
+  for (const auto& [name, value] : expected)
+    EXPECT_DOUBLE_EQ(timings.at(name).to_number<double>(), value) << name;
 }
 
 TEST(ResponseBuilder, UsageCanComeWithEveryChunk) {
