@@ -74,7 +74,7 @@ list(REMOVE_DUPLICATES left_out)
 # Scripts that were no modules become some; the highlighter must not look for work of its own.
 set(head_prism.js "self.Prism = { manual: true, disableWorkerMessageHandler: true };\n")
 set(tail_prism.js "\nexport default Prism;\n")
-set(tail_uplot.js "\nexport default uPlot;\n")
+set(tail_katex.js "\nexport default self.katex;\n")
 set(have "")
 foreach(target IN LISTS libraries)
   if(target IN_LIST left_out)

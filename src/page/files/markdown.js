@@ -3,12 +3,17 @@
 // anyone for anything. Without the libraries the text is shown as it is.
 import {h, fill, iconButton, announce} from './dom.js';
 import libraries from './libraries.js';
+import {maths, mathsExtensions} from './maths.js';
 
 let lexer = null;
 let prism = null;
 const early = new Map();  // views shown before the libraries have come -> their text
 const loaded = (async () => {
-  if (libraries.includes('marked.js')) ({lexer} = await import('./marked.js'));
+  if (libraries.includes('marked.js')) {
+    const marked = await import('./marked.js');
+    marked.use({extensions: mathsExtensions});
+    ({lexer} = marked);
+  }
   if (libraries.includes('prism.js')) prism = (await import('./prism.js')).default;
 })();
 loaded.then(() => {
@@ -53,6 +58,7 @@ function inline(tokens) {
       case 'html': return token.raw;
       case 'text': return token.tokens ? inline(token.tokens) : decode(token.text);
       case 'escape': return decode(token.text);
+      case 'maths': return maths(token);
       default: return token.raw;
     }
   });
@@ -91,6 +97,7 @@ function block(token) {
     case 'code': return code(token);
     case 'blockquote': return h('blockquote', null, token.tokens.map(block));
     case 'hr': return h('hr');
+    case 'maths': return h('p', null, maths(token));
     case 'list':
       return h(token.ordered ? 'ol' : 'ul', {start: token.ordered && token.start !== 1 ? token.start : null},
         token.items.map((item) => h('li', null,

@@ -38,7 +38,7 @@ def assert_harmless(page):
       const bad = [];
       for (const node of document.querySelectorAll('.log *, #side *, #top *, .alternatives *')) {
         if (['SCRIPT', 'IFRAME', 'OBJECT', 'EMBED', 'IMG', 'VIDEO', 'STYLE', 'LINK', 'META', 'BASE', 'FORM', 'MATH'].includes(node.nodeName.toUpperCase())
-            && !node.closest('.brand')) bad.push(node.outerHTML);
+            && !node.closest('.brand, .maths')) bad.push(node.outerHTML);
         for (const attribute of node.attributes ?? []) {
           if (/^on/i.test(attribute.name) || attribute.name === 'style' && node.closest('.markdown')) bad.push(attribute.name);
           if (['href', 'src', 'xlink:href', 'action'].includes(attribute.name) && !/^(https?:|mailto:)/.test(attribute.value)
@@ -117,3 +117,25 @@ def test_markdown_looks_as_it_should(fake, watched):
     assert "quote & more" in box.locator("blockquote").inner_text()
     assert box.locator("p").last.inner_text() == "AT&T © 2 < 3"
     keep(page, "markdown")
+
+
+def test_formulas_are_mathml_and_nothing_else(fake, watched):
+    page = watched.open(fake.url)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
+    fake.reply(chunks=says("It costs $5 and $6, or $7.", " `$x$`"))
+    send(page, "x")
+    wait_done(page)
+    assert page.locator("math").count() == 0 and "katex.js" not in asked  # it comes with the first formula
+    text = ("Euler: $e^{i\\pi} + 1 = 0$, \\(a_1 < b\\) and\n\n$$\\int_0^1 \\frac{x}{\\sqrt{2}}\\,dx$$\n\n\\[\n\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}\n\\]\n\n"
+            "$\\nosuch{x}$ $\\href{javascript:alert(1)}{y}$ $\\def\\x{\\x\\x}\\x$ $\\includegraphics{http://x.example/a.png}$ $<img src=x onerror=alert(1)>$ then $(")
+    fake.reply(chunks=says(*[text[i:i + 5] for i in range(0, len(text), 5)]))
+    send(page, "x")
+    wait_done(page, 2)
+    box = page.locator(".message.assistant > .markdown").last
+    page.wait_for_function("() => document.querySelectorAll('math').length >= 4 && document.querySelectorAll('.maths.unknown').length >= 2")
+    assert box.locator("math[display=block]").count() == 2 and box.locator("mtable mtr").count() == 2 and box.locator("mfrac").count() == 1
+    assert "\\nosuch{x}" in box.inner_text() and box.inner_text().endswith("then $(")
+    assert box.locator("a, img").count() == 0
+    assert_harmless(page)
+    keep(page, "formulas")
