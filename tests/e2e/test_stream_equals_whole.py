@@ -43,3 +43,7 @@ def test_a_stream_adds_up(http, seed):
     if "return_token_ids" in body:
         assert [ids[choice["index"]] for choice in choices] == [choice["token_ids"] for choice in choices]
     assert events[-1]["choices"] == [] and events[-1]["usage"]["total_tokens"] == whole["usage"]["total_tokens"]
+    last = next(event for event in reversed(events) if event["choices"])
+    assert last["timings"] == events[-1]["usage"]["timings"] and not any("timings" in event for event in events if event is not last)
+    for timings in (last["timings"], whole["usage"]["timings"]):
+        assert timings["prompt_ms"] > 0 and timings["queue_ms"] >= 0 and timings["predicted_n"] == whole["usage"]["completion_tokens"]

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Makes the pictures of the page in README and docs: a real server with a small pool, a real browser, real load.
+
+    $(script/setup --tier browser) docs/pictures/make.py
+
+Wants build/pagoda, the default model and Chromium. Writes page-*.png beside this file."""
+import concurrent.futures
+import pathlib
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/tiers/browser")]
+
+import httpx  # noqa: E402
+from browser_page import launched, send, wait_done  # noqa: E402
+from conftest import default_model, serving  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+FLAGS = ("--max-model-len", "1024", "--served-model-name", "SmolLM2-135M-Instruct", "--kv-cache-memory-bytes", "60M", "--swap-space", "16M", "--max-num-seqs", "16")
+RULES = "You are a guide of a museum of clocks and answer each visitor in a few friendly sentences, never more than five of them. " * 3
+QUESTIONS = ["What is the oldest clock here?", "Why do pendulums keep time?", "Who made the first watch?", "How does a quartz clock work?",
+             "Where can I eat?", "What should children see?", "Tell me of water clocks.", "When do you close?"]
+
+
+def ask(url, question, **more):
+    body = {"messages": [{"role": "system", "content": RULES}, {"role": "user", "content": question}],
+            "max_tokens": 400, "ignore_eos": True, "temperature": 0.9, **more}
+    try:
+        answer = httpx.post(url + "/v1/chat/completions", json=body, timeout=60)
+        if answer.status_code != 200:
+            print(answer.text, file=sys.stderr)
+    except httpx.HTTPError:
+        pass  # the server has gone: the pictures are taken
+
+
+def open_page(url, where, **how):
+    page = launched().new_context(viewport={"width": 1280, "height": 800}, **how).new_page()
+    page.goto(url + where)
+    return page
+
+
+def chat(url):
+    page = open_page(url, "/")
+    page.wait_for_selector("#prompt")
+    send(page, "Write a Python function that says whether a year is a leap year.")
+    wait_done(page)
+    page.screenshot(path=HERE / "page-chat.png")
+
+
+def engine(url):
+    page = open_page(url, "/#engine")
+    page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        for question in QUESTIONS:
+            pool.submit(ask, url, question)
+        pool.submit(ask, url, "Name ten kinds of clocks.", n=4)
+        pool.submit(ask, url, "How old is the museum?", beam_width=4, use_beam_search=True, temperature=0, max_tokens=200)
+        page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length >= 8", timeout=60_000)
+        time.sleep(1)
+        for question in QUESTIONS * 2:
+            pool.submit(ask, url, question)
+        page.wait_for_function("() => document.querySelectorAll('.queue tr.waiting, .queue tr.swapped').length >= 3", timeout=60_000)
+        time.sleep(1.5)
+        page.get_by_text("Pause", exact=True).click()
+        page.screenshot(path=HERE / "page-engine.png")
+
+
+def main():
+    with serving(default_model(), *FLAGS) as server:
+        chat(server.url)
+        engine(server.url)
+
+
+if __name__ == "__main__":
+    main()
