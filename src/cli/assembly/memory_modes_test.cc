@@ -33,6 +33,23 @@ TEST(MemoryModes, CombinationsThatCannotWorkAreRefusedNamingTheFlag) {
   EXPECT_EQ(refusal([](EngineFlags& f) { f.preemption_mode = "swap", f.swap_space_bytes = 1 << 20; }), "");
 }
 
+TEST(MemoryModes, SeveralKeysShareFairlyUnlessTheFlagSaysOtherwise) {
+  EngineFlags flags;
+  EXPECT_EQ(scheduling_policy(flags), SchedulingPolicy::fcfs);
+  flags.server.api_keys = {"a"};
+  EXPECT_EQ(scheduling_policy(flags), SchedulingPolicy::fcfs);
+  flags.server.api_keys = {"a", "b"};
+  EXPECT_EQ(scheduling_policy(flags), SchedulingPolicy::fair);
+  flags.server.api_keys.clear();
+  flags.server.api_key_file = "keys.yaml";
+  EXPECT_EQ(scheduling_policy(flags), SchedulingPolicy::fair);
+  flags.scheduling_policy = "fcfs";
+  EXPECT_EQ(scheduling_policy(flags), SchedulingPolicy::fcfs);
+  flags.scheduling_policy = "auto";
+  flags.scheduler = "orca";
+  EXPECT_EQ(scheduling_policy(flags), SchedulingPolicy::fcfs);
+}
+
 TEST(MemoryModes, SwapNeverExceedsTheKvCache) {
   EngineFlags flags;
   EXPECT_EQ(num_swap_blocks(flags, 100, 1024), 0);

@@ -131,11 +131,11 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .help = "split long prompts over steps"},
       {.name = "scheduling-policy",
        .value = flags::choice(flags.scheduling_policy, {"auto", "fcfs", "priority", "fair"}),
-       .help = "who is admitted first; auto: fair with several API keys, else fcfs",
+       .help = "who is admitted first; auto: fair with several API keys or a key file, else fcfs",
        .details =
            "who is admitted first: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
            "clients by turns ([operations](operations.md#fair-shares)); `auto`: `fair` with several API "
-           "keys, else `fcfs`"},
+           "keys or a key file, else `fcfs`"},
       {.name = "scheduler",
        .value = flags::choice(flags.scheduler, {"vllm", "orca", "fastertransformer"}),
        .help = "who runs; the last two are the paper's baselines",
