@@ -42,7 +42,8 @@ bool is_baseline(const EngineFlags& flags) { return flags.scheduler != "vllm"; }
 
 SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
   if (flags.scheduling_policy == "auto") {
-    // A key file may get more keys while the server runs; as long as it has one, fair is first come, first served.
+    // A key file may get more keys while the server runs; as long as it has one, fair is first come, first
+    // served.
     const bool several = flags.server.api_keys.size() > 1 || !flags.server.api_key_file.empty();
     return several && !is_baseline(flags) ? SchedulingPolicy::fair : SchedulingPolicy::fcfs;
   }
