@@ -24,6 +24,13 @@ bool is_json(std::string_view content_type) {
   return name == "application/json";
 }
 
+// A page of another site can have a browser post forms and plain text here, with headers that a page cannot
+// take away.
+bool from_browser(const HttpRequest& request) {
+  return !request.header("origin").empty() || !request.header("sec-fetch-site").empty() ||
+         !request.header("referer").empty();
+}
+
 constexpr std::string_view kCorsHeaders = "authorization, content-type, x-request-id";
 constexpr std::size_t kMaxCorsHeaders = 1024;
 
@@ -152,8 +159,8 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (const std::string_view coding = request.header("content-encoding");
       !coding.empty() && lowered(coding) != "identity")
     return refuse(415, "The request body must be sent without a Content-Encoding.", "unsupported_media_type");
-  if (!is_json(request.header("content-type")))
-    return refuse(415, "The request body must be sent as Content-Type: application/json.",
+  if (!is_json(request.header("content-type")) && from_browser(request))
+    return refuse(415, "A browser must send the request body as Content-Type: application/json.",
                   "unsupported_media_type");
   return std::nullopt;
 }

@@ -271,6 +271,25 @@ TEST(ServerRefusal, ABodyThatDripsInEnds) {
   EXPECT_EQ(drips.read_response().status, 408);
 }
 
+// curl -d sends a form's type, LiteLLM none at all; a page of another site can do so only by way of a
+// browser.
+TEST(ServerRefusal, ABodyOfAnotherTypeIsTakenFromPrograms) {
+  RunningServer running;
+  const auto post = [&](std::string_view headers) {
+    TestClient client(running.port());
+    client.send(concat("POST /tokenize HTTP/1.1\r\nHost: localhost\r\n", headers,
+                       "Content-Length: 14\r\n\r\n{\"prompt\":\"a\"}"));
+    return client.read_response().status;
+  };
+  EXPECT_EQ(post(""), 200);
+  EXPECT_EQ(post("Content-Type: application/x-www-form-urlencoded\r\n"), 200);
+  for (const char* header : {"Origin: https://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n",
+                             "Referer: https://evil.example/\r\n"}) {
+    EXPECT_EQ(post(header), 415);
+    EXPECT_EQ(post(concat("Content-Type: text/plain\r\n", header)), 415);
+  }
+}
+
 // D14.
 TEST(ServerRefusal, HttpDetails) {
   RunningServer running;

@@ -15,12 +15,12 @@ def test_a_stream_gives_the_text_of_the_whole_answer(server):
     assert whole and "".join(chunk.choices[0].delta.content or "" for chunk in ask(server, stream=True)) == whole
 
 
-def test_its_responses_and_its_anthropic_provider_say_the_same(server):
+def test_its_responses_and_its_other_providers_say_the_same(server):
     chat = ask(server).choices[0].message.content
     answer = litellm.responses(model="openai/smol", api_base=server.url + "/v1", api_key="none", temperature=0,
                                input="Name a colour.", max_output_tokens=12)
     assert "".join(part.text for item in answer.output for part in item.content) == chat
-    # Its Ollama provider sends bodies without a Content-Type, which are refused (docs/clients.md).
-    said = litellm.completion(model="anthropic/smol", api_base=server.url, api_key="none", temperature=0,
-                              messages=[{"role": "user", "content": "Name a colour."}], max_tokens=12)
-    assert said.choices[0].message.content == chat
+    for provider in ("anthropic", "ollama_chat"):
+        said = litellm.completion(model=f"{provider}/smol", api_base=server.url, api_key="none", temperature=0,
+                                  messages=[{"role": "user", "content": "Name a colour."}], max_tokens=12)
+        assert said.choices[0].message.content == chat, provider
