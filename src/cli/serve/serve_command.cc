@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "base/log_thread.h"
@@ -16,6 +18,8 @@
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/poison_file.h"
+#include "cli/assembly/runner_options.h"
+#include "cli/serve/model_watch.h"
 #include "cli/serve/service_manager.h"
 #include "server/protocols.h"
 #include "server/server.h"
@@ -122,6 +126,9 @@ Status run_serve(const ServeArgs& args) {
   config.protocols = *std::move(protocols);
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
+  const auto model = model_path(engine_flags);
+  auto model_files =
+      std::make_unique<ModelWatch>(model ? ModelWatch::files_of(*model) : std::vector<std::string>{});
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
@@ -132,7 +139,9 @@ Status run_serve(const ServeArgs& args) {
     log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
                                 "reaches this port may use it"));
   print_try_line((*server)->url(), flags, **engine);
-  const LogThread log_thread;  // ranks have been forked before it
+  const LogThread log_thread;                                              // ranks have been forked before it
+  const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);  // ends before the engine's metrics
+  model_watch->start((*engine)->metrics());
   const Watchdog watchdog({}, [&engine] { return (*engine)->beat(); }, [&engine] { end_stalled(**engine); });
   manager.notify("READY=1");
   manager.keep_alive([&engine] { return (*engine)->client().healthy(); });
