@@ -1,13 +1,17 @@
 #include "distributed/mpi.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <thread>
 
+#include "base/log.h"
 #include "base/strings.h"
+#include "base/watchdog.h"
 #include "distributed/plugin/mpi_functions.h"
 
 namespace pagoda {
@@ -21,6 +25,7 @@ constexpr auto kLongestGap =
     milliseconds(50);  // what one turn of waiting counts at most: see shared_memory.h
 // Others wait longer than rank 0, which is to find out and to tell its clients.
 constexpr milliseconds kGraceForRankZero{3'000};
+constexpr int kFinalizeSeconds = 10;
 constexpr std::size_t kPiece = std::size_t{1} << 28;  // bytes of one operation; MPI counts in int
 
 class MpiCommunicator final : public Communicator {
@@ -28,10 +33,20 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(const MpiFunctions& mpi, std::int32_t rank, std::int32_t size)
       : mpi_(mpi), rank_(rank), size_(size) {}
   ~MpiCommunicator() override {
-    if (failed_)
+    if (failed_) {
       mpi_.abort(1);
-    else
-      mpi_.finalize();
+      return;
+    }
+    // It waits for all ranks. One that is lost in this moment would keep the others for ever.
+    const Watchdog deadline(
+        {.tick = milliseconds(1000), .max_ticks = kFinalizeSeconds},
+        [] { return std::optional<std::uint64_t>(0); },
+        [this] {
+          log_error("mpi", "MPI_Finalize does not come back: a rank is lost");
+          mpi_.abort(1);
+          ::_exit(1);
+        });
+    mpi_.finalize();
   }
   std::int32_t rank() const override { return rank_; }
   std::int32_t size() const override { return size_; }

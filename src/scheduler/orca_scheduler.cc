@@ -61,9 +61,8 @@ ScheduledBatch& OrcaScheduler::schedule() {
   if (may_admit()) admit();
   std::int32_t num_decodes = 0;
   for (const SequenceGroup* group : running_) {
-    num_decodes += static_cast<std::int32_t>(std::ranges::count_if(group->sequences, [](const auto& s) {
-      return s->state == SequenceState::resident && s->num_missing() == 1;
-    }));
+    num_decodes += static_cast<std::int32_t>(
+        std::ranges::count_if(group->sequences, [](const auto& sequence) { return sequence->decodes(); }));
   }
   tokens_left_ = config_.max_num_batched_tokens;
   prefill_left_ = std::max(0, tokens_left_ - num_decodes);
