@@ -23,16 +23,28 @@ endif()
 # warnings as errors. Its exceptions name its source files; the prefix map keeps this machine's paths out of them.
 file(GLOB xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/*.cc ${PAGODA_XGRAMMAR_SOURCE}/cpp/support/*.cc
      ${PAGODA_XGRAMMAR_SOURCE}/cpp/converter_ext/*.cc)
+list(REMOVE_ITEM xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_compiler.cc)  # within shared_masks.cpp
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources}
-            ${PROJECT_SOURCE_DIR}/cmake/xgrammar/inside.cpp)
+            ${PROJECT_SOURCE_DIR}/cmake/xgrammar/inside.cpp ${PROJECT_SOURCE_DIR}/cmake/xgrammar/shared_masks.cpp)
+# One line of one header is changed, in a copy that every file reads first: the guard keeps the other out.
+set(inner compiled_grammar_impl.h)
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/${inner} text)
+string(REPLACE "std::vector<int32_t> uncertain_indices;" "pagoda::SharedIndices uncertain_indices;" changed "${text}")
+if(text STREQUAL changed)
+  message(FATAL_ERROR "${inner} of XGrammar is not as expected: cmake/xgrammar.cmake fits the pinned version alone")
+endif()
+file(CONFIGURE OUTPUT xgrammar/${inner} CONTENT "#include \"shared_indices.h\"\n${changed}" @ONLY)
 set_target_properties(xgrammar PROPERTIES CXX_STANDARD 17)
 target_include_directories(xgrammar SYSTEM PUBLIC ${PAGODA_XGRAMMAR_SOURCE}/include
                                                   ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/dlpack/include)
 target_include_directories(xgrammar SYSTEM PRIVATE ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/picojson
                                                    ${PAGODA_XGRAMMAR_SOURCE}/cpp)
+target_include_directories(xgrammar SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/cmake)
+target_include_directories(xgrammar PRIVATE ${PROJECT_SOURCE_DIR}/cmake/xgrammar)
 file(RELATIVE_PATH relative ${PROJECT_BINARY_DIR} ${PAGODA_XGRAMMAR_SOURCE})  # as ccache may have it
 target_compile_options(xgrammar PRIVATE -w -Wno-error -ffile-prefix-map=${PAGODA_XGRAMMAR_SOURCE}/=
-                                        -ffile-prefix-map=${relative}/=)
+                                        -ffile-prefix-map=${relative}/=
+                                        "SHELL:-include ${PROJECT_BINARY_DIR}/xgrammar/${inner}")
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
                                             XGRAMMAR_LOG_CUSTOMIZE=1)  # what xgrammar/inside.cpp is for
 target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -114,7 +114,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       watch.notify_one();
       lock.unlock();
       Result<CompiledConstraint> compiled = backend->compile(job->spec);
-      if (compiled && compiled->bytes > options.max_grammar_bytes)
+      if (compiled && compiled->bytes + compiled->shared_bytes > options.max_grammar_bytes)
         compiled = invalid_argument("it makes a grammar that is too large");
       lock.lock();
       if (job->given_up) {
@@ -156,7 +156,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     cache.push_front({key, compiled, bytes});
     cached[key] = cache.begin();
     counts.cached_bytes += bytes;
-    while (counts.cached_bytes > options.cache_bytes) {
+    while (!cache.empty() && counts.cached_bytes + backend->live_shared_bytes() > options.cache_bytes) {
       counts.cached_bytes -= cache.back().bytes;
       cached.erase(cache.back().key);
       cache.pop_back();

@@ -14,7 +14,7 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 
 #else
 
-#include <xgrammar/xgrammar.h>
+#include <xgrammar/inside.h>
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
@@ -29,14 +29,11 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 
 namespace pagoda {
 
-// cmake/xgrammar/inside.cpp
-extern thread_local std::string* xgrammar_warning;
-bool xgrammar_holds_pattern(const std::string& pattern);
-
 namespace {
 
 constexpr std::size_t kMaxProblemBytes = 300;
 constexpr std::size_t kMaxVocabularies = 4;
+constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // of each vocabulary: masks of rules
 
 class XgrammarConstraint final : public TokenConstraint {
  public:
@@ -136,18 +133,19 @@ class XgrammarBackend final : public GrammarBackend {
     if (compiled && !warning.empty()) return invalid_argument(problem(warning));
     return compiled;
   }
+  std::int64_t live_shared_bytes() const override { return xgrammar_live_shared_bytes(); }
 
  private:
   Result<CompiledConstraint> compile_checked(const GrammarSpec& spec) const {
-    const std::shared_ptr<const xgrammar::TokenizerInfo> info = vocabulary(spec);
-    xgrammar::GrammarCompiler compiler(*info, 1, false);
+    const std::shared_ptr<const XgrammarCompiler> compiler = vocabulary(spec);
     const auto whole = [this](xgrammar::CompiledGrammar grammar) {
       const auto bytes = static_cast<std::int64_t>(grammar.MemorySizeBytes());
-      return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_), bytes};
+      const std::int64_t shared = xgrammar_shareable_bytes(grammar);
+      return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_),
+                                bytes - shared, shared};
     };
     const auto by_schema = [&](const boost::json::value& schema) {
-      return whole(compiler.CompileJSONSchema(boost::json::serialize(schema), true, std::nullopt,
-                                              std::nullopt, true, kMaxWhiteSpace));
+      return whole(compiler->json_schema(boost::json::serialize(schema), kMaxWhiteSpace));
     };
     switch (spec.kind) {
       case GrammarSpec::Kind::json_object:
@@ -160,19 +158,18 @@ class XgrammarBackend final : public GrammarBackend {
         return by_schema(*prepared);
       }
       case GrammarSpec::Kind::regex:
-        return whole(compiler.CompileRegex(spec.text));
+        return whole(compiler->regex(spec.text));
       case GrammarSpec::Kind::choice: {
         const Result<std::string> grammar = choice_grammar(spec.text);
         if (!grammar) return grammar.error();
-        return whole(compiler.CompileGrammar(*grammar));
+        return whole(compiler->ebnf(*grammar));
       }
       case GrammarSpec::Kind::grammar:
-        return whole(is_lark(spec.text) ? compiler.CompileLark(spec.text)
-                                        : compiler.CompileGrammar(spec.text));
+        return whole(is_lark(spec.text) ? compiler->lark(spec.text) : compiler->ebnf(spec.text));
       case GrammarSpec::Kind::structural_tag: {
         const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern);
         if (!tag) return tag.error();
-        return whole(compiler.CompileStructuralTag(*tag));
+        return whole(compiler->structural_tag(*tag));
       }
     }
     return internal_error("a kind of grammar that nobody knows");
@@ -180,7 +177,7 @@ class XgrammarBackend final : public GrammarBackend {
 
   // The tokens' bytes, as they stand in a text; of special tokens those that the grammar names. Made when it
   // is needed first: it takes some 30 ms.
-  std::shared_ptr<const xgrammar::TokenizerInfo> vocabulary(const GrammarSpec& spec) const {
+  std::shared_ptr<const XgrammarCompiler> vocabulary(const GrammarSpec& spec) const {
     const TokenId count = std::min(vocab_size_, tokenizer_.vocab_size());
     std::lock_guard lock(mutex_);
     if (special_.empty())
@@ -193,7 +190,7 @@ class XgrammarBackend final : public GrammarBackend {
     for (auto known = made_.begin(); known != made_.end(); ++known) {
       if (known->special != named) continue;
       std::rotate(made_.begin(), known, known + 1);
-      return made_.front().info;
+      return made_.front().compiler;
     }
     std::vector<std::string> tokens(static_cast<std::size_t>(count));
     for (TokenId id = 0; id < count; ++id)
@@ -202,10 +199,10 @@ class XgrammarBackend final : public GrammarBackend {
     std::vector<std::int32_t> stops;
     for (const TokenId id : stop_tokens_)
       if (std::cmp_less(id, tokens.size())) stops.push_back(id);
-    made_.insert(made_.begin(), {named, std::make_shared<const xgrammar::TokenizerInfo>(
-                                            tokens, xgrammar::VocabType::RAW, vocab_size_, stops)});
+    const xgrammar::TokenizerInfo info(tokens, xgrammar::VocabType::RAW, vocab_size_, stops);
+    made_.insert(made_.begin(), {named, std::make_shared<const XgrammarCompiler>(info, kSharedBytes)});
     if (made_.size() > kMaxVocabularies) made_.pop_back();
-    return made_.front().info;
+    return made_.front().compiler;
   }
 
   const Tokenizer& tokenizer_;
@@ -214,7 +211,7 @@ class XgrammarBackend final : public GrammarBackend {
   mutable std::mutex mutex_;
   struct Vocabulary {
     std::vector<TokenId> special;  // that may be said
-    std::shared_ptr<const xgrammar::TokenizerInfo> info;
+    std::shared_ptr<const XgrammarCompiler> compiler;
   };
   mutable std::vector<Vocabulary> made_;  // the latest used first
   mutable std::vector<std::pair<TokenId, std::string> > special_;
