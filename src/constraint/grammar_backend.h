@@ -25,6 +25,8 @@ class GrammarBackend {
  public:
   virtual ~GrammarBackend() = default;
   virtual Result<CompiledConstraint> compile(const GrammarSpec& spec) const = 0;
+  // Does beforehand what most grammars need; on the thread that will compile them.
+  virtual void warm_up() const {}
   // Of what several grammars hold, each counted once, as long as anybody holds it.
   virtual std::int64_t live_shared_bytes() const { return 0; }
 };

@@ -85,9 +85,12 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   std::thread watchdog;
 
   // Under the lock, or before there are others.
-  void start_worker() {
+  void start_worker(bool first = false) {
     ++live;
-    std::thread([self = shared_from_this()] { self->work_on(); }).detach();
+    std::thread([self = shared_from_this(), first] {
+      if (first) self->backend->warm_up();
+      self->work_on();
+    }).detach();
   }
 
   JobPtr next() {
@@ -192,7 +195,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
 GrammarService::GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options)
     : state_(std::make_shared<State>(std::move(backend), options)) {
   std::lock_guard lock(state_->mutex);
-  state_->start_worker();
+  state_->start_worker(true);
   state_->watchdog = std::thread([state = state_] { state->watch_over(); });
 }
 

@@ -40,7 +40,39 @@ class XgrammarConstraint final : public TokenConstraint {
   XgrammarConstraint(xgrammar::GrammarMatcher matcher, std::int32_t vocab_size)
       : matcher_(std::move(matcher)), vocab_size_(vocab_size) {}
 
+  // Asked twice at most places: whether one token alone may come, and then for the mask.
   bool fill_mask(std::span<MaskWord> mask) override {
+    if (mask_is_last_ && last_.size() == mask.size()) {
+      std::ranges::copy(last_, mask.begin());
+      return true;
+    }
+    const bool any = fill(mask);
+    mask_is_last_ = any && !matcher_.IsTerminated();
+    if (mask_is_last_) last_.assign(mask.begin(), mask.end());
+    return any;
+  }
+  bool advance(TokenId token) override {
+    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
+    try {
+      if (!matcher_.AcceptToken(token)) return false;
+    } catch (const std::exception&) {
+      return false;
+    }
+    mask_is_last_ = false;
+    return true;
+  }
+  void rollback(std::int32_t count) override {
+    if (count <= 0) return;
+    matcher_.Rollback(count);
+    mask_is_last_ = false;
+  }
+  std::unique_ptr<TokenConstraint> fork() const override {
+    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
+  }
+  bool is_terminated() const override { return matcher_.IsTerminated(); }
+
+ private:
+  bool fill(std::span<MaskWord> mask) {
     std::ranges::fill(mask, 0);
     if (matcher_.IsTerminated()) return true;
     std::int64_t shape = xgrammar::GetBitmaskSize(vocab_size_);
@@ -61,25 +93,11 @@ class XgrammarConstraint final : public TokenConstraint {
     if (last != 0) mask[static_cast<std::size_t>(shape) - 1] &= (MaskWord{1} << last) - 1;
     return std::ranges::any_of(mask, [](MaskWord word) { return word != 0; });
   }
-  bool advance(TokenId token) override {
-    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
-    try {
-      return matcher_.AcceptToken(token);
-    } catch (const std::exception&) {
-      return false;
-    }
-  }
-  void rollback(std::int32_t count) override {
-    if (count > 0) matcher_.Rollback(count);
-  }
-  std::unique_ptr<TokenConstraint> fork() const override {
-    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
-  }
-  bool is_terminated() const override { return matcher_.IsTerminated(); }
 
- private:
   xgrammar::GrammarMatcher matcher_;
   std::int32_t vocab_size_;
+  std::vector<MaskWord> last_;
+  bool mask_is_last_ = false;  // last_ is what may come now
 };
 
 class XgrammarFactory final : public TokenConstraintFactory {
@@ -94,6 +112,12 @@ class XgrammarFactory final : public TokenConstraintFactory {
   xgrammar::CompiledGrammar grammar_;
   std::int32_t vocab_size_;
 };
+
+// A schema with what most have.
+constexpr const char* kUsual =
+    R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"number"},
+    "d":{"type":"boolean"},"e":{"type":"array","items":{"type":"string"}},"f":{"type":["string","null"]}},
+    "required":["a","b"],"additionalProperties":false})";
 
 // What XGrammar would fall back on is nothing to tell.
 constexpr std::string_view kOneOf = "oneOf with overlapping";
@@ -132,6 +156,10 @@ class XgrammarBackend final : public GrammarBackend {
     xgrammar_warning = nullptr;
     if (compiled && !warning.empty()) return invalid_argument(problem(warning));
     return compiled;
+  }
+  void warm_up() const override {
+    (void)compile({.kind = GrammarSpec::Kind::json_schema, .text = kUsual});
+    (void)compile({.kind = GrammarSpec::Kind::json_object});
   }
   std::int64_t live_shared_bytes() const override { return xgrammar_live_shared_bytes(); }
 
