@@ -51,7 +51,7 @@ struct ChatCall {
   Conversation conversation;
   ChatPromptOptions prompt_options;
   SamplingParams sampling;
-  AnswerOptions answer;  // its prompt and parser are filled in
+  AnswerOptions answer;             // its prompt and parser are filled in
   std::optional<GrammarSpec> form;  // of the content
   ToolChoice choice;
   std::optional<std::int64_t> max_tokens;
