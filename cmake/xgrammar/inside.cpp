@@ -1,8 +1,8 @@
 // What has to be a part of XGrammar's library (cmake/xgrammar.cmake), since it needs its inner headers.
 // Its messages: what it calls a warning is, mostly, a part of a grammar that it does not hold;
-// xgrammar_backend.cc makes an error of it. Nothing goes to stderr: clients could fill the log. And which
-// patterns it holds to within a JSON string: for others it falls back to expressions that may write bare
-// quotes and control characters.
+// xgrammar_backend.cc makes an error of it. Nothing goes to stderr: clients could fill the log.
+#include "inside.h"
+
 #include <algorithm>
 #include <string>
 #include <unordered_set>
@@ -12,7 +12,7 @@
 
 namespace pagoda {
 
-thread_local std::string* xgrammar_warning = nullptr;  // where the thread's first one goes; null: nowhere
+thread_local std::string* xgrammar_warning = nullptr;
 
 bool xgrammar_holds_pattern(const std::string& pattern) {
   if (!std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c >= 0x20 && c <= 0x7e; }))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "api/prompt_limits.h"
 #include "base/strings.h"
@@ -129,11 +130,25 @@ Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::
   return ids;
 }
 
+namespace {
+
+// Never ignored: who asks for a form gets it, or hears why not.
+Status check_form(const ChatCall& call, const ApiContext& context) {
+  if (!call.form || context.grammars != nullptr) return ok_status();
+  return unimplemented(concat("'", call.form->param, "' is not supported: this build has no grammars."))
+      .with_param(call.form->param)
+      .with_reason("unsupported_parameter");
+}
+
+}  // namespace
+
 Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::vector<TokenId> prompt,
                                  const ApiContext& context) {
   const auto room =
       static_cast<std::int64_t>(context.max_model_len) - static_cast<std::int64_t>(prompt.size());
+  PAGODA_RETURN_IF_ERROR(check_form(call, context));
   ChatRequest out;
+  if (call.form) out.grammars.push_back(*std::move(call.form));
   std::optional<std::int64_t> asked = call.max_tokens;
   if (asked && call.clip_max_tokens && *asked > room) {
     out.clipped = true;
@@ -149,13 +164,23 @@ Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::ve
 }
 
 Result<ChatRequest> make_chat_request(ChatCall& call, const ApiContext& context) {
+  PAGODA_RETURN_IF_ERROR(check_form(call, context));
   std::vector<ToolSpec> tools = call.conversation.tools;
   Result<std::vector<TokenId>> ids =
       chat_prompt_tokens(std::move(call.conversation), context, call.prompt_options);
   if (!ids) return ids.error();
   AnswerParserOptions parser = answer_parser_options(context, !tools.empty(), *ids);
+  Result<std::vector<GrammarSpec>> grammars = hold_answer({.form = std::exchange(call.form, std::nullopt),
+                                                           .tools = tools,
+                                                           .choice = call.choice,
+                                                           .parallel_calls = call.answer.parallel_calls,
+                                                           .thinking_budget = std::nullopt},
+                                                          context, parser);
+  if (!grammars) return grammars.error();
   set_answer_parser(std::move(parser), std::move(tools), call.answer);
-  return make_request(call, "messages", *std::move(ids), context);
+  Result<ChatRequest> out = make_request(call, "messages", *std::move(ids), context);
+  if (out) out->grammars = *std::move(grammars);
+  return out;
 }
 
 }  // namespace pagoda

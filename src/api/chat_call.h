@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "api/answer_options.h"
 #include "api/api_context.h"
 #include "api/chat_prompt_tokens.h"
 #include "api/field_reader.h"
+#include "api/held_answer.h"
 #include "base/status.h"
 #include "request/request.h"
 #include "text/conversation.h"
@@ -49,13 +51,16 @@ struct ChatCall {
   Conversation conversation;
   ChatPromptOptions prompt_options;
   SamplingParams sampling;
-  AnswerOptions answer;  // its prompt and parser are filled in
+  AnswerOptions answer;             // its prompt and parser are filled in
+  std::optional<GrammarSpec> form;  // of the content
+  ToolChoice choice;
   std::optional<std::int64_t> max_tokens;
   bool clip_max_tokens = false;  // what does not fit into the context is cut off, and not refused
 };
 struct ChatRequest {
   Request request;
-  bool clipped = false;  // fewer tokens than were asked for
+  std::vector<GrammarSpec> grammars = {};  // that hold the answer: the first that compiles
+  bool clipped = false;                    // fewer tokens than were asked for
 };
 // The same for a prompt that is there already: `call`'s conversation is not looked at.
 Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::vector<TokenId> prompt,

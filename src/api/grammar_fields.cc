@@ -133,4 +133,25 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
   return spec;
 }
 
+std::optional<GrammarSpec> read_llamacpp_grammar(FieldReader& fields) {
+  Wish wish(fields);
+  const json::value* grammar = fields.raw("grammar");
+  if (grammar != nullptr && !(grammar->is_string() && grammar->as_string().empty()))
+    wish.add("grammar", read_kind(fields, "grammar", Kind::grammar));
+  wish.add("json_schema", read_kind(fields, "json_schema", Kind::json_schema));
+  return wish.take();
+}
+
+std::optional<GrammarSpec> read_ollama_format(FieldReader& fields) {
+  const json::value* format = fields.raw("format");
+  if (format == nullptr || (format->is_string() && format->as_string().empty())) return std::nullopt;
+  const std::string param = fields.path_of("format");
+  if (format->is_string() && format->as_string() == "json")
+    return GrammarSpec{.kind = Kind::json_object, .text = {}, .param = param};
+  if (format->is_object())
+    return GrammarSpec{.kind = Kind::json_schema, .text = json::serialize(*format), .param = param};
+  fields.fail("format", "must be 'json' or a JSON Schema");
+  return std::nullopt;
+}
+
 }  // namespace pagoda

@@ -17,4 +17,9 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
 // …}. The schema may stand in "json_schema", as in chat, or beside the type, as in Responses. Null for text.
 std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string_view name);
 
+// llama.cpp's own: "grammar" (GBNF; an empty one is none) or "json_schema".
+std::optional<GrammarSpec> read_llamacpp_grammar(FieldReader& fields);
+// Ollama's "format": "json", or a schema as it is; an empty text is none.
+std::optional<GrammarSpec> read_ollama_format(FieldReader& fields);
+
 }  // namespace pagoda

@@ -17,13 +17,18 @@ namespace pagoda {
 
 struct CompiledConstraint {
   std::shared_ptr<const TokenConstraintFactory> factory;
-  std::int64_t bytes = 0;  // that it takes, about
+  std::int64_t bytes = 0;         // that it alone takes, about
+  std::int64_t shared_bytes = 0;  // of what others of the backend may hold, too
 };
 
 class GrammarBackend {
  public:
   virtual ~GrammarBackend() = default;
   virtual Result<CompiledConstraint> compile(const GrammarSpec& spec) const = 0;
+  // Does beforehand what most grammars need; on the thread that will compile them.
+  virtual void warm_up() const {}
+  // Of what several grammars hold, each counted once, as long as anybody holds it.
+  virtual std::int64_t live_shared_bytes() const { return 0; }
 };
 
 // Null in a build without XGrammar. Borrows the tokenizer. `vocab_size`: ids that the model knows;

@@ -85,9 +85,12 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   std::thread watchdog;
 
   // Under the lock, or before there are others.
-  void start_worker() {
+  void start_worker(bool first = false) {
     ++live;
-    std::thread([self = shared_from_this()] { self->work_on(); }).detach();
+    std::thread([self = shared_from_this(), first] {
+      if (first) self->backend->warm_up();
+      self->work_on();
+    }).detach();
   }
 
   JobPtr next() {
@@ -114,7 +117,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       watch.notify_one();
       lock.unlock();
       Result<CompiledConstraint> compiled = backend->compile(job->spec);
-      if (compiled && compiled->bytes > options.max_grammar_bytes)
+      if (compiled && compiled->bytes + compiled->shared_bytes > options.max_grammar_bytes)
         compiled = invalid_argument("it makes a grammar that is too large");
       lock.lock();
       if (job->given_up) {
@@ -156,7 +159,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     cache.push_front({key, compiled, bytes});
     cached[key] = cache.begin();
     counts.cached_bytes += bytes;
-    while (counts.cached_bytes > options.cache_bytes) {
+    while (!cache.empty() && counts.cached_bytes + backend->live_shared_bytes() > options.cache_bytes) {
       counts.cached_bytes -= cache.back().bytes;
       cached.erase(cache.back().key);
       cache.pop_back();
@@ -192,7 +195,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
 GrammarService::GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options)
     : state_(std::make_shared<State>(std::move(backend), options)) {
   std::lock_guard lock(state_->mutex);
-  state_->start_worker();
+  state_->start_worker(true);
   state_->watchdog = std::thread([state = state_] { state->watch_over(); });
 }
 

@@ -34,11 +34,13 @@ class ObedientBackend final : public GrammarBackend {
       }
     while (hold) std::this_thread::sleep_for(1ms);
     if (spec.text.starts_with("bad")) return invalid_argument("it is bad");
-    return CompiledConstraint{std::make_shared<Nothing>(), 1000};
+    return CompiledConstraint{.factory = std::make_shared<Nothing>(), .bytes = 1000};
   }
   mutable std::mutex mutex;
   mutable std::vector<std::string> seen;
+  std::int64_t live_shared_bytes() const override { return shared; }
   std::atomic<bool> let_go = false, hold = false;
+  std::atomic<std::int64_t> shared = 0;
 };
 
 struct Rig {
@@ -94,6 +96,16 @@ TEST(GrammarService, TheCacheIsBounded) {
   (void)wait(rig.ask("ok49"));
   (void)wait(rig.ask("ok0"));
   EXPECT_EQ(rig.backend->seen.size(), 51u);  // the last was still there, the first was not
+}
+
+TEST(GrammarService, WhatGrammarsShareCountsOnceAgainstTheBound) {
+  Rig rig({.cache_bytes = 5000});
+  rig.backend->shared = 2000;
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(wait(rig.ask("ok" + std::to_string(i))).ok());
+  EXPECT_EQ(rig.service.counts().cached, 2);
+  rig.backend->shared = 6000;
+  EXPECT_TRUE(wait(rig.ask("ok")).ok());
+  EXPECT_EQ(rig.service.counts().cached, 0);
 }
 
 TEST(GrammarService, AStuckOneCostsItsSenderAlone) {

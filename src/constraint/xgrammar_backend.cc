@@ -14,7 +14,7 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 
 #else
 
-#include <xgrammar/xgrammar.h>
+#include <xgrammar/inside.h>
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
@@ -29,21 +29,50 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 
 namespace pagoda {
 
-// cmake/xgrammar/inside.cpp
-extern thread_local std::string* xgrammar_warning;
-bool xgrammar_holds_pattern(const std::string& pattern);
-
 namespace {
 
 constexpr std::size_t kMaxProblemBytes = 300;
 constexpr std::size_t kMaxVocabularies = 4;
+constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // of each vocabulary: masks of rules
 
 class XgrammarConstraint final : public TokenConstraint {
  public:
   XgrammarConstraint(xgrammar::GrammarMatcher matcher, std::int32_t vocab_size)
       : matcher_(std::move(matcher)), vocab_size_(vocab_size) {}
 
+  // Asked twice at most places: whether one token alone may come, and then for the mask.
   bool fill_mask(std::span<MaskWord> mask) override {
+    if (mask_is_last_ && last_.size() == mask.size()) {
+      std::ranges::copy(last_, mask.begin());
+      return true;
+    }
+    const bool any = fill(mask);
+    mask_is_last_ = any && !matcher_.IsTerminated();
+    if (mask_is_last_) last_.assign(mask.begin(), mask.end());
+    return any;
+  }
+  bool advance(TokenId token) override {
+    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
+    try {
+      if (!matcher_.AcceptToken(token)) return false;
+    } catch (const std::exception&) {
+      return false;
+    }
+    mask_is_last_ = false;
+    return true;
+  }
+  void rollback(std::int32_t count) override {
+    if (count <= 0) return;
+    matcher_.Rollback(count);
+    mask_is_last_ = false;
+  }
+  std::unique_ptr<TokenConstraint> fork() const override {
+    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
+  }
+  bool is_terminated() const override { return matcher_.IsTerminated(); }
+
+ private:
+  bool fill(std::span<MaskWord> mask) {
     std::ranges::fill(mask, 0);
     if (matcher_.IsTerminated()) return true;
     std::int64_t shape = xgrammar::GetBitmaskSize(vocab_size_);
@@ -64,25 +93,11 @@ class XgrammarConstraint final : public TokenConstraint {
     if (last != 0) mask[static_cast<std::size_t>(shape) - 1] &= (MaskWord{1} << last) - 1;
     return std::ranges::any_of(mask, [](MaskWord word) { return word != 0; });
   }
-  bool advance(TokenId token) override {
-    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
-    try {
-      return matcher_.AcceptToken(token);
-    } catch (const std::exception&) {
-      return false;
-    }
-  }
-  void rollback(std::int32_t count) override {
-    if (count > 0) matcher_.Rollback(count);
-  }
-  std::unique_ptr<TokenConstraint> fork() const override {
-    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
-  }
-  bool is_terminated() const override { return matcher_.IsTerminated(); }
 
- private:
   xgrammar::GrammarMatcher matcher_;
   std::int32_t vocab_size_;
+  std::vector<MaskWord> last_;
+  bool mask_is_last_ = false;  // last_ is what may come now
 };
 
 class XgrammarFactory final : public TokenConstraintFactory {
@@ -97,6 +112,12 @@ class XgrammarFactory final : public TokenConstraintFactory {
   xgrammar::CompiledGrammar grammar_;
   std::int32_t vocab_size_;
 };
+
+// A schema with what most have.
+constexpr const char* kUsual =
+    R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"number"},
+    "d":{"type":"boolean"},"e":{"type":"array","items":{"type":"string"}},"f":{"type":["string","null"]}},
+    "required":["a","b"],"additionalProperties":false})";
 
 // What XGrammar would fall back on is nothing to tell.
 constexpr std::string_view kOneOf = "oneOf with overlapping";
@@ -136,18 +157,23 @@ class XgrammarBackend final : public GrammarBackend {
     if (compiled && !warning.empty()) return invalid_argument(problem(warning));
     return compiled;
   }
+  void warm_up() const override {
+    (void)compile({.kind = GrammarSpec::Kind::json_schema, .text = kUsual});
+    (void)compile({.kind = GrammarSpec::Kind::json_object});
+  }
+  std::int64_t live_shared_bytes() const override { return xgrammar_live_shared_bytes(); }
 
  private:
   Result<CompiledConstraint> compile_checked(const GrammarSpec& spec) const {
-    const std::shared_ptr<const xgrammar::TokenizerInfo> info = vocabulary(spec);
-    xgrammar::GrammarCompiler compiler(*info, 1, false);
+    const std::shared_ptr<const XgrammarCompiler> compiler = vocabulary(spec);
     const auto whole = [this](xgrammar::CompiledGrammar grammar) {
       const auto bytes = static_cast<std::int64_t>(grammar.MemorySizeBytes());
-      return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_), bytes};
+      const std::int64_t shared = xgrammar_shareable_bytes(grammar);
+      return CompiledConstraint{std::make_shared<XgrammarFactory>(std::move(grammar), vocab_size_),
+                                bytes - shared, shared};
     };
     const auto by_schema = [&](const boost::json::value& schema) {
-      return whole(compiler.CompileJSONSchema(boost::json::serialize(schema), true, std::nullopt,
-                                              std::nullopt, true, kMaxWhiteSpace));
+      return whole(compiler->json_schema(boost::json::serialize(schema), kMaxWhiteSpace));
     };
     switch (spec.kind) {
       case GrammarSpec::Kind::json_object:
@@ -160,19 +186,18 @@ class XgrammarBackend final : public GrammarBackend {
         return by_schema(*prepared);
       }
       case GrammarSpec::Kind::regex:
-        return whole(compiler.CompileRegex(spec.text));
+        return whole(compiler->regex(spec.text));
       case GrammarSpec::Kind::choice: {
         const Result<std::string> grammar = choice_grammar(spec.text);
         if (!grammar) return grammar.error();
-        return whole(compiler.CompileGrammar(*grammar));
+        return whole(compiler->ebnf(*grammar));
       }
       case GrammarSpec::Kind::grammar:
-        return whole(is_lark(spec.text) ? compiler.CompileLark(spec.text)
-                                        : compiler.CompileGrammar(spec.text));
+        return whole(is_lark(spec.text) ? compiler->lark(spec.text) : compiler->ebnf(spec.text));
       case GrammarSpec::Kind::structural_tag: {
         const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern);
         if (!tag) return tag.error();
-        return whole(compiler.CompileStructuralTag(*tag));
+        return whole(compiler->structural_tag(*tag));
       }
     }
     return internal_error("a kind of grammar that nobody knows");
@@ -180,7 +205,7 @@ class XgrammarBackend final : public GrammarBackend {
 
   // The tokens' bytes, as they stand in a text; of special tokens those that the grammar names. Made when it
   // is needed first: it takes some 30 ms.
-  std::shared_ptr<const xgrammar::TokenizerInfo> vocabulary(const GrammarSpec& spec) const {
+  std::shared_ptr<const XgrammarCompiler> vocabulary(const GrammarSpec& spec) const {
     const TokenId count = std::min(vocab_size_, tokenizer_.vocab_size());
     std::lock_guard lock(mutex_);
     if (special_.empty())
@@ -193,7 +218,7 @@ class XgrammarBackend final : public GrammarBackend {
     for (auto known = made_.begin(); known != made_.end(); ++known) {
       if (known->special != named) continue;
       std::rotate(made_.begin(), known, known + 1);
-      return made_.front().info;
+      return made_.front().compiler;
     }
     std::vector<std::string> tokens(static_cast<std::size_t>(count));
     for (TokenId id = 0; id < count; ++id)
@@ -202,10 +227,10 @@ class XgrammarBackend final : public GrammarBackend {
     std::vector<std::int32_t> stops;
     for (const TokenId id : stop_tokens_)
       if (std::cmp_less(id, tokens.size())) stops.push_back(id);
-    made_.insert(made_.begin(), {named, std::make_shared<const xgrammar::TokenizerInfo>(
-                                            tokens, xgrammar::VocabType::RAW, vocab_size_, stops)});
+    const xgrammar::TokenizerInfo info(tokens, xgrammar::VocabType::RAW, vocab_size_, stops);
+    made_.insert(made_.begin(), {named, std::make_shared<const XgrammarCompiler>(info, kSharedBytes)});
     if (made_.size() > kMaxVocabularies) made_.pop_back();
-    return made_.front().info;
+    return made_.front().compiler;
   }
 
   const Tokenizer& tokenizer_;
@@ -214,7 +239,7 @@ class XgrammarBackend final : public GrammarBackend {
   mutable std::mutex mutex_;
   struct Vocabulary {
     std::vector<TokenId> special;  // that may be said
-    std::shared_ptr<const xgrammar::TokenizerInfo> info;
+    std::shared_ptr<const XgrammarCompiler> compiler;
   };
   mutable std::vector<Vocabulary> made_;  // the latest used first
   mutable std::vector<std::pair<TokenId, std::string> > special_;

@@ -138,6 +138,64 @@ TEST_F(Xgrammar, RollingBackAndForkingAreWalkingAgain) {
   }
 }
 
+// Rules that differ in what they lead to, how often it comes, what must follow, or in a bound alone.
+TEST_F(Xgrammar, MasksThatGrammarsShareAreThoseOfTheGrammarAlone) {
+  std::vector<std::pair<Kind, std::string>> all;
+  for (const char* inner : {"[ab]", "[ac]", "\"a\" | \"word\"", "root | [ab]", "\"\" | [a-z] root"})
+    for (const char* often : {"{1,3}", "{2,5}", "{2,200}", "{3,200}", "*", "+", "?"})
+      for (const char* after : {"\"b\"", "\"\\\"\"", "[^b]"})
+        all.emplace_back(Kind::grammar, "root ::= \"<\" x" + std::string(often) + " y \">\"\nx ::= " + inner +
+                                            "\ny ::= " + after + " | [0-9]+ x " + after);
+  for (const char* item :
+       {R"({"type":"string"})", R"({"type":"string","maxLength":3})", R"({"type":"string","maxLength":7})",
+        R"({"type":"string","minLength":2,"maxLength":7})", R"({"type":"number"})",
+        R"({"type":"integer","minimum":-3,"maximum":120})", R"({"$ref":"#"})", R"({"enum":["a","word",1]})",
+        R"({"type":"string","pattern":"^[ab]{2,4}$"})", R"({"type":"array","maxItems":2})", "true"})
+    for (const char* form :
+         {R"({"type":"array","items":%,"minItems":1})", R"({"type":"array","items":%,"maxItems":150})",
+          R"({"type":"object","properties":{"a":%,"b":%},"required":["b"]})",
+          R"({"type":"object","properties":{"b":%},"additionalProperties":%})"}) {
+      std::string schema;
+      for (const char* c = form; *c != 0; ++c) schema += *c == '%' ? std::string(item) : std::string(1, *c);
+      all.emplace_back(Kind::json_schema, std::move(schema));
+    }
+  std::size_t steps = 0;
+  for (std::size_t i = 0; i < 2 * all.size(); ++i) {  // the second time all rules are known
+    const auto& [kind, text] = all[i % all.size()];
+    SCOPED_TRACE(text);
+    const auto shared = compile(kind, text);
+    const auto own = make_xgrammar_backend(tokenizer_, kVocabulary, {FakeTokenizer::kEos})
+                         ->compile({.kind = kind, .text = text});
+    ASSERT_TRUE(shared != nullptr && own.has_value());
+    const auto one = shared->make(), other = own->factory->make();
+    for (std::uint64_t step = 0; step < 60 && !one->is_terminated(); ++step, ++steps) {
+      const std::vector<TokenId> next = allowed(*one);
+      ASSERT_EQ(next, allowed(*other));
+      if (next.empty()) break;
+      const TokenId token = next[random_bits(i, step, 0) % next.size()];
+      ASSERT_TRUE(one->advance(token) && other->advance(token));
+    }
+  }
+  EXPECT_GT(steps, all.size() * 10);
+}
+
+// The word goes beyond the end of `x`: only what is around `x` can say whether it may come.
+TEST_F(Xgrammar, WhatGrammarsShareIsKeptOnce) {
+  std::vector<CompiledConstraint> kept;
+  const auto add = [&] {
+    const std::string text = "root ::= \"n" + std::to_string(kept.size()) +
+                             "\" (x y)+\nx ::= \"w\" x | \"o\"\ny ::= \"rd\" x | \"z\"";
+    const Result<CompiledConstraint> compiled = backend_->compile({.kind = Kind::grammar, .text = text});
+    ASSERT_TRUE(compiled.has_value());
+    kept.push_back(*compiled);
+  };
+  add();
+  ASSERT_GT(kept.front().shared_bytes, 0);
+  const std::int64_t before = backend_->live_shared_bytes();
+  while (kept.size() < 30) add();
+  EXPECT_LE(backend_->live_shared_bytes() - before, kept.front().shared_bytes);
+}
+
 TEST_F(Xgrammar, WhatIsWrongIsSaidInOneLineWithoutPaths) {
   const std::pair<Kind, const char*> bad[] = {
       {Kind::regex, "("},

@@ -2,6 +2,8 @@
 import json
 
 import anthropic
+import httpx
+import jsonschema
 import ollama
 import openai
 import pytest
@@ -20,6 +22,11 @@ def house():
         yield server
 
 
+def has_grammars(url):
+    answer = httpx.post(url + "/v1/completions", json={"prompt": "x", "max_tokens": 1, "guided_regex": "a"}, timeout=120)
+    return answer.status_code == 200
+
+
 class Said:
     """What an answer said, in no protocol's words."""
 
@@ -36,6 +43,11 @@ class Said:
 def chat(url, case, stream):
     with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
         more = {"tools": [{"type": "function", "function": TOOL}]} if case["tools"] else {}
+        if "schema" in case:
+            more["response_format"] = {"type": "json_schema", "json_schema": {"name": "x", "schema": case["schema"]}}
+        if "choice" in case:
+            more["tool_choice"] = case["choice"] and {"type": "function", "function": {"name": case["choice"]}} or "required"
+            more["parallel_tool_calls"] = False
         arguments = dict(model="smol", temperature=0, messages=case["messages"], max_tokens=case["max"], stop=case["stop"], **more)
         if not stream:
             answer = client.chat.completions.create(**arguments)
@@ -61,6 +73,11 @@ def chat(url, case, stream):
 def responses(url, case, stream):
     with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
         more = {"tools": [{"type": "function", "strict": False, **TOOL}]} if case["tools"] else {}
+        if "schema" in case:
+            more["text"] = {"format": {"type": "json_schema", "name": "x", "schema": case["schema"]}}
+        if "choice" in case:
+            more["tool_choice"] = case["choice"] and {"type": "function", "name": case["choice"]} or "required"
+            more["parallel_tool_calls"] = False
         arguments = dict(model="smol", temperature=0, input=case["messages"], max_output_tokens=case["max"],
                          extra_body={"stop": case["stop"]}, **more)
         answer = client.responses.create(stream=stream, **arguments)
@@ -80,7 +97,13 @@ def messages(url, case, stream):
         more = {"system": system[0]} if system else {}
         if case["tools"]:
             more["tools"] = [{"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}]
-        arguments = dict(model="smol", extra_body={"temperature": 0}, max_tokens=case["max"], stop_sequences=case["stop"] or [],
+        beyond = {"temperature": 0}
+        if "schema" in case:
+            beyond["output_config"] = {"format": {"type": "json_schema", "schema": case["schema"]}}
+        if "choice" in case:
+            more["tool_choice"] = {"disable_parallel_tool_use": True,
+                                   **({"type": "tool", "name": case["choice"]} if case["choice"] else {"type": "any"})}
+        arguments = dict(model="smol", extra_body=beyond, max_tokens=case["max"], stop_sequences=case["stop"] or [],
                          messages=[m for m in case["messages"] if m["role"] != "system"], **more)
         if stream:
             with client.messages.stream(**arguments) as events:
@@ -97,6 +120,10 @@ def messages(url, case, stream):
 def lines(url, case, stream):
     client = ollama.Client(host=url, timeout=120)
     more = {"tools": [{"type": "function", "function": TOOL}]} if case["tools"] else {}
+    if "choice" in case:
+        pytest.skip("Ollama's protocol cannot force a call")
+    if "schema" in case:
+        more["format"] = case["schema"]
     arguments = dict(model="smol", messages=case["messages"], **more,
                      options={"temperature": 0, "num_predict": case["max"], "stop": case["stop"]})
     answers = list(client.chat(stream=True, **arguments)) if stream else [client.chat(**arguments)]
@@ -105,6 +132,8 @@ def lines(url, case, stream):
                 calls, answers[-1].prompt_eval_count, answers[-1].eval_count, answers[-1].done_reason == "length")
 
 
+PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "maximum": 120,
+          "minimum": 0}}, "required": ["name", "age"], "additionalProperties": False}
 SYSTEM = {"role": "system", "content": "You answer briefly."}
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 REPEAT = "Repeat exactly, and nothing else: "
@@ -116,7 +145,15 @@ CASES = {
     "tools": dict(messages=[{"role": "user", "content": REPEAT + CALL}], max=60, stop=None, tools=True),
     "reasoning": dict(messages=[{"role": "user", "content": REPEAT + "<think>\nhm\n</think>\nYes."}], max=40, stop=None,
                       tools=False),
+    "form": dict(messages=[{"role": "user", "content": "Alice is 30 years old."}], max=400, stop=None, tools=False, schema=PERSON),
+    "form, length": dict(messages=[{"role": "user", "content": "Alice is 30 years old."}], max=9, stop=None, tools=False,
+                         schema=PERSON),
+    "form, stop": dict(messages=[{"role": "user", "content": "Alice is 30 years old."}], max=60, stop=["age"], tools=False,
+                       schema=PERSON),
+    "required": dict(messages=[{"role": "user", "content": "The weather in Oslo?"}], max=80, stop=None, tools=True, choice=None),
+    "named": dict(messages=[{"role": "user", "content": "The weather in Oslo?"}], max=80, stop=None, tools=True, choice="weather"),
 }
+HELD = [name for name in CASES if "schema" in CASES[name] or "choice" in CASES[name]]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -124,6 +161,48 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_conversation(house, name, ask, stream):
     case = CASES[name]
+    if name in HELD and not has_grammars(house.url):
+        pytest.skip("this build has no XGrammar: forms are not tested")
     expected = chat(house.url, case, stream=False)
     assert expected.told[4] > 0
+    if name == "form":
+        jsonschema.validate(json.loads(expected.told[1]), PERSON)
+    if "choice" in case:
+        [(called, arguments)] = expected.told[2]
+        assert called == "weather"
+        jsonschema.validate(arguments, TOOL["parameters"])
     assert ask(house.url, case, stream) == expected
+
+
+@pytest.mark.parametrize("path, body, param", [
+    ("/v1/responses", {"input": "x", "text": {"format": {"type": "json_schema", "name": "x", "schema": {"not": {}}}}}, "text.format.schema"),
+    ("/v1/responses", {"input": "x", "tool_choice": "required"}, "tool_choice"),
+    ("/v1/responses", {"input": "x", "tool_choice": "always"}, "tool_choice"),
+    ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "output_config": {"format": {
+        "type": "json_schema", "schema": {"not": {}}}}}, "output_config.format.schema"),
+    ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "tool_choice": {"type": "any"}}, "tool_choice"),
+    ("/api/chat", {"messages": [{"role": "user", "content": "x"}], "stream": False, "format": {"not": {}}}, "format"),
+    ("/api/chat", {"messages": [{"role": "user", "content": "x"}], "stream": False, "format": "xml"}, "format"),
+    ("/api/generate", {"prompt": "x", "raw": True, "stream": False, "format": 1}, "format"),
+    ("/completion", {"prompt": "x", "n_predict": 9, "grammar": "root ::= x"}, "grammar"),
+    ("/completion", {"prompt": "x", "n_predict": 9, "json_schema": {"not": {}}}, "json_schema"),
+])
+def test_a_form_that_is_not_held_is_refused_by_the_protocols_own_name(house, path, body, param):
+    if not has_grammars(house.url):
+        pytest.skip("this build has no XGrammar")
+    answer = httpx.post(house.url + path, json={"model": "smol", **body}, timeout=120)
+    assert answer.status_code == 400 and f"'{param}'" in answer.text, answer.text
+
+
+@pytest.mark.parametrize("path, body, text", [
+    ("/api/generate", {"prompt": "x", "stream": False, "format": PERSON, "options": {"num_predict": 400}}, "response"),
+    ("/api/generate", {"prompt": "x", "raw": True, "stream": False, "format": PERSON, "options": {"num_predict": 400}}, "response"),
+    ("/completion", {"prompt": "x", "n_predict": 400, "json_schema": PERSON}, "content"),
+    ("/completion", {"prompt": "x", "n_predict": 400, "grammar": 'root ::= "{\\"name\\":\\"" [a-z]{1,5} "\\",\\"age\\":7}"'}, "content"),
+])
+def test_prompts_without_a_conversation(house, path, body, text):
+    if not has_grammars(house.url):
+        pytest.skip("this build has no XGrammar")
+    answer = httpx.post(house.url + path, json={"model": "smol", **body}, timeout=120)
+    assert answer.status_code == 200, answer.text
+    jsonschema.validate(json.loads(answer.json()[text]), PERSON)

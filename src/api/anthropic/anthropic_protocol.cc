@@ -17,6 +17,7 @@ Result<ApiGeneration> messages(const ApiCall& call, const ApiContext& context) {
   ApiGeneration out;
   out.id = concat("msg_", call.id);
   out.requests.push_back(std::move(made->request));
+  out.grammars = std::move(made->grammars);
   out.answer = std::make_unique<MessageWriter>(out.id, std::move(parsed->chat.answer), parsed->stream,
                                                made->clipped, context);
   return out;

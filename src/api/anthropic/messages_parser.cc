@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 
+#include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
@@ -163,10 +164,15 @@ void read_tools(FieldReader& fields, ChatCall& call) {
     FieldReader reader(*choice, "tool_choice");
     const std::string type = reader.string("type", 64).value_or("");
     call.answer.parallel_calls = !reader.boolean("disable_parallel_tool_use").value_or(false);
-    if (type == "any" || type == "tool")
-      reader.not_built("type", "a tool call cannot be forced; use 'auto' or 'none'");
-    else if (type != "auto" && type != "none" && reader.ok())
+    if (type == "any") {
+      call.choice.kind = ToolChoice::Kind::required;
+    } else if (type == "tool") {
+      call.choice = {.kind = ToolChoice::Kind::named,
+                     .name = reader.string("name", kMaxToolNameBytes).value_or("")};
+      if (reader.ok() && call.choice.name.empty()) reader.fail("name", "is required");
+    } else if (type != "auto" && type != "none" && reader.ok()) {
       reader.fail("type", "must be 'auto', 'any', 'tool' or 'none'");
+    }
     shown = type != "none";
     if (!reader.ok()) return fields.fail(reader.status());
   }
@@ -184,9 +190,11 @@ void read_tools(FieldReader& fields, ChatCall& call) {
     if (reader.ok() && !name) reader.fail("name", "is required");
     const std::string description = reader.string("description", kAnyLength).value_or("");
     const json::object* schema = reader.object("input_schema");
+    const bool strict = reader.boolean("strict").value_or(false);
     if (reader.ok() && schema == nullptr) reader.fail("input_schema", "is required");
     if (!reader.ok()) return fields.fail(reader.status());
     call.conversation.tools.push_back(ToolSpec::of(*name, description, *schema));
+    call.conversation.tools.back().strict = strict;
   }
   if (!shown) call.conversation.tools.clear();
 }
@@ -222,10 +230,11 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   read_thinking(fields, chat.conversation);
   if (const json::object* config = fields.object("output_config")) {
     FieldReader inner(*config, "output_config");
-    inner.not_built("format", "structured output is not built in");
+    chat.form = read_response_format(inner, "format");
     if (!inner.ok()) fields.fail(inner.status());
   }
-  fields.not_built("output_format", "structured output is not built in");
+  if (std::optional<GrammarSpec> form = read_response_format(fields, "output_format"))  // its older place
+    chat.form = std::move(form);
   fields.not_built("mcp_servers", "it is not built in");
   fields.not_built("container", "it is not built in");
   if (!counting) {

@@ -3,6 +3,7 @@
 #include <boost/json/array.hpp>
 
 #include "api/fill_in_middle.h"
+#include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/tool_fields.h"
 #include "base/strings.h"
@@ -80,10 +81,6 @@ Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& 
 }
 
 void refuse_what_is_not_built(FieldReader& fields) {
-  for (const std::string_view name : {"grammar", "json_schema"})
-    if (const json::value* value = fields.raw(name);
-        value != nullptr && !(value->is_string() && value->as_string().empty()))
-      fields.not_built(name, "structured output is not built in");
   if (fields.integer("n_probs", 0, 1000).value_or(0) > 0)
     fields.not_built("n_probs", "for log-probabilities use /v1/completions");
   if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.not_built("mirostat", "it is not built in");
@@ -120,6 +117,7 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   // -1: as many as there is room for.
   if (const auto count = fields.integer("n_predict", -1, 1 << 30); count && *count > 0)
     call.max_tokens = *count;
+  call.form = read_llamacpp_grammar(fields);
   refuse_what_is_not_built(fields);
   if (!fields.ok()) return fields.status();
   Result<std::vector<TokenId>> ids = infill ? read_infill(fields, context) : read_prompt(fields, context);
@@ -128,6 +126,7 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   Result<ChatRequest> made = make_request(call, "prompt", *std::move(ids), context);
   if (!made) return made.error();
   out.request = std::move(made->request);
+  out.grammars = std::move(made->grammars);
   out.answer = std::move(call.answer);
   return out;
 }

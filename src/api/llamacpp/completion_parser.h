@@ -13,6 +13,7 @@ namespace pagoda {
 
 struct LlamaCompletion {
   Request request;
+  std::vector<GrammarSpec> grammars;  // that hold the answer
   AnswerOptions answer;
   bool stream = false;
   std::string prompt;  // as the answer shows it

@@ -13,6 +13,7 @@ Result<ApiGeneration> generation(bool infill, const ApiCall& call, const ApiCont
   ApiGeneration out;
   out.id = concat("cmpl-", call.id);
   out.requests.push_back(parsed->request);
+  out.grammars = std::move(parsed->grammars);
   out.answer = std::make_unique<LlamaCompletionWriter>(*std::move(parsed), context);
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 
+#include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
@@ -178,16 +179,17 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   call.sampling = default_sampling(context);
   read_options(fields, call);
   read_think(fields, call.conversation);
-  if (const json::value* format = fields.raw("format");
-      format != nullptr && !(format->is_string() && format->as_string().empty()))
-    fields.not_built("format", "structured output is not built in");
+  call.form = read_ollama_format(fields);
   fields.not_built("logprobs", "use /v1/chat/completions");
   if (!fields.ok()) return fields.status();
   Result<std::optional<ChatRequest>> made =
       chat ? chat_request(fields, call, context) : generate_request(fields, call, context);
   if (!made) return made.error();
   note_unknown_fields(fields, "ollama", {"keep_alive", "top_logprobs", "truncate", "shift"});
-  if (*made) out.request = std::move((*made)->request);
+  if (*made) {
+    out.request = std::move((*made)->request);
+    out.grammars = std::move((*made)->grammars);
+  }
   out.answer = std::move(call.answer);
   return out;
 }

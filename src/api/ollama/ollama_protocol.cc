@@ -18,6 +18,7 @@ Result<ApiGeneration> generation(bool chat, const ApiCall& call, const ApiContex
   ApiGeneration out;
   out.id = concat("ollama-", call.id);
   if (parsed->request) out.requests.push_back(*parsed->request);
+  out.grammars = std::move(parsed->grammars);
   out.answer = std::make_unique<OllamaWriter>(*std::move(parsed), call.created, context);
   return out;
 }

@@ -1,6 +1,7 @@
 #include "api/responses/responses_parser.h"
 
 #include "api/answer_store.h"
+#include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/responses/input_items.h"
 #include "api/responses/stored_response.h"
@@ -13,15 +14,36 @@ namespace {
 
 namespace json = boost::json;
 
-void read_tools(FieldReader& fields, ResponsesCall& call) {
+ToolChoice read_choice(FieldReader& fields) {
+  using Kind = ToolChoice::Kind;
   const json::value* choice = fields.raw("tool_choice");
-  bool shown = true;
-  if (choice != nullptr && choice->is_string() &&
-      (choice->as_string() == "none" || choice->as_string() == "auto"))
-    shown = choice->as_string() == "auto";
-  else if (choice != nullptr)
-    fields.not_built("tool_choice", "a tool call cannot be forced; use 'auto' or 'none'");
-  call.shown["tool_choice"] = shown ? "auto" : "none";
+  if (choice == nullptr) return {};
+  if (choice->is_string()) {
+    if (choice->as_string() == "auto") return {};
+    if (choice->as_string() == "none") return {.kind = Kind::none};
+    if (choice->as_string() == "required") return {.kind = Kind::required};
+    fields.fail("tool_choice", "must be 'auto', 'none', 'required' or an object");
+    return {};
+  }
+  ToolChoice named{.kind = Kind::named};
+  const json::object* object = fields.object("tool_choice");
+  if (object == nullptr) return {};
+  FieldReader reader(*object, "tool_choice");
+  if (reader.string("type", 64).value_or("") != "function")
+    reader.not_built("type", "only a function can be chosen");
+  if (const auto name = reader.string("name", kMaxToolNameBytes))
+    named.name = *name;
+  else if (reader.ok())
+    reader.fail("name", "is required");
+  if (!reader.ok()) fields.fail(reader.status());
+  return named;
+}
+
+void read_tools(FieldReader& fields, ResponsesCall& call) {
+  call.chat.choice = read_choice(fields);
+  const bool shown = call.chat.choice.kind != ToolChoice::Kind::none;
+  const json::value* choice = fields.raw("tool_choice");
+  call.shown["tool_choice"] = choice == nullptr ? json::value("auto") : *choice;
   call.chat.answer.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
   call.shown["parallel_tool_calls"] = call.chat.answer.parallel_calls;
   json::array echoed;
@@ -41,6 +63,7 @@ void read_tools(FieldReader& fields, ResponsesCall& call) {
     if (!reader.ok()) return fields.fail(reader.status());
     call.chat.conversation.tools.push_back(
         ToolSpec::of(*name, description, parameters == nullptr ? json::object() : *parameters));
+    call.chat.conversation.tools.back().strict = strict.value_or(false);
     json::object echo{{"type", "function"}, {"name", *name}};
     if (!description.empty()) echo["description"] = description;
     echo["parameters"] = parameters == nullptr ? json::value(nullptr) : json::value(*parameters);
@@ -56,10 +79,8 @@ void read_format(FieldReader& fields, ResponsesCall& call) {
   const json::object* text = fields.object("text");
   if (text == nullptr) return;
   FieldReader reader(*text, "text");
-  if (const json::object* format = reader.object("format")) {
-    const json::value* type = format->if_contains("type");
-    if (type == nullptr || *type != "text") reader.not_built("format", "structured output is not built in");
-  }
+  call.chat.form = read_response_format(reader, "format");
+  if (call.chat.form) call.shown["text"] = json::object{{"format", *reader.object("format")}};
   if (!reader.ok()) fields.fail(reader.status());
 }
 

@@ -26,11 +26,12 @@ Status in_its_words(const Status& error) {
 Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   Result<ResponsesCall> parsed = parse_responses_call(call.body, call.owner, context);
   if (!parsed) return parsed.error();
-  const Result<ChatRequest> made = make_chat_request(parsed->chat, context);
+  Result<ChatRequest> made = make_chat_request(parsed->chat, context);
   if (!made) return in_its_words(made.error());
   ApiGeneration out;
   out.id = concat("resp_", call.id);
   out.requests.push_back(made->request);
+  out.grammars = std::move(made->grammars);
   const bool background = parsed->background;
   std::string conversation;
   if (background)
