@@ -1,5 +1,5 @@
-// pagoda._native: the C interface of include/pagoda.h for Python, and nothing more: what vLLM's users know is made of
-// it in Python beside this. Whatever waits does so without the interpreter's lock.
+// pagoda._native: the C interface of include/pagoda.h for Python, and nothing more: what vLLM's users know is
+// made of it in Python beside this. Whatever waits does so without the interpreter's lock.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -31,7 +31,9 @@ void check(pagoda_status status) {
 
 // A text in the interpreter's memory; no copy.
 nb::str text_of(const char* text, std::size_t length) { return nb::str(text, length); }
-nb::object optional_text(const char* text) { return text == nullptr ? nb::none() : nb::object(nb::str(text)); }
+nb::object optional_text(const char* text) {
+  return text == nullptr ? nb::none() : nb::object(nb::str(text));
+}
 
 nb::list list_of(const std::int32_t* ids, std::size_t count) {
   nb::list list;
@@ -61,8 +63,9 @@ nb::dict dict_of(const pagoda_output& output) {
     nb::object stop = optional_text(choice.stop_string);
     if (choice.stop_token >= 0) stop = nb::int_(choice.stop_token);
     choices.append(nb::make_tuple(choice.index, text_of(choice.text, choice.text_length),
-                                  list_of(choice.ids, choice.num_ids), positions(choice.logprobs, choice.num_ids),
-                                  choice.cumulative_logprob, optional_text(choice.finish_reason), stop));
+                                  list_of(choice.ids, choice.num_ids),
+                                  positions(choice.logprobs, choice.num_ids), choice.cumulative_logprob,
+                                  optional_text(choice.finish_reason), stop));
   }
   nb::dict dict;
   dict["id"] = output.id;
@@ -195,9 +198,8 @@ class Queue {
     });
   }
   nb::object submit_chat(const std::string& messages, const std::string& params) const {
-    return submit([&](std::uint64_t* id) {
-      return pagoda_submit_chat(queue_, messages.c_str(), params.c_str(), id);
-    });
+    return submit(
+        [&](std::uint64_t* id) { return pagoda_submit_chat(queue_, messages.c_str(), params.c_str(), id); });
   }
   bool abort(std::uint64_t id) const {
     const pagoda_status status = pagoda_abort(queue_, id);
