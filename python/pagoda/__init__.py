@@ -1,0 +1,21 @@
+"""Pagoda, an LLM engine with a paged KV cache, from Python, by vLLM's names:
+
+    from pagoda import LLM, SamplingParams
+
+    llm = LLM("model.gguf", kv_cache_memory_bytes=1 << 30)
+    for output in llm.generate(["Once upon a time"], SamplingParams(max_tokens=32)):
+        print(output.outputs[0].text)
+"""
+from ._native import version as _version
+from .async_llm import AsyncLLM, AsyncLLMEngine
+from .engine_args import AsyncEngineArgs, EngineArgs
+from .llm import LLM
+from .outputs import BeamSearchOutput, BeamSearchSequence, CompletionOutput, Logprob, RequestOutput
+from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+__version__ = _version()
+__all__ = [
+    "LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence",
+    "CompletionOutput", "EngineArgs", "Logprob", "RequestOutput", "RequestOutputKind", "SamplingParams",
+    "StructuredOutputsParams",
+]

@@ -1,0 +1,187 @@
+"""AsyncLLM: many requests at a time, each a stream of outputs, from one asyncio loop or several."""
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from . import _native
+from .engine_args import EngineArgs, options_of
+from .llm import Calls, Message, Prompt, Submit
+from .outputs import Answer, RequestOutput
+from .sampling_params import RequestOutputKind, SamplingParams
+from .tokenizer import Tokenizer
+
+POLL_MS = 200
+BUSY_S = 0.02  # between two tries where too many wait
+
+
+class _Stream:
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.loop = asyncio.get_running_loop()
+        self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.number: int | None = None  # once the engine has it
+        self.gone = False  # nobody waits for it any more
+
+    def put(self, news: dict[str, Any]) -> None:  # on the reading thread
+        try:
+            self.loop.call_soon_threadsafe(self.news.put_nowait, news)
+        except RuntimeError:
+            pass  # its loop has ended, and nobody waits
+
+
+class AsyncLLM:
+    """`async for output in engine.generate(prompt, SamplingParams(...), "id")`. Leaving the loop aborts the request."""
+
+    def __init__(self, model: str = "", **engine_args: Any) -> None:
+        self._engine = _native.Engine(str(model), options_of(engine_args))
+        self._calls = Calls(self._engine)
+        self._queue = _native.Queue(self._engine)
+        self._lock = threading.Lock()  # of what stands below
+        self._streams: dict[int, _Stream] = {}
+        self._submitting = 0
+        self._early: dict[int, list[dict[str, Any]]] = {}  # of one being submitted, before it is known which
+        self._names: dict[str, int] = {}
+        self._ids = itertools.count()
+        self._ended = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="pagoda-outputs", daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def from_engine_args(cls, engine_args: EngineArgs) -> AsyncLLM:
+        return cls(engine_args.model, **engine_args.arguments)
+
+    async def generate(self, prompt: Prompt, sampling_params: SamplingParams | None = None,
+                       request_id: str | None = None, *, priority: int = 0) -> AsyncIterator[RequestOutput]:
+        params = sampling_params or SamplingParams()
+        text, submit = self._calls.completion(prompt, params, self._more(params, priority))
+        async for output in self._stream(submit, text, params, request_id):
+            yield output
+
+    async def chat(self, messages: list[Message], sampling_params: SamplingParams | None = None,
+                   request_id: str | None = None, *, priority: int = 0, **fields: Any) -> AsyncIterator[RequestOutput]:
+        """`fields`: those of a chat request: tools, add_generation_prompt, chat_template_kwargs and so on."""
+        params = sampling_params or SamplingParams()
+        submit = self._calls.chat(messages, params, self._more(params, priority) | fields)
+        async for output in self._stream(submit, None, params, request_id):
+            yield output
+
+    async def abort(self, request_id: str) -> None:
+        """Its stream ends without another output that is finished."""
+        with self._lock:
+            number = self._names.get(request_id)
+            stream = self._streams.get(number) if number is not None else None
+        if number is not None and self._queue.abort(number) and stream is not None:
+            stream.put({"aborted": True})
+
+    async def get_tokenizer(self) -> Tokenizer:
+        return Tokenizer(self._engine)
+
+    def facts(self) -> dict[str, Any]:
+        return self._engine.facts()
+
+    async def stats(self) -> dict[str, int]:
+        return await asyncio.to_thread(self._engine.stats)
+
+    def shutdown(self) -> None:
+        if self._ended.is_set():
+            return
+        with self._lock:
+            self._ended.set()
+        self._reader.join()
+        while True:
+            with self._lock:
+                streams = list(self._streams.values())
+                if self._submitting == 0:
+                    break
+            time.sleep(BUSY_S)
+        for stream in streams:
+            stream.put({"aborted": True})
+        self._queue.close()
+        self._engine.close()
+
+    @staticmethod
+    def _more(params: SamplingParams, priority: int) -> dict[str, Any]:
+        more: dict[str, Any] = {"priority": priority}
+        # A search has nothing certain to tell before its end, and neither have prompt log-probabilities.
+        if params.output_kind is not RequestOutputKind.FINAL_ONLY and params.prompt_logprobs is None:
+            more["stream"] = True
+        return more
+
+    async def _stream(self, submit: Submit, prompt: str | None, params: SamplingParams,
+                      request_id: str | None) -> AsyncIterator[RequestOutput]:
+        name = request_id if request_id is not None else f"pagoda-{next(self._ids)}"
+        delta = params.output_kind is RequestOutputKind.DELTA
+        stream = _Stream(Answer(name, prompt, params.n, delta))
+        try:
+            # Tokenising and grammars take time, which the loop has for others.
+            while not await asyncio.to_thread(self._submit, submit, stream, name):
+                await asyncio.sleep(BUSY_S)
+            while True:
+                news = await stream.news.get()
+                if "aborted" in news:
+                    return
+                if news["message"] is not None:
+                    raise RuntimeError(news["message"])
+                yield stream.answer.add(news)
+                if news["finished"]:
+                    return
+        finally:
+            with self._lock:
+                stream.gone = True
+                number = stream.number
+                if number is not None:
+                    self._streams.pop(number, None)
+                if self._names.get(name) == number:
+                    self._names.pop(name, None)
+            if number is not None and not self._ended.is_set():
+                self._queue.abort(number)
+
+    def _submit(self, submit: Submit, stream: _Stream, name: str) -> bool:
+        """False: too many wait. On a thread that may go on when the stream's reader has left."""
+        with self._lock:
+            if self._ended.is_set():
+                raise RuntimeError("the engine has been shut down")
+            self._submitting += 1
+        number: int | None = None
+        try:
+            number = submit(self._queue)
+        finally:
+            with self._lock:
+                self._submitting -= 1
+                if number is not None and not stream.gone:
+                    stream.number = number
+                    self._streams[number] = stream
+                    self._names[name] = number
+                    for news in self._early.pop(number, []):
+                        stream.put(news)
+                if self._submitting == 0:
+                    self._early.clear()
+        if number is not None and stream.gone and stream.number is None:
+            self._queue.abort(number)
+        return number is not None
+
+    def _read(self) -> None:
+        while not self._ended.is_set():
+            try:
+                news = self._queue.next(POLL_MS)
+            except RuntimeError as error:  # the engine has stopped: whoever waits is told
+                with self._lock:
+                    for stream in self._streams.values():
+                        stream.put({"message": str(error)})
+                return
+            if news is None:
+                continue
+            with self._lock:
+                known = self._streams.get(news["id"])
+                if known is not None:
+                    known.put(news)
+                elif self._submitting > 0:
+                    self._early.setdefault(news["id"], []).append(news)
+
+
+AsyncLLMEngine = AsyncLLM

@@ -1,0 +1,212 @@
+"""LLM: vLLM's offline class. Prompts go in together, the engine batches them, and the answers come back in order."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from . import _native
+from .engine_args import options_of
+from .outputs import Answer, BeamSearchOutput, BeamSearchSequence, RequestOutput
+from .progress import Progress
+from .sampling_params import BeamSearchParams, SamplingParams
+from .tokenizer import Tokenizer
+
+Prompt = str | list[int] | dict[str, Any]  # text, ids, or {"prompt": …} or {"prompt_token_ids": …}
+Message = dict[str, Any]
+Submit = Callable[[_native.Queue], "int | None"]
+POLL_MS = 100  # how late Ctrl-C may be
+
+
+def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
+    if isinstance(prompt, str):
+        return prompt, None
+    if isinstance(prompt, dict):
+        if "prompt_token_ids" in prompt:
+            return prompt.get("prompt"), list(prompt["prompt_token_ids"])
+        if isinstance(prompt.get("prompt"), str):
+            return prompt["prompt"], None
+        raise ValueError("a prompt that is a dict has 'prompt' or 'prompt_token_ids'")
+    return None, list(prompt)
+
+
+class Calls:
+    """Prompts and messages -> what submits them."""
+
+    def __init__(self, engine: _native.Engine) -> None:
+        self.engine = engine
+        self.max_model_len = int(engine.facts()["max_model_len"])
+
+    def completion(self, prompt: Prompt, params: SamplingParams | None, more: dict[str, Any]) -> tuple[str | None, Submit]:
+        text, ids = split_prompt(prompt)
+        body = (params.body(chat=False) if params else {}) | more
+        if params is not None and params.max_tokens is None and "max_tokens" not in more:
+            if ids is None:
+                ids = self.engine.tokenize(text or "", True)
+            room = self.max_model_len - len(ids)
+            if room > 0:  # else the engine says what is wrong
+                body["max_tokens"] = room
+        packed = json.dumps(body)
+        if ids is not None:
+            return text, lambda queue: queue.submit_ids(ids, packed)
+        return text, lambda queue: queue.submit_text(text or "", packed)
+
+    @staticmethod
+    def chat(messages: list[Message], params: SamplingParams | None, more: dict[str, Any]) -> Submit:
+        body = (params.body(chat=True) if params else {"max_tokens": 16}) | more
+        packed, conversation = json.dumps(body), json.dumps(messages)
+        return lambda queue: queue.submit_chat(conversation, packed)
+
+
+class LLM:
+    """`model`: a file, a folder or ORG/NAME; empty: the default model. The other arguments are the engine's, by vLLM's
+    names: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). Its memory is given back when it goes."""
+
+    def __init__(self, model: str = "", **engine_args: Any) -> None:
+        self._engine = _native.Engine(str(model), options_of(engine_args))
+        self._calls = Calls(self._engine)
+        self._count = 0
+
+    def generate(self, prompts: Prompt | Sequence[Prompt],
+                 sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *, use_tqdm: Any = True,
+                 lora_request: None = None, priority: list[int] | None = None) -> list[RequestOutput]:
+        """Completes each prompt. `sampling_params`: one for all, or one each; None: the model's own."""
+        many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
+        each = _one_each(sampling_params, len(many))
+        if priority is not None and len(priority) != len(many):
+            raise ValueError("priority must have one number for each prompt")
+        work = []
+        for i, (prompt, params) in enumerate(zip(many, each)):
+            more = {} if priority is None else {"priority": priority[i]}
+            text, submit = self._calls.completion(prompt, params, more)
+            work.append((self._answer(text, params.n if params else 1), submit))
+        return self._run(work, use_tqdm)
+
+    def chat(self, messages: list[Message] | Sequence[list[Message]],
+             sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, use_tqdm: Any = True,
+             lora_request: None = None, chat_template: str | None = None,
+             chat_template_content_format: str = "auto", add_generation_prompt: bool = True,
+             continue_final_message: bool = False, tools: list[dict[str, Any]] | None = None,
+             chat_template_kwargs: dict[str, Any] | None = None) -> list[RequestOutput]:
+        """Answers a conversation, or each of several. The text is what the model says, its tool calls included."""
+        if chat_template_content_format not in ("auto", "string", "openai"):
+            raise ValueError("chat_template_content_format must be auto, string or openai")
+        many: list[list[Message]] = (
+            [messages] if messages and isinstance(messages[0], dict) else list(messages))  # type: ignore[list-item, arg-type]
+        more: dict[str, Any] = {"add_generation_prompt": add_generation_prompt,
+                                "continue_final_message": continue_final_message}
+        for name, value in (("chat_template", chat_template), ("tools", tools), ("chat_template_kwargs", chat_template_kwargs)):
+            if value is not None:
+                more[name] = value
+        work = []
+        for conversation, params in zip(many, _one_each(sampling_params, len(many))):
+            answer = self._answer(None, params.n if params else 1)
+            work.append((answer, self._calls.chat(conversation, params, more)))
+        outputs = self._run(work, use_tqdm)
+        for output in outputs:
+            output.prompt = self._engine.detokenize(output.prompt_token_ids, False)
+        return outputs
+
+    def beam_search(self, prompts: Sequence[Prompt], params: BeamSearchParams, lora_request: None = None,
+                    use_tqdm: Any = False) -> list[BeamSearchOutput]:
+        """The best sequences of each prompt, best first. A sequence's `logprobs` stay empty."""
+        work = []
+        for prompt in prompts:
+            text, submit = self._calls.completion(prompt, None, params.body())
+            work.append((self._answer(text, params.beam_width), submit))
+        return [self._beams(output) for output in self._run(work, use_tqdm, cumulative=True)]
+
+    def _beams(self, output: RequestOutput) -> BeamSearchOutput:
+        sequences = []
+        for choice in output.outputs:
+            tokens = output.prompt_token_ids + choice.token_ids
+            sequences.append(BeamSearchSequence(
+                tokens=tokens, logprobs=[], text=self._engine.detokenize(tokens, True),
+                cum_logprob=choice.cumulative_logprob or 0.0, finish_reason=choice.finish_reason,
+                stop_reason=choice.stop_reason))
+        return BeamSearchOutput(sequences)
+
+    def encode(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("LLM.encode: this engine has no models that pool")
+
+    def embed(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("LLM.embed: this engine has no models that embed")
+
+    def classify(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("LLM.classify: this engine has no models that classify")
+
+    def score(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("LLM.score: this engine has no models that score")
+
+    def get_tokenizer(self) -> Tokenizer:
+        return Tokenizer(self._engine)
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """What a request gets that says nothing: None stands for the model's generation_config.json."""
+        return SamplingParams(temperature=None, top_p=None, top_k=None, min_p=None, repetition_penalty=None)
+
+    def facts(self) -> dict[str, Any]:
+        """Model, scheduler mode, KV manager, limits and sizes: what does not change."""
+        return self._engine.facts()
+
+    def stats(self) -> dict[str, int]:
+        """Blocks and slots of the KV cache now, and sums since the start."""
+        return self._engine.stats()
+
+    @property
+    def scheduler(self) -> str:
+        return str(self.facts()["scheduler"])
+
+    @property
+    def kv_manager(self) -> str:
+        return str(self.facts()["kv_manager"])
+
+    def shutdown(self) -> None:
+        """Gives the memory back now; the object is of no more use."""
+        self._engine.close()
+
+    def _answer(self, prompt: str | None, num_choices: int) -> Answer:
+        answer = Answer(str(self._count), prompt, num_choices)
+        self._count += 1
+        return answer
+
+    def _run(self, work: list[tuple[Answer, Submit]], use_tqdm: Any, cumulative: bool = False) -> list[RequestOutput]:
+        """Submits as many as the engine takes, and takes what comes, until all have ended. Whatever leaves it, Ctrl-C
+        too, ends what still runs."""
+        running: dict[int, Answer] = {}
+        waiting = list(reversed(work))
+        queue = _native.Queue(self._engine)
+        try:
+            with Progress(use_tqdm, len(work)) as progress:
+                while waiting or running:
+                    while waiting:
+                        number = waiting[-1][1](queue)
+                        if number is None:
+                            break
+                        running[number] = waiting.pop()[0]
+                    news = queue.next(POLL_MS)
+                    if news is None:
+                        continue
+                    if news["message"] is not None:
+                        raise RuntimeError(news["message"])
+                    answer = running.pop(news["id"])
+                    answer.add(news)
+                    if cumulative:
+                        for choice in news["choices"]:
+                            answer.output.outputs[choice[0]].cumulative_logprob = choice[4]
+                    progress.step()
+        finally:
+            queue.close()
+        return [answer.output for answer, _ in work]
+
+
+def _is_one(prompts: Any) -> bool:
+    return isinstance(prompts, (str, dict)) or (bool(prompts) and isinstance(prompts[0], int))
+
+
+def _one_each(params: SamplingParams | Sequence[SamplingParams] | None, count: int) -> list[SamplingParams | None]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params] * count
+    if len(params) != count:
+        raise ValueError("sampling_params must be one, or one for each prompt")
+    return list(params)

@@ -1,0 +1,90 @@
+"""What requests give: vLLM's names."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Position = list[tuple[int, int, float, str]]  # (id, rank, log-probability, text): the token that stands there first
+
+
+@dataclass
+class Logprob:
+    logprob: float
+    rank: int | None = None
+    decoded_token: str | None = None
+
+
+def logprobs_of(positions: list[Position] | None) -> list[dict[int, Logprob]] | None:
+    if positions is None:
+        return None
+    return [{id: Logprob(logprob, rank, text) for id, rank, logprob, text in position} for position in positions]
+
+
+@dataclass
+class CompletionOutput:
+    index: int
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    cumulative_logprob: float | None = None  # None: no log-probabilities were asked for
+    logprobs: list[dict[int, Logprob]] | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+    def finished(self) -> bool:
+        return self.finish_reason is not None
+
+
+@dataclass
+class RequestOutput:
+    request_id: str
+    prompt: str | None
+    prompt_token_ids: list[int]
+    prompt_logprobs: list[dict[int, Logprob] | None] | None
+    outputs: list[CompletionOutput]
+    finished: bool
+    metrics: None = None
+    lora_request: None = None
+    num_cached_tokens: int | None = None
+
+
+@dataclass
+class BeamSearchSequence:
+    tokens: list[int]  # of prompt and answer
+    logprobs: list[dict[int, Logprob]]  # of the answer's
+    text: str | None = None
+    cum_logprob: float = 0.0
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+
+@dataclass
+class BeamSearchOutput:
+    sequences: list[BeamSearchSequence]  # best first
+
+
+class Answer:
+    """A request's output as it grows."""
+
+    def __init__(self, request_id: str, prompt: str | None, num_choices: int, delta: bool = False) -> None:
+        self.output = RequestOutput(request_id, prompt, [], None, [CompletionOutput(i) for i in range(num_choices)], False)
+        self.delta = delta
+
+    def add(self, news: dict[str, Any]) -> RequestOutput:
+        """With what the engine has said; the same object unless it gives deltas."""
+        out = self.output
+        out.prompt_token_ids = news["prompt_token_ids"]
+        out.num_cached_tokens = news["num_cached_tokens"]
+        out.finished = news["finished"]
+        if (prompt := logprobs_of(news["prompt_logprobs"])) is not None:
+            out.prompt_logprobs = [position or None for position in prompt]
+        if self.delta:
+            out.outputs = [CompletionOutput(choice[0]) for choice in news["choices"]]
+        for place, (index, text, ids, positions, cumulative, finish_reason, stop_reason) in enumerate(news["choices"]):
+            choice = out.outputs[place if self.delta else index]
+            choice.text += text
+            choice.token_ids += ids
+            if positions is not None:
+                choice.logprobs = (choice.logprobs or []) + (logprobs_of(positions) or [])
+                choice.cumulative_logprob = cumulative
+            choice.finish_reason, choice.stop_reason = finish_reason, stop_reason
+        return out

@@ -1,0 +1,95 @@
+"""How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked by the engine."""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+class RequestOutputKind(enum.Enum):
+    """What each output of a stream holds."""
+
+    CUMULATIVE = 0  # all so far
+    DELTA = 1  # what is new
+    FINAL_ONLY = 2  # one output, at the end
+
+
+@dataclass
+class StructuredOutputsParams:
+    """The form that the answer must have: one of these."""
+
+    json: str | dict[str, Any] | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: str | dict[str, Any] | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+
+@dataclass
+class SamplingParams:
+    """Fields that are None are left to the model's generation_config.json, or are off."""
+
+    n: int = 1
+    best_of: int | None = None
+    presence_penalty: float | None = 0.0
+    frequency_penalty: float | None = 0.0
+    repetition_penalty: float | None = 1.0
+    temperature: float | None = 1.0
+    top_p: float | None = 1.0
+    top_k: int | None = 0
+    min_p: float | None = 0.0
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool = False
+    max_tokens: int | None = 16  # None: what the context leaves
+    min_tokens: int = 0
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    detokenize: bool = True
+    skip_special_tokens: bool = True
+    spaces_between_special_tokens: bool = True
+    include_stop_str_in_output: bool = False
+    truncate_prompt_tokens: int | None = None
+    output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
+    structured_outputs: StructuredOutputsParams | None = None
+    logit_bias: dict[int, float] | dict[str, float] | None = None
+    allowed_token_ids: list[int] | None = None
+    bad_words: list[str] | None = None
+    extra_args: dict[str, Any] | None = field(default=None)  # fields of the request's body, as they are
+
+    def body(self, *, chat: bool) -> dict[str, Any]:
+        """The fields of the engine's request."""
+        ours = {"output_kind", "detokenize", "structured_outputs", "extra_args", "logprobs"}
+        body = {f.name: value for f in fields(self)
+                if f.name not in ours and (value := getattr(self, f.name)) is not None}
+        if self.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": self.logprobs} if chat else {"logprobs": self.logprobs}
+        if self.structured_outputs is not None:
+            body["structured_outputs"] = self.structured_outputs.body()
+        if self.stop is not None:
+            body["stop"] = [self.stop] if isinstance(self.stop, str) else list(self.stop)
+        return body | (self.extra_args or {})
+
+
+@dataclass
+class BeamSearchParams:
+    beam_width: int
+    max_tokens: int
+    ignore_eos: bool = False
+    temperature: float = 0.0
+    length_penalty: float = 1.0
+    include_stop_str_in_output: bool = False
+
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "use_beam_search": True, "n": self.beam_width, "best_of": self.beam_width, "max_tokens": self.max_tokens,
+            "ignore_eos": self.ignore_eos, "length_penalty": self.length_penalty,
+            "include_stop_str_in_output": self.include_stop_str_in_output}
+        if self.temperature != 0:
+            body["temperature"] = self.temperature
+        return body

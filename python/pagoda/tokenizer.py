@@ -1,0 +1,29 @@
+"""The engine's tokenizer, by the names that transformers has for it."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import _native
+
+
+class Tokenizer:
+    def __init__(self, engine: _native.Engine) -> None:
+        self._engine = engine
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        return self._engine.tokenize(text, add_special_tokens)
+
+    def decode(self, token_ids: int | list[int], skip_special_tokens: bool = False) -> str:
+        ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
+        return self._engine.detokenize(ids, skip_special_tokens)
+
+    def apply_chat_template(self, conversation: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None,
+                            add_generation_prompt: bool = False, tokenize: bool = True, **kwargs: Any) -> Any:
+        body: dict[str, Any] = {"messages": conversation, "add_generation_prompt": add_generation_prompt}
+        if tools is not None:
+            body["tools"] = tools
+        if kwargs:
+            body["chat_template_kwargs"] = kwargs
+        text = self._engine.apply_chat_template(json.dumps(body))
+        return self.encode(text, add_special_tokens=False) if tokenize else text

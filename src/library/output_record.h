@@ -1,0 +1,60 @@
+#pragma once
+// OutputRecord: one pagoda_output with all that it points at; RecordWriter: an answer that becomes such
+// records instead of bytes. Not what an answer is (api/answer_state.h). Threads: none; one at a time.
+#include <pagoda.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/answer_state.h"
+#include "api/answer_writer.h"
+
+namespace pagoda {
+
+struct OutputRecord : pagoda_output {
+  std::shared_ptr<const AnswerOptions> options;  // has the prompt's ids
+  std::string message_text;
+  std::vector<pagoda_choice> choice_rows;
+  std::deque<ChoiceState::Fresh> fresh;             // stable addresses, as of all below
+  std::deque<std::string> texts;                    // of tokens and stop strings
+  std::deque<std::vector<pagoda_logprob>> items;    // of one position
+  std::deque<std::vector<pagoda_logprobs>> tables;  // of one choice, or the prompt
+};
+
+class RecordWriter final : public AnswerWriter {
+ public:
+  RecordWriter(AnswerOptions options, bool stream, const Tokenizer& tokenizer);  // borrows the tokenizer
+
+  void add(std::size_t prompt_index, RequestOutput output) override {
+    state_.add(prompt_index, std::move(output));
+    has_news_ = true;
+  }
+  void fail(Status error) override { state_.fail(std::move(error)); }
+  std::vector<SequenceStop> take_stops() override { return state_.take_stops(); }
+  bool streaming() const override { return false; }  // nobody takes bytes
+  bool needs_every_output() const override { return stream_ || !options_->stop.empty(); }
+  bool finished() const override { return state_.finished(); }
+  const Status& error() const override { return state_.error(); }
+  Usage usage() const override { return state_.usage(); }
+  bool take(std::string&, std::size_t) override { return false; }
+
+  // What is fresh; null: there is nothing to tell yet. Once finished(), the last one, and then nothing.
+  std::unique_ptr<OutputRecord> take_record(std::uint64_t id);
+
+ private:
+  void add_choice(OutputRecord& record, ChoiceState& choice, std::int32_t index) const;
+  pagoda_logprobs logprobs(OutputRecord& record, const TokenLogprobs& from) const;
+
+  const std::shared_ptr<const AnswerOptions> options_;
+  const Tokenizer& tokenizer_;
+  AnswerState state_;
+  const bool stream_;
+  bool has_news_ = false, ended_ = false;
+};
+
+// How the C interface calls it.
+pagoda_status c_status(const Status& status);
+
+}  // namespace pagoda

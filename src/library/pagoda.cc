@@ -1,0 +1,324 @@
+// The C library of include/pagoda.h: arguments checked, errors told, memory handed over. What it does is done
+// by what stands beside this file and below it.
+#include <pagoda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "api/api_context.h"
+#include "api/json.h"
+#include "api/openai/request_parser.h"
+#include "api/openai/text_endpoints.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "cli/assembly/assemble.h"
+#include "cli/assembly/memory_modes.h"
+#include "library/engine_options.h"
+#include "library/output_queue.h"
+
+namespace {
+
+using namespace pagoda;  // NOLINT: the room's own names; the C ones all begin with pagoda_
+
+struct Engine {
+  EngineFlags flags;
+  std::unique_ptr<AssembledEngine> assembled;
+  std::atomic<std::uint64_t> next_id{1};
+};
+
+}  // namespace
+
+struct pagoda_engine {
+  std::shared_ptr<Engine> engine;  // queues have it, too
+};
+
+struct pagoda_queue {
+  std::shared_ptr<Engine> engine;
+  OutputQueue outputs;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+pagoda_status fail(pagoda_status code, std::string message) {
+  last_error = std::move(message);
+  return code;
+}
+pagoda_status told(const Status& status) {
+  return status.ok() ? PAGODA_OK : fail(c_status(status), status.message());
+}
+
+// No exception leaves the library.
+template <class Body>
+pagoda_status guarded(Body&& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(PAGODA_INTERNAL, "there is not enough memory");
+  } catch (const std::exception& error) {
+    return fail(PAGODA_INTERNAL, error.what());
+  }
+}
+
+pagoda_status missing(const char* what) { return fail(PAGODA_INVALID, concat(what, " is NULL")); }
+
+// For pagoda_free.
+template <class T>
+T* hand_over(const T* data, std::size_t count) {
+  T* copy = static_cast<T*>(std::malloc(sizeof(T) * (count + 1)));
+  if (copy == nullptr) throw std::bad_alloc();
+  if (count > 0) std::memcpy(copy, data, sizeof(T) * count);
+  copy[count] = T{};
+  return copy;
+}
+void hand_over(const std::string& from, char** text, std::size_t* length) {
+  *text = hand_over(from.data(), from.size());
+  *length = from.size();
+}
+
+// Fills in what the caller's version of the struct has.
+template <class T>
+pagoda_status copy_out(const T& from, T* to, std::size_t size) {
+  std::memcpy(to, &from, std::min(size, sizeof(T)));
+  if (size > sizeof(T)) std::memset(reinterpret_cast<char*>(to) + sizeof(T), 0, size - sizeof(T));
+  return PAGODA_OK;
+}
+
+pagoda_status submit(pagoda_queue* queue, CallKind kind, const char* field, boost::json::value prompt,
+                     const char* params, std::uint64_t* id) {
+  Result<boost::json::value> body = parse_json(params == nullptr ? "{}" : params);
+  if (!body || !body->is_object())
+    return fail(PAGODA_INVALID, concat("params must be a JSON object",
+                                       body ? std::string() : concat(": ", body.error().message())));
+  boost::json::object& fields = body->as_object();
+  // The prompt comes beside them, and whoever asks has it already.
+  for (const char* given : {"prompt", "messages", "echo"})
+    if (fields.contains(given)) return fail(PAGODA_INVALID, concat("params must not have '", given, "'"));
+  fields[field] = std::move(prompt);
+  const std::uint64_t number = queue->engine->next_id.fetch_add(1);
+  Result<ParsedCall> call =
+      parse_call(kind, boost::json::serialize(fields), {.id = std::to_string(number), .created = 0},
+                 queue->engine->assembled->api());
+  if (!call) return told(call.error());
+  if (const Status status = queue->outputs.submit(*std::move(call), number); !status.ok())
+    return told(status);
+  if (id != nullptr) *id = number;
+  return PAGODA_OK;
+}
+
+std::int64_t count(const std::vector<RequestSnapshot>& requests, GroupState state) {
+  return std::ranges::count(requests, state, &RequestSnapshot::state);
+}
+
+pagoda_stats stats_of(const DebugSnapshot& held) {
+  return {.block_size = held.block_size,
+          .num_blocks = held.num_blocks,
+          .num_free_blocks = held.num_free_blocks,
+          .num_running = count(held.requests, GroupState::running),
+          .num_waiting = count(held.requests, GroupState::waiting),
+          .num_swapped = count(held.requests, GroupState::swapped),
+          .total_slots = held.usage.total_slots,
+          .token_slots = held.usage.token_slots,
+          .reserved_slots = held.usage.reserved_slots,
+          .internal_slots = held.usage.internal_slots,
+          .external_slots = held.usage.external_slots,
+          .cached_slots = held.usage.cached_slots,
+          .blocks_in_use = held.usage.blocks_in_use,
+          .blocks_without_sharing = held.usage.blocks_without_sharing,
+          .num_steps = held.totals.steps,
+          .num_batched_tokens = held.totals.batched_tokens,
+          .num_preemptions = held.totals.preemptions,
+          .num_blocks_copied = held.totals.blocks_copied,
+          .num_blocks_swapped_out = held.totals.blocks_swapped_out,
+          .num_blocks_swapped_in = held.totals.blocks_swapped_in};
+}
+
+}  // namespace
+
+const char* pagoda_version(void) {
+  static const std::string text(version());
+  return text.c_str();
+}
+const char* pagoda_last_error(void) { return last_error.c_str(); }
+void pagoda_free(void* memory) { std::free(memory); }
+
+pagoda_status pagoda_engine_create(const char* model, const pagoda_option* options, size_t num_options,
+                                   pagoda_engine** engine) {
+  return guarded([&] {
+    if (engine == nullptr) return missing("engine");
+    if (options == nullptr && num_options > 0) return missing("options");
+    std::vector<std::pair<std::string, std::string>> given;
+    for (std::size_t i = 0; i < num_options; ++i) {
+      if (options[i].name == nullptr || options[i].value == nullptr)
+        return missing("an option's name or value");
+      given.emplace_back(options[i].name, options[i].value);
+    }
+    Result<EngineFlags> flags = engine_options(model, given);
+    if (!flags) return told(flags.error());
+    auto made = std::make_shared<Engine>();
+    made->flags = *std::move(flags);
+    auto assembled = AssembledEngine::create(made->flags, AssembledEngine::Report::quiet);
+    if (!assembled) return told(assembled.error());
+    made->assembled = *std::move(assembled);
+    if (made->assembled->tokenizer() == nullptr)
+      return fail(PAGODA_INVALID, "the model has no tokenizer; give one with the option tokenizer");
+    *engine = new pagoda_engine{std::move(made)};
+    return PAGODA_OK;
+  });
+}
+
+void pagoda_engine_destroy(pagoda_engine* engine) {
+  if (engine == nullptr) return;
+  engine->engine->assembled->stop();
+  delete engine;
+}
+
+pagoda_status pagoda_queue_create(pagoda_engine* engine, pagoda_queue** queue) {
+  return guarded([&] {
+    if (engine == nullptr || queue == nullptr) return missing("engine or queue");
+    AssembledEngine& assembled = *engine->engine->assembled;
+    *queue = new pagoda_queue{.engine = engine->engine, .outputs = {assembled.client(), assembled.api()}};
+    return PAGODA_OK;
+  });
+}
+void pagoda_queue_destroy(pagoda_queue* queue) { delete queue; }
+
+pagoda_status pagoda_submit_text(pagoda_queue* queue, const char* text, size_t text_length,
+                                 const char* params, uint64_t* id) {
+  return guarded([&] {
+    if (queue == nullptr || text == nullptr) return missing("queue or text");
+    return submit(queue, CallKind::completion, "prompt", boost::json::string(text, text_length), params, id);
+  });
+}
+pagoda_status pagoda_submit_ids(pagoda_queue* queue, const int32_t* ids, size_t num_ids, const char* params,
+                                uint64_t* id) {
+  return guarded([&] {
+    if (queue == nullptr || ids == nullptr) return missing("queue or ids");
+    return submit(queue, CallKind::completion, "prompt", boost::json::array(ids, ids + num_ids), params, id);
+  });
+}
+pagoda_status pagoda_submit_chat(pagoda_queue* queue, const char* messages, const char* params,
+                                 uint64_t* id) {
+  return guarded([&] {
+    if (queue == nullptr || messages == nullptr) return missing("queue or messages");
+    Result<boost::json::value> list = parse_json(messages);
+    if (!list) return fail(PAGODA_INVALID, concat("messages: ", list.error().message()));
+    return submit(queue, CallKind::chat, "messages", *std::move(list), params, id);
+  });
+}
+
+pagoda_status pagoda_abort(pagoda_queue* queue, uint64_t id) {
+  return guarded([&] {
+    if (queue == nullptr) return missing("queue");
+    return queue->outputs.abort(id) ? PAGODA_OK : fail(PAGODA_NOT_FOUND, "this request has ended");
+  });
+}
+
+pagoda_status pagoda_next(pagoda_queue* queue, int64_t timeout_ms, pagoda_output** output) {
+  return guarded([&] {
+    if (queue == nullptr || output == nullptr) return missing("queue or output");
+    constexpr std::int64_t kDay = 86'400'000;
+    std::optional<std::chrono::milliseconds> timeout;
+    if (timeout_ms >= 0) timeout.emplace(std::min(timeout_ms, kDay));
+    OutputQueue::Taken taken = queue->outputs.next(timeout);
+    *output = taken.record.release();
+    if (*output != nullptr) return PAGODA_OK;
+    switch (taken.why) {
+      case OutputQueue::Nothing::timeout:
+        return PAGODA_TIMEOUT;
+      case OutputQueue::Nothing::idle:
+        return PAGODA_IDLE;
+      case OutputQueue::Nothing::dead:
+        break;
+    }
+    return fail(PAGODA_UNAVAILABLE, "the engine has stopped");
+  });
+}
+void pagoda_output_free(pagoda_output* output) { delete static_cast<OutputRecord*>(output); }
+
+pagoda_status pagoda_tokenize(pagoda_engine* engine, const char* text, size_t text_length,
+                              int32_t add_special_tokens, int32_t** ids, size_t* num_ids) {
+  return guarded([&] {
+    if (engine == nullptr || text == nullptr || ids == nullptr || num_ids == nullptr)
+      return missing("engine, text, ids or num_ids");
+    const Result<std::vector<TokenId>> encoded = engine->engine->assembled->tokenizer()->encode(
+        {text, text_length}, {.add_special_tokens = add_special_tokens != 0});
+    if (!encoded) return told(encoded.error());
+    *ids = hand_over(encoded->data(), encoded->size());
+    *num_ids = encoded->size();
+    return PAGODA_OK;
+  });
+}
+
+pagoda_status pagoda_detokenize(pagoda_engine* engine, const int32_t* ids, size_t num_ids,
+                                int32_t skip_special_tokens, char** text, size_t* text_length) {
+  return guarded([&] {
+    if (engine == nullptr || (ids == nullptr && num_ids > 0) || text == nullptr || text_length == nullptr)
+      return missing("engine, ids, text or text_length");
+    hand_over(to_valid_utf8(
+                  engine->engine->assembled->tokenizer()->decode({ids, num_ids}, skip_special_tokens != 0)),
+              text, text_length);
+    return PAGODA_OK;
+  });
+}
+
+pagoda_status pagoda_apply_chat_template(pagoda_engine* engine, const char* body, char** text,
+                                         size_t* text_length) {
+  return guarded([&] {
+    if (engine == nullptr || body == nullptr || text == nullptr || text_length == nullptr)
+      return missing("engine, body, text or text_length");
+    const Result<std::string> answer = apply_template_body(body, engine->engine->assembled->api());
+    if (!answer) return told(answer.error());
+    const boost::json::value value = boost::json::parse(*answer);
+    const boost::json::string& prompt = value.at("prompt").as_string();
+    hand_over(std::string(prompt.data(), prompt.size()), text, text_length);
+    return PAGODA_OK;
+  });
+}
+
+pagoda_status pagoda_get_facts(pagoda_engine* engine, pagoda_facts* facts, size_t size) {
+  return guarded([&] {
+    if (engine == nullptr || facts == nullptr) return missing("engine or facts");
+    const Engine& own = *engine->engine;
+    const ApiContext& api = own.assembled->api();
+    const MemoryTable& memory = own.assembled->memory();
+    return copy_out(pagoda_facts{.model = own.assembled->model_name().c_str(),
+                                 .architecture = api.facts.architecture.c_str(),
+                                 .scheduler = own.flags.scheduler.c_str(),
+                                 .scheduling_policy = scheduling_policy_name(scheduling_policy(own.flags)),
+                                 .kv_manager = is_baseline(own.flags)  ? "reserved"
+                                               : is_virtual(own.flags) ? "virtual"
+                                                                       : "paged",
+                                 .max_model_len = api.max_model_len,
+                                 .max_num_seqs = api.max_num_seqs,
+                                 .vocab_size = api.vocab_size,
+                                 .kv_cache_bytes = memory.kv_bytes,
+                                 .kv_cache_tokens = memory.kv_tokens,
+                                 .weight_bytes = memory.weight_bytes + memory.embedding_bytes,
+                                 .num_threads = own.assembled->num_threads()},
+                    facts, size);
+  });
+}
+
+pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_t size) {
+  return guarded([&] {
+    if (engine == nullptr || stats == nullptr) return missing("engine or stats");
+    const auto outcome = std::make_shared<std::promise<Result<DebugSnapshot>>>();
+    auto ready = outcome->get_future();
+    engine->engine->assembled->client().debug_snapshot(
+        [outcome](Result<DebugSnapshot> held) { outcome->set_value(std::move(held)); });
+    const Result<DebugSnapshot> held = ready.get();
+    if (!held) return told(held.error());
+    return copy_out(stats_of(*held), stats, size);
+  });
+}

@@ -1,0 +1,188 @@
+"""libpagoda.so, as a C program sees it: the example, and through ctypes what the example does not reach."""
+import ctypes as c
+import json
+import subprocess
+
+import pytest
+
+from conftest import binary, small_model
+
+IDLE, TIMEOUT, INVALID, NOT_FOUND, UNIMPLEMENTED = 2, 1, -1, -2, -3
+
+
+class Option(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("value", c.c_char_p)]
+
+
+class Logprob(c.Structure):
+    _fields_ = [("id", c.c_int32), ("rank", c.c_int32), ("logprob", c.c_float), ("text", c.c_char_p), ("length", c.c_size_t)]
+
+
+class Logprobs(c.Structure):
+    _fields_ = [("items", c.POINTER(Logprob)), ("count", c.c_size_t)]
+
+
+class Choice(c.Structure):
+    _fields_ = [("index", c.c_int32), ("text", c.c_char_p), ("text_length", c.c_size_t), ("ids", c.POINTER(c.c_int32)),
+                ("num_ids", c.c_size_t), ("logprobs", c.POINTER(Logprobs)), ("cumulative_logprob", c.c_double),
+                ("finish_reason", c.c_char_p), ("stop_string", c.c_char_p), ("stop_token", c.c_int32)]
+
+
+class Output(c.Structure):
+    _fields_ = [("id", c.c_uint64), ("finished", c.c_int32), ("status", c.c_int), ("message", c.c_char_p),
+                ("choices", c.POINTER(Choice)), ("num_choices", c.c_size_t), ("prompt_ids", c.POINTER(c.c_int32)),
+                ("num_prompt_ids", c.c_size_t), ("prompt_logprobs", c.POINTER(Logprobs)), ("num_cached_tokens", c.c_int32)]
+
+
+def library_path():
+    path = binary().parent / "libpagoda.so"
+    if not path.exists():
+        pytest.skip(f"no library at {path}")
+    return path
+
+
+class Library:
+    def __init__(self):
+        self.lib = c.CDLL(str(library_path()))
+        self.lib.pagoda_last_error.restype = c.c_char_p
+        self.engine, self.queue = c.c_void_p(), c.c_void_p()
+
+    def open(self, **options):
+        rows = (Option * len(options))(*[(k.encode(), v.encode()) for k, v in options.items()])
+        return self.lib.pagoda_engine_create(str(small_model()).encode(), rows, c.c_size_t(len(options)), c.byref(self.engine))
+
+    def error(self):
+        return self.lib.pagoda_last_error().decode()
+
+    def submit(self, text, **params):
+        number = c.c_uint64()
+        status = self.lib.pagoda_submit_text(self.queue, text.encode(), c.c_size_t(len(text.encode())),
+                                             json.dumps(params).encode(), c.byref(number))
+        return status, number.value
+
+    def outputs(self, timeout_ms=-1):
+        """(id, finished, [(text, ids, finish reason, log-probabilities)]) of each output until nothing comes."""
+        out = c.POINTER(Output)()
+        while (status := self.lib.pagoda_next(self.queue, c.c_int64(timeout_ms), c.byref(out))) == 0:
+            o = out.contents
+            yield o.id, o.finished, [
+                (ch.text.decode(), ch.ids[:ch.num_ids], ch.finish_reason,
+                 [p.items[0].logprob for p in ch.logprobs[:ch.num_ids]] if ch.logprobs else None)
+                for ch in o.choices[:o.num_choices]]
+            self.lib.pagoda_output_free(out)
+        assert status in (IDLE, TIMEOUT), self.error()
+
+
+@pytest.fixture(scope="module")
+def library():
+    library = Library()
+    assert library.open(kv_cache_memory_bytes="16M", max_num_seqs="8") == 0, library.error()
+    assert library.lib.pagoda_queue_create(library.engine, c.byref(library.queue)) == 0
+    yield library
+    library.lib.pagoda_queue_destroy(library.queue)
+    library.lib.pagoda_engine_destroy(library.engine)
+
+
+def test_the_example_streams_what_generate_answers(tmp_path):
+    example = binary().parent / "examples/pagoda_example"
+    if not example.exists():
+        pytest.skip(f"no example at {example}")
+    prompts = ["hello", "the cat sat"]
+    run = subprocess.run([example, small_model(), *prompts], capture_output=True, check=True, timeout=300)
+    lines = run.stdout.decode(errors="replace").rstrip("\n").split("\n")
+    assert sum("(length)" in line for line in lines) == 2 and "blocks free" in lines[-1]
+    (tmp_path / "in").write_text("".join(json.dumps({"prompt": p, "max_tokens": 16, "temperature": 0, "logprobs": 0}) + "\n"
+                                         for p in prompts))
+    subprocess.run([binary(), "generate", small_model(), "--input", tmp_path / "in", "--output", tmp_path / "out",
+                    "--kv-cache-memory-bytes", "16M"], check=True, timeout=300, capture_output=True)
+    for number, line in enumerate((tmp_path / "out").read_text().splitlines()):
+        want = [f"[{x:.3f}]" for x in json.loads(line)["choices"][0]["logprobs"]["token_logprobs"]]
+        got = [line.split(" [", 1)[1].split("]")[0] for line in lines if line.startswith(f"{number}: ") and " [" in line]
+        assert set(f"[{x}]" for x in got) <= set(want) and got
+
+
+def test_only_the_interface_is_exported():
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library_path()], capture_output=True, text=True, check=True).stdout
+    names = {line.split()[-1].split("@")[0] for line in symbols.splitlines()} - {"PAGODA_0"}
+    assert names and all(name.startswith("pagoda_") for name in names), names
+
+
+def test_whole_answers_and_pieces_are_the_same(library):
+    params = {"max_tokens": 12, "temperature": 0, "logprobs": 1}
+    _, whole = library.submit("once upon", **params)
+    _, pieces = library.submit("once upon", stream=True, **params)
+    seen = {whole: [], pieces: []}
+    for number, finished, choices in library.outputs():
+        seen[number].append((finished, choices[0]))
+    assert len(seen[whole]) == 1 and seen[pieces]
+    for part in range(2):  # text, ids
+        joined = seen[pieces][0][1][part]
+        for _, piece in seen[pieces][1:]:
+            joined = joined + piece[part]
+        assert joined == seen[whole][0][1][part]
+    assert [f for f, _ in seen[pieces]] == [0] * (len(seen[pieces]) - 1) + [1]
+    assert sum((p[3] for _, p in seen[pieces]), []) == seen[whole][0][1][3]
+
+
+def test_a_stop_string_ends_a_whole_answer(library):
+    library.submit("once upon", max_tokens=40, temperature=0)
+    (_, _, [(text, ids, reason, _)]), = library.outputs()
+    stop = text[3:5]
+    library.submit("once upon", max_tokens=40, temperature=0, stop=[stop])
+    (_, finished, [(cut, fewer, reason, _)]), = library.outputs()
+    assert finished and reason == b"stop" and cut == text[:text.index(stop)] and len(fewer) < len(ids)
+
+
+def test_an_aborted_request_says_nothing_more(library):
+    _, number = library.submit("once", max_tokens=400, ignore_eos=True, stream=True)
+    outputs = library.outputs()
+    assert next(outputs)[0] == number
+    assert library.lib.pagoda_abort(library.queue, c.c_uint64(number)) == 0
+    assert list(outputs) == []
+    assert library.lib.pagoda_abort(library.queue, c.c_uint64(number)) == NOT_FOUND
+
+
+def test_nothing_runs_and_nothing_comes(library):
+    assert list(library.outputs()) == []
+    out = c.POINTER(Output)()
+    assert library.lib.pagoda_next(library.queue, c.c_int64(20), c.byref(out)) == TIMEOUT
+
+
+@pytest.mark.parametrize("params, word", [({"max_tokens": 0}, "max_tokens"), ({"top_p": 3}, "top_p"), ({"echo": True}, "echo"),
+                                          ({"max_tokens": 100000}, "512"), ({"n": "two"}, "n")])
+def test_a_wrong_field_is_named(library, params, word):
+    status, _ = library.submit("once", **params)
+    assert status == INVALID and word in library.error()
+
+
+def test_params_that_are_no_object(library):
+    number = c.c_uint64()
+    for params in (b"[]", b"{", b"1", b"{\"a\":1,\"a\":2}"):
+        assert library.lib.pagoda_submit_text(library.queue, b"x", c.c_size_t(1), params, c.byref(number)) == INVALID
+
+
+@pytest.mark.parametrize("options, status, word", [
+    ({"max_modle_len": "64"}, INVALID, "max-model-len"), ({"max_num_seqs": "none"}, INVALID, "max-num-seqs"),
+    ({"enable_prefix_caching": "maybe"}, INVALID, "true"), ({"tensor_parallel_size": "2"}, UNIMPLEMENTED, "serve")])
+def test_a_wrong_option_is_named(options, status, word):
+    library = Library()
+    assert library.open(**options) == status and word in library.error()
+
+
+def test_a_model_that_is_not_there():
+    library = Library()
+    assert library.lib.pagoda_engine_create(b"/nowhere/model.gguf", None, c.c_size_t(0), c.byref(library.engine)) < 0
+    assert "nowhere" in library.error()
+
+
+def test_queues_outlive_their_engine():
+    library = Library()
+    assert library.open(kv_cache_memory_bytes="16M") == 0
+    library.lib.pagoda_queue_create(library.engine, c.byref(library.queue))
+    _, number = library.submit("once", max_tokens=400, ignore_eos=True)
+    library.lib.pagoda_engine_destroy(library.engine)
+    out = c.POINTER(Output)()
+    assert library.lib.pagoda_next(library.queue, c.c_int64(5000), c.byref(out)) == 0
+    assert out.contents.status < 0 and out.contents.finished and out.contents.message
+    library.lib.pagoda_output_free(out)
+    library.lib.pagoda_queue_destroy(library.queue)

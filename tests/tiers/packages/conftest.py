@@ -1,0 +1,58 @@
+"""Makes the packages once, and puts the wheel's Python package where these tests find it."""
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+
+
+def make(kind, folder):
+    run = subprocess.run([ROOT / "script/package", "--to", folder, kind], capture_output=True, text=True, timeout=1200)
+    assert run.returncode == 0, run.stderr[-3000:]
+    return pathlib.Path(run.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    if given := os.environ.get("PAGODA_WHEEL"):
+        return pathlib.Path(given)
+    return make("wheel", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="session")
+def deb(tmp_path_factory):
+    if given := os.environ.get("PAGODA_DEB"):
+        return pathlib.Path(given)
+    return make("deb", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="session")
+def pagoda(wheel, tmp_path_factory):
+    """The module."""
+    folder = tmp_path_factory.mktemp("site")
+    zipfile.ZipFile(wheel).extractall(folder)
+    sys.path.insert(0, str(folder))
+    import pagoda
+    assert pagoda.__file__.startswith(str(folder))
+    return pagoda
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    from small_model import write_small_model
+    path = tmp_path_factory.mktemp("model") / "small.gguf"
+    write_small_model(path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def program():
+    path = pathlib.Path(os.environ.get("PAGODA_BINARY", ROOT / "build/pagoda"))
+    if not path.exists():
+        pytest.skip(f"no program at {path}")
+    return path
