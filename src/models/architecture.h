@@ -33,10 +33,13 @@ struct WeightNames {
   std::string prefix = {};                       // in front of all names but the head's: "model."
   std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
+  std::string type_embedding = {};  // of token types
   std::string embedding_norm = {}, final_norm = {}, head = {};
   std::string other_head = {};  // what newer files call the head
   // Whole names of divisors of the rotation frequencies: of all contexts, or of short and of long ones.
   std::string rope_factors = {}, rope_factors_short = {}, rope_factors_long = {};
+  // Whole names of tensors of heads that give no logits: of what pools, or of how the model was trained.
+  std::vector<std::string> of_other_heads = {};
   std::string layer = {};
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};

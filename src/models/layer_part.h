@@ -44,6 +44,7 @@ struct DecoderBatch {
   KvLayout layout;
   std::byte* cache = nullptr;
   std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
 
   LayerKv kv_of(std::int32_t layer) const {
     return layers.empty() ? LayerKv{.layout = layout, .layer = layer, .sequences = sequences}
