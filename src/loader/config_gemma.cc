@@ -9,7 +9,7 @@ void read_gemma(Fields& fields, ModelConfig& config) {
   config.norm_weight_offset = 1;
   // "gelu" in hidden_act, which is all that old files have, is what the model was not trained with.
   config.activation = fields.string("hidden_activation", "gelu_pytorch_tanh");
-  fields.only("use_bidirectional_attention", false);
+  config.encoder = fields.boolean("use_bidirectional_attention", false);  // EmbeddingGemma
 }
 
 // Every second layer has a window, the first among them; soft caps on scores and logits.
@@ -55,6 +55,8 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   read_rope_by_layer(fields, config, 1000000.0f, 10000.0f);
 
   config.sliding_window = fields.integer("sliding_window", 4096);
+  // So many tokens together, half of them on each side.
+  if (config.encoder) config.sliding_window = config.sliding_window / 2 + 1;
   read_window_pattern(fields, config, 6);
 }
 
