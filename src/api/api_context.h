@@ -63,10 +63,10 @@ struct ApiContext {
   std::string version;
   ModelFacts facts;
   std::optional<VectorModel> vectors;  // absent: it generates text
-  const Clock* clock = nullptr;       // borrowed; for the durations in an answer; null: they are 0
-  AnswerStore* answers = nullptr;     // borrowed; null: nothing is kept
-  DetachedCalls* detached = nullptr;  // borrowed; null: no call goes on without its client
-  std::int64_t model_created = 0;     // unix seconds
+  const Clock* clock = nullptr;        // borrowed; for the durations in an answer; null: they are 0
+  AnswerStore* answers = nullptr;      // borrowed; null: nothing is kept
+  DetachedCalls* detached = nullptr;   // borrowed; null: no call goes on without its client
+  std::int64_t model_created = 0;      // unix seconds
 
   std::size_t longest_token_bytes = 0;  // set by make_ready()
 

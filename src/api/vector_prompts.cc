@@ -17,7 +17,8 @@ namespace json = boost::json;
 constexpr std::size_t kMaxCallTokens = std::size_t{1} << 22, kMaxPairBytes = std::size_t{1} << 24;
 
 Status too_much(const std::string& path, std::string_view what) {
-  return invalid_argument(concat("The texts of this call have too many ", what, " together; send fewer of them."))
+  return invalid_argument(
+             concat("The texts of this call have too many ", what, " together; send fewer of them."))
       .with_param(path);
 }
 
@@ -86,8 +87,8 @@ Result<std::vector<TokenId>> VectorPrompts::encode(std::string_view text, const 
   if (!plain) return plain.error();
   std::size_t before = 0;
   const std::size_t around = ids->size() - std::min(ids->size(), plain->size());
-  while (before < around && !std::equal(plain->begin(), plain->end(),
-                                        ids->begin() + static_cast<std::ptrdiff_t>(before)))
+  while (before < around &&
+         !std::equal(plain->begin(), plain->end(), ids->begin() + static_cast<std::ptrdiff_t>(before)))
     ++before;
   const std::size_t after = std::min(around - before, keep);
   ids->erase(ids->begin() + static_cast<std::ptrdiff_t>(keep - after),
@@ -163,7 +164,8 @@ void VectorPrompts::add_field(FieldReader& fields, std::string_view name, bool w
     else if (with_ids && entry.is_array())
       keep(add_ids(entry.get_array(), entry_path));
     else
-      fields.fail(concat(name, ".", i), with_ids ? "must be a text or a list of token ids" : "must be a text");
+      fields.fail(concat(name, ".", i),
+                  with_ids ? "must be a text or a list of token ids" : "must be a text");
   }
 }
 

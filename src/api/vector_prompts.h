@@ -1,8 +1,8 @@
 #pragma once
 // VectorPrompts: the texts of a call for vectors -> one request of the engine each. Between the fields of a
 // protocol, which are its own business, and the engine. Knows lengths, truncation, pairs; not what the answer
-// looks like (vector_writer.h). Bounded: prompts, tokens and bytes of one call. Errors: invalid_argument with the
-// param() that was passed in. Threads: any.
+// looks like (vector_writer.h). Bounded: prompts, tokens and bytes of one call. Errors: invalid_argument with
+// the param() that was passed in. Threads: any.
 #include <boost/json/array.hpp>
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// VectorWriter: an AnswerWriter that waits for the vectors of all prompts of a call and then writes them, some at
-// a time. A protocol says what stands before, between and behind. Invariant: as AnswerWriter says; a vector is
-// freed once it has been written. Threads: none; one at a time.
+// VectorWriter: an AnswerWriter that waits for the vectors of all prompts of a call and then writes them,
+// some at a time. A protocol says what stands before, between and behind. Invariant: as AnswerWriter says; a
+// vector is freed once it has been written. Threads: none; one at a time.
 #include <cstddef>
 #include <cstdint>
 #include <span>

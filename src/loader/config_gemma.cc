@@ -9,7 +9,7 @@ void read_gemma(Fields& fields, ModelConfig& config) {
   config.norm_weight_offset = 1;
   // "gelu" in hidden_act, which is all that old files have, is what the model was not trained with.
   config.activation = fields.string("hidden_activation", "gelu_pytorch_tanh");
-  config.encoder = fields.boolean("use_bidirectional_attention", false);  // EmbeddingGemma
+  fields.only("use_bidirectional_attention", false);
 }
 
 // Every second layer has a window, the first among them; soft caps on scores and logits.
@@ -46,7 +46,7 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   const float scalar = fields.number("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) fields.fail("query_pre_attn_scalar", "a positive number");
   config.attention_scale = 1.0f / std::sqrt(scalar);
-  fields.only("use_bidirectional_attention", false);
+  config.encoder = fields.boolean("use_bidirectional_attention", false);  // EmbeddingGemma
   config.attention_softcap = fields.number("attn_logit_softcapping", 0);
   config.logit_softcap = fields.number("final_logit_softcapping", 0);
   config.bos_token_id = fields.written("bos_token_id") ? fields.integer("bos_token_id", -1) : 2;

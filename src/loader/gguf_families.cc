@@ -125,7 +125,8 @@ void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
 void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
   for (const GgufTensor& tensor : file.tensor_list())
     if (tensor.name == "token_types.weight" && tensor.shape.size() == 2)
-      config.token_types = static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
+      config.token_types =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
 }
 
 }  // namespace

@@ -55,8 +55,9 @@ Result<VectorActivation> activation_named(std::string_view name, std::string_vie
                                                              {"Softmax", VectorActivation::softmax}});
   for (const Known& known : kKnown)
     if (known.name == last_part(name)) return known.activation;
-  return unimplemented(concat(where, ": the activation is not supported; supported: Identity, Tanh, ReLU, "
-                                     "GELU, SiLU, Sigmoid, Softmax"));
+  return unimplemented(concat(where,
+                              ": the activation is not supported; supported: Identity, Tanh, ReLU, "
+                              "GELU, SiLU, Sigmoid, Softmax"));
 }
 
 bool is_folder_name(std::string_view name) {
@@ -104,7 +105,8 @@ class Reading {
       return ok_status();
     classify();
     std::size_t num_labels = 2;  // transformers' default
-    if (const json::value* labels = config.if_contains("id2label"); labels != nullptr && labels->is_object()) {
+    if (const json::value* labels = config.if_contains("id2label");
+        labels != nullptr && labels->is_object()) {
       num_labels = std::min<std::size_t>(labels->get_object().size(), 65536);
       for (std::size_t i = 0; i < num_labels; ++i) {
         const std::string_view label = text_of(labels->get_object(), std::to_string(i));
@@ -119,7 +121,8 @@ class Reading {
     if (problem == "regression") model_.score_activation = VectorActivation::none;
     if (problem == "multi_label_classification") model_.score_activation = VectorActivation::sigmoid;
     std::string_view function = text_of(config, "sbert_ce_default_activation_function");
-    if (const json::value* own = config.if_contains("sentence_transformers"); own != nullptr && own->is_object())
+    if (const json::value* own = config.if_contains("sentence_transformers");
+        own != nullptr && own->is_object())
       function = text_of(own->get_object(), "activation_fn");
     if (function.empty()) return ok_status();
     auto activation = activation_named(function, "config.json");
@@ -157,8 +160,9 @@ class Reading {
         if (!activation) return activation.error();
         model_.dense.push_back({std::string(folder), *activation});
       } else {
-        return unimplemented("modules.json: a module is not supported; supported: Transformer, Pooling, Dense, "
-                             "Normalize");
+        return unimplemented(
+            "modules.json: a module is not supported; supported: Transformer, Pooling, Dense, "
+            "Normalize");
       }
     }
     model_.normalize = normalize;
@@ -214,7 +218,8 @@ class Reading {
             value.is_array() && value.get_array().size() == 1 && value.get_array().front().is_string() &&
             std::string_view(value.get_array().front().get_string()).ends_with("ForSequenceClassification");
         if (!classifies)
-          return unimplemented("--hf-overrides: 'architectures' may only name one …ForSequenceClassification");
+          return unimplemented(
+              "--hf-overrides: 'architectures' may only name one …ForSequenceClassification");
         classify();
       } else if (name == "classifier_from_token") {
         const json::array* list = value.if_array();
@@ -226,8 +231,9 @@ class Reading {
         model_.score_activation = VectorActivation::sigmoid;
         model_.labels.clear();
       } else if (name != "is_original_qwen3_reranker") {
-        return unimplemented("--hf-overrides: supported are 'architectures', 'classifier_from_token' and "
-                             "'is_original_qwen3_reranker'");
+        return unimplemented(
+            "--hf-overrides: supported are 'architectures', 'classifier_from_token' and "
+            "'is_original_qwen3_reranker'");
       }
     }
     return ok_status();
@@ -242,7 +248,8 @@ class Reading {
         if (!type) return invalid_argument("--pooler-config: 'pooling_type' must be LAST, CLS or MEAN");
         model_.type = *type;
       } else if (name == "normalize" || name == "use_activation") {
-        if (!value.is_bool()) return invalid_argument("--pooler-config: 'use_activation' must be true or false");
+        if (!value.is_bool())
+          return invalid_argument("--pooler-config: 'use_activation' must be true or false");
         model_.normalize = value.get_bool();
         if (!model_.normalize) model_.score_activation = VectorActivation::none;
       } else {

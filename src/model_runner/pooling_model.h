@@ -1,10 +1,10 @@
 #pragma once
-// PoolingModel: how a model's own files say that hidden states become a vector: which rows are pooled, what is
-// multiplied behind it, whether the result is an embedding or the values of a classification head. Read from
-// config.json and sentence-transformers' modules.json with its folders, or from GGUF metadata; the operator may
-// say otherwise. Not the weights (vector_pooler.h), and not what a request asks for (request/work.h).
-// Source: vLLM's pooling configuration and sentence-transformers' folders. Errors: corrupt_data and
-// unimplemented name the file. Threads: plain data.
+// PoolingModel: how a model's own files say that hidden states become a vector: which rows are pooled, what
+// is multiplied behind it, whether the result is an embedding or the values of a classification head. Read
+// from config.json and sentence-transformers' modules.json with its folders, or from GGUF metadata; the
+// operator may say otherwise. Not the weights (vector_pooler.h), and not what a request asks for
+// (request/work.h). Source: vLLM's pooling configuration and sentence-transformers' folders. Errors:
+// corrupt_data and unimplemented name the file. Threads: plain data.
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -22,7 +22,8 @@ const TensorView* find(const ModelSource& source, std::span<const std::string_vi
   return nullptr;
 }
 
-constexpr std::array<std::string_view, 6> kPrefixes = {"", "model.", "bert.", "roberta.", "nomic_bert.", "new."};
+constexpr std::array<std::string_view, 6> kPrefixes = {"",         "model.",      "bert.",
+                                                       "roberta.", "nomic_bert.", "new."};
 
 std::vector<float> floats(const TensorView& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
@@ -139,7 +140,9 @@ Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& mo
 }
 
 Status VectorPooler::add_score_head(const ModelSource& source, const PoolingModel& model) {
-  const auto has = [&](std::string_view name) { return find(source, kPrefixes, concat(name, ".weight")) != nullptr; };
+  const auto has = [&](std::string_view name) {
+    return find(source, kPrefixes, concat(name, ".weight")) != nullptr;
+  };
   const auto rows = static_cast<std::int64_t>(model.labels.size());
   if (source.gguf() != nullptr) {
     if (has("cls")) PAGODA_RETURN_IF_ERROR(add_stage(source, "cls", 0, VectorActivation::tanh));
@@ -164,7 +167,8 @@ Status VectorPooler::add_score_head(const ModelSource& source, const PoolingMode
   if (has("head.dense")) {  // ModernBERT
     PAGODA_RETURN_IF_ERROR(add_stage(source, "head.dense", size_, VectorActivation::gelu));
     const TensorView* norm = find(source, kPrefixes, "head.norm.weight");
-    if (norm == nullptr || norm->elements() != size_) return corrupt_data("tensor 'head.norm.weight' is missing");
+    if (norm == nullptr || norm->elements() != size_)
+      return corrupt_data("tensor 'head.norm.weight' is missing");
     stages_.back().norm = floats(*norm);
     stages_.back().norm_eps = source.config().norm_eps;
   } else if (has("pooler.dense")) {
@@ -178,8 +182,8 @@ Status VectorPooler::add_score_head(const ModelSource& source, const PoolingMode
 Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingModel& model,
                                        std::int32_t vocab_size) {
   const TensorView* head = nullptr;
-  for (const std::string_view name :
-       {"lm_head.weight", "output.weight", "model.embed_tokens.weight", "embed_tokens.weight", "token_embd.weight"})
+  for (const std::string_view name : {"lm_head.weight", "output.weight", "model.embed_tokens.weight",
+                                      "embed_tokens.weight", "token_embd.weight"})
     if (head == nullptr) head = source.find(name);
   const auto [no, yes] = *model.answer_tokens;
   if (head == nullptr || head->shape.size() != 2 || head->shape[1] != size_ || head->shape[0] < vocab_size ||
@@ -192,8 +196,8 @@ Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingM
   dequantize(head->dtype, head->data + no * row_bytes, size_, other.data());
   for (std::size_t i = 0; i < width; ++i) weight[i] -= other[i];
   return add_stage(
-      {.dtype = DType::f32, .shape = {1, size_}, .data = reinterpret_cast<const std::byte*>(weight.data())}, {},
-      VectorActivation::none);
+      {.dtype = DType::f32, .shape = {1, size_}, .data = reinterpret_cast<const std::byte*>(weight.data())},
+      {}, VectorActivation::none);
 }
 
 void VectorPooler::run(const ScheduledBatch& batch, const DecoderModel& decoder,

@@ -1,6 +1,6 @@
 #pragma once
-// VectorPooler: from a step's hidden states to vectors (request/work.h): pools each sequence's rows in order of
-// position, whatever the steps in which they come, then multiplies what the model has behind that
+// VectorPooler: from a step's hidden states to vectors (request/work.h): pools each sequence's rows in order
+// of position, whatever the steps in which they come, then multiplies what the model has behind that
 // (pooling_model.h), cuts and normalises. Has the weights of heads, in float32; not the model's own.
 // Invariant: a vector depends on its own sequence alone, to the bit. Threads: the runner's one caller.
 #include <cstdint>
@@ -31,7 +31,8 @@ class VectorPooler {
 
   // Of the last forward, whose output rows were those of pooled_rows() of each sequence: one vector for each
   // (StepResult::vectors).
-  void run(const ScheduledBatch& batch, const DecoderModel& decoder, std::vector<std::vector<float>>& vectors);
+  void run(const ScheduledBatch& batch, const DecoderModel& decoder,
+           std::vector<std::vector<float>>& vectors);
 
  private:
   // What is done with a pooled vector, one after the other.
@@ -41,7 +42,8 @@ class VectorPooler {
     std::vector<float> norm;  // a layer norm's weight, behind the activation; empty: none
     float norm_eps = 0;
   };
-  Status add_stage(const ModelSource& source, const std::string& name, std::int64_t rows, VectorActivation act);
+  Status add_stage(const ModelSource& source, const std::string& name, std::int64_t rows,
+                   VectorActivation act);
   Status add_stage(const TensorView& matrix, std::vector<float> bias, VectorActivation act);
   Status add_dense(const ModelSource& source, const PoolingModel& model);
   Status add_score_head(const ModelSource& source, const PoolingModel& model);

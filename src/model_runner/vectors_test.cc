@@ -1,6 +1,6 @@
-// Goal: models that make vectors make those that transformers makes, whatever the way of pooling, and a vector
-// depends on its own text alone: not on what is packed beside it, on chunks or on threads. The fixtures are made
-// by tests/fixtures/make_encoders.py.
+// Goal: models that make vectors make those that transformers makes, whatever the way of pooling, and a
+// vector depends on its own text alone: not on what is packed beside it, on chunks or on threads. The
+// fixtures are made by tests/fixtures/make_encoders.py.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,8 +14,8 @@
 namespace pagoda::testing {
 namespace {
 
-constexpr const char* kModels[] = {"bert",       "bert_cross",  "xlm_roberta",       "xlm_roberta_classes",
-                                   "nomic_bert", "modern_bert", "modern_bert_cross", "gemma_embedding",
+constexpr const char* kModels[] = {"bert",       "bert_cross",   "xlm_roberta",       "xlm_roberta_classes",
+                                   "nomic_bert", "modern_bert",  "modern_bert_cross", "gemma_embedding",
                                    "qwen3",      "qwen3_classes"};
 constexpr std::int32_t kMaxTokens = 512, kBlock = 16;
 
@@ -87,8 +87,8 @@ class Vectors : public ::testing::TestWithParam<const char*> {
         sequence.id = SequenceId{i + 1};
         sequence.num_computed_tokens = done[i];
         sequence.all_tokens = text.ids;
-        sequence.tokens = sequence.all_tokens.subspan(static_cast<std::size_t>(done[i]),
-                                                      static_cast<std::size_t>(count));
+        sequence.tokens =
+            sequence.all_tokens.subspan(static_cast<std::size_t>(done[i]), static_cast<std::size_t>(count));
         sequence.num_prompt_tokens = all;
         if (!encoder_) sequence.block_table = text.blocks;
         sequence.sample = done[i] + count == all;
@@ -146,8 +146,7 @@ TEST_P(Vectors, AgreeWithTransformers) {
         const auto vectors = run(*made, all(), {.type = type, .normalize = kind_ == WorkKind::embed});
         for (std::size_t i = 0; i < vectors.size(); ++i) {
           SCOPED_TRACE(concat(name, " of text ", i));
-          expect_near(vectors[i],
-                      goldens[i].at(kind_ == WorkKind::score ? "logits" : name).as_array(), 1e-4);
+          expect_near(vectors[i], goldens[i].at(kind_ == WorkKind::score ? "logits" : name).as_array(), 1e-4);
         }
       }
     }

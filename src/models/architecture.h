@@ -83,9 +83,10 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
-    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
-    kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kArcee, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4,
+    kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite,
+    kHunyuanDense, kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron,
+    kNomicBert, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss,
+    kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

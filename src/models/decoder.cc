@@ -84,9 +84,8 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  const std::string part =
-      concat(parallel.rank(), " of ", parallel.size(), parallel.deterministic ? " fixed" : " any",
-             with_head ? "" : " headless");
+  const std::string part = concat(parallel.rank(), " of ", parallel.size(),
+                                  parallel.deterministic ? " fixed" : " any", with_head ? "" : " headless");
   auto weights =
       caching != nullptr
           ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)

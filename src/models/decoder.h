@@ -56,8 +56,8 @@ class DecoderModel {
   // the others send their parts.
   Status logits(std::int64_t first, std::int64_t count, float* out);
 
-  // The hidden states that the head would multiply, of output rows [first, first + count) of the last forward,
-  // into out [count, hidden_size]. Every rank has them.
+  // The hidden states that the head would multiply, of output rows [first, first + count) of the last
+  // forward, into out [count, hidden_size]. Every rank has them.
   void hidden(std::int64_t first, std::int64_t count, float* out) const;
 
   // The largest logit of each output row of the last forward, without their logits. On a single rank only,

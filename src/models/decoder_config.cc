@@ -5,7 +5,7 @@ namespace {
 
 LayerState state_of(const AttentionConfig& attention) {
   return {
-      .kind = !attention.causal               ? LayerState::Kind::none
+      .kind = !attention.causal              ? LayerState::Kind::none
               : attention.sliding_window > 0 ? LayerState::Kind::window
                                              : LayerState::Kind::full,
       .window = attention.sliding_window,

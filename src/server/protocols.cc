@@ -13,8 +13,8 @@
 namespace pagoda {
 
 std::vector<const Protocol*> all_protocols() {
-  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(), &ollama_protocol(),
-          &llamacpp_protocol(), &pooling_protocol()};
+  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(),
+          &ollama_protocol(), &llamacpp_protocol(),  &pooling_protocol()};
 }
 
 Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::string>& names) {

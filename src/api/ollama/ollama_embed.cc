@@ -35,8 +35,8 @@ class EmbedWriter final : public VectorWriter {
   }
   void write_end(std::string& out) override {
     if (!one_)
-      out.append(concat("],\"total_duration\":", now() - begin_, ",\"load_duration\":0,\"prompt_eval_count\":",
-                        usage().prompt_tokens));
+      out.append(concat("],\"total_duration\":", now() - begin_,
+                        ",\"load_duration\":0,\"prompt_eval_count\":", usage().prompt_tokens));
     out.push_back('}');
   }
 
@@ -66,7 +66,8 @@ Result<ApiGeneration> ollama_embed(bool one, const ApiCall& call, const ApiConte
   PAGODA_RETURN_IF_ERROR(check_makes_vectors(context, WorkKind::embed));
   VectorWishes wishes = default_wishes(context);
   if (fields.boolean("truncate").value_or(true)) wishes.keep_tokens = context.max_model_len;
-  if (const auto dimensions = fields.integer("dimensions", 0, context.vectors->size); dimensions && *dimensions > 0)
+  if (const auto dimensions = fields.integer("dimensions", 0, context.vectors->size);
+      dimensions && *dimensions > 0)
     wishes.pooling.dimensions = static_cast<std::int32_t>(*dimensions);
   // The older route leaves vectors as long as they are.
   wishes.pooling.normalize = !one;

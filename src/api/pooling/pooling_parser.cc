@@ -110,12 +110,13 @@ std::vector<std::string> read_texts(FieldReader& fields, std::initializer_list<s
 }
 
 // Each of `first` with each of `second` beside it; one alone with all.
-void add_pairs(FieldReader& fields, const std::vector<std::string>& first, const std::vector<std::string>& second,
-               std::string_view second_name, VectorPrompts& prompts, PoolingCall& call) {
+void add_pairs(FieldReader& fields, const std::vector<std::string>& first,
+               const std::vector<std::string>& second, std::string_view second_name, VectorPrompts& prompts,
+               PoolingCall& call) {
   if (!fields.ok()) return;
   if (first.size() != 1 && first.size() != second.size())
-    return fields.fail(second_name, concat("must have as many entries as there are first texts (", first.size(),
-                                           "), or there must be one of these"));
+    return fields.fail(second_name, concat("must have as many entries as there are first texts (",
+                                           first.size(), "), or there must be one of these"));
   const auto keep = [&fields](Status status) {
     if (!status.ok()) fields.fail(std::move(status));
   };
@@ -188,7 +189,8 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
     call.requests = prompts.take();
   }
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, "pooling", {"queries", "documents", "items", "data_1", "data_2", "max_tokens_per_doc"});
+  note_unknown_fields(fields, "pooling",
+                      {"queries", "documents", "items", "data_1", "data_2", "max_tokens_per_doc"});
   return call;
 }
 

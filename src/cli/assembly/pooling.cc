@@ -12,11 +12,9 @@ Result<std::optional<PoolingModel>> pooling_model(const EngineFlags& flags, cons
                                                   const Tokenizer* tokenizer) {
   TokenLookup find_token;
   if (tokenizer != nullptr) find_token = [tokenizer](std::string_view text) { return tokenizer->find(text); };
-  auto model = read_pooling_model(source,
-                                  {.runner = flags.runner,
-                                   .pooler_config = flags.pooler_config,
-                                   .overrides = flags.hf_overrides},
-                                  find_token);
+  auto model = read_pooling_model(
+      source, {.runner = flags.runner, .pooler_config = flags.pooler_config, .overrides = flags.hf_overrides},
+      find_token);
   if (!model) return model.error();
   if (*model) PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, source.config().encoder));
   return model;
