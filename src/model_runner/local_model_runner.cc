@@ -79,6 +79,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.threads < 1) return invalid_argument("threads must be at least 1");
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
+  PAGODA_RETURN_IF_ERROR(check_encoder(source->config(), options));
   auto layout = plan_kv_layout(*source, options.dtype, options.kv_cache_dtype, options.block_size);
   if (!layout) return layout.error();
 
@@ -99,7 +100,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
       static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
   runner->kv_plan_ = plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context,
                                     options.kv_windows);
-  if (options.pooling || runner->keeps_nothing()) {
+  if (options.pooling) {
     PAGODA_RETURN_IF_ERROR(runner->prepare_pooling(*source));
   } else if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);

@@ -115,6 +115,7 @@ class LocalModelRunner final : public ModelRunner {
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
   // Of vectors (pooling_steps.cc).
+  static Status check_encoder(const ModelConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
   void flatten_pooled(const ScheduledSequence& sequence, std::int32_t start);
   void lay_out_whole_prompts();

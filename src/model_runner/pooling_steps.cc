@@ -6,12 +6,16 @@
 
 namespace pagoda {
 
+Status LocalModelRunner::check_encoder(const ModelConfig& config, const RunnerOptions& options) {
+  if (config.encoder && options.parallel.size() > 1)
+    return unimplemented("an encoder runs on one rank: --tensor-parallel-size 1");
+  if (config.encoder && !options.pooling)
+    return invalid_argument("an encoder makes vectors and no text: it is served with --runner pooling");
+  return ok_status();
+}
+
 Status LocalModelRunner::prepare_pooling(const ModelSource& source) {
   if (keeps_nothing()) {
-    if (options_.parallel.size() > 1)
-      return unimplemented("an encoder runs on one rank: --tensor-parallel-size 1");
-    if (!options_.pooling)
-      return invalid_argument("an encoder makes vectors and no text: use --runner pooling");
     // A whole step's keys and values, of one layer at a time; each sequence begins a block.
     const std::int64_t blocks = options_.max_num_batched_tokens / options_.block_size +
                                 std::min(options_.max_num_seqs, options_.max_num_batched_tokens);

@@ -166,7 +166,7 @@ def test_each_kind_of_server_refuses_the_others_calls(decoder, small_server):
     ({"input": [[]]}, "input.0"), ({"input": ["a", 7]}, "input.1"), ({"input": [[1, -2]]}, "input.0.1"),
     ({"input": "a", "dimensions": 0}, "dimensions"), ({"input": "a", "dimensions": 65}, "dimensions"),
     ({"input": "a", "encoding_format": "hex"}, "encoding_format"), ({"input": ["a"] * 2049}, "input"),
-    ({"input": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"), ({"messages": []}, "messages"),
+    ({"input": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"), ({"messages": [{"role": "user", "content": "a"}]}, "messages"),
     ({"input": "a", "model": "nothing"}, "model")])
 def test_what_is_wrong_is_named(decoder, body, param):
     answer = httpx.post(decoder.url + "/v1/embeddings", json=body)
