@@ -287,15 +287,14 @@ std::optional<PostProcessor::PairWrap> pair_wrap(const std::vector<TemplatePiece
   int num_texts = 0;
   for (const TemplatePiece& piece : pieces) {
     const bool begins = piece.type > 0 && !out.typed;
-    if (begins && (num_texts == 0 || num_texts > 1)) return std::nullopt;
+    if (begins && num_texts != 1) return std::nullopt;
     if (begins) out.second = out.between.size();
     out.typed = out.typed || piece.type > 0;
     num_texts += piece.is_text ? 1 : 0;
     std::vector<TokenId>& side = num_texts == 0 ? out.before : num_texts == 1 ? out.between : out.after;
     side.insert(side.end(), piece.ids.begin(), piece.ids.end());
   }
-  if (num_texts != 2) return std::nullopt;
-  return out;
+  return num_texts == 2 ? std::optional(std::move(out)) : std::nullopt;
 }
 
 Status read_post_processor_at(const json::value& value, int depth, PostProcessor& out) {
@@ -317,7 +316,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
       PAGODA_ASSIGN_OR_RETURN(id, token_id(pair->get_array()[1]));
       (is_cls ? wrap.before : wrap.after).push_back(id);
     }
-    // RoBERTa's pairs have two separators between and all of one type.
+    // RoBERTa's pairs: two separators, all of one type.
     PostProcessor::PairWrap both{.before = wrap.before, .between = wrap.after, .after = wrap.after};
     both.typed = type == "BertProcessing";
     if (!both.typed) both.between.insert(both.between.end(), wrap.after.begin(), wrap.after.end());
@@ -327,11 +326,9 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     return ok_status();
   }
   if (type == "TemplateProcessing") {
-    const json::value* single = member(object, "single");
-    const json::value* pair = member(object, "pair");
+    const json::value *single = member(object, "single"), *pair = member(object, "pair");
     const json::value* tokens = member(object, "special_tokens");
-    const json::object none;
-    const json::object& special = tokens && tokens->is_object() ? tokens->get_object() : none;
+    const json::object special = tokens && tokens->is_object() ? tokens->get_object() : json::object();
     if (!single || !single->is_array()) return wrong("TemplateProcessing has no 'single' list");
     PAGODA_ASSIGN_OR_RETURN(pieces, read_template(single->get_array(), special));
     PostProcessor::Wrap wrap;

@@ -95,10 +95,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   // The second byte's last bits also say what the model makes: text, embeddings or scores.
   served->context.vectors.reset();
-  if (const int kind = data[1] >> 6; kind > 1)
-    served->context.vectors = {.kind = kind == 2 ? pagoda::WorkKind::embed : pagoda::WorkKind::score,
-                               .whole_prompt = (data[1] & 1) != 0,
-                               .size = kind == 2 ? 4 : 1};
+  if (const int kind = data[1] >> 6; kind > 1) {
+    pagoda::VectorModel& vectors = served->context.vectors.emplace();
+    vectors.kind = kind == 2 ? pagoda::WorkKind::embed : pagoda::WorkKind::score;
+    vectors.whole_prompt = (data[1] & 1) != 0;
+    vectors.size = kind == 2 ? 4 : 1;
+  }
   const auto& [protocol, row] = rows[data[0] % rows.size()];
   pagoda::ApiCall call;
   call.method = row->facts.method;
