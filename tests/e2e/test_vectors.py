@@ -198,3 +198,13 @@ def test_an_encoder_is_refused_what_it_cannot_do(tmp_path):
         refused = subprocess.run([binary(), "serve", folder, "--port", "0", *flags], capture_output=True, text=True,
                                  timeout=120)
         assert refused.returncode != 0 and said in refused.stdout + refused.stderr, (flags, refused.stderr)
+
+
+def test_a_mean_over_many_steps_has_the_bits_of_one_step():
+    text = "the tale of a stone and a king " * 12
+    vectors = []
+    for flags in ([], ["--max-num-batched-tokens", "16", "--max-num-seqs", "8"]):
+        with serving(small_model(), "--runner", "pooling", "--pooler-config", '{"pooling_type": "MEAN"}', *flags) as server:
+            answer = httpx.post(server.url + "/v1/embeddings", json={"input": [text, "a stone", text]}).json()
+            vectors.append([entry["embedding"] for entry in answer["data"]])
+    assert vectors[0] == vectors[1] and vectors[0][0] == vectors[0][2] != vectors[0][1]
