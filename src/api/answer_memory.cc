@@ -26,6 +26,8 @@ std::int64_t answer_bytes(std::span<const Request> requests) {
     if (sampling.logprobs) of_token += logprobs_bytes(*sampling.logprobs);
     if (sampling.prompt_logprobs) of_prompt_token += logprobs_bytes(*sampling.prompt_logprobs);
     bytes += static_cast<std::int64_t>(request.prompt_token_ids.size()) * of_prompt_token + kRequestBytes;
+    if (request.work.pools())
+      bytes += std::int64_t{request.work.pooling.dimensions} * static_cast<std::int64_t>(sizeof(float));
     bytes += sampling.width() * (sampling.max_tokens * of_token + kRequestBytes);
   }
   return bytes;

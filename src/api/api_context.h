@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "request/ids.h"
+#include "request/work.h"
 #include "text/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -32,6 +33,16 @@ struct ModelFacts {
   std::int32_t hidden_size = 0, num_layers = 0;
 };
 
+// A model that makes vectors and no text.
+struct VectorModel {
+  WorkKind kind = WorkKind::embed;  // score: the values of its classification head
+  PoolingSpec pooling;              // of requests that say nothing else
+  bool whole_prompt = false;        // as in Work
+  bool token_types = false;         // it tells two texts apart
+  std::int32_t size = 0;            // elements of a vector
+  std::vector<std::string> labels;  // of scores, one each
+};
+
 struct ApiContext {
   const Tokenizer* tokenizer = nullptr;         // required; borrowed
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
@@ -50,9 +61,10 @@ struct ApiContext {
   std::string system_fingerprint;            // of weights and build; empty: left out
   std::string version;
   ModelFacts facts;
-  AnswerStore* answers = nullptr;     // borrowed; null: nothing is kept
-  DetachedCalls* detached = nullptr;  // borrowed; null: no call goes on without its client
-  std::int64_t model_created = 0;     // unix seconds
+  std::optional<VectorModel> vectors;  // absent: it generates text
+  AnswerStore* answers = nullptr;      // borrowed; null: nothing is kept
+  DetachedCalls* detached = nullptr;   // borrowed; null: no call goes on without its client
+  std::int64_t model_created = 0;      // unix seconds
 
   std::size_t longest_token_bytes = 0;  // set by make_ready()
 

@@ -211,6 +211,8 @@ bool EngineCore::step() {
       if (batch.sequences[i].sample)
         sampled_.push_back(sampled(batch.sequences[i], *refs[i].sequence, result.sequences[i],
                                    result.vectors.empty() ? nullptr : &result.vectors[i]));
+      else if (!result.vectors.empty())
+        refs[i].sequence->pooled = std::move(result.vectors[i]);
     }
     if (sampled_.empty()) continue;
     if (!state.prefix_name.empty()) state.prefix_status = pin(group, state.prefix_name);

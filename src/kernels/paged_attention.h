@@ -54,9 +54,13 @@ struct PagedAttentionArgs {
   const float* value = nullptr;  // [T, Hkv, D]
   std::int64_t row_stride = 0;
   std::int32_t num_query_heads = 0;
-  float scale = 1.0f;               // above 0; usually 1 / sqrt(D)
-  std::int32_t sliding_window = 0;  // attend to the last W tokens, itself included; 0: to all
-  float softcap = 0;                // above 0: scores s become softcap * tanh(s / softcap)
+  float scale = 1.0f;  // above 0; usually 1 / sqrt(D)
+  // Each row attends to the tokens before it and itself; or, where not, to those behind it, too: then all of
+  // a sequence's tokens are its queries, and there are no slopes.
+  bool causal = true;
+  // Attend to the last W tokens, itself included, and if not causal as many behind it; 0: to all.
+  std::int32_t sliding_window = 0;
+  float softcap = 0;  // above 0: scores s become softcap * tanh(s / softcap)
   // Of each query head, or null: a score that takes part in the softmax without a value (attention sink), and
   // what a score loses for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]

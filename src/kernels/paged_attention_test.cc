@@ -19,6 +19,7 @@ struct Shape {
   std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, window = 0;
   bool uneven = false;  // keys and values of very different sizes, zeros and denormals among them
   bool shaped = false;  // with sinks, slopes and a soft cap
+  bool whole = false;   // all tokens of a sequence see each other
 };
 
 // Sequences whose tokens' q, k and v depend on (seed, position) alone, run in chunks through one cache.
@@ -89,6 +90,7 @@ class World {
     args.row_stride = static_cast<std::int64_t>(stride);
     args.num_query_heads = shape_.kv_heads * shape_.group;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
+    args.causal = !shape_.whole;
     args.sliding_window = shape_.window;
     const std::vector<float> sinks = random_floats(77, heads(), 2.0f),
                              slopes = random_floats(78, heads(), 0.2f);
@@ -200,6 +202,64 @@ TEST(PagedAttention, LongContextsAgreeWithReference) {
       const KernelContext cpu;
       expect_close(run(cpu, shape, {600, 257}, 1, 100),
                    run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
+    }
+  }
+}
+
+TEST(PagedAttention, TokensThatAllSeeEachOther) {
+  ThreadPool three(3);
+  for (const CpuLevel level : levels_here()) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+      for (const std::int32_t window : {0, 1, 20, 260}) {
+        for (const std::int32_t block_size : {16, 5}) {
+          const Shape shape{dtype, 2, 2, 24, block_size, window, false, false, true};
+          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name
+                                          << " window " << window << " block " << block_size);
+          const std::vector<std::int32_t> lengths = {1, 17, 300, 40};
+          const World packed = run({.backend = Backend::cpu, .level = level}, shape, lengths, 3, 0);
+          expect_close(packed, run({.backend = Backend::reference}, shape, lengths, 3, 0), tolerance(dtype));
+          if (testing::Test::HasFatalFailure()) return;
+          expect_same(packed,
+                      run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, lengths, 9, 0));
+          // Alone: the first of a world has the numbers that the first of another has.
+          const World one = run({.backend = Backend::cpu, .level = level}, shape, {300, 5}, 4, 0),
+                      other =
+                          run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, {300}, 5, 0);
+          EXPECT_TRUE(same_bits(one.output(0), other.output(0)));
+        }
+      }
+    }
+  }
+}
+
+// In plain words: with keys that are all alike, everything seen weighs the same.
+TEST(PagedAttention, WhatATokenSeesOnBothSides) {
+  constexpr std::int32_t kCount = 9, kSize = 16;
+  for (const Backend backend : {Backend::reference, Backend::cpu}) {
+    for (const std::int32_t window : {0, 3}) {
+      std::vector<float> rows(kCount * 3 * kSize, 0.0f), output(kCount * kSize);
+      for (std::int32_t i = 0; i < kCount; ++i)
+        rows[static_cast<std::size_t>(i * 3 * kSize + 2 * kSize)] = static_cast<float>(i);
+      const KvLayout layout = {DType::f32, 1, 1, kSize, 16};
+      std::vector<std::byte> cache(layout.block_bytes() + 64);
+      const std::int32_t block = 0;
+      const AttentionSequence sequence = {0, kCount, kCount, &block};
+      paged_attention({.backend = backend}, {.layout = layout,
+                                             .cache = cache.data(),
+                                             .sequences = std::span(&sequence, 1),
+                                             .query = rows.data(),
+                                             .key = rows.data() + kSize,
+                                             .value = rows.data() + 2 * kSize,
+                                             .row_stride = 3 * kSize,
+                                             .num_query_heads = 1,
+                                             .causal = false,
+                                             .sliding_window = window,
+                                             .output = output.data()});
+      for (std::int32_t i = 0; i < kCount; ++i) {
+        const std::int32_t first = window == 0 ? 0 : std::max(0, i - window + 1),
+                           last = window == 0 ? kCount - 1 : std::min(kCount - 1, i + window - 1);
+        EXPECT_NEAR(output[static_cast<std::size_t>(i * kSize)], (first + last) / 2.0, 1e-5) << i;
+      }
     }
   }
 }

@@ -44,6 +44,12 @@ std::span<const ConfigFamily> config_families() {
       {"MptForCausalLM", "MptModel", "mpt", "mpt", read_mpt},
       {"OPTForCausalLM", "OPTModel", "opt", "opt", read_opt},
       {"GPT2LMHeadModel", "GPT2Model", "gpt2", "gpt2", read_gpt2},
+      // Encoders.
+      {"BertForMaskedLM", "BertModel", "bert", "bert", read_bert},
+      {"RobertaForMaskedLM", "RobertaModel", "roberta", "bert", read_roberta},
+      {"XLMRobertaForMaskedLM", "XLMRobertaModel", "xlm-roberta", "bert", read_roberta},
+      {"NomicBertForMaskedLM", "NomicBertModel", "nomic_bert", "nomic-bert", read_nomic_bert},
+      {"ModernBertForMaskedLM", "ModernBertModel", "modernbert", "modern-bert", read_modern_bert},
       // The text parts of models that also see, and those models: their text_config says which part it is.
       {"Qwen3VLTextForCausalLM", "Qwen3VLTextModel", "qwen3_vl_text", "qwen3", read_llama_like},
       {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},

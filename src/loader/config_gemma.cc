@@ -46,7 +46,7 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   const float scalar = fields.number("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) fields.fail("query_pre_attn_scalar", "a positive number");
   config.attention_scale = 1.0f / std::sqrt(scalar);
-  fields.only("use_bidirectional_attention", false);
+  config.encoder = fields.boolean("use_bidirectional_attention", false);  // EmbeddingGemma
   config.attention_softcap = fields.number("attn_logit_softcapping", 0);
   config.logit_softcap = fields.number("final_logit_softcapping", 0);
   config.bos_token_id = fields.written("bos_token_id") ? fields.integer("bos_token_id", -1) : 2;
@@ -55,6 +55,8 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   read_rope_by_layer(fields, config, 1000000.0f, 10000.0f);
 
   config.sliding_window = fields.integer("sliding_window", 4096);
+  // So many tokens together, half of them on each side.
+  if (config.encoder) config.sliding_window = config.sliding_window / 2 + 1;
   read_window_pattern(fields, config, 6);
 }
 

@@ -25,6 +25,13 @@ Result<json::value> parse_object(std::string_view text, std::string_view file) {
   return value;
 }
 
+// "Qwen3ForSequenceClassification" of "Qwen3Model": the same model with another head.
+bool classifies(std::string_view name, std::string_view base_name) {
+  constexpr std::string_view kBase = "Model", kHead = "ForSequenceClassification";
+  return base_name.ends_with(kBase) && name.ends_with(kHead) &&
+         name.substr(0, name.size() - kHead.size()) == base_name.substr(0, base_name.size() - kBase.size());
+}
+
 Result<const ConfigFamily*> find_family(Fields& fields) {
   const std::string model_type = fields.string("model_type", "");
   std::string name;
@@ -46,7 +53,8 @@ Result<const ConfigFamily*> find_family(Fields& fields) {
   }
   for (const ConfigFamily& architecture : config_families()) {
     const bool named = name.empty() ? model_type == architecture.model_type
-                                    : name == architecture.hf_name || name == architecture.base_name;
+                                    : name == architecture.hf_name || name == architecture.base_name ||
+                                          classifies(name, architecture.base_name);
     if (!named) continue;
     if (!model_type.empty() && model_type != architecture.model_type) {
       return corrupt_data(concat("config.json: 'architectures' says ", name, " but 'model_type' says '",

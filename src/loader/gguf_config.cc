@@ -167,7 +167,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.max_positions = keys.integer("context_length");
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));
-  if (causal != file.metadata().end() && causal->second == GgufValue(false)) {
+  if (causal != file.metadata().end() && causal->second == GgufValue(false) && !family->encoder) {
     keys.fail(unimplemented("a model without causal attention is not supported"));
   }
   const bool parallel = file.boolean(concat(*architecture, ".use_parallel_residual")).value_or(false);
@@ -177,6 +177,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
         unimplemented(concat("GGUF option '", *architecture, ".use_parallel_residual' is not supported")));
   }
   config.activation = family->activation;
+  config.encoder = family->encoder;
   config.attention_bias = family->layer_norm || *architecture == "qwen2";
   config.rope_interleaved_rows = family->interleaved_rows;
   config.norm_eps =

@@ -121,6 +121,14 @@ void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.experts.shared_gate = true;
 }
 
+// The file has one row for each type of token.
+void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
+  for (const GgufTensor& tensor : file.tensor_list())
+    if (tensor.name == "token_types.weight" && tensor.shape.size() == 2)
+      config.token_types =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
+}
+
 }  // namespace
 
 std::span<const GgufFamily> gguf_families() {
@@ -184,6 +192,18 @@ std::span<const GgufFamily> gguf_families() {
        .rotates = false,
        .read = read_alibi,
        .own_keys = {"attention.max_alibi_bias"}},
+      {.name = "bert",
+       .activation = "gelu",
+       .layer_norm = true,
+       .rotates = false,
+       .encoder = true,
+       .read = read_token_types,
+       .own_keys = {"token_type_count", "classifier.output_labels"}},
+      {.name = "nomic-bert",
+       .layer_norm = true,
+       .encoder = true,
+       .read = read_token_types,
+       .own_keys = {"token_type_count", "moe_every_n_layers"}},
       {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},
   });
   return all;

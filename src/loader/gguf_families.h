@@ -24,6 +24,7 @@ struct GgufFamily {
   bool rotates = true;
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
   bool parallel = false;          // the feed-forward sees what attention sees
+  bool encoder = false;           // every token attends to all others
   bool may_be_parallel = false;   // as use_parallel_residual says
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 4> own_keys = {};

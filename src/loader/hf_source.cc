@@ -42,7 +42,10 @@ class HuggingFaceSource final : public ModelSource {
     return names;
   }
   std::optional<std::string> side_file(std::string_view name) const override {
-    if (!plain_file_name(name)) return std::nullopt;
+    const std::size_t slash = name.find('/');
+    if (!plain_file_name(name.substr(slash == std::string_view::npos ? 0 : slash + 1)) ||
+        (slash != std::string_view::npos && !plain_file_name(name.substr(0, slash))))
+      return std::nullopt;
     Result<std::string> text = read_text_file(in_folder(path_, name));
     if (!text) return std::nullopt;
     return std::move(*text);

@@ -74,8 +74,9 @@ Status finish_config(ModelConfig& config) {
                                ", is not a multiple of the number of key/value heads, ",
                                config.num_kv_heads));
   }
-  const bool rotary = config.rotary_size != 0 || (config.architecture != "opt" &&
-                                                  config.architecture != "gpt2" && config.alibi_max == 0);
+  const bool rotary =
+      config.rotary_size != 0 || (config.architecture != "opt" && config.architecture != "gpt2" &&
+                                  config.alibi_max == 0 && !config.encoder);
   if (rotary &&
       (config.rotary_size < 1 || config.rotary_size > config.head_size || config.rotary_size % 2 != 0)) {
     return corrupt_data(concat("the rotary dimension ", config.rotary_size, " does not fit a head size of ",

@@ -74,6 +74,11 @@ struct ModelConfig {
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite
   std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
 
+  // Encoders: every token attends to all others of its text, and nothing is kept of it.
+  bool encoder = false;
+  std::int32_t token_types = 0;      // 0: texts are not told apart
+  std::int32_t position_offset = 0;  // of learned positions: row of position 0
+
   ExpertsConfig experts;
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes

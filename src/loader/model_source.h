@@ -35,7 +35,8 @@ class ModelSource {
   virtual const TensorView* find(std::string_view name) const = 0;  // null when there is none
   virtual std::vector<std::string> tensor_names() const = 0;        // sorted
   virtual const GgufFile* gguf() const { return nullptr; }
-  // Hugging Face: the text of a file in the folder ("tokenizer.json"); nullopt when there is none.
+  // Hugging Face: the text of a file in the folder ("tokenizer.json"), or one below it
+  // ("1_Pooling/config.json"); nullopt when there is none.
   virtual std::optional<std::string> side_file(std::string_view name) const {
     (void)name;
     return std::nullopt;

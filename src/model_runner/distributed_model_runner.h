@@ -49,6 +49,7 @@ class DistributedModelRunner final : public ModelRunner {
                              std::int64_t num_swap_blocks);
   // Not ok: some rank could not; nothing is lost by it.
   Status create_kv_pages(std::int64_t first, std::int64_t count);
+  bool pools() const override { return local().pools(); }
   StepResult run(const ScheduledBatch& batch) override;
   std::chrono::milliseconds heartbeat_interval() const override;
   Status heartbeat() override;

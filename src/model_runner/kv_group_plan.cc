@@ -16,6 +16,11 @@ std::int32_t pages_for(std::int32_t num_layers, std::int32_t page_layers) {
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
                            std::int32_t max_context, bool windows) {
   KvGroupPlan plan;
+  if (std::ranges::all_of(layers,
+                          [](const LayerState& layer) { return layer.kind == LayerState::Kind::none; })) {
+    plan.page_layers = 1;  // of what a step needs for a while, layer after layer
+    return plan;
+  }
   const auto window_of = [&](const LayerState& layer) {
     return windows && layer.kind == LayerState::Kind::window && layer.window < max_context ? layer.window : 0;
   };

@@ -22,8 +22,8 @@ struct KvPlace {
 };
 
 struct KvGroupPlan {
-  std::vector<KvGroup> groups;   // what sees everything comes first
-  std::vector<KvPlace> layers;   // by layer of the model
+  std::vector<KvGroup> groups;   // what sees everything comes first; none: nothing is kept (encoders)
+  std::vector<KvPlace> layers;   // by layer of the model; empty where nothing is kept
   std::int32_t page_layers = 0;  // that a page has room for
   double padding = 0;            // share of the pages of a row of each group
 };

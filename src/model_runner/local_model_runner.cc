@@ -65,6 +65,8 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
   if (!heads) return heads.error();
   auto stored = kv_dtype(source, dtype, kv_cache_dtype, heads->head_size);
   if (!stored) return stored.error();
+  // What lies there for the length of a layer costs no memory worth saving.
+  if (source.config().encoder && kv_cache_dtype == "auto" && *stored == DType::i8) stored = DType::bf16;
   return KvLayout{.dtype = *stored,
                   .num_layers = decoder->num_layers(),
                   .num_kv_heads = heads->num_kv_heads,
@@ -77,6 +79,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.threads < 1) return invalid_argument("threads must be at least 1");
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
+  PAGODA_RETURN_IF_ERROR(check_encoder(source->config(), options));
   auto layout = plan_kv_layout(*source, options.dtype, options.kv_cache_dtype, options.block_size);
   if (!layout) return layout.error();
 
@@ -89,21 +92,24 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
   auto decoder = DecoderModel::load(runner->context_, *source, options.dtype, options.max_num_batched_tokens,
-                                    options.parallel, options.weight_caching.get(), options.max_context);
+                                    options.parallel, options.weight_caching.get(), options.max_context,
+                                    /*with_head=*/!options.pooling);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
   runner->layout_.num_kv_heads =
       static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
   runner->kv_plan_ = plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context,
                                     options.kv_windows);
-  if (runner->samples()) {
+  if (options.pooling) {
+    PAGODA_RETURN_IF_ERROR(runner->prepare_pooling(*source));
+  } else if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
                                   static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
     if (!logits) return logits.error();
     runner->logits_ = *std::move(logits);
   }
-  if (options.num_blocks > 0) {
+  if (options.num_blocks > 0 && !runner->keeps_nothing()) {
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   }
   return runner;
@@ -143,7 +149,9 @@ MemoryPlan LocalModelRunner::memory_plan() const {
   plan.kv_bytes = kv_.pool_bytes();
   plan.swap_bytes = kv_.swap_bytes();
   plan.activation_bytes = decoder_->activation_bytes();
-  plan.buffer_bytes = samples() ? buffer_bytes(config().vocab_size, options_) : 0;
+  plan.buffer_bytes = pooler_     ? pooler_->bytes()
+                      : samples() ? buffer_bytes(config().vocab_size, options_)
+                                  : 0;
   return plan;
 }
 
@@ -164,10 +172,10 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
         return internal_error(concat("token id ", token, " is outside of the vocabulary"));
       }
     }
-    // Declared for those to come: this runner only generates.
-    if (sequence.work != WorkKind::generate || sequence.whole_prompt)
+    if ((sequence.work != WorkKind::generate) != pools() || sequence.whole_prompt != keeps_nothing())
       return internal_error("this runner cannot do what the batch asks for");
-    if (sequence.sample && sequence.spec.params == nullptr && samples())
+    if (sequence.whole_prompt && !sequence.sample) return internal_error("a part of a whole prompt");
+    if (sequence.sample && sequence.spec.params == nullptr && samples() && !pools())
       return internal_error("sampling without parameters");
     const std::int32_t drafts = sequence.num_draft_tokens;
     if (drafts < 0 || static_cast<std::size_t>(drafts) >= sequence.tokens.size() ||
@@ -177,6 +185,8 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
     if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
       return internal_error("masks that do not match the rows to be drawn");
   }
+  if (keeps_nothing() && std::ssize(batch.sequences) > options_.max_num_seqs)
+    return internal_error("a batch of more than max-num-seqs sequences");
   if (!batch.state_copies.empty()) return internal_error("there is no state to copy");
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
@@ -186,6 +196,7 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
 
 Status LocalModelRunner::check_tables(const ScheduledSequence& sequence) const {
   const std::int64_t end = sequence.num_computed_tokens + static_cast<std::int64_t>(sequence.tokens.size());
+  if (keeps_nothing()) return ok_status();
   if (sequence.more_tables.size() + 1 != kv_plan_.groups.size())
     return internal_error("a sequence without a table for each KV group");
   for (std::size_t i = 0; i < kv_plan_.groups.size(); ++i) {
@@ -259,13 +270,19 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                      .output_rows = output_row_ids_,
                                      .layout = layout_,
                                      .cache = kv_.data(),
-                                     .layers = layer_kv_});
-  if (result.status.ok()) result.status = sample(batch, result);
+                                     .layers = layer_kv_,
+                                     .token_types = token_types_});
+  if (!result.status.ok()) return result;
+  if (pooler_)
+    pooler_->run(batch, *decoder_, result.vectors);
+  else if (!pools())
+    result.status = sample(batch, result);
   return result;
 }
 
 void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) {
   token_ids_.clear();
+  token_types_.clear();
   positions_.clear();
   sequences_.clear();
   output_row_ids_.clear();
@@ -278,6 +295,10 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
     token_ids_.insert(token_ids_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (std::int32_t row = 0; row < count; ++row) positions_.push_back(computed + row);
     sequences_.push_back({.query_start = start, .num_queries = count, .context_len = computed + count});
+    if (pools()) {
+      flatten_pooled(sequence, start);
+      continue;
+    }
 
     if (sequence.prompt_logprobs >= 0) {
       // Row r, at position computed + r, scores the prompt token after it.
@@ -300,7 +321,11 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
       }
     }
   }
-  flatten_tables(batch);
+  if (!token_types_.empty()) token_types_.resize(token_ids_.size(), 0);
+  if (keeps_nothing())
+    lay_out_whole_prompts();
+  else
+    flatten_tables(batch);
 }
 
 // A table for each page of a row ("lane"), from the sequence's first row on: the kernels go by positions.

@@ -21,6 +21,7 @@
 #include "model_runner/kv_group_plan.h"
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
+#include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 #include "sampler/sampler.h"
 
@@ -43,6 +44,7 @@ struct RunnerOptions {
   std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
   ParallelContext parallel = {};
   std::shared_ptr<const WeightCaching> weight_caching = {};  // null: weights are packed into memory
+  std::optional<PoolingModel> pooling = {};                  // absent: it generates
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
@@ -82,6 +84,9 @@ class LocalModelRunner final : public ModelRunner {
   Status create_kv_pages(std::int64_t first, std::int64_t count);
 
   StepResult run(const ScheduledBatch& batch) override;
+  bool pools() const override { return options_.pooling.has_value(); }
+  // Elements of its vectors; 0 where it generates. Of rank 0.
+  std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
   bool prepare_ahead() override { return kv_.populate_ahead(); }
 
   const DecoderConfig& config() const { return decoder_->config(); }
@@ -109,6 +114,12 @@ class LocalModelRunner final : public ModelRunner {
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
+  // Of vectors (pooling_steps.cc).
+  static Status check_encoder(const ModelConfig& config, const RunnerOptions& options);
+  Status prepare_pooling(const ModelSource& source);
+  void flatten_pooled(const ScheduledSequence& sequence, std::int32_t start);
+  void lay_out_whole_prompts();
+  bool keeps_nothing() const { return kv_plan_.groups.empty(); }
   void flatten(const ScheduledBatch& batch, StepResult& result);
   Status check_copies(const ScheduledBatch& batch) const;
   SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
@@ -120,14 +131,15 @@ class LocalModelRunner final : public ModelRunner {
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
-  std::optional<Sampler> sampler_;  // rank 0
+  std::optional<Sampler> sampler_;  // rank 0, as the pooler
+  std::optional<VectorPooler> pooler_;
   KvLayout layout_;
   KvGroupPlan kv_plan_;
   KvStorage kv_;
   Memory logits_;
 
   // Flat inputs of the step; kept for their capacity.
-  std::vector<std::int32_t> token_ids_, positions_, block_tables_, output_row_ids_;
+  std::vector<std::int32_t> token_ids_, positions_, block_tables_, output_row_ids_, token_types_;
   std::vector<AttentionSequence> sequences_;
   // A table for each page of a row of each group ("lane"), and the sequences with it; by lane.
   std::vector<std::vector<AttentionSequence>> lanes_;

@@ -9,13 +9,14 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array all = {kArcee,   kBloom,        kChatGlm,   kCohere,         kCohere2,  kCommandR,
-                                 kErnie45, kExaone4,      kFalcon,    kFalconTwoNorms, kGemma,    kGemma2,
-                                 kGemma3,  kGlm,          kGlm4,      kGpt2,           kGptJ,     kGptNeoX,
-                                 kGranite, kHunyuanDense, kInternLm2, kLlama,          kMistral,  kMistral3,
-                                 kMixtral, kMpt,          kNemotron,  kOlmo2,          kOpt,      kPhi2,
-                                 kPhi3,    kQwen2,        kQwen2Moe,  kQwen3,          kQwen3Moe, kQwen3Vl,
-                                 kSeedOss, kSmolLm3,      kStableLm,  kStarcoder2};
+  static const std::array all = {
+      kArcee,     kBloom,   kChatGlm,        kCohere,   kCohere2,    kCommandR,     kErnie45,
+      kExaone4,   kFalcon,  kFalconTwoNorms, kGemma,    kGemma2,     kGemma3,       kGlm,
+      kGlm4,      kGpt2,    kGptJ,           kGptNeoX,  kGranite,    kHunyuanDense, kInternLm2,
+      kLlama,     kMistral, kMistral3,       kMixtral,  kMpt,        kNemotron,     kOlmo2,
+      kOpt,       kPhi2,    kPhi3,           kQwen2,    kQwen2Moe,   kQwen3,        kQwen3Moe,
+      kQwen3Vl,   kSeedOss, kSmolLm3,        kStableLm, kStarcoder2, kBert,         kNomicBert,
+      kModernBert};
   return all;
 }
 
@@ -120,6 +121,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .num_heads = config.num_heads,
       .num_kv_heads = config.num_kv_heads > 0 ? config.num_kv_heads : config.num_heads,
       .head_size = config.head_size,
+      .causal = !config.encoder,
       .scale = config.attention_scale > 0 ? config.attention_scale
                                           : 1.0f / std::sqrt(static_cast<float>(config.head_size)),
       .softcap = config.attention_softcap,

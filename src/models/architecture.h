@@ -33,10 +33,13 @@ struct WeightNames {
   std::string prefix = {};                       // in front of all names but the head's: "model."
   std::vector<std::string> other_prefixes = {};  // instead of which a file may have these: ""
   std::string token_embedding = {}, position_embedding = {}, project_in = {}, project_out = {};
+  std::string type_embedding = {};  // of token types
   std::string embedding_norm = {}, final_norm = {}, head = {};
   std::string other_head = {};  // what newer files call the head
   // Whole names of divisors of the rotation frequencies: of all contexts, or of short and of long ones.
   std::string rope_factors = {}, rope_factors_short = {}, rope_factors_long = {};
+  // Whole names of tensors of heads that give no logits: of what pools, or of how the model was trained.
+  std::vector<std::string> of_other_heads = {};
   std::string layer = {};
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
@@ -80,9 +83,10 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
-    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
-    kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kArcee, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4,
+    kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite,
+    kHunyuanDense, kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron,
+    kNomicBert, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss,
+    kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

@@ -186,6 +186,7 @@ PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatc
           .row_stride = own_.qkv_size(),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
+          .causal = own_.causal,
           .sliding_window = own_.sliding_window,
           .softcap = own_.softcap,
           .sinks = sinks_.empty() ? nullptr : sinks_.data(),

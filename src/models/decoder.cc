@@ -56,7 +56,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
                                                          const WeightCaching* caching,
-                                                         std::int32_t max_context) {
+                                                         std::int32_t max_context, bool with_head) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
   ModelConfig written = source.config();
   written.long_context =
@@ -72,6 +72,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   // A GGUF file says that its head is tied by not having one.
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
+  config->head = with_head;
   auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), parallel.rank(),
                           parallel.size(), parallel.deterministic ? SumOrder::fixed : SumOrder::any);
   if (!shard) return shard.error();
@@ -83,8 +84,8 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->shard_ = *std::move(shard);
   decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  const std::string part =
-      concat(parallel.rank(), " of ", parallel.size(), parallel.deterministic ? " fixed" : " any");
+  const std::string part = concat(parallel.rank(), " of ", parallel.size(),
+                                  parallel.deterministic ? " fixed" : " any", with_head ? "" : " headless");
   auto weights =
       caching != nullptr
           ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)
@@ -223,6 +224,13 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
     if (config_.learned_positions) {
       embedding(context_, weights_.position_embedding, std::span(shifted_positions_).subspan(start, count),
                 normed_);
+      for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
+    }
+    if (config_.token_types > 0) {
+      types_.assign(static_cast<std::size_t>(rows.count), 0);
+      if (!batch.token_types.empty())
+        std::ranges::copy(batch.token_types.subspan(start, count), types_.begin());
+      embedding(context_, weights_.type_embedding, types_, normed_);
       for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
     }
     if (config_.embedding_norm) {
@@ -370,6 +378,14 @@ LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
   if (!weights_.project_out) return input;
   linear(context_, *weights_.project_out, input, count, normed_);
   return LinearInput::rows(normed_, config_.embedding_size);
+}
+
+void DecoderModel::hidden(std::int64_t first, std::int64_t count, float* out) const {
+  const float* x = residual_ + first * config_.hidden_size;
+  if (config_.final_norm)
+    normalize(*config_.final_norm, weights_.final_norm, x, count, out);
+  else
+    std::memcpy(out, x, static_cast<std::size_t>(count * config_.hidden_size) * sizeof(float));
 }
 
 void DecoderModel::largest_logits(std::span<LogitMax> largest) {

@@ -32,12 +32,12 @@ class DecoderModel {
   // or misshapen. invalid_argument: it cannot be cut into so many parts. Nothing of `source` is kept.
   // max_batched_tokens bounds every batch. `caching`: through the cache on disk. max_context: the most tokens
   // that a sequence will have (0: as many as the model was made for), which chooses between rotations for
-  // short and for long contexts.
+  // short and for long contexts. Without a head there are no logits, only hidden states.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},
                                                     const WeightCaching* caching = nullptr,
-                                                    std::int32_t max_context = 0);
+                                                    std::int32_t max_context = 0, bool with_head = true);
 
   // What load() would say against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
@@ -55,6 +55,10 @@ class DecoderModel {
   // Logits of output rows [first, first + count) of the last forward into out [count, vocab_size], on rank 0;
   // the others send their parts.
   Status logits(std::int64_t first, std::int64_t count, float* out);
+
+  // The hidden states that the head would multiply, of output rows [first, first + count) of the last
+  // forward, into out [count, hidden_size]. Every rank has them.
+  void hidden(std::int64_t first, std::int64_t count, float* out) const;
 
   // The largest logit of each output row of the last forward, without their logits. On a single rank only,
   // and not where logits are capped: large ones may then be equal.
@@ -100,7 +104,7 @@ class DecoderModel {
   // Only where the model is split:
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
-  std::vector<std::int32_t> shifted_positions_, own_ids_;
+  std::vector<std::int32_t> shifted_positions_, own_ids_, types_;
   ReadAhead read_ahead_;  // of what the next layer's mixer reads
 };
 

@@ -5,7 +5,9 @@ namespace {
 
 LayerState state_of(const AttentionConfig& attention) {
   return {
-      .kind = attention.sliding_window > 0 ? LayerState::Kind::window : LayerState::Kind::full,
+      .kind = !attention.causal              ? LayerState::Kind::none
+              : attention.sliding_window > 0 ? LayerState::Kind::window
+                                             : LayerState::Kind::full,
       .window = attention.sliding_window,
       .num_kv_heads = attention.num_kv_heads,
       .head_size = attention.head_size,

@@ -64,6 +64,7 @@ enum class QueryKeyNorm {
 
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
+  bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
   float scale = 1;                  // of the products of queries and keys
@@ -123,6 +124,7 @@ struct DecoderConfig {
   bool scale_as_embedding = false;  // embedding_scale is rounded to the type in which the embedding is stored
   bool learned_positions = false;
   std::int32_t position_offset = 0;  // learned: row of position 0 in its table
+  std::int32_t token_types = 0;      // rows of a table that is added by which of two texts a token is of
   // What layers rotate by. A file that brings divisors of frequencies means those of the first.
   std::vector<RopeConfig> ropes;
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation; reordered at load
@@ -131,13 +133,15 @@ struct DecoderConfig {
   float logit_scale = 1;
   float logit_softcap = 0;  // above 0: logits become logit_softcap * tanh(logit / logit_softcap)
   bool tied_head = false;
+  bool head = true;  // false: nobody asks for logits, and no head is loaded
 
   std::int32_t num_layers() const { return static_cast<std::int32_t>(layers.size()); }
 };
 
 // What a layer keeps of each sequence from step to step.
 struct LayerState {
-  enum class Kind { full, window };  // keys and values of all its tokens, or of the last `window`
+  // Nothing; or keys and values of all its tokens, or of the last `window`.
+  enum class Kind { full, window, none };
   Kind kind = Kind::full;
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;

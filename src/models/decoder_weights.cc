@@ -86,6 +86,11 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     const TensorView stored = reader.matrix(positions, count, config.hidden_size);
     weights.position_embedding = loader.keep_rows(stored, positions, {0, count});
   }
+  if (config.token_types > 0) {
+    const std::string types = names.type_embedding + ".weight";
+    weights.type_embedding = loader.keep_rows(reader.matrix(types, config.token_types, config.hidden_size),
+                                              types, {0, config.token_types});
+  }
   if (config.embedding_norm)
     weights.embedding_norm = loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
   if (!names.rope_factors.empty() && !config.ropes.empty()) {
@@ -101,14 +106,18 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   if (config.final_norm) {
     weights.final_norm = loader.norm(names.final_norm, config.hidden_size, *config.final_norm);
     // The logits' scale costs nothing here: only the head reads what this norm makes.
-    if (config.logit_scale != 1)
+    if (config.logit_scale != 1 && config.head)
       for (std::vector<float>* part : {&weights.final_norm.weight, &weights.final_norm.bias})
         for (float& value : *part) value *= config.logit_scale;
   }
 
   // Tied weights are sometimes stored a second time: the embedding is what the model was trained with.
   Matrices head;
-  if (config.tied_head) {
+  if (!config.head) {
+    for (const std::string& name : {names.head, names.other_head})
+      for (const char* part : {".weight", ".bias"}) reader.ignore(name + part);
+    for (const std::string& name : names.of_other_heads) reader.ignore(name);
+  } else if (config.tied_head) {
     loader.add_rows(head, all_tokens, embedding, shard.own_vocab());
     weights.head = loader.pack(std::move(head), embedding);
     reader.ignore(names.head + ".weight");

@@ -36,6 +36,7 @@ struct DecoderLayer {
 struct DecoderWeights {
   TensorView token_embedding;     // the rows of the rank's part of the vocabulary
   TensorView position_embedding;  // learned positions only
+  TensorView type_embedding;      // of token types; else empty
   std::optional<PackedLinear> project_in, project_out;
   std::vector<DecoderLayer> layers;
   NormWeights embedding_norm, final_norm;

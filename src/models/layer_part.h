@@ -43,7 +43,8 @@ struct DecoderBatch {
   std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
   KvLayout layout;
   std::byte* cache = nullptr;
-  std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const LayerKv> layers = {};            // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
 
   LayerKv kv_of(std::int32_t layer) const {
     return layers.empty() ? LayerKv{.layout = layout, .layer = layer, .sequences = sequences}

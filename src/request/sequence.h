@@ -39,6 +39,9 @@ struct Sequence {
   std::vector<TokenId> draft, drafted;
   DraftHistory draft_history;  // kept by decoding/: how they fared
 
+  // Of a prompt that pools and is computed in several steps: what the runner made of it so far.
+  std::vector<float> pooled;
+
   double cumulative_logprob = 0;
   std::vector<TokenLogprobs> output_logprobs;  // kept only where outputs are held back to the end
   std::optional<FinishReason> finish_reason;

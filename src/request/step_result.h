@@ -38,7 +38,8 @@ struct MapStats {
 
 struct StepResult {
   std::vector<SequenceResult> sequences;  // one per ScheduledSequence, in order
-  // Empty, or one per ScheduledSequence: the vector of a sequence that pools and has caught up, else none.
+  // Empty, or one per ScheduledSequence: the vector of a sequence that pools and has caught up; of one that
+  // has not, what the runner wants to see again with its next chunk (ScheduledSequence::pooled), or none.
   std::vector<std::vector<float>> vectors;
   double swap_seconds = 0;  // that the batch's swap lists took
   MapStats mapping;         // since the runner's last result

@@ -36,6 +36,8 @@ struct Work {
   // Every token attends to all others, so one step computes the whole prompt, and none of it comes from the
   // prefix cache (encoders).
   bool whole_prompt = false;
+  // Where the second of two texts begins, for models that tell them apart (token types); 0: there is one.
+  std::int32_t second_text = 0;
 
   bool pools() const { return kind != WorkKind::generate; }
 };

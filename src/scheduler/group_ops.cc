@@ -107,6 +107,8 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
   const Work& work = group.request.work;
   out.work = work.kind;
   out.pooling = work.pooling;
+  if (out.num_computed_tokens > 0) out.pooled = sequence.pooled;
+  out.second_text = work.second_text;
   out.whole_prompt = work.whole_prompt;
   CHECK(!out.whole_prompt || (out.sample && sequence.num_computed_tokens == 0));
   if (!group.prompt_logprobs_complete() && sequence.num_computed_tokens < sequence.num_prompt_tokens - 1) {

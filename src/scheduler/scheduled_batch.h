@@ -57,8 +57,10 @@ struct ScheduledSequence {
   SampleSpec spec;
   WorkKind work = WorkKind::generate;  // in every step of it; not generate: nothing is drawn, but pooled
   PoolingSpec pooling;
-  bool whole_prompt = false;          // `tokens` is the whole prompt, and each attends to all of them
-  std::int32_t prompt_logprobs = -1;  // top-k for the prompt rows computed in this step; -1: none
+  std::span<const float> pooled = {};  // what StepResult::vectors gave after its last chunk; rank 0's alone
+  bool whole_prompt = false;           // `tokens` is the whole prompt, and each attends to all of them
+  std::int32_t second_text = 0;        // as in Work; for rank 0 alone
+  std::int32_t prompt_logprobs = -1;   // top-k for the prompt rows computed in this step; -1: none
 };
 
 // A sequence's table of KV group `group`.

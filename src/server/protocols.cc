@@ -6,14 +6,15 @@
 #include "api/llamacpp/llamacpp_protocol.h"
 #include "api/ollama/ollama_protocol.h"
 #include "api/openai/openai_protocol.h"
+#include "api/pooling/pooling_protocol.h"
 #include "api/responses/responses_protocol.h"
 #include "base/strings.h"
 
 namespace pagoda {
 
 std::vector<const Protocol*> all_protocols() {
-  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(), &ollama_protocol(),
-          &llamacpp_protocol()};
+  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(),
+          &ollama_protocol(), &llamacpp_protocol(),  &pooling_protocol()};
 }
 
 Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::string>& names) {

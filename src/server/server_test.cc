@@ -124,7 +124,7 @@ TEST(Server, EveryRouteAnswersEveryMethodAsTheTableSays) {
       table.push_back({"POST " + path + suffix, 404});
   }
   for (const char* path : {"//", "/v1", "/v1/", "/v2/models", "/metrics/", "//health", "/health/..", "/admin",
-                           "/v1/embeddings", "/favicon.ico"})
+                           "/v1/images", "/favicon.ico"})
     table.push_back({std::string("GET ") + path, 404});
   EXPECT_GE(table.size(), 100u);
   TestClient client(running.port());

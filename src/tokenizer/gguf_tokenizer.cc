@@ -347,8 +347,12 @@ class GgufBuilder {
     steps.push_back(make_fuse_decoder());
     steps.push_back(make_strip_decoder(" ", 1, 0));
     parts_.decoder = Decoder(std::move(steps));
-    wrap(source_.cls >= 0 ? source_.cls : source_.bos, source_.sep >= 0 ? source_.sep : source_.eos, true,
-         true);
+    const TokenId cls = source_.cls >= 0 ? source_.cls : source_.bos,
+                  sep = source_.sep >= 0 ? source_.sep : source_.eos;
+    wrap(cls, sep, true, true);
+    if (known(cls) >= 0 && known(sep) >= 0)
+      parts_.post_processor.add_pair(
+          {.before = {cls}, .between = {sep}, .after = {sep}, .second = 1, .typed = true});
     return ok_status();
   }
 

@@ -249,6 +249,54 @@ Result<TokenId> token_id(const json::value& value) {
   return id;
 }
 
+// A text's place, or special tokens.
+struct TemplatePiece {
+  bool is_text = false;
+  std::int64_t type = 0;
+  std::vector<TokenId> ids;
+};
+
+Result<std::vector<TemplatePiece>> read_template(const json::array& list, const json::object& tokens) {
+  std::vector<TemplatePiece> pieces;
+  for (const json::value& each : list) {
+    const json::object* entry = each.if_object();
+    const json::value* text = entry ? member(*entry, "Sequence") : nullptr;
+    const json::value* special = entry ? member(*entry, "SpecialToken") : nullptr;
+    const json::value* inner = text ? text : special;
+    if (!inner || !inner->is_object()) return wrong("a template piece is neither Sequence nor SpecialToken");
+    TemplatePiece& piece = pieces.emplace_back();
+    piece.is_text = text != nullptr;
+    const json::value* type = member(inner->get_object(), "type_id");
+    if (type && type->is_int64()) piece.type = type->get_int64();
+    if (piece.is_text) continue;
+    PAGODA_ASSIGN_OR_RETURN(name, string_member(inner->get_object(), "id", ""));
+    const json::value* token = member(tokens, name);
+    const json::value* ids = token && token->is_object() ? member(token->get_object(), "ids") : nullptr;
+    if (!ids || !ids->is_array()) return wrong(concat("the template's token '", name, "' has no ids"));
+    for (const json::value& element : ids->get_array()) {
+      PAGODA_ASSIGN_OR_RETURN(id, token_id(element));
+      piece.ids.push_back(id);
+    }
+  }
+  return pieces;
+}
+
+// Absent: not one text behind the other, each once.
+std::optional<PostProcessor::PairWrap> pair_wrap(const std::vector<TemplatePiece>& pieces) {
+  PostProcessor::PairWrap out;
+  int num_texts = 0;
+  for (const TemplatePiece& piece : pieces) {
+    const bool begins = piece.type > 0 && !out.typed;
+    if (begins && num_texts != 1) return std::nullopt;
+    if (begins) out.second = out.between.size();
+    out.typed = out.typed || piece.type > 0;
+    num_texts += piece.is_text ? 1 : 0;
+    std::vector<TokenId>& side = num_texts == 0 ? out.before : num_texts == 1 ? out.between : out.after;
+    side.insert(side.end(), piece.ids.begin(), piece.ids.end());
+  }
+  return num_texts == 2 ? std::optional(std::move(out)) : std::nullopt;
+}
+
 Status read_post_processor_at(const json::value& value, int depth, PostProcessor& out) {
   if (depth > kMaxDepth) return wrong("its post-processors are nested too deep");
   std::string type;
@@ -268,37 +316,36 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
       PAGODA_ASSIGN_OR_RETURN(id, token_id(pair->get_array()[1]));
       (is_cls ? wrap.before : wrap.after).push_back(id);
     }
+    // RoBERTa's pairs: two separators, all of one type.
+    PostProcessor::PairWrap both{.before = wrap.before, .between = wrap.after, .after = wrap.after};
+    both.typed = type == "BertProcessing";
+    if (!both.typed) both.between.insert(both.between.end(), wrap.after.begin(), wrap.after.end());
+    both.second = both.between.size();
+    out.add_pair(std::move(both));
     out.add(std::move(wrap));
     return ok_status();
   }
   if (type == "TemplateProcessing") {
-    const json::value* single = member(object, "single");
+    const json::value *single = member(object, "single"), *pair = member(object, "pair");
     const json::value* tokens = member(object, "special_tokens");
+    const json::object special = tokens && tokens->is_object() ? tokens->get_object() : json::object();
     if (!single || !single->is_array()) return wrong("TemplateProcessing has no 'single' list");
+    PAGODA_ASSIGN_OR_RETURN(pieces, read_template(single->get_array(), special));
     PostProcessor::Wrap wrap;
     bool seen_text = false;
-    for (const json::value& piece : single->get_array()) {
-      const json::object* entry = piece.if_object();
-      if (entry && member(*entry, "Sequence")) {
-        if (seen_text)
-          return unimplemented("tokenizer.json: a template that repeats the text is not supported");
-        seen_text = true;
-        continue;
-      }
-      const json::value* special = entry ? member(*entry, "SpecialToken") : nullptr;
-      if (!special || !special->is_object())
-        return wrong("a template piece is neither Sequence nor SpecialToken");
-      PAGODA_ASSIGN_OR_RETURN(name, string_member(special->get_object(), "id", ""));
-      const json::value* token = tokens && tokens->is_object() ? member(tokens->get_object(), name) : nullptr;
-      const json::value* ids = token && token->is_object() ? member(token->get_object(), "ids") : nullptr;
-      if (!ids || !ids->is_array()) return wrong(concat("the template's token '", name, "' has no ids"));
-      for (const json::value& element : ids->get_array()) {
-        PAGODA_ASSIGN_OR_RETURN(id, token_id(element));
-        (seen_text ? wrap.after : wrap.before).push_back(id);
-      }
+    for (TemplatePiece& piece : pieces) {
+      if (piece.is_text && seen_text)
+        return unimplemented("tokenizer.json: a template that repeats the text is not supported");
+      seen_text = seen_text || piece.is_text;
+      std::vector<TokenId>& side = seen_text ? wrap.after : wrap.before;
+      side.insert(side.end(), piece.ids.begin(), piece.ids.end());
     }
     if (!seen_text) return unimplemented("tokenizer.json: a template without the text is not supported");
     out.add(std::move(wrap));
+    if (pair != nullptr && pair->is_array()) {
+      PAGODA_ASSIGN_OR_RETURN(both, read_template(pair->get_array(), special));
+      if (const auto joined = pair_wrap(both)) out.add_pair(*joined);
+    }
     return ok_status();
   }
   return unimplemented(concat("tokenizer.json: the post-processor '", type,

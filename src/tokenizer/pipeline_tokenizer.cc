@@ -122,6 +122,16 @@ Result<std::vector<TokenId>> PipelineTokenizer::encode(std::string_view text,
   return ids;
 }
 
+Result<EncodedPair> PipelineTokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  Result<std::vector<TokenId>> ids = encode(first, {});
+  if (!ids) return ids.error();
+  Result<std::vector<TokenId>> more = encode(second, {});
+  if (!more) return more.error();
+  EncodedPair pair{.ids = *std::move(ids)};
+  pair.second = static_cast<std::int32_t>(parts_.post_processor.apply_pair(pair.ids, *std::move(more)));
+  return pair;
+}
+
 std::string_view PipelineTokenizer::decode_spelling(TokenId id) const {
   if (const AddedToken* token = parts_.added.find(id)) return token->normalized_content;
   return parts_.vocabulary->token(id);

@@ -39,6 +39,7 @@ class PipelineTokenizer final : public Tokenizer {
   explicit PipelineTokenizer(TokenizerParts parts);
 
   Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options) const override;
+  Result<EncodedPair> encode_pair(std::string_view first, std::string_view second) const override;
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
   std::unique_ptr<TokenTextStream> text_stream(bool skip_special_tokens) const override;
   std::int32_t vocab_size() const override { return vocab_size_; }

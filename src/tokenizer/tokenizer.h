@@ -52,6 +52,12 @@ struct GgufVocabulary {
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
 
+// Two texts as a cross-encoder reads them.
+struct EncodedPair {
+  std::vector<TokenId> ids;
+  std::int32_t second = 0;  // where tokens of type 1 begin; 0: the tokenizer does not tell them apart
+};
+
 class Tokenizer {
  public:
   // tokenizer.json; `config_json` is tokenizer_config.json or empty. A component that is not supported
@@ -71,6 +77,8 @@ class Tokenizer {
   // invalid_argument: not UTF-8 (callers check first where they can name the field).
   virtual Result<std::vector<TokenId>> encode(std::string_view text,
                                               const EncodeOptions& options = {}) const = 0;
+  // The tokenizer's own form of a pair, with its special tokens; where it has none, one text after the other.
+  virtual Result<EncodedPair> encode_pair(std::string_view first, std::string_view second) const;
   // Ids out of range are skipped. The result may hold U+FFFD for bytes that are no character.
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;
 

@@ -380,5 +380,36 @@ TEST_F(Gguf, UnknownModelIsRefusedByName) {
   EXPECT_NE(made.error().message().find("'rwkv'"), std::string::npos);
 }
 
+TEST(Pairs, AreJoinedAsTheTokenizerSays) {
+  const auto made = [](std::string_view post_processor) {
+    std::string json = R"({"added_tokens": [], "model": {"type": "WordPiece", "unk_token": "[UNK]",
+      "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+      "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}},
+      "pre_tokenizer": {"type": "Whitespace"}, "post_processor": )";
+    return Tokenizer::from_json(json + std::string(post_processor) + "}");
+  };
+  const auto pair_of = [](const Tokenizer& tokenizer) { return *tokenizer.encode_pair("a b", "b"); };
+  const auto bert = made(R"({"type": "BertProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]})");
+  ASSERT_TRUE(bert) << bert.error().message();
+  EXPECT_EQ(pair_of(**bert).ids, std::vector<TokenId>({1, 3, 4, 2, 4, 2}));
+  EXPECT_EQ(pair_of(**bert).second, 4);
+  const auto roberta = made(R"({"type": "RobertaProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]})");
+  ASSERT_TRUE(roberta);
+  EXPECT_EQ(pair_of(**roberta).ids, std::vector<TokenId>({1, 3, 4, 2, 2, 4, 2}));
+  EXPECT_EQ(pair_of(**roberta).second, 0);
+  const auto with_template = made(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+             {"SpecialToken": {"id": "[SEP]", "type_id": 1}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"[CLS]": {"ids": [1]}, "[SEP]": {"ids": [2]}}})");
+  ASSERT_TRUE(with_template) << with_template.error().message();
+  EXPECT_EQ(pair_of(**with_template).ids, std::vector<TokenId>({1, 3, 4, 2, 4}));
+  EXPECT_EQ(pair_of(**with_template).second, 3);
+  EXPECT_EQ(*(*with_template)->encode("a", {.add_special_tokens = true}), std::vector<TokenId>({1, 3}));
+  const auto plain = made("null");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(pair_of(**plain).ids, std::vector<TokenId>({3, 4, 4}));
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -12,6 +12,7 @@
 #include "api/llamacpp/llamacpp_protocol.h"
 #include "api/ollama/ollama_protocol.h"
 #include "api/openai/openai_protocol.h"
+#include "api/pooling/pooling_protocol.h"
 #include "api/responses/responses_protocol.h"
 #include "api/test_support.h"
 
@@ -47,7 +48,7 @@ void check_call(pagoda::ApiGeneration call, std::uint8_t how, const pagoda::ApiC
       "<think>h\xc3\xa9</think>Ok <tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1,\n2]}}</tool_call> "
       "end";
   for (const pagoda::Request& request : call.requests) {
-    check(!request.prompt_token_ids.empty() && request.sampling.max_tokens >= 1);
+    check(!request.prompt_token_ids.empty() && (request.sampling.max_tokens == 0) == request.work.pools());
     check(static_cast<std::int32_t>(request.prompt_token_ids.size()) + request.sampling.max_tokens <=
           context.max_model_len);
     for (const pagoda::TokenId id : request.prompt_token_ids) check(id >= 0 && id < context.vocab_size);
@@ -59,6 +60,8 @@ void check_call(pagoda::ApiGeneration call, std::uint8_t how, const pagoda::ApiC
       pagoda::RequestOutput output;
       for (std::int32_t i = 0; i < call.requests[prompt].sampling.n; ++i) {
         output.deltas.push_back(pagoda::delta_of(kSaid.substr(at, step), i));
+        if (call.requests[prompt].work.pools() && at + step >= kSaid.size())
+          output.deltas.back().vector.assign(4, static_cast<float>(how));
         if (at + step >= kSaid.size())
           output.deltas.back().finish_reason =
               how & 16 ? pagoda::FinishReason::length : pagoda::FinishReason::stop;
@@ -86,10 +89,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<std::pair<const pagoda::Protocol*, const pagoda::ApiRoute*>> all;
     for (const pagoda::Protocol* protocol :
          {&pagoda::openai_protocol(), &pagoda::responses_protocol(), &pagoda::anthropic_protocol(),
-          &pagoda::ollama_protocol(), &pagoda::llamacpp_protocol()})
+          &pagoda::ollama_protocol(), &pagoda::llamacpp_protocol(), &pagoda::pooling_protocol()})
       for (const pagoda::ApiRoute& row : protocol->routes) all.emplace_back(protocol, &row);
     return all;
   }();
+  // The second byte's last bits also say what the model makes: text, embeddings or scores.
+  served->context.vectors.reset();
+  if (const int kind = data[1] >> 6; kind > 1) {
+    pagoda::VectorModel& vectors = served->context.vectors.emplace();
+    vectors.kind = kind == 2 ? pagoda::WorkKind::embed : pagoda::WorkKind::score;
+    vectors.whole_prompt = (data[1] & 1) != 0;
+    vectors.size = kind == 2 ? 4 : 1;
+  }
   const auto& [protocol, row] = rows[data[0] % rows.size()];
   pagoda::ApiCall call;
   call.method = row->facts.method;

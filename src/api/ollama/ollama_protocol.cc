@@ -4,6 +4,7 @@
 
 #include "api/field_reader.h"
 #include "api/json.h"
+#include "api/ollama/ollama_embed.h"
 #include "api/ollama/ollama_parser.h"
 #include "api/ollama/ollama_writer.h"
 #include "base/strings.h"
@@ -27,6 +28,13 @@ Result<ApiGeneration> generate(const ApiCall& call, const ApiContext& context) {
 }
 Result<ApiGeneration> chat(const ApiCall& call, const ApiContext& context) {
   return generation(true, call, context);
+}
+
+Result<ApiGeneration> embed(const ApiCall& call, const ApiContext& context) {
+  return ollama_embed(false, call, context);
+}
+Result<ApiGeneration> embeddings(const ApiCall& call, const ApiContext& context) {
+  return ollama_embed(true, call, context);
 }
 
 // Clients cut it short to show it, so it must be long; it stands for a name, not for a file.
@@ -97,7 +105,7 @@ Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   json.key(concat(architecture, ".context_length")).integer(context.max_model_len);
   json.key(concat(architecture, ".embedding_length")).integer(context.facts.hidden_size);
   json.key(concat(architecture, ".block_count")).integer(context.facts.num_layers).end_object();
-  json.key("capabilities").begin_array().string("completion");
+  json.key("capabilities").begin_array().string(context.vectors ? "embedding" : "completion");
   if (!context.tool_parser.empty()) json.string("tools");
   if (!context.reasoning_parser.empty()) json.string("thinking");
   json.end_array().key("modified_at").string(rfc3339(context.model_created)).end_object();
@@ -117,6 +125,8 @@ constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form) {
 constexpr ApiRoute kRoutes[] = {
     {post("/api/generate", Cost::generation, AnswerForm::ndjson), generate},
     {post("/api/chat", Cost::generation, AnswerForm::ndjson), chat},
+    {post("/api/embed", Cost::generation, AnswerForm::json), embed},
+    {post("/api/embeddings", Cost::generation, AnswerForm::json), embeddings},
     {post("/api/show", Cost::text, AnswerForm::json), show},
     {{.method = "GET", .path = "/api/tags"}, tags},
     {{.method = "GET", .path = "/api/ps"}, running},

@@ -18,6 +18,7 @@
 #include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/poison_file.h"
+#include "cli/assembly/pooling.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/serve/register_prefixes.h"
@@ -55,10 +56,20 @@ std::string mib(std::int64_t bytes) {
   return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
 }
 
+// Of an encoder, which keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
+Result<KvPlan> plan_without_kv(const EngineFlags& flags, const ModelConfig& config) {
+  const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
+  if (asked && *flags.max_model_len > config.max_positions)
+    return invalid_argument(concat("--max-model-len ", *flags.max_model_len, " is more than the ",
+                                   config.max_positions, " positions of the model"));
+  return KvPlan{.num_blocks = 1, .max_model_len = asked ? *flags.max_model_len : config.max_positions};
+}
+
 // The number of blocks and the context that they allow. `taken` is what everything else needs: also what is
 // mapped from the weight cache, which the system counts as available, since it could read it again.
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
                              std::span<const KvGroup> groups, std::int64_t block_bytes, std::int64_t taken) {
+  if (groups.empty()) return plan_without_kv(flags, config);
   std::int64_t bytes = 0;
   const std::int64_t available = available_memory_bytes();
   if (flags.kv_cache_memory_bytes) {
@@ -192,6 +203,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
 
   auto options = runner_options(flags, config);
   if (!options) return options.error();
+  auto pooling = pooling_model(flags, *source, parts.tokenizer.get());
+  if (!pooling) return pooling.error();
+  options->pooling = *std::move(pooling);
   auto runner = LoadedRunner::create(source, *options, flags, parts.ranks.get());
   if (!runner) return runner.error();
   std::int32_t block_size = flags.block_size;
@@ -232,7 +246,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       next += count;
       return true;
     };
-  } else {
+  } else if (!groups.empty()) {
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(plan->num_blocks, swap_blocks));
   }
 
@@ -240,7 +254,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   parts.memory = {.weight_bytes = totals.weight_bytes,
                   .embedding_bytes = runner->local().embedding_bytes(),
                   .mapped_bytes = totals.mapped_bytes,
-                  .kv_bytes = plan->num_blocks * block_bytes,
+                  .kv_bytes = groups.empty() ? memory.kv_bytes : plan->num_blocks * block_bytes,
                   .swap_bytes = swap_blocks * block_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
@@ -251,7 +265,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                                           return pages + group.pages_per_row;
                                                         }) *
                                         block_bytes / block_size};
-  parts.memory.concurrency = groups.size() == 1
+  parts.memory.concurrency = groups.empty() ? flags.max_num_seqs
+                             : groups.size() == 1
                                  ? static_cast<double>(parts.memory.kv_tokens) / plan->max_model_len
                                  : static_cast<double>(plan->num_blocks) /
                                        static_cast<double>(pages_for(groups, plan->max_model_len));
@@ -265,7 +280,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
   engine_config.block_size = block_size;
   if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
-  engine_config.enable_prefix_caching = flags.enable_prefix_caching;
+  engine_config.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy = scheduling_policy(flags);
   set_memory_modes(flags, block_bytes, engine_config);
@@ -282,6 +297,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
                                         virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
   if (!engine_parts) return engine_parts.error();
+  const std::int32_t vector_size = runner->local().vector_size();
   parts.group = runner->group();
   engine_parts->runner = runner->take();
   auto core =
@@ -326,6 +342,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   }
   parts.api.defaults = sampling_defaults(*source);
   parts.api.version = version();
+  if (options->pooling) parts.api.vectors = vector_model(*options->pooling, config, vector_size);
   parts.api.facts = {.architecture = config.architecture,
                      .weight_type = config.weight_type,
                      .weight_bytes = totals.weight_bytes + parts.memory.embedding_bytes,

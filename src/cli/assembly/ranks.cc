@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
+#include "cli/assembly/pooling.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/assembly/weight_caching.h"
 #include "distributed/local_ranks.h"
@@ -40,6 +41,9 @@ Status serve(const EngineFlags& flags, Communicator& communicator) {
   if (!source) return source.error();
   auto options = runner_options(flags, (*source)->config());
   if (!options) return options.error();
+  auto pooling = pooling_model(flags, **source, nullptr);
+  if (!pooling) return pooling.error();
+  options->pooling = *std::move(pooling);
   options->parallel = parallel_context(flags, &communicator);
   options->weight_caching = weight_caching(flags, true);
   return serve_rank(*std::move(source), *options);

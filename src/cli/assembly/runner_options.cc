@@ -57,8 +57,9 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.kv_windows = !is_baseline(flags);
   options.max_context = max_model_len;
   // A whole prompt must fit in a step when it may not be cut.
-  const std::int32_t least =
-      flags.enable_chunked_prefill ? flags.max_num_seqs : std::max(max_model_len, flags.max_num_seqs);
+  const std::int32_t least = flags.enable_chunked_prefill && !config.encoder
+                                 ? flags.max_num_seqs
+                                 : std::max(max_model_len, flags.max_num_seqs);
   options.max_num_batched_tokens =
       flags.max_num_batched_tokens.value_or(std::max(kDefaultTokenBudget, least));
   if (options.max_num_batched_tokens < 1)

@@ -52,6 +52,8 @@ struct EngineFlags {
   std::string tool_call_parser = "auto";        // a name of text/answer_formats.h, auto or none
   std::string reasoning_parser = "none";        // likewise
   bool enable_auto_tool_choice = false;         // vLLM asks for it; needed for nothing here
+  std::string runner = "auto";                  // auto, generate, pooling
+  std::string pooler_config, hf_overrides;      // vLLM's JSON; empty: as the model's own files say
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.

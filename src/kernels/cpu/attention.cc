@@ -87,6 +87,7 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
           .width = call.width,
           .first_position = sequence.context_len - sequence.num_queries + unit.first_row,
           .window = args.sliding_window,
+          .end = args.causal ? 0 : sequence.context_len,
           .scale = args.scale,
           .softcap = args.softcap,
           .sinks = args.sinks == nullptr ? nullptr : args.sinks + kv_head * call.group,
@@ -108,7 +109,7 @@ std::int32_t first_partition(const AttentionTile& tile) {
   return tile.window > 0 ? std::max(0, tile.first_position - tile.window + 1) / kPartition : 0;
 }
 std::int32_t last_partition(const AttentionTile& tile) {
-  return (tile.first_position + tile.num_rows - 1) / kPartition;
+  return (tile.end_of(tile.first_position + tile.num_rows - 1) - 1) / kPartition;
 }
 
 // One partition of a unit, by itself.

@@ -169,7 +169,8 @@ void read_on(const AttentionCall& call, const AttentionSequence& sequence, const
   const std::int32_t first_group = partition * kPartitionGroups;
   const TileGroups of(tile, partition);
   // A partition ahead, or as many groups as this piece has.
-  const std::int32_t num_groups = tile.position(tile.num_row_heads() - 1) / kTokenGroup + 1;
+  const std::int32_t num_groups =
+      (tile.end_of(tile.position(tile.num_row_heads() - 1)) - 1) / kTokenGroup + 1;
   const std::int32_t ahead = std::min(kPartitionGroups, num_groups);
   std::int32_t g = of.begin;
   if (first_group + g + ahead < num_groups) {

@@ -28,6 +28,7 @@ struct AttentionTile {
   std::int32_t width = 0;           // head_size rounded up to 16
   std::int32_t first_position = 0;  // of the first row
   std::int32_t window = 0;
+  std::int32_t end = 0;  // above 0: so many tokens, of which all see each other; 0: each sees those before it
   float scale = 1, softcap = 0;
   const float *sinks = nullptr, *slopes = nullptr;  // of the first head, or null
 
@@ -40,7 +41,12 @@ struct AttentionTile {
     return clip(first - partition * kPartition);
   }
   std::int32_t last_token(std::int32_t row_head, std::int32_t partition) const {
-    return clip(position(row_head) + 1 - partition * kPartition);
+    return clip(end_of(position(row_head)) - partition * kPartition);
+  }
+  // Behind the last token that a position sees.
+  std::int32_t end_of(std::int32_t position) const {
+    if (end == 0) return position + 1;
+    return window > 0 && position + window < end ? position + window : end;
   }
   static std::int32_t clip(std::int32_t token) {
     return token < 0 ? 0 : token > kPartition ? kPartition : token;

@@ -86,6 +86,11 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
   const std::int32_t kv_head = query_head / (args.num_query_heads / layout.num_kv_heads);
   const std::int32_t position = sequence.context_len - sequence.num_queries + row;
   const std::int32_t first = args.sliding_window > 0 ? std::max(0, position - args.sliding_window + 1) : 0;
+  std::int32_t last = position;
+  if (!args.causal) {
+    last = sequence.context_len - 1;
+    if (args.sliding_window > 0) last = std::min(last, position + args.sliding_window - 1);
+  }
   const float* query = args.query + (sequence.query_start + row) * args.row_stride +
                        static_cast<std::int64_t>(query_head) * d_count;
   const auto block_of = [&](std::int32_t token) {
@@ -94,7 +99,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
 
   std::vector<double> scores;
   double largest = -HUGE_VAL;
-  for (std::int32_t token = first; token <= position; ++token) {
+  for (std::int32_t token = first; token <= last; ++token) {
     const std::byte* keys = block_of(token) + address.key_piece(args.layer, kv_head);
     const std::int32_t slot = token % layout.block_size;
     double dot = 0;
@@ -112,7 +117,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
   if (args.sinks != nullptr) largest = std::max<double>(largest, args.sinks[query_head]);
   std::vector<double> sum(static_cast<std::size_t>(d_count), 0.0);
   double total = args.sinks != nullptr ? std::exp(args.sinks[query_head] - largest) : 0;
-  for (std::int32_t token = first; token <= position; ++token) {
+  for (std::int32_t token = first; token <= last; ++token) {
     const double weight = std::exp(scores[static_cast<std::size_t>(token - first)] - largest);
     const std::byte* values = block_of(token) + address.value_piece(args.layer, kv_head);
     const std::int32_t slot = token % layout.block_size;

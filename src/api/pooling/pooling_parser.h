@@ -1,0 +1,36 @@
+#pragma once
+// Bodies of the calls for vectors (embeddings, pooling, classify, score, rerank) -> the engine's requests,
+// and how the answer is to look. Errors: invalid_argument and not_found, naming the field. Threads: any.
+// Source of the fields: OpenAI's embeddings; vLLM's pooling routes; Cohere's and Jina's rerank.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/api_context.h"
+#include "api/protocol.h"
+#include "base/status.h"
+#include "request/request.h"
+
+namespace pagoda {
+
+enum class PoolingForm { embeddings, pooling, classify, score, rerank };
+
+struct PoolingCall {
+  PoolingForm form = PoolingForm::embeddings;
+  std::string id;
+  std::int64_t created = 0;
+  bool base64 = false;
+  // Score and rerank of a model that makes embeddings: the first so many requests' vectors are compared with
+  // the others'; 0: each request is a pair.
+  std::size_t num_compared = 0;
+  std::vector<std::string> documents;  // rerank
+  std::size_t top_n = 0;               // of them; 0: all
+  bool return_documents = true;
+  std::vector<Request> requests;
+};
+
+Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& call, const ApiContext& context);
+
+}  // namespace pagoda

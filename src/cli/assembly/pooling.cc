@@ -1,0 +1,48 @@
+#include "cli/assembly/pooling.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "cli/assembly/memory_modes.h"
+#include "cli/assembly/virtual_memory.h"
+
+namespace pagoda {
+
+Result<std::optional<PoolingModel>> pooling_model(const EngineFlags& flags, const ModelSource& source,
+                                                  const Tokenizer* tokenizer) {
+  TokenLookup find_token;
+  if (tokenizer != nullptr) find_token = [tokenizer](std::string_view text) { return tokenizer->find(text); };
+  auto model = read_pooling_model(
+      source, {.runner = flags.runner, .pooler_config = flags.pooler_config, .overrides = flags.hf_overrides},
+      find_token);
+  if (!model) return model.error();
+  if (*model) PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, source.config().encoder));
+  return model;
+}
+
+VectorModel vector_model(const PoolingModel& pooling, const ModelConfig& config, std::int32_t size) {
+  VectorModel out;
+  out.kind = pooling.kind;
+  out.pooling = {.type = pooling.type, .normalize = pooling.kind == WorkKind::score || pooling.normalize};
+  out.whole_prompt = config.encoder;
+  out.token_types = config.token_types > 1;
+  out.size = size;
+  if (pooling.kind == WorkKind::score) {
+    out.labels = pooling.labels;
+    while (std::cmp_less(out.labels.size(), size)) out.labels.push_back(concat("LABEL_", out.labels.size()));
+  }
+  return out;
+}
+
+Status check_pooling_flags(const EngineFlags& flags, bool keeps_nothing) {
+  if (flags.speculative)
+    return invalid_argument("--speculative-config drafts tokens, and this model makes vectors");
+  if (!flags.prefix_file.empty())
+    return invalid_argument("--prefix-file is of chats, and this model makes vectors");
+  if (keeps_nothing && (is_virtual(flags) || is_baseline(flags)))
+    return invalid_argument(
+        "an encoder keeps no K/V: it runs with --kv-manager paged and --scheduler vllm only");
+  return ok_status();
+}
+
+}  // namespace pagoda
