@@ -12,7 +12,19 @@
 namespace pagoda::testing {
 namespace {
 
-constexpr const char* kFamilies[] = {"arcee",
+constexpr const char* kFamilies[] = {"olmoe",
+                                     "granitemoe",
+                                     "granitemoeshared",
+                                     "ernie4_5_moe",
+                                     "glm4_moe",
+                                     "glm4_moe_plain",
+                                     "hunyuan_moe",
+                                     "minimax_m2",
+                                     "dots1",
+                                     "qwen2_moe",
+                                     "qwen3_moe",
+                                     "mixtral",
+                                     "arcee",
                                      "bloom",
                                      "cohere",
                                      "cohere2",

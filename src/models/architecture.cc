@@ -10,11 +10,12 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,  kBloom,          kChatGlm, kCohere,       kCohere2, kCommandR, kErnie45,   kExaone4,
-      kFalcon, kFalconTwoNorms, kGemma,   kGemma2,       kGemma3,  kGlm,      kGlm4,      kGpt2,
-      kGptJ,   kGptNeoX,        kGranite, kHunyuanDense, kLlama,   kMistral,  kMistral3,  kMixtral,
-      kMpt,    kNemotron,       kOlmo2,   kOpt,          kPhi2,    kPhi3,     kQwen2,     kQwen2Moe,
-      kQwen3,  kQwen3Moe,       kQwen3Vl, kSeedOss,      kSmolLm3, kStableLm, kStarcoder2};
+      kArcee,      kBloom,          kChatGlm,    kCohere,       kCohere2,   kCommandR, kErnie45,    kExaone4,
+      kFalcon,     kFalconTwoNorms, kGemma,      kGemma2,       kGemma3,    kGlm,      kGlm4,       kGpt2,
+      kGptJ,       kGptNeoX,        kGranite,    kHunyuanDense, kLlama,     kMistral,  kMistral3,   kMixtral,
+      kMpt,        kNemotron,       kOlmo2,      kOpt,          kPhi2,      kPhi3,     kQwen2,      kQwen2Moe,
+      kQwen3,      kQwen3Moe,       kQwen3Vl,    kSeedOss,      kSmolLm3,   kStableLm, kStarcoder2, kDots1,
+      kErnie45Moe, kGlm4Moe,        kGraniteMoe, kHunyuanMoe,   kMiniMaxM2, kOlmoe};
   return all;
 }
 
