@@ -103,17 +103,25 @@ void read_alibi(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.alibi_max = keys.number("attention.max_alibi_bias", 8.0f);
 }
 
-void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
-  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
-    config.rope_layers.push_back((layer + 1) % 4 != 0);
-}
-
 // A layer has a mixture if the file has a router for it.
 void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
   for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
     config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+}
+
+void read_glm4_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_layers_with_routers(file, keys, config);
+  const auto& tensors = file.tensor_list();
+  config.query_key_norm = std::any_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    return tensor.name == "blk.0.attn_q_norm.weight";
+  });
+}
+
+void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.rope_layers.push_back((layer + 1) % 4 != 0);
 }
 
 void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
@@ -184,6 +192,24 @@ std::span<const GgufFamily> gguf_families() {
        .rotates = false,
        .read = read_alibi,
        .own_keys = {"attention.max_alibi_bias"}},
+      {.name = "olmoe", .read = read_layers_with_routers, .experts = {.known = true, .renormalize = false}},
+      {.name = "granitemoe",
+       .interleaved_rows = true,
+       .read = read_granite,
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"},
+       .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
+      {.name = "ernie4_5-moe",
+       .interleaved_rows = true,
+       .read = read_layers_with_routers,
+       .experts = {.known = true}},
+      {.name = "glm4moe", .read = read_glm4_moe, .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "hunyuan-moe", .read = read_layers_with_routers, .experts = {.known = true}},
+      {.name = "minimax-m2",
+       .read = read_layers_with_routers,
+       .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "dots1",
+       .read = read_layers_with_routers,
+       .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
       {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},
   });
   return all;

@@ -75,6 +75,7 @@ struct ModelConfig {
   std::vector<bool> rope_layers;  // which rotate queries and keys; empty: all
 
   ExpertsConfig experts;
+  bool query_key_norm = false;  // where a family has models with and without
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

@@ -13,7 +13,13 @@
 namespace pagoda::testing {
 namespace {
 
-constexpr const char* kFamilies[] = {"arcee",
+constexpr const char* kFamilies[] = {"olmoe",
+                                     "granitemoe",
+                                     "granitemoeshared",
+                                     "hunyuan_moe",
+                                     "qwen2_moe",
+                                     "mixtral",
+                                     "arcee",
                                      "bloom",
                                      "cohere",
                                      "cohere2",

@@ -116,6 +116,16 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     for (float& value : values) value += what[1].to_number<float>();
     return values;
   }
+  if (kind == "half") {  // of the rows of each matrix: gate, or up
+    const std::size_t rows = tensor.shape[tensor.shape.size() - 2].to_number<std::size_t>(),
+                      columns = tensor.shape.back().to_number<std::size_t>();
+    const auto part = what[1].to_number<std::size_t>();
+    std::vector<float> half;
+    for (std::size_t begin = 0; begin < values.size(); begin += rows * columns)
+      half.insert(half.end(), values.begin() + static_cast<std::ptrdiff_t>(begin + part * rows / 2 * columns),
+                  values.begin() + static_cast<std::ptrdiff_t>(begin + (part + 1) * rows / 2 * columns));
+    return half;
+  }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
   std::size_t next = 0;
   const auto take = [&](std::size_t row) {
@@ -153,6 +163,14 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
     std::vector<float> values;
     if (!what.empty() && what[0] == "values") {
       for (std::size_t i = 1; i < what.size(); ++i) values.push_back(what[i].to_number<float>());
+    } else if (!what.empty() && what[0] == "stack") {  // of a tensor for each expert
+      for (std::int64_t expert = 0; expert < what[1].to_number<std::int64_t>(); ++expert) {
+        std::string from(made[1].as_string());
+        from.replace(from.find("{}"), 2, std::to_string(expert));
+        const auto one = std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const FamilyTensor& each) { return each.name == from; });
+        values.insert(values.end(), one->values.begin(), one->values.end());
+      }
     } else {
       const std::string_view from = made[1].as_string();
       const auto tensor = std::find_if(tensors.begin(), tensors.end(),

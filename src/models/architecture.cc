@@ -9,13 +9,14 @@
 namespace pagoda {
 
 std::span<const Architecture> architectures() {
-  static const std::array all = {kArcee,   kBloom,        kChatGlm,   kCohere,         kCohere2,  kCommandR,
-                                 kErnie45, kExaone4,      kFalcon,    kFalconTwoNorms, kGemma,    kGemma2,
-                                 kGemma3,  kGlm,          kGlm4,      kGpt2,           kGptJ,     kGptNeoX,
-                                 kGranite, kHunyuanDense, kInternLm2, kLlama,          kMistral,  kMistral3,
-                                 kMixtral, kMpt,          kNemotron,  kOlmo2,          kOpt,      kPhi2,
-                                 kPhi3,    kQwen2,        kQwen2Moe,  kQwen3,          kQwen3Moe, kQwen3Vl,
-                                 kSeedOss, kSmolLm3,      kStableLm,  kStarcoder2};
+  static const std::array all = {
+      kArcee,   kBloom,      kChatGlm,      kCohere,     kCohere2,        kCommandR, kDots1,
+      kErnie45, kErnie45Moe, kExaone4,      kFalcon,     kFalconTwoNorms, kGemma,    kGemma2,
+      kGemma3,  kGlm,        kGlm4,         kGlm4Moe,    kGpt2,           kGptJ,     kGptNeoX,
+      kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,      kLlama,    kMiniMaxM2,
+      kMistral, kMistral3,   kMixtral,      kMpt,        kNemotron,       kOlmo2,    kOlmoe,
+      kOpt,     kPhi2,       kPhi3,         kQwen2,      kQwen2Moe,       kQwen3,    kQwen3Moe,
+      kQwen3Vl, kSeedOss,    kSmolLm3,      kStableLm,   kStarcoder2};
   return all;
 }
 

@@ -70,6 +70,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config);
 Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
 Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
+Result<DecoderConfig> hunyuan_description(const ModelConfig& config);  // the same behind the rotation
+WeightNames hunyuan_names(ModelFormat format);
 Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
 // Norms behind each half instead of before it, and of queries and keys.
 Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm);
@@ -80,9 +82,10 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
-    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
-    kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1, kErnie45,
+    kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGlm4Moe, kGpt2,
+    kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama, kMiniMaxM2,
+    kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe,
+    kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda
