@@ -1,5 +1,6 @@
 // config.json of families whose layers have mixtures of experts.
 #include <algorithm>
+#include <cmath>
 
 #include "loader/config_families.h"
 
@@ -103,6 +104,30 @@ void read_mixtral(Fields& fields, ModelConfig& config) {
   experts.per_token = fields.integer("num_experts_per_tok", 2);
   experts.intermediate_size = config.intermediate_size;
   experts.renormalize = true;
+}
+
+void read_gpt_oss(Fields& fields, ModelConfig& config) {
+  Defaults absent = {201088, 2880, 2880, 36, 64, 8, 131072, 1e-5f, 150000.0f, -1, -1, -1, false, 64};
+  read_common(fields, absent, config);
+  if (fields.object("rope_scaling") == nullptr && fields.object("rope_parameters") == nullptr) {
+    config.rope_scaling = RopeScaling::yarn;
+    config.rope_factor = 32;
+    config.rope_original_positions = 4096;
+    config.rope_truncate = false;
+    config.rope_attention_factor = 0.1f * std::log(32.0f) + 1;
+  }
+  config.sliding_window = fields.integer("sliding_window", 128);
+  if (!read_layer_types(fields, config))
+    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+      config.window_layers.push_back(layer % 2 == 0);
+  finish_windows(fields, config);
+  fields.only("swiglu_limit", 7.0);
+  fields.only("swiglu_alpha", 1.702);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 128);
+  experts.per_token = integer_of(fields, {"num_experts_per_tok", "experts_per_token"}, 4);
+  experts.intermediate_size = config.intermediate_size;
+  experts.score = ExpertScore::softmax_of_chosen;
 }
 
 void read_olmoe(Fields& fields, ModelConfig& config) {

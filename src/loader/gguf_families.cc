@@ -119,6 +119,12 @@ void read_glm4_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   });
 }
 
+// The file does not say that the blend of frequencies begins and ends between whole dimensions.
+void read_gpt_oss(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.rope_truncate = false;
+  read_window_pattern(file, keys, 2, config);
+}
+
 void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
   for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
     config.rope_layers.push_back((layer + 1) % 4 != 0);
@@ -207,6 +213,9 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "minimax-m2",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "gpt-oss",
+       .read = read_gpt_oss,
+       .experts = {.known = true, .score = ExpertScore::softmax_of_chosen, .renormalize = false}},
       {.name = "dots1",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},

@@ -35,6 +35,8 @@ constexpr const char* kFamilies[] = {
     "glm4_moe_plain",
     "gpt_neox",
     "gpt_neox_serial",
+    "gpt_oss",
+    "gpt_oss_mxfp4",
     "gptj",
     "granitemoe",
     "granitemoeshared",

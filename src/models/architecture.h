@@ -20,8 +20,9 @@ struct ExpertNames {
   std::string gate = {}, up = {}, down = {};
   std::string gate_up = {};                        // instead of gate and up
   std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
-  bool transposed = false;                         // tensors of all are [experts, columns, rows]
-  bool by_turns = false;                           // gate_up has a row of each by turns, else gate above up
+  std::string scales = {};  // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
+  bool transposed = false;  // tensors of all are [experts, columns, rows]
+  bool by_turns = false;    // gate_up has a row of each by turns, else gate above up
   std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
 
   bool separate() const { return down.find("{}") != std::string::npos; }
@@ -84,8 +85,8 @@ std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::
 
 extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1, kErnie45,
     kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGlm4Moe, kGpt2,
-    kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama, kMiniMaxM2,
-    kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe,
-    kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+    kGptOss, kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama,
+    kMiniMaxM2, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2,
+    kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda
