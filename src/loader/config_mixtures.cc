@@ -130,6 +130,43 @@ void read_gpt_oss(Fields& fields, ModelConfig& config) {
   experts.score = ExpertScore::softmax_of_chosen;
 }
 
+void read_llama4(Fields& fields, ModelConfig& config) {
+  read_common(fields, {202048, 5120, 8192, 48, 40, 8, 131072, 1e-5f, 500000.0f, 1, 2, -1, false, 128},
+              config);
+  config.rope_interleaved_rows = true;
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 16);
+  experts.per_token = fields.integer("num_experts_per_tok", 1);
+  experts.intermediate_size = experts.shared_intermediate_size = config.intermediate_size;
+  experts.score = ExpertScore::sigmoid;
+  config.intermediate_size = fields.integer("intermediate_size_mlp", 16384);
+  const std::int32_t step = fields.integer("interleave_moe_layer_step", 1);
+  const std::int32_t period = fields.integer("no_rope_layer_interval", 4);
+  if (step < 1) return fields.fail("interleave_moe_layer_step", "a positive integer");
+  if (period < 1) return fields.fail("no_rope_layer_interval", "a positive integer");
+  const bool written = fields.find("moe_layers") != nullptr;
+  const std::vector<std::int32_t> named = fields.integers("moe_layers");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer) {
+    experts.layers.push_back(written ? std::find(named.begin(), named.end(), layer) != named.end()
+                                     : (layer + 1) % step == 0);
+    config.rope_layers.push_back((layer + 1) % period != 0);
+  }
+  const json::value* rotating = fields.find("no_rope_layers");
+  if (rotating != nullptr && !(rotating->is_array() && rotating->get_array().empty())) {
+    config.rope_layers.clear();
+    for (const bool rotates : fields.flags("no_rope_layers", listed_layers(config)))
+      config.rope_layers.push_back(rotates);  // 1: rotates, whatever the name says
+  }
+  config.query_key_norm = fields.boolean("use_qk_norm", true);
+  if (fields.boolean("attn_temperature_tuning", true)) {
+    config.temperature_beta = fields.number("attn_scale", 0.1f);
+    config.temperature_positions = fields.integer("floor_scale", 8192);
+  }
+  // Up to here a layer that sees its chunk alone sees everything.
+  const std::int32_t chunk = fields.integer("attention_chunk_size", 8192);
+  if (chunk > 0) config.max_positions = std::min(config.max_positions, chunk);
+}
+
 void read_olmoe(Fields& fields, ModelConfig& config) {
   read_common(fields, {50304, 2048, 2048, 16, 16, 0, 4096, 1e-5f, 10000.0f, -1, 50279, 1, false}, config);
   ExpertsConfig& experts = config.experts;

@@ -155,16 +155,16 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
                   values.begin() + static_cast<std::ptrdiff_t>(begin + (part + 1) * rows / 2 * columns));
     return half;
   }
-  if (kind == "turns") {  // columns first, first + step, ... of each expert's matrix, as rows
+  if (kind == "columns") {  // first, first + step, ..., so many of each expert's matrix, as rows
     const std::size_t columns = tensor.shape.back().to_number<std::size_t>(),
                       experts = tensor.shape[0].to_number<std::size_t>(),
                       rows = values.size() / experts / columns;
     std::vector<float> part;
     for (std::size_t expert = 0; expert < experts; ++expert)
-      for (auto column = what[1].to_number<std::size_t>(); column < columns;
-           column += what[2].to_number<std::size_t>())
+      for (std::size_t i = 0; i < what[3].to_number<std::size_t>(); ++i)
         for (std::size_t row = 0; row < rows; ++row)
-          part.push_back(values[(expert * rows + row) * columns + column]);
+          part.push_back(values[(expert * rows + row) * columns + what[1].to_number<std::size_t>() +
+                                i * what[2].to_number<std::size_t>()]);
     return part;
   }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;

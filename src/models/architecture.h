@@ -41,10 +41,11 @@ struct WeightNames {
   std::string layer = {};
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
-  std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
-  std::string fused_qkv = {};  // instead of query, key, value
-  bool qkv_by_group = false;   // of which each key-value head's stand together
-  std::string sinks = {};      // whole name
+  std::string query = {}, key = {}, value = {}, attention_output = {};
+  std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
+  std::string fused_qkv = {};                  // instead of query, key, value
+  bool qkv_by_group = false;                   // of which each key-value head's stand together
+  std::string sinks = {};                      // whole name
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
@@ -70,6 +71,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config);
 // The same with layer norms, and with those and a feed-forward without a gate.
 Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
 Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
+// Layer norms, and in models that have query_key_norm one of every query and key head.
+Result<DecoderConfig> each_head_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
 Result<DecoderConfig> hunyuan_description(const ModelConfig& config);  // the same behind the rotation
 WeightNames hunyuan_names(ModelFormat format);
@@ -85,7 +88,7 @@ std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::
 
 extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1, kErnie45,
     kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGlm4Moe, kGpt2,
-    kGptOss, kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama,
+    kGptOss, kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama, kLlama4,
     kMiniMaxM2, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2,
     kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 

@@ -21,10 +21,9 @@ class Stack {
       : loader_(loader), names_(names), name_(std::move(name)), rows_(rows) {
     WeightReader& reader = loader.reader();
     if (!names.scales.empty()) {
-      weight_ = reader.tensor(name_ + names.weight, {experts, rows, columns / 32, 16});
-      scales_ = reader.tensor(name_ + names.scales, {experts, rows, columns / 32});
+      weight_ = reader.bytes(name_ + names.weight, {experts, rows, columns / 32, 16});
+      scales_ = reader.bytes(name_ + names.scales, {experts, rows, columns / 32});
       if (columns % 32 != 0) reader.fail(corrupt_data(concat("'", name_, "' has rows of no whole blocks")));
-      check_bytes(reader);
     } else {
       if (names.transposed) std::swap(rows, columns);
       weight_ = reader.tensor(name_ + names.weight, {experts, rows, columns});
@@ -52,10 +51,6 @@ class Stack {
     TensorView one = {all.dtype, {all.shape.begin() + 1, all.shape.end()}, all.data};
     one.data += expert * one.bytes();
     return one;
-  }
-  void check_bytes(WeightReader& reader) const {
-    if (reader.status().ok() && (weight_.dtype != DType::u8 || scales_.dtype != DType::u8))
-      reader.fail(corrupt_data(concat("'", name_, "' has blocks or scales that are not bytes")));
   }
 
   WeightLoader& loader_;
