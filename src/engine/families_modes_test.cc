@@ -1,14 +1,14 @@
 // Goal: whatever the family, what a request gets is the same to the bit in every way in which it may be
 // served: alone, among others and in chunks, from the prefix cache, with drafts, after recomputation and
 // after swapping, paged and virtual, on one rank and on two. Method: every fixture of tests/fixtures/families
-// through the whole engine (model_trials.h). A new family's fixture is in here by itself.
+// through the whole engine (model_test_support.h). A new family's fixture is in here by itself.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/model_trials.h"
+#include "engine/model_test_support.h"
 #include "model_runner/family_model.h"
 
 namespace pagoda {
@@ -61,7 +61,7 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   same(chunked, "in chunks");
   Trial drafting = small;
   drafting.drafts = drafting.all_at_once = true;
-  same(drafting, "with drafts");
+  EXPECT_GT(same(drafting, "with drafts").drafts, 0);
   Trial again = small;
   again.rounds = 2;
   const Outcome cached = same(again, "from the prefix cache");
@@ -88,8 +88,9 @@ TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   two.ranks = 2;
   two.windows = two.chunked = two.all_at_once = true;
   const Outcome split = run(two);
-  if (!split.refused.ok()) {
-    EXPECT_EQ(split.refused.code(), StatusCode::unimplemented) << split.refused.message();
+  if (!split.refused.ok()) {  // by name: a family that one rank alone can compute
+    EXPECT_NE(split.refused.message().find("cannot be split over ranks"), std::string::npos)
+        << split.refused.message();
     return;
   }
   expect_same(split, run(one), "two ranks");

@@ -4,7 +4,7 @@
 // with KV groups and without.
 #include <gtest/gtest.h>
 
-#include "engine/model_trials.h"
+#include "engine/model_test_support.h"
 
 namespace pagoda {
 namespace {
@@ -82,7 +82,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
 
 INSTANTIATE_TEST_SUITE_P(KvGroups, Windows,
                          ::testing::Combine(::testing::Values("gemma3", "mistral"),
-                                          ::testing::Values("float32", "bfloat16", "int8")));
+                                            ::testing::Values("float32", "bfloat16", "int8")));
 
 TEST(KvGroupPlan, FindsThePagesOfGemma) {
   const auto layers = [](int number, int period) {

@@ -31,7 +31,7 @@ struct Trial {
 
 struct Outcome {
   std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
-  std::int64_t preemptions = 0, swaps = 0, cached = 0, most_in_use = 0;
+  std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, most_in_use = 0;
   Status refused;  // the model cannot be served so
 };
 
@@ -167,6 +167,8 @@ inline Outcome run(Trial setup) {
   }
   out.preemptions = who.counts().preemptions;
   out.swaps = who.counts().preemptions_by_swap;
+  out.drafts = static_cast<std::int64_t>(
+      metrics.counter("spec_decode_num_draft_tokens", "Number of draft tokens.").value());
   return out;
 }
 
