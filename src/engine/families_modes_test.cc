@@ -60,8 +60,11 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   chunked.threads = 2;
   same(chunked, "in chunks");
   Trial drafting = small;
-  drafting.drafts = drafting.all_at_once = true;
-  EXPECT_GT(same(drafting, "with drafts").drafts, 0);
+  drafting.drafts_of = &alone;
+  drafting.all_at_once = true;
+  const Outcome drafted = same(drafting, "with drafts");
+  EXPECT_GT(drafted.drafts, 0);
+  EXPECT_GT(drafted.wrong_drafts, 0);
   Trial again = small;
   again.rounds = 2;
   const Outcome cached = same(again, "from the prefix cache");

@@ -44,7 +44,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   EXPECT_GT(cached.cached, 0);
   expect_same(cached, "from the prefix cache");
   Trial drafting = small;
-  drafting.drafts = true;
+  drafting.drafts_of = &kept;
   drafting.all_at_once = true;
   expect_same(run(drafting), "with drafts");
 

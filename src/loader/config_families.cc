@@ -62,6 +62,7 @@ std::span<const ConfigFamily> config_families() {
       // The text parts of models that also see, and those models: their text_config says which part it is.
       {"Qwen3VLTextForCausalLM", "Qwen3VLTextModel", "qwen3_vl_text", "qwen3", read_llama_like},
       {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},
+      {"BailingMoeV2ForCausalLM", "BailingMoeV2Model", "bailing_moe", "bailingmoe2", read_bailing_moe2},
       {"Llama4ForCausalLM", "Llama4TextModel", "llama4_text", "llama4", read_llama4},
       {"Llama4ForConditionalGeneration", "Llama4Model", "llama4", "llama4", read_llama4, true},
       {"Mistral3ForConditionalGeneration", "Mistral3Model", "mistral3", "mistral", read_llama_like, true},

@@ -29,7 +29,7 @@ ReadConfig read_llama_like, read_gemma, read_gemma2, read_gemma3, read_granite, 
     read_phi, read_gpt_neox, read_gptj, read_falcon, read_bloom, read_mpt, read_opt, read_gpt2,
     read_qwen2_moe, read_qwen3_moe, read_mixtral, read_internlm2, read_olmoe, read_granite_moe,
     read_ernie4_5_moe, read_glm4_moe, read_hunyuan_moe, read_minimax_m2, read_dots1, read_gpt_oss,
-    read_llama4;
+    read_llama4, read_bailing_moe2;
 
 // What transformers gives to fields that are absent.
 struct Defaults {

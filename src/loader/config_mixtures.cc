@@ -49,6 +49,7 @@ std::int32_t shared_size(Fields& fields, std::string_view name, std::int32_t oth
 struct DeepSeekDefaults {
   std::int32_t count, per_token, shared, dense;
   bool renormalize;
+  std::int32_t groups = 1, groups_used = 1;
 };
 
 // Sigmoids, a correction, groups, shared experts, and dense layers first.
@@ -61,8 +62,8 @@ void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelCon
   experts.score = ExpertScore::sigmoid;
   experts.renormalize = fields.boolean("norm_topk_prob", absent.renormalize);
   experts.scale = fields.number("routed_scaling_factor", 1.0f);
-  experts.groups = fields.integer("n_group", 1);
-  experts.groups_used = fields.integer("topk_group", 1);
+  experts.groups = fields.integer("n_group", absent.groups);
+  experts.groups_used = fields.integer("topk_group", absent.groups_used);
   if (fields.find("scoring_func") != nullptr) fields.only("scoring_func", "sigmoid");
   const std::int32_t dense = fields.integer("first_k_dense_replace", absent.dense);
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
@@ -210,6 +211,26 @@ void read_glm4_moe(Fields& fields, ModelConfig& config) {
   config.query_key_norm = fields.boolean("use_qk_norm", false);
   read_deepseek_like(fields, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true},
                      config);
+}
+
+void read_bailing_moe2(Fields& fields, ModelConfig& config) {
+  Defaults absent = {157184, 2048, 5120, 20, 16, 4, 32768, 1e-6f, 600000.0f, -1, 156892, 156892, false, 128};
+  absent.partial = 0.5f;
+  read_common(fields, absent, config);
+  for (const std::string_view option : {"use_bias", "use_qkv_bias"}) fields.only(option, false);
+  fields.only("use_qk_norm", true);
+  fields.only("moe_router_enable_expert_bias", true);
+  if (fields.find("score_function") != nullptr) fields.only("score_function", "sigmoid");
+  read_deepseek_like(fields,
+                     {.count = 256,
+                      .per_token = 8,
+                      .shared = 1,
+                      .dense = 1,
+                      .renormalize = true,
+                      .groups = 8,
+                      .groups_used = 4},
+                     config);
+  config.experts.shared_intermediate_size = shared_size(fields, "num_shared_experts", 1, config.experts);
 }
 
 void read_dots1(Fields& fields, ModelConfig& config) {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kFamilies[] = {
     "arcee",
+    "bailing_moe2",
     "bloom",
     "cohere",
     "cohere2",
@@ -176,6 +177,28 @@ TEST_P(Family, TwoRanksAgree) {
     expect_golden(*ranks.runner, 16, line.as_object());
   ranks.join();
   for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// Half of a pair of tensors is no weight: what lacks is named.
+TEST(Mxfp4, BlocksWithoutScalesAreRefused) {
+  const std::string folder =
+      write_family("gpt_oss_mxfp4", ::testing::TempDir() + "no_scales_" + std::to_string(::getpid()));
+  const std::string path = folder + "/model.safetensors";
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  in.close();
+  const std::string name = "model.layers.1.mlp.experts.down_proj_scales";
+  ASSERT_NE(bytes.find(name), std::string::npos);
+  bytes[bytes.find(name) + name.size() - 1] = 'x';
+  std::ofstream(path, std::ios::binary) << bytes;
+  auto source = ModelSource::open(folder);
+  ASSERT_TRUE(source) << source.error().message();
+  const auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), {});
+  std::filesystem::remove_all(folder);
+  ASSERT_FALSE(runner);
+  EXPECT_EQ(runner.error().code(), StatusCode::corrupt_data);
+  EXPECT_NE(runner.error().message().find(name + "' is missing"), std::string_view::npos)
+      << runner.error().message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Family, ::testing::ValuesIn(kFamilies),

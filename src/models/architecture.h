@@ -86,10 +86,10 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1, kErnie45,
-    kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGlm4Moe, kGpt2,
-    kGptOss, kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama, kLlama4,
-    kMiniMaxM2, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kArcee, kBailingMoe2, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
+    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4,
+    kGlm4Moe, kGpt2, kGptOss, kGptJ, kGptNeoX, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
+    kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOlmoe, kOpt, kPhi2,
+    kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

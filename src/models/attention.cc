@@ -73,9 +73,9 @@ std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard&
 std::vector<float> head_norms(const std::string& name, std::int64_t count, Range own, std::int64_t size,
                               std::int64_t reordered, WeightLoader& loader) {
   WeightReader& reader = loader.reader();
-  std::vector<float> weights(static_cast<std::size_t>(own.count * size));
+  std::vector<float> weights;
   if (const std::size_t number = name.find("{}"); number != std::string::npos) {
-    for (std::int64_t head = 0; head < count; ++head) {
+    for (std::int64_t head = 0; head < count && reader.status().ok(); ++head) {
       std::string each = name + ".weight";
       each.replace(number, 2, std::to_string(head));
       if (head < own.first || head >= own.end()) {  // another rank's
@@ -83,13 +83,14 @@ std::vector<float> head_norms(const std::string& name, std::int64_t count, Range
         continue;
       }
       const std::vector<float> weight = reader.vector(each, size);
-      std::copy(weight.begin(), weight.end(), weights.begin() + (head - own.first) * size);
+      weights.insert(weights.end(), weight.begin(), weight.end());
     }
-  } else {
-    const TensorView all = reader.matrix(name + ".weight", count, size);
-    for (std::int64_t head = 0; head < own.count && reader.status().ok(); ++head)
+  } else if (const TensorView all = reader.matrix(name + ".weight", count, size); reader.status().ok()) {
+    weights.resize(static_cast<std::size_t>(own.count * size));
+    for (std::int64_t head = 0; head < own.count; ++head)
       dequantize_row(all, own.first + head, weights.data() + head * size);
   }
+  if (!reader.status().ok()) return {};
   std::vector<float> pairs(static_cast<std::size_t>(reordered));
   for (auto head = weights.begin(); head != weights.end() && reordered > 0; head += size) {
     std::copy_n(head, reordered, pairs.begin());
