@@ -21,6 +21,8 @@ void VectorWriter::add(std::size_t prompt_index, RequestOutput output) {
   for (SequenceDelta& delta : output.deltas)
     if (!delta.vector.empty()) vectors_[prompt_index] = std::move(delta.vector);
   usage_.cached_tokens += output.num_cached_tokens;
+  arrival_ = arrival_ == 0 ? output.times.arrival : std::min(arrival_, output.times.arrival);
+  ended_at_ = std::max(ended_at_, output.times.last_token);
   if (!output.finished || ended_[prompt_index]) return;
   if (vectors_[prompt_index].empty())
     return fail(unavailable("The request was ended by the server before it was complete."));

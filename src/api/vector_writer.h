@@ -36,6 +36,9 @@ class VectorWriter : public AnswerWriter {
   virtual void write_item(std::string& out, std::size_t index) = 0;
   virtual void write_end(std::string& out) = 0;
 
+  // From the first prompt's arrival to the last vector.
+  TimeNs duration() const { return ended_at_ - arrival_; }
+
   std::vector<std::vector<float>> vectors_;  // by prompt
 
  private:
@@ -44,6 +47,7 @@ class VectorWriter : public AnswerWriter {
   std::vector<bool> ended_;
   std::size_t num_left_ = 0;
   std::size_t next_ = 0, num_items_ = 0;  // written, and all
+  TimeNs arrival_ = 0, ended_at_ = 0;     // of all prompts
   bool begun_ = false, done_ = false;
 };
 

@@ -191,6 +191,9 @@ std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
        .value = flags::int32(args.context, 2),
        .help = "tokens in a window",
        .details = "tokens in a window; windows do not overlap"},
+      {.name = "bos",
+       .value = flags::on(args.bos),
+       .help = "each window begins with the model's BOS token, as Gemma needs it"},
   };
 }
 

@@ -331,6 +331,8 @@ void EngineCore::send_last(RequestState& state, RequestOutput output, TimeNs now
   CHECK(group.finished());
   output.id = group.request.id;
   output.num_cached_tokens = std::max(0, group.num_cached_tokens);
+  // A vector comes with the prompt's last token, and is all of the answer.
+  if (group.request.work.pools()) state.times.first_token = state.times.last_token = now;
   output.times = state.times;
   if (!state.told_prompt_logprobs && group.prompt_logprobs_complete())
     output.prompt_logprobs = std::move(group.prompt_logprobs);

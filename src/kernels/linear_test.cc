@@ -156,7 +156,7 @@ TEST(Linear, RowBitsDependOnTheRowAlone) {
 TEST(Linear, ActivationsOnTheWayOut) {
   constexpr std::int64_t kK = 64;
   constexpr Activation kActivations[] = {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
-                                         Activation::relu};
+                                         Activation::relu, Activation::clamped_silu};
   const KernelContext plain{.backend = Backend::reference};
   std::uint64_t seed = 1;
   for (const CpuLevel level : levels_here()) {
@@ -194,7 +194,7 @@ TEST(Linear, ActivationsOnTheWayOut) {
               }
               for (std::int64_t i = 0; i < m * n; ++i) {
                 const auto gate = static_cast<std::size_t>(i / n * 2 * n + i % n);
-                const float factor = products[gate + static_cast<std::size_t>(n)];
+                const float factor = reference::gate_factor(f, products[gate + static_cast<std::size_t>(n)]);
                 const float expected = reference::activation(f, products[gate]) * factor;
                 // The function's error, times the factor.
                 ASSERT_NEAR(gated[static_cast<std::size_t>(i)], expected,

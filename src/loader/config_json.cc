@@ -75,6 +75,18 @@ Result<const ConfigFamily*> text_family(Fields& text, const ConfigFamily& wrappe
                                   supported_names());
 }
 
+Status check_quantization(const ConfigFamily& family, Fields& fields) {
+  if (fields.find("quantization_config") == nullptr) return ok_status();
+  if (family.mxfp4) {
+    if (const json::object* how = fields.object("quantization_config")) {
+      const json::value* method = how->if_contains("quant_method");
+      if (method != nullptr && *method == "mxfp4") return ok_status();
+    }
+  }
+  return unimplemented(concat("config.json: 'quantization_config' is not supported; supported: ",
+                              family.mxfp4 ? "MXFP4, " : "", "F32, F16 and BF16 weights, or a GGUF file"));
+}
+
 }  // namespace
 
 Result<ModelConfig> parse_config_json(std::string_view text,
@@ -96,13 +108,7 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   if (!read_by) return read_by.error();
   const ConfigFamily& family = **read_by;
   config.architecture = family.name;
-  for (Fields* each : {&fields, &inner}) {
-    if (each->find("quantization_config") != nullptr) {
-      return unimplemented(
-          "config.json: 'quantization_config' is not supported; supported: F32, F16 and BF16 weights, or a "
-          "GGUF file");
-    }
-  }
+  for (Fields* each : {&fields, &inner}) PAGODA_RETURN_IF_ERROR(check_quantization(family, *each));
   family.read(inner, config);
   // Where the whole says so, it decides: it is the whole that has the head.
   if (wrapped) config.tie_embeddings = fields.boolean("tie_word_embeddings", config.tie_embeddings);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "loader/test_files.h"
@@ -148,6 +149,40 @@ TEST(ConfigJson, RefusesByName) {
   EXPECT_FALSE(parse_config_json(
       R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,"layer_types":["full_attention"]})"));
   EXPECT_FALSE(parse_config_json(std::string(100'000, '[')));
+}
+
+TEST(ConfigJson, ReadsGptOss) {
+  const auto read = [](std::string_view more) {
+    return parse_config_json(R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",)"
+                             R"("num_hidden_layers":4)" +
+                             std::string(more) + "}");
+  };
+  const auto config = read(R"(,"quantization_config":{"quant_method":"mxfp4"})");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope_scaling, RopeScaling::yarn);
+  EXPECT_EQ(config->rope_original_positions, 4096);
+  EXPECT_FALSE(config->rope_truncate);
+  EXPECT_EQ(windows(*config), (std::vector<std::int64_t>{128, 0, 128, 0}));
+  EXPECT_EQ(config->experts.count, 128);
+  EXPECT_EQ(config->experts.per_token, 4);
+  for (const char* more : {R"(,"quantization_config":{"quant_method":"gptq"})", R"(,"swiglu_limit":5.0)"})
+    EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
+}
+
+TEST(ConfigJson, EndsLlama4sContextsWithItsChunks) {
+  const auto read = [](std::string_view more) {
+    return parse_config_json(R"({"architectures":["Llama4ForCausalLM"],"model_type":"llama4_text",)"
+                             R"("num_hidden_layers":8)" +
+                             std::string(more) + "}");
+  };
+  const auto config = read("");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->max_positions, 8192);
+  EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false, true, true, true, false}));
+  const auto other = read(R"(,"attention_chunk_size":null,"moe_layers":[1],"no_rope_layers":[])");
+  ASSERT_TRUE(other) << other.error().message();
+  EXPECT_EQ(other->max_positions, 8192) << "null is absent";
+  EXPECT_EQ(std::count(other->experts.layers.begin(), other->experts.layers.end(), true), 1);
 }
 
 TEST(ConfigJson, ReadsTheSharedModels) {

@@ -34,7 +34,7 @@ void read_cohere(Fields& fields, ModelConfig& config) {
   read_common(fields, absent, config);
   config.logit_scale = fields.number("logit_scale", 0.0625f);
   config.rope_interleaved_rows = config.parallel = true;
-  fields.only("use_qk_norm", false);
+  config.query_key_norm = fields.boolean("use_qk_norm", false);
 }
 
 // Three of four layers have a window, and they alone rotate.
@@ -65,7 +65,7 @@ void read_stablelm(Fields& fields, ModelConfig& config) {
   absent.eps_name = "layer_norm_eps";
   read_common(fields, absent, config);
   config.parallel = fields.boolean("use_parallel_residual", false);
-  fields.only("qk_layernorm", false);
+  config.query_key_norm = fields.boolean("qk_layernorm", false);
 }
 
 void read_nemotron(Fields& fields, ModelConfig& config) {

@@ -1,5 +1,6 @@
 // config.json of families whose layers have mixtures of experts.
 #include <algorithm>
+#include <cmath>
 
 #include "loader/config_families.h"
 
@@ -28,6 +29,45 @@ void read_sparse_layers(Fields& fields, ModelConfig& config) {
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
     config.experts.layers.push_back((layer + 1) % step == 0 &&
                                     std::find(dense.begin(), dense.end(), layer) == dense.end());
+}
+
+// An integer, or a list of equal ones, a layer each.
+std::int32_t one_of(Fields& fields, std::string_view name, std::int32_t otherwise) {
+  const std::vector<std::int32_t> values = fields.integers(name);
+  if (values.size() > 1)
+    fields.refuse(concat("config.json: '", name, "' that differs between layers is not supported"));
+  return values.empty() ? otherwise : values.front();
+}
+
+// Several shared experts are one of so many times the width.
+std::int32_t shared_size(Fields& fields, std::string_view name, std::int32_t otherwise,
+                         const ExpertsConfig& experts) {
+  const std::int64_t size = std::int64_t{one_of(fields, name, otherwise)} * experts.intermediate_size;
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(size, -1, 1 << 30));
+}
+
+struct DeepSeekDefaults {
+  std::int32_t count, per_token, shared, dense;
+  bool renormalize;
+  std::int32_t groups = 1, groups_used = 1;
+};
+
+// Sigmoids, a correction, groups, shared experts, and dense layers first.
+void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, absent.count);
+  experts.per_token = fields.integer("num_experts_per_tok", absent.per_token);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 1408);
+  experts.shared_intermediate_size = shared_size(fields, "n_shared_experts", absent.shared, experts);
+  experts.score = ExpertScore::sigmoid;
+  experts.renormalize = fields.boolean("norm_topk_prob", absent.renormalize);
+  experts.scale = fields.number("routed_scaling_factor", 1.0f);
+  experts.groups = fields.integer("n_group", absent.groups);
+  experts.groups_used = fields.integer("topk_group", absent.groups_used);
+  if (fields.find("scoring_func") != nullptr) fields.only("scoring_func", "sigmoid");
+  const std::int32_t dense = fields.integer("first_k_dense_replace", absent.dense);
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    experts.layers.push_back(layer >= dense);
 }
 
 }  // namespace
@@ -64,6 +104,166 @@ void read_mixtral(Fields& fields, ModelConfig& config) {
   experts.count = num_experts(fields, 8);
   experts.per_token = fields.integer("num_experts_per_tok", 2);
   experts.intermediate_size = config.intermediate_size;
+  experts.renormalize = true;
+}
+
+void read_gpt_oss(Fields& fields, ModelConfig& config) {
+  Defaults absent = {201088, 2880, 2880, 36, 64, 8, 131072, 1e-5f, 150000.0f, -1, -1, -1, false, 64};
+  read_common(fields, absent, config);
+  if (fields.object("rope_scaling") == nullptr && fields.object("rope_parameters") == nullptr) {
+    config.rope_scaling = RopeScaling::yarn;
+    config.rope_factor = 32;
+    config.rope_original_positions = 4096;
+    config.rope_truncate = false;
+    config.rope_attention_factor = 0.1f * std::log(32.0f) + 1;
+  }
+  config.sliding_window = fields.integer("sliding_window", 128);
+  if (!read_layer_types(fields, config))
+    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+      config.window_layers.push_back(layer % 2 == 0);
+  finish_windows(fields, config);
+  fields.only("swiglu_limit", 7.0);
+  fields.only("swiglu_alpha", 1.702);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 128);
+  experts.per_token = integer_of(fields, {"num_experts_per_tok", "experts_per_token"}, 4);
+  experts.intermediate_size = config.intermediate_size;
+  experts.score = ExpertScore::softmax_of_chosen;
+}
+
+void read_llama4(Fields& fields, ModelConfig& config) {
+  read_common(fields, {202048, 5120, 8192, 48, 40, 8, 131072, 1e-5f, 500000.0f, 1, 2, -1, false, 128},
+              config);
+  config.rope_interleaved_rows = true;
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 16);
+  experts.per_token = fields.integer("num_experts_per_tok", 1);
+  experts.intermediate_size = experts.shared_intermediate_size = config.intermediate_size;
+  experts.score = ExpertScore::sigmoid;
+  config.intermediate_size = fields.integer("intermediate_size_mlp", 16384);
+  const std::int32_t step = fields.integer("interleave_moe_layer_step", 1);
+  const std::int32_t period = fields.integer("no_rope_layer_interval", 4);
+  if (step < 1) return fields.fail("interleave_moe_layer_step", "a positive integer");
+  if (period < 1) return fields.fail("no_rope_layer_interval", "a positive integer");
+  const bool written = fields.find("moe_layers") != nullptr;
+  const std::vector<std::int32_t> named = fields.integers("moe_layers");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer) {
+    experts.layers.push_back(written ? std::find(named.begin(), named.end(), layer) != named.end()
+                                     : (layer + 1) % step == 0);
+    config.rope_layers.push_back((layer + 1) % period != 0);
+  }
+  const json::value* rotating = fields.find("no_rope_layers");
+  if (rotating != nullptr && !(rotating->is_array() && rotating->get_array().empty())) {
+    config.rope_layers.clear();
+    for (const bool rotates : fields.flags("no_rope_layers", listed_layers(config)))
+      config.rope_layers.push_back(rotates);  // 1: rotates, whatever the name says
+  }
+  config.query_key_norm = fields.boolean("use_qk_norm", true);
+  if (fields.boolean("attn_temperature_tuning", true)) {
+    config.temperature_beta = fields.number("attn_scale", 0.1f);
+    config.temperature_positions = fields.integer("floor_scale", 8192);
+  }
+  // Up to here a layer that sees its chunk alone sees everything.
+  const std::int32_t chunk = fields.integer("attention_chunk_size", 8192);
+  if (chunk > 0) config.max_positions = std::min(config.max_positions, chunk);
+}
+
+void read_olmoe(Fields& fields, ModelConfig& config) {
+  read_common(fields, {50304, 2048, 2048, 16, 16, 0, 4096, 1e-5f, 10000.0f, -1, 50279, 1, false}, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 64);
+  experts.per_token = fields.integer("num_experts_per_tok", 8);
+  experts.intermediate_size = config.intermediate_size;
+  experts.renormalize = fields.boolean("norm_topk_prob", false);
+}
+
+void read_granite_moe(Fields& fields, ModelConfig& config) {
+  read_granite(fields, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 8);
+  experts.per_token = fields.integer("num_experts_per_tok", 2);
+  experts.intermediate_size = config.intermediate_size;
+  experts.shared_intermediate_size = fields.integer("shared_intermediate_size", 0);
+  experts.score = ExpertScore::softmax_of_chosen;
+}
+
+void read_ernie4_5_moe(Fields& fields, ModelConfig& config) {
+  read_common(fields, {103424, 2560, 12288, 28, 20, 4, 131072, 1e-5f, 500000.0f, 1, 2, 0, true}, config);
+  config.rope_interleaved_rows = true;
+  ExpertsConfig& experts = config.experts;
+  experts.count = integer_of(fields, {"moe_num_experts", "num_experts"}, 64);
+  experts.per_token = integer_of(fields, {"moe_k", "num_experts_per_tok"}, 6);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 1536);
+  experts.shared_intermediate_size = shared_size(fields, "moe_num_shared_experts", 2, experts);
+  experts.renormalize = true;
+  const std::int32_t first = fields.integer("moe_layer_start_index", 1);
+  const std::int32_t last = fields.integer("moe_layer_end_index", config.num_layers - 1);
+  const std::int32_t step = fields.integer("moe_layer_interval", 1);
+  if (step < 1) return fields.fail("moe_layer_interval", "a positive integer");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    experts.layers.push_back((layer + 1) % step == 0 && layer >= first && (last < 0 || layer <= last));
+}
+
+void read_glm4_moe(Fields& fields, ModelConfig& config) {
+  Defaults absent = {151552, 4096, 10944, 46, 96, 8, 131072, 1e-5f, 10000.0f, -1, -1, -1, false};
+  absent.partial = 0.5f;
+  read_common(fields, absent, config);
+  config.query_key_norm = fields.boolean("use_qk_norm", false);
+  read_deepseek_like(fields, {.count = 128, .per_token = 8, .shared = 1, .dense = 1, .renormalize = true},
+                     config);
+}
+
+void read_bailing_moe2(Fields& fields, ModelConfig& config) {
+  Defaults absent = {157184, 2048, 5120, 20, 16, 4, 32768, 1e-6f, 600000.0f, -1, 156892, 156892, false, 128};
+  absent.partial = 0.5f;
+  read_common(fields, absent, config);
+  for (const std::string_view option : {"use_bias", "use_qkv_bias"}) fields.only(option, false);
+  fields.only("use_qk_norm", true);
+  fields.only("moe_router_enable_expert_bias", true);
+  if (fields.find("score_function") != nullptr) fields.only("score_function", "sigmoid");
+  read_deepseek_like(fields,
+                     {.count = 256,
+                      .per_token = 8,
+                      .shared = 1,
+                      .dense = 1,
+                      .renormalize = true,
+                      .groups = 8,
+                      .groups_used = 4},
+                     config);
+  config.experts.shared_intermediate_size = shared_size(fields, "num_shared_experts", 1, config.experts);
+}
+
+void read_dots1(Fields& fields, ModelConfig& config) {
+  read_common(fields, {152064, 4608, 10944, 62, 32, 0, 2048, 1e-6f, 10000.0f, -1, -1, -1, false}, config);
+  config.sliding_window = fields.integer("sliding_window", 4096);
+  if (!read_layer_types(fields, config)) config.sliding_window = 0;
+  finish_windows(fields, config);
+  read_deepseek_like(fields, {.count = 0, .per_token = 0, .shared = 0, .dense = 0, .renormalize = false},
+                     config);
+}
+
+void read_hunyuan_moe(Fields& fields, ModelConfig& config) {
+  read_hunyuan(fields, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 1);
+  experts.per_token = one_of(fields, "moe_topk", 1);
+  experts.intermediate_size = one_of(fields, "moe_intermediate_size", config.intermediate_size);
+  experts.shared_intermediate_size = shared_size(fields, "num_shared_expert", 1, experts);
+  experts.renormalize = true;
+  fields.only("moe_layer_num_skipped", 0);
+}
+
+void read_minimax_m2(Fields& fields, ModelConfig& config) {
+  Defaults absent = {200064, 3072,       1536,   62,     48, 8,     196608,
+                     1e-6f,  5000000.0f, 200034, 200020, -1, false, 128};
+  absent.partial = 1;
+  read_common(fields, absent, config);
+  if (fields.find("rotary_dim") != nullptr) config.rotary_size = fields.integer("rotary_dim", 0);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 256);
+  experts.per_token = fields.integer("num_experts_per_tok", 8);
+  experts.intermediate_size = config.intermediate_size;
+  experts.score = ExpertScore::sigmoid;
   experts.renormalize = true;
 }
 

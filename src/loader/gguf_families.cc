@@ -79,9 +79,19 @@ void read_mistral3(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.temperature_positions = config.rope_original_positions;
 }
 
+bool has_tensor(const GgufFile& file, std::string_view name) {
+  const auto& tensors = file.tensor_list();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const GgufTensor& tensor) { return tensor.name == name; });
+}
+
+void read_query_key_norm(const GgufFile& file, Keys&, ModelConfig& config) {
+  config.query_key_norm = has_tensor(file, "blk.0.attn_q_norm.weight");
+}
+
 void read_cohere(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.logit_scale = keys.number("logit_scale", 1.0f);
-  if (config.architecture != "cohere2") return;
+  if (config.architecture != "cohere2") return read_query_key_norm(file, keys, config);
   read_window_pattern(file, keys, 4, config);
   config.rope_layers = config.window_layers;
   if (config.rope_layers.empty())
@@ -95,17 +105,11 @@ void read_exaone4(const GgufFile& file, Keys& keys, ModelConfig& config) {
 }
 
 void read_falcon(const GgufFile& file, Keys&, ModelConfig& config) {
-  for (const GgufTensor& tensor : file.tensor_list())
-    if (tensor.name == "blk.0.attn_norm_2.weight") config.architecture = "falcon two norms";
+  if (has_tensor(file, "blk.0.attn_norm_2.weight")) config.architecture = "falcon two norms";
 }
 
 void read_alibi(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.alibi_max = keys.number("attention.max_alibi_bias", 8.0f);
-}
-
-void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
-  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
-    config.rope_layers.push_back((layer + 1) % 4 != 0);
 }
 
 // A layer has a mixture if the file has a router for it.
@@ -114,6 +118,35 @@ void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) 
   for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
   for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
     config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+}
+
+void read_glm4_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_layers_with_routers(file, keys, config);
+  read_query_key_norm(file, keys, config);
+}
+
+// The file does not say that the blend of frequencies begins and ends between whole dimensions.
+void read_gpt_oss(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.rope_truncate = false;
+  read_window_pattern(file, keys, 2, config);
+}
+
+void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.rope_layers.push_back((layer + 1) % 4 != 0);
+}
+
+// The file leaves out what all models of the family have alike. Maverick, of 128 experts, alone has no norms
+// of queries and keys.
+void read_llama4(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  constexpr std::int32_t kChunk = 8192;  // up to here a layer that sees its chunk alone sees everything
+  read_smollm3(file, keys, config);
+  read_layers_with_routers(file, keys, config);
+  config.experts.shared_intermediate_size = config.experts.intermediate_size;
+  config.query_key_norm = config.experts.count != 128;
+  config.temperature_beta = 0.1f;
+  config.temperature_positions = kChunk;
+  config.max_positions = std::min(config.max_positions, kChunk);
 }
 
 void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
@@ -180,7 +213,7 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "ernie4_5", .interleaved_rows = true},
       {.name = "internlm2", .interleaved_rows = true},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
-      {.name = "stablelm", .layer_norm = true, .may_be_parallel = true},
+      {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},
       {.name = "nemotron", .activation = "relu2", .layer_norm = true},
       {.name = "phi2", .activation = "gelu_new", .layer_norm = true, .parallel = true},
       {.name = "gptneox", .activation = "gelu", .layer_norm = true, .may_be_parallel = true},
@@ -204,6 +237,34 @@ std::span<const GgufFamily> gguf_families() {
        .encoder = true,
        .read = read_token_types,
        .own_keys = {"token_type_count", "moe_every_n_layers"}},
+      {.name = "olmoe", .read = read_layers_with_routers, .experts = {.known = true, .renormalize = false}},
+      {.name = "granitemoe",
+       .interleaved_rows = true,
+       .read = read_granite,
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"},
+       .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
+      {.name = "ernie4_5-moe",
+       .interleaved_rows = true,
+       .read = read_layers_with_routers,
+       .experts = {.known = true}},
+      {.name = "glm4moe", .read = read_glm4_moe, .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "hunyuan-moe", .read = read_layers_with_routers, .experts = {.known = true}},
+      {.name = "minimax-m2",
+       .read = read_layers_with_routers,
+       .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "gpt-oss",
+       .read = read_gpt_oss,
+       .experts = {.known = true, .score = ExpertScore::softmax_of_chosen, .renormalize = false}},
+      {.name = "llama4",
+       .interleaved_rows = true,
+       .read = read_llama4,
+       .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
+      {.name = "bailingmoe2",
+       .read = read_layers_with_routers,
+       .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "dots1",
+       .read = read_layers_with_routers,
+       .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
       {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},
   });
   return all;

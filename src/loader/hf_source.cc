@@ -89,8 +89,15 @@ Status add_file(const std::string& path, Weights& weights) {
 }
 
 void take_tensor(const std::string& name, const TensorView& tensor, Weights& weights) {
-  weights.bytes_by_type[std::string(dtype_info(tensor.dtype).name)] += tensor.bytes();
+  const DType type = tensor.dtype == DType::u8 ? DType::mxfp4 : tensor.dtype;
+  weights.bytes_by_type[std::string(dtype_info(type).name)] += tensor.bytes();
   weights.tensors.emplace(name, tensor);
+}
+
+// The bytes of MXFP4 weights are taken, too. Other bytes are masks of old files.
+void take_if_mxfp4(const SafetensorsTensor& tensor, Weights& weights) {
+  if (tensor.type == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales")))
+    take_tensor(tensor.name, {DType::u8, tensor.shape, tensor.data}, weights);
 }
 
 Status open_shards(const ModelFiles& files, Weights& weights) {
@@ -108,9 +115,11 @@ Status open_shards(const ModelFiles& files, Weights& weights) {
       take_tensor(name, tensor->second, weights);
       continue;
     }
-    bool ignored = false;  // a mask or position buffer: listed, but not of a type that is run
-    for (const SafetensorsTensor& each : file.tensor_list()) ignored = ignored || each.name == name;
-    if (!ignored) {
+    // A mask or position buffer is listed, but not of a type that is run.
+    const auto listed = std::ranges::find(file.tensor_list(), name, &SafetensorsTensor::name);
+    if (listed != file.tensor_list().end()) {
+      take_if_mxfp4(*listed, weights);
+    } else {
       return corrupt_data(concat("tensor '", printable(name), "' is not in ", printable(shard),
                                  ", where the index says it is"));
     }
@@ -160,6 +169,7 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files) 
     for (const std::string& path : files.weights) PAGODA_RETURN_IF_ERROR(add_file(path, weights));
     for (const SafetensorsFile& file : weights.files) {
       for (const auto& [name, tensor] : file.tensors()) take_tensor(name, tensor, weights);
+      for (const SafetensorsTensor& each : file.tensor_list()) take_if_mxfp4(each, weights);
     }
   }
   config->name = files.name;

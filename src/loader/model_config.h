@@ -80,6 +80,7 @@ struct ModelConfig {
   std::int32_t position_offset = 0;  // of learned positions: row of position 0
 
   ExpertsConfig experts;
+  bool query_key_norm = false;  // where a family has models with and without
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

@@ -61,9 +61,18 @@ inline std::vector<FamilyTensor> family_tensors(const boost::json::object& famil
   return tensors;
 }
 
-inline void write_floats(std::ofstream& file, const std::vector<float>& values) {
-  file.write(reinterpret_cast<const char*>(values.data()),
-             static_cast<std::streamsize>(values.size() * sizeof(float)));
+inline std::string_view floats_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+// The halves of MXFP4 weights are bytes: the values, rounded down.
+inline bool are_bytes(std::string_view name) {
+  return name.ends_with("_blocks") || name.ends_with("_scales");
+}
+inline std::string bytes_of(const FamilyTensor& tensor) {
+  std::string bytes;
+  for (const float value : tensor.values) bytes.push_back(static_cast<char>(static_cast<int>(value)));
+  return bytes;
 }
 
 // A folder with config.json and model.safetensors, made anew.
@@ -72,13 +81,13 @@ inline std::string write_family(const std::string& name, const std::string& wher
   std::filesystem::create_directories(where);
   std::ofstream(where + "/config.json") << boost::json::serialize(family.at("config"));
   boost::json::object header;
-  std::vector<float> data;
+  std::string data;
   for (const FamilyTensor& tensor : family_tensors(family)) {
-    const std::size_t begin = data.size() * sizeof(float);
-    data.insert(data.end(), tensor.values.begin(), tensor.values.end());
-    header[tensor.name] = {{"dtype", "F32"},
+    const std::size_t begin = data.size();
+    data += are_bytes(tensor.name) ? std::string(bytes_of(tensor)) : std::string(floats_of(tensor.values));
+    header[tensor.name] = {{"dtype", are_bytes(tensor.name) ? "U8" : "F32"},
                            {"shape", tensor.shape},
-                           {"data_offsets", boost::json::array{begin, data.size() * sizeof(float)}}};
+                           {"data_offsets", boost::json::array{begin, data.size()}}};
   }
   std::string text = boost::json::serialize(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -86,7 +95,7 @@ inline std::string write_family(const std::string& name, const std::string& wher
   std::ofstream file(where + "/model.safetensors", std::ios::binary);
   file.write(reinterpret_cast<const char*>(&length), sizeof length);
   file << text;
-  write_floats(file, data);
+  file << data;
   return where;
 }
 
@@ -107,6 +116,26 @@ inline std::string from_base64(std::string_view text) {
   return out;
 }
 
+// What converters make of MXFP4 weights: rows first, first + step, ... of each expert, each block's scale
+// before it, and of elements i and i + 16 one byte.
+inline std::string joined_mxfp4(const FamilyTensor& blocks, const FamilyTensor& scales, std::size_t first,
+                                std::size_t step) {
+  const std::string pairs = bytes_of(blocks), powers = bytes_of(scales);
+  const auto extent = [&](std::size_t axis) { return blocks.shape[axis].to_number<std::size_t>(); };
+  std::string out;
+  for (std::size_t row = first; row < extent(0) * extent(1); row += step) {
+    for (std::size_t block = row * extent(2); block < (row + 1) * extent(2); ++block) {
+      std::uint8_t elements[32];
+      for (std::size_t i = 0; i < 32; ++i)
+        elements[i] = static_cast<std::uint8_t>(pairs[block * 16 + i / 2]) >> (i % 2 * 4) & 15;
+      out.push_back(powers[block]);
+      for (std::size_t i = 0; i < 16; ++i)
+        out.push_back(static_cast<char>(elements[i] | elements[i + 16] << 4));
+    }
+  }
+  return out;
+}
+
 // What converters do to a tensor on its way into GGUF.
 inline std::vector<float> converted(const FamilyTensor& tensor, const boost::json::array& what) {
   std::vector<float> values = tensor.values;
@@ -115,6 +144,28 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
   if (kind == "plus") {
     for (float& value : values) value += what[1].to_number<float>();
     return values;
+  }
+  if (kind == "half") {  // of the rows of each matrix: gate, or up
+    const std::size_t rows = tensor.shape[tensor.shape.size() - 2].to_number<std::size_t>(),
+                      columns = tensor.shape.back().to_number<std::size_t>();
+    const auto part = what[1].to_number<std::size_t>();
+    std::vector<float> half;
+    for (std::size_t begin = 0; begin < values.size(); begin += rows * columns)
+      half.insert(half.end(), values.begin() + static_cast<std::ptrdiff_t>(begin + part * rows / 2 * columns),
+                  values.begin() + static_cast<std::ptrdiff_t>(begin + (part + 1) * rows / 2 * columns));
+    return half;
+  }
+  if (kind == "columns") {  // first, first + step, ..., so many of each expert's matrix, as rows
+    const std::size_t columns = tensor.shape.back().to_number<std::size_t>(),
+                      experts = tensor.shape[0].to_number<std::size_t>(),
+                      rows = values.size() / experts / columns;
+    std::vector<float> part;
+    for (std::size_t expert = 0; expert < experts; ++expert)
+      for (std::size_t i = 0; i < what[3].to_number<std::size_t>(); ++i)
+        for (std::size_t row = 0; row < rows; ++row)
+          part.push_back(values[(expert * rows + row) * columns + what[1].to_number<std::size_t>() +
+                                i * what[2].to_number<std::size_t>()]);
+    return part;
   }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
   std::size_t next = 0;
@@ -150,17 +201,34 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
   file << from_base64(gguf.at("header").as_string());
   for (const boost::json::value& each : gguf.at("tensors").as_array()) {
     const boost::json::array &made = each.as_array(), &what = made[2].as_array();
+    const auto tensor_named = [&](std::string_view wanted) -> const FamilyTensor& {
+      return *std::ranges::find(tensors, wanted, &FamilyTensor::name);
+    };
+    const std::string from(made[1].as_string());
+    if (!what.empty() && what[0] == "mxfp4") {
+      std::string scales = from;
+      scales.replace(scales.rfind("_blocks"), 7, "_scales");
+      std::string bytes = joined_mxfp4(tensor_named(from), tensor_named(scales),
+                                       what[1].to_number<std::size_t>(), what[2].to_number<std::size_t>());
+      bytes.resize((bytes.size() + 31) / 32 * 32);
+      file << bytes;
+      continue;
+    }
     std::vector<float> values;
     if (!what.empty() && what[0] == "values") {
       for (std::size_t i = 1; i < what.size(); ++i) values.push_back(what[i].to_number<float>());
+    } else if (!what.empty() && what[0] == "stack") {  // of a tensor for each expert
+      for (std::int64_t expert = 0; expert < what[1].to_number<std::int64_t>(); ++expert) {
+        std::string one = from;
+        one.replace(one.find("{}"), 2, std::to_string(expert));
+        const FamilyTensor& tensor = tensor_named(one);
+        values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+      }
     } else {
-      const std::string_view from = made[1].as_string();
-      const auto tensor = std::find_if(tensors.begin(), tensors.end(),
-                                       [&](const FamilyTensor& one) { return one.name == from; });
-      values = converted(*tensor, what);
+      values = converted(tensor_named(from), what);
     }
     values.resize((values.size() + 7) / 8 * 8, 0.0f);  // each begins at a multiple of 32 bytes
-    write_floats(file, values);
+    file << floats_of(values);
   }
   return path;
 }

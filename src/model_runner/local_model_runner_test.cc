@@ -460,6 +460,15 @@ TEST(Perplexity, IsTheMeanOverWindows) {
   EXPECT_EQ(measure_perplexity(**runner, std::span(tokens).first(41), {.context = 20})->num_scored, 38);
   EXPECT_FALSE(measure_perplexity(**runner, std::span(tokens).first(1), {}));
   EXPECT_FALSE(measure_perplexity(**runner, tokens, {.context = 1}));
+
+  // A BOS stands before 19 tokens of the text in each window, all of which are scored.
+  const auto with_bos = measure_perplexity(**runner, tokens, {.context = 20, .bos = 1});
+  ASSERT_TRUE(with_bos);
+  EXPECT_EQ(with_bos->num_scored, static_cast<std::int64_t>(tokens.size()));
+  std::vector<TokenId> first = {1};
+  first.insert(first.end(), tokens.begin(), tokens.begin() + 19);
+  EXPECT_EQ(with_bos->window_mean_nll.front(),
+            measure_perplexity(**runner, first, {.context = 20})->mean_nll);
 }
 
 TEST(ReferenceCheck, TheEngineIsNearTheReference) {

@@ -37,14 +37,19 @@ Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const
                                             const PerplexityOptions& options,
                                             const std::function<void(std::int64_t, std::int64_t)>& progress) {
   if (options.context < 2) return invalid_argument("context must be at least 2 tokens");
-  if (tokens.size() < 2)
+  const std::size_t heading = options.bos ? 1 : 0;
+  if (tokens.size() + heading < 2)
     return invalid_argument("the text has fewer than 2 tokens: there is nothing to score");
-  const auto context = static_cast<std::size_t>(options.context);
+  const std::size_t context = static_cast<std::size_t>(options.context) - heading;  // of the text
   const auto num_windows = static_cast<std::int64_t>((tokens.size() + context - 1) / context);
   PerplexityResult result;
   double sum = 0;
+  std::vector<TokenId> window;
   for (std::size_t start = 0; start < tokens.size(); start += context) {
-    const std::span<const TokenId> window = tokens.subspan(start, std::min(context, tokens.size() - start));
+    const std::span<const TokenId> text = tokens.subspan(start, std::min(context, tokens.size() - start));
+    window.clear();
+    if (options.bos) window.push_back(*options.bos);
+    window.insert(window.end(), text.begin(), text.end());
     if (window.size() < 2) break;
     const auto logprobs = score_window(runner, window, options);
     if (!logprobs) return logprobs.error();

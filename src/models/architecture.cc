@@ -10,13 +10,13 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,     kBloom,   kChatGlm,        kCohere,   kCohere2,    kCommandR,     kErnie45,
-      kExaone4,   kFalcon,  kFalconTwoNorms, kGemma,    kGemma2,     kGemma3,       kGlm,
-      kGlm4,      kGpt2,    kGptJ,           kGptNeoX,  kGranite,    kHunyuanDense, kInternLm2,
-      kLlama,     kMistral, kMistral3,       kMixtral,  kMpt,        kNemotron,     kOlmo2,
-      kOpt,       kPhi2,    kPhi3,           kQwen2,    kQwen2Moe,   kQwen3,        kQwen3Moe,
-      kQwen3Vl,   kSeedOss, kSmolLm3,        kStableLm, kStarcoder2, kBert,         kNomicBert,
-      kModernBert};
+      kArcee,   kBailingMoe2, kBert,         kBloom,      kChatGlm,   kCohere,         kCohere2,   kCommandR,
+      kDots1,   kErnie45,     kErnie45Moe,   kExaone4,    kFalcon,    kFalconTwoNorms, kGemma,     kGemma2,
+      kGemma3,  kGlm,         kGlm4,         kGlm4Moe,    kGpt2,      kGptJ,           kGptNeoX,   kGptOss,
+      kGranite, kGraniteMoe,  kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama,          kLlama4,    kMiniMaxM2,
+      kMistral, kMistral3,    kMixtral,      kModernBert, kMpt,       kNemotron,       kNomicBert, kOlmo2,
+      kOlmoe,   kOpt,         kPhi2,         kPhi3,       kQwen2,     kQwen2Moe,       kQwen3,     kQwen3Moe,
+      kQwen3Vl, kSeedOss,     kSmolLm3,      kStableLm,   kStarcoder2};
   return all;
 }
 
@@ -157,6 +157,13 @@ Result<DecoderConfig> layer_norm_description(const ModelConfig& config) {
   if (!decoder) return decoder.error();
   for (LayerConfig& layer : decoder->layers) layer.norm.kind = NormKind::layer;
   decoder->final_norm->kind = NormKind::layer;
+  return decoder;
+}
+
+Result<DecoderConfig> each_head_description(const ModelConfig& config) {
+  auto decoder = layer_norm_description(config);
+  if (!decoder || !config.query_key_norm) return decoder;
+  for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = QueryKeyNorm::each_head;
   return decoder;
 }
 

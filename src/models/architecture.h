@@ -20,8 +20,9 @@ struct ExpertNames {
   std::string gate = {}, up = {}, down = {};
   std::string gate_up = {};                        // instead of gate and up
   std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
-  bool transposed = false;                         // tensors of all are [experts, columns, rows]
-  bool by_turns = false;                           // gate_up has a row of each by turns, else gate above up
+  std::string scales = {};  // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
+  bool transposed = false;  // tensors of all are [experts, columns, rows]
+  bool by_turns = false;    // gate_up has a row of each by turns, else gate above up
   std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
 
   bool separate() const { return down.find("{}") != std::string::npos; }
@@ -43,10 +44,11 @@ struct WeightNames {
   std::string layer = {};
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
-  std::string query = {}, key = {}, value = {}, attention_output = {}, query_norm = {}, key_norm = {};
-  std::string fused_qkv = {};  // instead of query, key, value
-  bool qkv_by_group = false;   // of which each key-value head's stand together
-  std::string sinks = {};      // whole name
+  std::string query = {}, key = {}, value = {}, attention_output = {};
+  std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
+  std::string fused_qkv = {};                  // instead of query, key, value
+  bool qkv_by_group = false;                   // of which each key-value head's stand together
+  std::string sinks = {};                      // whole name
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
@@ -72,7 +74,11 @@ Result<DecoderConfig> common_description(const ModelConfig& config);
 // The same with layer norms, and with those and a feed-forward without a gate.
 Result<DecoderConfig> layer_norm_description(const ModelConfig& config);
 Result<DecoderConfig> plain_layer_norm_description(const ModelConfig& config);
+// Layer norms, and in models that have query_key_norm one of every query and key head.
+Result<DecoderConfig> each_head_description(const ModelConfig& config);
 Result<Activation> activation_named(std::string_view name);
+Result<DecoderConfig> hunyuan_description(const ModelConfig& config);  // the same behind the rotation
+WeightNames hunyuan_names(ModelFormat format);
 Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
 // Norms behind each half instead of before it, and of queries and keys.
 Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm);
@@ -83,10 +89,11 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4,
-    kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite,
-    kHunyuanDense, kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron,
-    kNomicBert, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss,
-    kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
+    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4,
+    kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
+    kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
+    kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3,
+    kStableLm, kStarcoder2;
 
 }  // namespace pagoda

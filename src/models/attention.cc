@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/dequantize.h"
 #include "kernels/elementwise.h"
 #include "kernels/tiles.h"
 #include "models/layer_part.h"
@@ -40,6 +41,7 @@ class Attention final : public Mixer {
  private:
   PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
   void normalize_queries_and_keys(const KernelContext& context, float* qkv, std::int64_t count) const;
+  void normalize_each(float* heads) const;
   void warm_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
   AttentionConfig own_;  // with this rank's numbers of heads
@@ -66,6 +68,38 @@ std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard&
   return ranges;
 }
 
+// The norms' weights of heads `own` out of `count`, one behind the other; in the order in which the rows of
+// heads are where `reordered` elements of each lie in adjacent pairs in the file.
+std::vector<float> head_norms(const std::string& name, std::int64_t count, Range own, std::int64_t size,
+                              std::int64_t reordered, WeightLoader& loader) {
+  WeightReader& reader = loader.reader();
+  std::vector<float> weights;
+  if (const std::size_t number = name.find("{}"); number != std::string::npos) {
+    for (std::int64_t head = 0; head < count && reader.status().ok(); ++head) {
+      std::string each = name + ".weight";
+      each.replace(number, 2, std::to_string(head));
+      if (head < own.first || head >= own.end()) {  // another rank's
+        reader.ignore(each);
+        continue;
+      }
+      const std::vector<float> weight = reader.vector(each, size);
+      weights.insert(weights.end(), weight.begin(), weight.end());
+    }
+  } else if (const TensorView all = reader.matrix(name + ".weight", count, size); reader.status().ok()) {
+    weights.resize(static_cast<std::size_t>(own.count * size));
+    for (std::int64_t head = 0; head < own.count; ++head)
+      dequantize_row(all, own.first + head, weights.data() + head * size);
+  }
+  if (!reader.status().ok()) return {};
+  std::vector<float> pairs(static_cast<std::size_t>(reordered));
+  for (auto head = weights.begin(); head != weights.end() && reordered > 0; head += size) {
+    std::copy_n(head, reordered, pairs.begin());
+    for (std::int64_t i = 0; i < reordered; ++i)
+      head[i % 2 * (reordered / 2) + i / 2] = pairs[static_cast<std::size_t>(i)];
+  }
+  return weights;
+}
+
 Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
                      WeightLoader& loader)
     : own_(config), layer_(place.index), norm_eps_(place.norm->eps), parts_(place.shard->heads.parts) {
@@ -75,7 +109,16 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   if (config.rope != kNoRope) rotary_size_ = decoder.ropes[static_cast<std::size_t>(config.rope)].rotary_size;
   const WeightNames& names = loader.names();
   const std::string& prefix = place.prefix;
-  if (config.query_key_norm != QueryKeyNorm::none) {
+  if (config.query_key_norm == QueryKeyNorm::each_head) {
+    const std::int32_t reordered = decoder.interleaved_rows ? rotary_size_ : 0;
+    query_norm_ = head_norms(prefix + names.query_norm, config.num_heads, shard.query, config.head_size,
+                             reordered, loader);
+    key_norm_ = head_norms(prefix + names.key_norm, config.num_kv_heads, shard.kv, config.head_size,
+                           reordered, loader);
+  } else if (config.query_key_norm == QueryKeyNorm::per_head_unweighted) {
+    query_norm_.assign(static_cast<std::size_t>(config.head_size), 1.0f);
+    key_norm_ = query_norm_;
+  } else if (config.query_key_norm != QueryKeyNorm::none) {
     const bool whole = config.query_key_norm == QueryKeyNorm::whole;
     query_norm_ = loader.norm_vector(prefix + names.query_norm,
                                      whole ? config.query_size() : config.head_size, *place.norm);
@@ -120,7 +163,7 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
       loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
 }
 
-// RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place.
+// Norm of each query and key head in the fused rows, or of all query and of all key heads, in place.
 void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv,
                                            std::int64_t count) const {
   const bool whole = own_.query_key_norm == QueryKeyNorm::whole;
@@ -131,16 +174,34 @@ void Attention::normalize_queries_and_keys(const KernelContext& context, float* 
     for (std::int32_t i = 0; i < size; ++i)
       values[i] = values[i] * scale * weight[static_cast<std::size_t>(i)];
   };
+  const bool own_weights = own_.query_key_norm == QueryKeyNorm::each_head;
   const auto body = [&](std::int64_t row, int) {
     float* heads = qkv + row * own_.qkv_size();
     if (whole) {
       normalize(heads, own_.query_size(), query_norm_);
       return normalize(heads + own_.query_size(), own_.kv_size(), key_norm_);
     }
+    if (own_weights) return normalize_each(heads);
     for (std::int32_t head = 0; head < own_.num_heads + own_.num_kv_heads; ++head, heads += own_.head_size)
       normalize(heads, own_.head_size, head < own_.num_heads ? query_norm_ : key_norm_);
   };
   for_tiles(context, count, body);
+}
+
+// Layer norms of one row's heads.
+void Attention::normalize_each(float* heads) const {
+  for (std::int32_t head = 0; head < own_.num_heads + own_.num_kv_heads; ++head, heads += own_.head_size) {
+    const bool query = head < own_.num_heads;
+    const float* const weight = query ? query_norm_.data() + head * own_.head_size
+                                      : key_norm_.data() + (head - own_.num_heads) * own_.head_size;
+    double sum = 0, squares = 0;
+    for (std::int32_t i = 0; i < own_.head_size; ++i) sum += heads[i];
+    const double mean = sum / own_.head_size;
+    for (std::int32_t i = 0; i < own_.head_size; ++i) squares += (heads[i] - mean) * (heads[i] - mean);
+    const double scale = 1.0 / std::sqrt(squares / own_.head_size + norm_eps_);
+    for (std::int32_t i = 0; i < own_.head_size; ++i)
+      heads[i] = static_cast<float>((heads[i] - mean) * scale) * weight[i];
+  }
 }
 
 void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
@@ -163,7 +224,7 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
 
 void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv) const {
   for (std::size_t row = 0; row < positions.size(); ++row, qkv += own_.qkv_size()) {
-    const std::int32_t times = positions[row] / own_.temperature_positions;
+    const std::int32_t times = (positions[row] + own_.temperature_offset) / own_.temperature_positions;
     if (times == 0) continue;
     const auto scale = static_cast<float>(1 + own_.temperature_beta * std::log1p(static_cast<double>(times)));
     for (std::int32_t i = 0; i < own_.query_size(); ++i) qkv[i] *= scale;

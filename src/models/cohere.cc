@@ -4,8 +4,8 @@
 
 namespace pagoda {
 
-const Architecture kCohere = {"cohere", layer_norm_description, llama_names};
-const Architecture kCommandR = {"command-r", layer_norm_description, llama_names};  // as GGUF calls it
+const Architecture kCohere = {"cohere", each_head_description, llama_names};
+const Architecture kCommandR = {"command-r", each_head_description, llama_names};  // as GGUF calls it
 const Architecture kCohere2 = {"cohere2", layer_norm_description, llama_names};
 
 }  // namespace pagoda

@@ -58,8 +58,10 @@ constexpr std::int32_t kNoRope = -1;
 
 enum class QueryKeyNorm {
   none,
-  per_head,  // an RMS norm of every query and key head before rotation
-  whole,     // one of all query heads together, one of all key heads
+  per_head,             // an RMS norm of every query and key head before rotation
+  whole,                // one of all query heads together, one of all key heads
+  per_head_unweighted,  // the first without weights
+  each_head,            // a layer norm of every head, whose weights are its own
 };
 
 struct AttentionConfig {
@@ -74,8 +76,10 @@ struct AttentionConfig {
   bool sinks = false;  // each head has a score without a value
   std::vector<float> slopes =
       {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
-  // Queries at position p are scaled by 1 + beta * ln(1 + floor(p / positions)); beta 0: they are not.
+  // Queries at position p are scaled by 1 + beta * ln(1 + floor((p + offset) / positions)); beta 0: they are
+  // not.
   float temperature_beta = 0;
+  std::int32_t temperature_offset = 0;
   std::int32_t temperature_positions = 1;
 
   std::int32_t query_size() const { return num_heads * head_size; }

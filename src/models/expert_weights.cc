@@ -20,18 +20,25 @@ class Stack {
         std::int64_t rows, std::int64_t columns)
       : loader_(loader), names_(names), name_(std::move(name)), rows_(rows) {
     WeightReader& reader = loader.reader();
-    if (names.transposed) std::swap(rows, columns);
-    weight_ = reader.tensor(name_ + names.weight, {experts, rows, columns});
+    if (!names.scales.empty()) {
+      weight_ = reader.bytes(name_ + names.weight, {experts, rows, columns / 32, 16});
+      scales_ = reader.bytes(name_ + names.scales, {experts, rows, columns / 32});
+      if (columns % 32 != 0) reader.fail(corrupt_data(concat("'", name_, "' has rows of no whole blocks")));
+    } else {
+      if (names.transposed) std::swap(rows, columns);
+      weight_ = reader.tensor(name_ + names.weight, {experts, rows, columns});
+    }
     if (reader.has(name_ + names.bias)) bias_ = reader.tensor(name_ + names.bias, {experts, rows_});
   }
 
   // Rows first, first + step, ... of expert `expert`.
   void add(Matrices& matrices, std::int64_t expert, Range rows, std::int64_t step) const {
     if (!loader_.status().ok()) return;
-    TensorView one = {weight_.dtype, {weight_.shape[1], weight_.shape[2]}, weight_.data};
-    one.data += expert * one.bytes();
     const std::string name = concat(name_, "[", expert, "]");
-    loader_.add_picked(matrices, one, name, rows, step, names_.transposed);
+    if (names_.scales.empty())
+      loader_.add_picked(matrices, of(weight_, expert), name, rows, step, names_.transposed);
+    else
+      loader_.add_mxfp4(matrices, of(weight_, expert), of(scales_, expert), name, rows, step);
     if (bias_.data == nullptr) return;
     std::vector<float> all(static_cast<std::size_t>(rows_));
     dequantize_row(bias_, expert, all.data());
@@ -40,11 +47,17 @@ class Stack {
   }
 
  private:
+  static TensorView of(const TensorView& all, std::int64_t expert) {
+    TensorView one = {all.dtype, {all.shape.begin() + 1, all.shape.end()}, all.data};
+    one.data += expert * one.bytes();
+    return one;
+  }
+
   WeightLoader& loader_;
   const ExpertNames& names_;
   std::string name_;
   std::int64_t rows_;
-  TensorView weight_, bias_;
+  TensorView weight_, scales_, bias_;
 };
 
 ExpertWeights load_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,

@@ -2,9 +2,8 @@
 #include "models/architecture.h"
 
 namespace pagoda {
-namespace {
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
+Result<DecoderConfig> hunyuan_description(const ModelConfig& config) {
   auto decoder = common_description(config);
   if (!decoder) return decoder.error();
   for (LayerConfig& layer : decoder->layers) {
@@ -14,7 +13,7 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   return decoder;
 }
 
-WeightNames names(ModelFormat format) {
+WeightNames hunyuan_names(ModelFormat format) {
   WeightNames names = llama_names(format);
   if (format == ModelFormat::gguf) return names;
   names.query_norm = "self_attn.query_layernorm";
@@ -22,8 +21,6 @@ WeightNames names(ModelFormat format) {
   return names;
 }
 
-}  // namespace
-
-const Architecture kHunyuanDense = {"hunyuan-dense", describe, names};
+const Architecture kHunyuanDense = {"hunyuan-dense", hunyuan_description, hunyuan_names};
 
 }  // namespace pagoda

@@ -13,10 +13,18 @@ WeightNames starcoder2_names(ModelFormat format) {
   return names;
 }
 
+WeightNames stablelm_names(ModelFormat format) {
+  WeightNames names = llama_names(format);
+  if (format == ModelFormat::gguf) return names;
+  names.query_norm = "self_attn.q_layernorm.norms.{}";
+  names.key_norm = "self_attn.k_layernorm.norms.{}";
+  return names;
+}
+
 }  // namespace
 
 const Architecture kStarcoder2 = {"starcoder2", plain_layer_norm_description, starcoder2_names};
-const Architecture kStableLm = {"stablelm", layer_norm_description, llama_names};
+const Architecture kStableLm = {"stablelm", each_head_description, stablelm_names};
 const Architecture kNemotron = {"nemotron", plain_layer_norm_description, llama_names};
 
 }  // namespace pagoda

@@ -1,5 +1,6 @@
 #include "models/weight_loader.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -53,6 +54,29 @@ void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& 
   }
 }
 
+// Rows first, first + step, ... with each block's power of two in front of it, and in its bytes elements i
+// and i + 16 instead of neighbours: DType::mxfp4.
+void join_mxfp4(const TensorView& blocks, const TensorView& scales, Range rows, std::int64_t step,
+                std::vector<std::byte>& copy) {
+  const std::int64_t per_row = scales.columns();
+  copy.reserve(static_cast<std::size_t>(rows.count * per_row * 17));
+  for (std::int64_t row = 0; row < rows.count; ++row) {
+    const std::int64_t first = (rows.first + row * step) * per_row;
+    for (std::int64_t block = first; block < first + per_row; ++block) {
+      copy.push_back(scales.data[block]);
+      const std::byte* const pairs = blocks.data + block * 16;
+      const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
+      for (int i = 0; i < 16; ++i) copy.push_back(element(i) | element(i + 16) << 4);
+    }
+  }
+}
+
+// Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
+void note_read(Matrices& matrices, const TensorView& read) {
+  const auto same = [&](const TensorView& each) { return each.data == read.data; };
+  if (std::none_of(matrices.read.begin(), matrices.read.end(), same)) matrices.read.push_back(read);
+}
+
 // Adds [rows, columns] that `copy` will make out of `read`.
 template <class Copy>
 void add_copy(Matrices& matrices, const TensorView& read, TensorView view, const Copy& copy) {
@@ -63,8 +87,7 @@ void add_copy(Matrices& matrices, const TensorView& read, TensorView view, const
     to.views[at].data = bytes.data();
   });
   matrices.views.push_back(std::move(view));
-  // Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
-  if (matrices.read.empty() || matrices.read.back().data != read.data) matrices.read.push_back(read);
+  note_read(matrices, read);
 }
 
 std::string text(Range range) { return concat("[", range.first, "+", range.count, "]"); }
@@ -143,6 +166,17 @@ void WeightLoader::add_picked(Matrices& matrices, const TensorView& stored, cons
            [=](const TensorView& from, std::vector<std::byte>& to) {
              transposed ? transpose(from, rows, to, step) : copy_rows(from, rows, step, to);
            });
+}
+
+void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
+                             const std::string& name, Range rows, std::int64_t step) {
+  if (!reader_.status().ok()) return;
+  matrices.recipe += concat(" ", name, text(rows), " by ", step, " of blocks and scales");
+  const std::int64_t columns = scales.columns() * 32;
+  add_copy(
+      matrices, blocks, {DType::mxfp4, {rows.count, columns}, nullptr},
+      [=](const TensorView& from, std::vector<std::byte>& to) { join_mxfp4(from, scales, rows, step, to); });
+  note_read(matrices, scales);
 }
 
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,

@@ -69,6 +69,10 @@ class WeightLoader {
   // transposed.
   void add_picked(Matrices& matrices, const TensorView& stored, const std::string& name, Range rows,
                   std::int64_t step, bool transposed);
+  // The same of MXFP4 weights in two tensors: blocks [rows, columns / 32, 16], each byte two neighbours, and
+  // the blocks' powers of two [rows, columns / 32].
+  void add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
+                 const std::string& name, Range rows, std::int64_t step);
   // Rows 2i and 2i + 1 of a head rotate together in the file; the kernels rotate rows i and i + rotary / 2.
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
                     std::int64_t rotary_size, std::int64_t first_bias);

@@ -33,7 +33,8 @@ const TensorView* WeightReader::find(const std::string& name) const {
   return nullptr;
 }
 
-const TensorView* WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape) {
+const TensorView* WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape,
+                                     bool bytes) {
   if (!status_.ok()) return nullptr;
   const TensorView* tensor = find(name);
   if (tensor == nullptr) {
@@ -45,9 +46,10 @@ const TensorView* WeightReader::take(const std::string& name, const std::vector<
                              " where the model needs ", shape_text(shape))));
     return nullptr;
   }
-  if (tensor->dtype == DType::i32 || tensor->dtype == DType::i8 || tensor->dtype == DType::u8) {
+  const bool raw = tensor->dtype == DType::i32 || tensor->dtype == DType::i8 || tensor->dtype == DType::u8;
+  if (bytes ? tensor->dtype != DType::u8 : raw) {
     fail(unimplemented(concat("tensor '", name, "' has type ", dtype_info(tensor->dtype).name,
-                              ", which is not supported for weights")));
+                              ", which is not supported for ", bytes ? "blocks of weights" : "weights")));
     return nullptr;
   }
   if (shape.back() % dtype_info(tensor->dtype).block_elements != 0) {
@@ -61,6 +63,11 @@ const TensorView* WeightReader::take(const std::string& name, const std::vector<
 
 TensorView WeightReader::tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
   const TensorView* tensor = take(name, shape);
+  return tensor != nullptr ? *tensor : TensorView{};
+}
+
+TensorView WeightReader::bytes(const std::string& name, const std::vector<std::int64_t>& shape) {
+  const TensorView* tensor = take(name, shape, true);
   return tensor != nullptr ? *tensor : TensorView{};
 }
 

@@ -23,6 +23,7 @@ class WeightReader {
   bool has(const std::string& name) const { return find(name) != nullptr; }
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
   TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
+  TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // of U8
   std::vector<float> vector(const std::string& name, std::int64_t size);           // or a matrix of one row
   std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
   void ignore(const std::string& name) { taken_.insert(name); }
@@ -35,7 +36,7 @@ class WeightReader {
 
  private:
   const TensorView* find(const std::string& name) const;
-  const TensorView* take(const std::string& name, const std::vector<std::int64_t>& shape);
+  const TensorView* take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
 
   const ModelSource& source_;
   std::string prefix_;

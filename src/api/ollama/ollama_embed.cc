@@ -15,8 +15,8 @@ namespace {
 
 class EmbedWriter final : public VectorWriter {
  public:
-  EmbedWriter(std::string model, bool one, std::span<const Request> requests, const ApiContext& context)
-      : VectorWriter(requests), model_(std::move(model)), one_(one), context_(context), begin_(now()) {}
+  EmbedWriter(std::string model, bool one, std::span<const Request> requests)
+      : VectorWriter(requests), model_(std::move(model)), one_(one) {}
 
  protected:
   void write_begin(std::string& out) override {
@@ -35,18 +35,14 @@ class EmbedWriter final : public VectorWriter {
   }
   void write_end(std::string& out) override {
     if (!one_)
-      out.append(concat("],\"total_duration\":", now() - begin_,
+      out.append(concat("],\"total_duration\":", duration(),
                         ",\"load_duration\":0,\"prompt_eval_count\":", usage().prompt_tokens));
     out.push_back('}');
   }
 
  private:
-  TimeNs now() const { return context_.clock == nullptr ? 0 : context_.clock->now(); }
-
   std::string model_;
   bool one_;
-  const ApiContext& context_;
-  TimeNs begin_;
 };
 
 bool is_empty(const boost::json::value* value) {
@@ -81,7 +77,7 @@ Result<ApiGeneration> ollama_embed(bool one, const ApiCall& call, const ApiConte
   ApiGeneration out;
   out.id = concat("ollama-", call.id);
   out.requests = prompts.take();
-  out.answer = std::make_unique<EmbedWriter>(*model, one, out.requests, context);
+  out.answer = std::make_unique<EmbedWriter>(*model, one, out.requests);
   return out;
 }
 

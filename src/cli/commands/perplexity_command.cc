@@ -38,7 +38,9 @@ Status run_perplexity(const PerplexityArgs& args) {
   auto tokenizer =
       args.engine.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(args.engine.tokenizer);
   if (!tokenizer) return tokenizer.error();
-  // The text as it stands: no BOS, and what looks like a special token is text.
+  const TokenId bos = source->config().bos_token_id;
+  if (args.bos && bos < 0) return invalid_argument("--bos: the model names no token that begins a text");
+  // The text as it stands: what looks like a special token is text.
   const ByteRange whole = {0, text->size()};
   auto tokens = (*tokenizer)->encode(*text, {.plain_ranges = std::span(&whole, 1)});
   if (!tokens) return tokens.error().annotate(args.file);
@@ -64,12 +66,14 @@ Status run_perplexity(const PerplexityArgs& args) {
   if (!runner) return runner.error();
   PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options->num_blocks, 0));
 
-  ProgressBar progress("scoring", static_cast<std::int64_t>((tokens->size() + context - 1) / context),
+  const std::int64_t of_text = context - (args.bos ? 1 : 0);  // tokens in a window
+  ProgressBar progress("scoring", (static_cast<std::int64_t>(tokens->size()) + of_text - 1) / of_text,
                        "windows");
   auto result = measure_perplexity(runner->runner(), *tokens,
                                    {.context = context,
                                     .block_size = options->block_size,
-                                    .max_num_batched_tokens = options->max_num_batched_tokens},
+                                    .max_num_batched_tokens = options->max_num_batched_tokens,
+                                    .bos = args.bos ? std::optional(bos) : std::nullopt},
                                    [&](std::int64_t done, std::int64_t) { progress.update(done); });
   if (!result) return result.error();
   std::printf("tokens %zu, scored %lld in windows of %d\n", tokens->size(),

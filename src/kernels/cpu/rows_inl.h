@@ -101,8 +101,21 @@ PAGODA_INLINE F apply(F x) {
       const F positive = max(x, zero());
       return mul(positive, positive);
     }
+    case Activation::clamped_silu: {
+      const F low = min(x, set1(7.0f));
+      return times_sigmoid(low, mul(low, set1(1.702f)));
+    }
   }
   return x;
+}
+
+// What the activated gate is multiplied by.
+template <Activation kActivation>
+PAGODA_INLINE F factor(F up) {
+  if constexpr (kActivation == Activation::clamped_silu)
+    return add(max(min(up, set1(7.0f)), set1(-7.0f)), set1(1.0f));
+  else
+    return up;
 }
 
 template <Activation kActivation, bool kGated>
@@ -112,7 +125,7 @@ void activate_rows(const float* x, std::int64_t x_stride, std::int64_t num_rows,
     for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
       const float* from = x + (kGated ? 2 * i : i);
       F v = apply<kActivation>(load(from));
-      if (kGated) v = mul(v, load(from + 16));
+      if (kGated) v = mul(v, factor<kActivation>(load(from + 16)));
       put(out + i, v, lanes);
     });
   }
@@ -131,6 +144,8 @@ void activate_as(Activation activation, Args... args) {
       return activate_rows<Activation::relu, kGated>(args...);
     case Activation::relu2:
       return activate_rows<Activation::relu2, kGated>(args...);
+    case Activation::clamped_silu:
+      return activate_rows<Activation::clamped_silu, kGated>(args...);
   }
 }
 

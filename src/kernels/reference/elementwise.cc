@@ -1,5 +1,6 @@
 #include "kernels/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -44,8 +45,16 @@ float activation(Activation activation, float x) {
       return x < 0 ? 0.0f : x;
     case Activation::relu2:
       return x < 0 ? 0.0f : x * x;
+    case Activation::clamped_silu: {
+      const double low = std::min(v, 7.0);
+      return static_cast<float>(low / (1.0 + std::exp(-1.702 * low)));
+    }
   }
   return x;
+}
+
+float gate_factor(Activation activation, float up) {
+  return activation == Activation::clamped_silu ? std::clamp(up, -7.0f, 7.0f) + 1 : up;
 }
 
 void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,

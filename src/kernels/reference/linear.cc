@@ -106,7 +106,7 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
       for (std::int64_t j = first; j < last; ++j) {
         float value = product(row, j);
         if (output.activation) value = activation(*output.activation, value);
-        if (weight.form == LinearForm::gated) value *= product(row, n + j);
+        if (weight.form == LinearForm::gated) value *= gate_factor(*output.activation, product(row, n + j));
         float& target = y[row * n + j];
         target = output.accumulate ? target + value : value;
       }

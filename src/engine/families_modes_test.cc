@@ -1,0 +1,106 @@
+// Goal: whatever the family, what a request gets is the same to the bit in every way in which it may be
+// served: alone, among others and in chunks, from the prefix cache, with drafts, after recomputation and
+// after swapping, paged and virtual, on one rank and on two. Method: every fixture of tests/fixtures/families
+// through the whole engine (model_test_support.h). A new family's fixture is in here by itself.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/model_test_support.h"
+#include "model_runner/family_model.h"
+
+namespace pagoda {
+namespace {
+
+using trials::Outcome;
+using trials::Trial;
+
+std::vector<std::string> all_families() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(PAGODA_SOURCE_DIR "/tests/fixtures/families"))
+    if (file.path().extension() == ".json") names.push_back(file.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class FamilyModes : public ::testing::TestWithParam<std::string> {
+ protected:
+  FamilyModes()
+      : folder_(testing::write_family(
+            GetParam(), ::testing::TempDir() + "modes_" + GetParam() + "_" + std::to_string(::getpid()))) {}
+  ~FamilyModes() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+void expect_same(const Outcome& got, const Outcome& alone, const char* what) {
+  EXPECT_TRUE(got.refused.ok()) << what << ": " << got.refused.message();
+  ASSERT_EQ(got.answers.size(), alone.answers.size()) << what;
+  for (std::size_t i = 0; i < alone.answers.size(); ++i)
+    EXPECT_TRUE(got.answers[i] == alone.answers[i]) << what << ": request " << i << " differs";
+}
+
+TEST_P(FamilyModes, GiveTheSameBits) {
+  const Trial lone = {.model = folder_, .windows = false, .threads = 1, .num_requests = 8};
+  const Outcome alone = run(lone);
+  ASSERT_EQ(alone.answers.size(), 8u);
+  const auto same = [&](const Trial& trial, const char* what) {
+    Outcome outcome = run(trial);
+    expect_same(outcome, alone, what);
+    return outcome;
+  };
+
+  Trial small = lone;
+  small.windows = true;
+  small.block_size = 4;
+  Trial chunked = small;
+  chunked.chunked = chunked.all_at_once = true;
+  chunked.threads = 2;
+  same(chunked, "in chunks");
+  Trial drafting = small;
+  drafting.drafts_of = &alone;
+  drafting.all_at_once = true;
+  const Outcome drafted = same(drafting, "with drafts");
+  EXPECT_GT(drafted.drafts, 0);
+  EXPECT_GT(drafted.wrong_drafts, 0);
+  Trial again = small;
+  again.rounds = 2;
+  const Outcome cached = same(again, "from the prefix cache");
+  EXPECT_GT(cached.cached, 0);
+
+  Trial tight = small;
+  tight.all_at_once = true;
+  tight.longest = 2;
+  EXPECT_GT(same(tight, "recomputed").preemptions, 0);
+  tight.num_swap = 1;
+  EXPECT_GT(same(tight, "swapped").swaps, 0);
+
+  for (Trial* each : {&chunked, &again, &tight}) each->virtual_kv = KvTensors::per_layer;
+  same(chunked, "virtual, in chunks");
+  EXPECT_EQ(same(again, "virtual, from the prefix cache").cached, cached.cached);
+  EXPECT_GT(same(tight, "virtual, swapped").swaps, 0);
+}
+
+// Sums over ranks in a fixed order: one rank with the same order is what two must equal.
+TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
+  Trial one = {.model = folder_, .windows = false, .threads = 1, .num_requests = 8};
+  one.deterministic_sums = true;
+  Trial two = one;
+  two.ranks = 2;
+  two.windows = two.chunked = two.all_at_once = true;
+  const Outcome split = run(two);
+  if (!split.refused.ok()) {  // by name: a family that one rank alone can compute
+    EXPECT_NE(split.refused.message().find("cannot be split over ranks"), std::string::npos)
+        << split.refused.message();
+    return;
+  }
+  expect_same(split, run(one), "two ranks");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamilyModes, ::testing::ValuesIn(all_families()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace pagoda

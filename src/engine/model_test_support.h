@@ -1,0 +1,205 @@
+#pragma once
+// For tests: a small model through the whole engine, in one of the ways in which it may be served, and what
+// every request got, to the bit. Requests are the same in every trial: greedy, seeded, three samples, beams.
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "base/random.h"
+#include "engine/engine_test_support.h"
+#include "model_runner/local_model_runner.h"
+#include "model_runner/test_ranks.h"
+#include "model_runner/virtual_kv_plan.h"
+
+namespace pagoda::trials {
+
+constexpr std::int32_t kMaxTokens = 48;  // of a sequence
+
+struct Trial {
+  std::string model, kv_cache_dtype = "auto";  // a folder or file
+  bool windows = true, chunked = false, all_at_once = false;
+  const struct Outcome* drafts_of =
+      nullptr;  // drafts are what these answers say, and now and then something else
+  std::int32_t block_size = 16, threads = 2, rounds = 1;
+  std::int64_t num_pages = 2000, num_swap = 0;
+  // Above 0: num_pages, and num_swap if there are any, are what so many of the longest sequences need.
+  std::int64_t longest = 0;
+  std::size_t num_requests = 14;
+  std::optional<KvTensors> virtual_kv = {};
+  // Several ranks are threads of this process. Their bits are those of one rank with the same sums.
+  std::int32_t ranks = 1;
+  bool deterministic_sums = false;
+};
+
+struct Outcome {
+  std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
+  std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, wrong_drafts = 0, most_in_use = 0;
+  Status refused;  // the model cannot be served so
+};
+
+inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count) {
+  std::vector<Request> out;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::vector<TokenId> prompt;
+    for (std::uint64_t at = 0; at < 6 + i * 7 % 27; ++at)
+      prompt.push_back(
+          static_cast<TokenId>(random_bits(i % 5, 1, at) % static_cast<std::uint64_t>(vocab_size)));
+    Request request = fake::make_request(i + 1, std::move(prompt), 14);
+    request.sampling.logprobs = 1;
+    request.sampling.seed = i;
+    request.sampling.temperature = i % 3 == 1 ? 0.8f : 0;
+    if (i % 7 == 2) {
+      request.sampling.n = request.sampling.best_of = request.sampling.beam_width = 3;
+      request.sampling.use_beam_search = true;
+    } else if (i % 7 == 4) {
+      request.sampling.n = request.sampling.best_of = 3;
+    }
+    out.push_back(std::move(request));
+  }
+  return out;
+}
+
+// In pages of the block size's bytes, and address space for 40 sequences. Fronts are unmapped early.
+inline std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& setup,
+                                               const PagedKvConfig& pages) {
+  SlotMapConfig slots{.num_slots = 40, .num_eager_blocks = 1, .front_batch = 4};
+  for (const KvGroup& group : *pages.groups)
+    slots.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(kMaxTokens)) * group.pages_per_row;
+  auto plan = plan_virtual_kv(runner.kv_page_layout(), 0, *setup.virtual_kv);
+  EXPECT_TRUE(plan.has_value() && plan->layout.block_size == setup.block_size);
+  const RankKv memory = virtual_kv_of_rank(runner.kv_page_layout(), setup.block_size,
+                                           {.num_slots = slots.num_slots,
+                                            .blocks_per_slot = slots.blocks_per_slot,
+                                            .page_bytes = plan->page_bytes,
+                                            .num_tensors = plan->num_tensors});
+  const Status status =
+      runner.allocate_virtual_kv(memory.layout, memory.shape, setup.num_pages, setup.num_swap);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return std::make_unique<VirtualKvManager>(
+      VirtualKvConfig{.pages = pages, .slots = slots, .may_create = {}, .most_resident_free = 3});
+}
+
+class RememberedDrafts final : public DraftProposer {
+ public:
+  RememberedDrafts(const Outcome& from, std::int32_t vocab_size, Outcome& out)
+      : from_(from), vocab_size_(vocab_size), out_(out) {}
+
+  void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit, std::int32_t) override {
+    const auto& answers = from_.answers.at(static_cast<std::size_t>(group.request.id) - 1);
+    const auto answer = answers.find(sequence.index);
+    if (answer == answers.end()) return;
+    const auto begin = static_cast<std::size_t>(sequence.num_output_tokens());
+    for (std::size_t at = begin; at < answer->second.first.size() && limit > 0 && at < begin + 4;
+         ++at, --limit) {
+      const bool lie = random_bits(1, ++calls_, 0) % 4 == 0;
+      sequence.draft.push_back((answer->second.first[at] + (lie ? 1 : 0)) % vocab_size_);
+    }
+  }
+  void verified(Sequence&, std::int32_t tried, std::int32_t accepted) override {
+    out_.drafts += accepted;
+    out_.wrong_drafts += tried > accepted;
+  }
+
+ private:
+  const Outcome& from_;
+  std::int32_t vocab_size_;
+  std::uint64_t calls_ = 0;
+  Outcome& out_;
+};
+
+inline Outcome run(Trial setup) {
+  Outcome out;
+  RunnerOptions options;
+  options.dtype = "float32";
+  options.kv_cache_dtype = setup.kv_cache_dtype;
+  options.block_size = setup.block_size;
+  options.threads = setup.threads;
+  options.kv_windows = setup.windows;
+  options.max_context = kMaxTokens;
+  options.parallel.deterministic = setup.deterministic_sums;
+  std::optional<testing::TestRanks> ranks;  // outlives the engine
+  std::unique_ptr<ModelRunner> runner;
+  const LocalModelRunner* local = nullptr;
+  LocalModelRunner* alone = nullptr;
+  if (setup.ranks > 1) {
+    options.num_blocks = setup.num_pages;
+    ranks.emplace(setup.model, options, setup.ranks, setup.deterministic_sums);
+    out.refused = ranks->status;
+    if (!out.refused.ok()) return out;
+    local = &ranks->runner->local();
+    runner = std::move(ranks->runner);
+  } else {
+    auto source = ModelSource::open(setup.model);
+    EXPECT_TRUE(source.has_value()) << source.error().message();
+    auto created = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+    out.refused = created ? ok_status() : created.error();
+    if (!created) return out;
+    local = alone = created->get();
+    runner = *std::move(created);
+    if (setup.longest > 0) {
+      std::int64_t pages = 0;
+      for (const KvGroup& group : local->kv_plan().groups)
+        pages += setup.longest * group.rows_for(kMaxTokens) * group.pages_per_row;
+      setup.num_swap = setup.num_swap > 0 ? pages : 0;
+      setup.num_pages = pages;
+    }
+    if (!setup.virtual_kv) EXPECT_TRUE(alone->allocate_kv_cache(setup.num_pages, setup.num_swap).ok());
+  }
+  EngineConfig config{.max_model_len = kMaxTokens,
+                      .max_num_seqs = 32,
+                      .max_num_batched_tokens = setup.chunked ? 8 : 512,
+                      .block_size = setup.block_size,
+                      .log_stats = false};
+  config.vocab_size = local->config().vocab_size;
+  if (setup.num_swap > 0) config.preemption_mode = PreemptionMode::swap;
+  if (setup.drafts_of != nullptr)
+    config.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
+  const PagedKvConfig pages{.block_size = setup.block_size,
+                            .num_blocks = static_cast<std::int32_t>(setup.num_pages),
+                            .num_swap_blocks = static_cast<std::int32_t>(setup.num_swap),
+                            .verify_hits = true,
+                            .groups = local->kv_plan().groups};
+  std::unique_ptr<KvManager> kv = std::make_unique<PagedKvManager>(pages);
+  if (setup.virtual_kv) kv = make_virtual(*alone, setup, pages);
+  auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
+  fake::ManualClock clock;
+  MetricsRegistry metrics;
+  const VllmScheduler& who = *scheduler;
+  EngineCore core(config, EngineParts{std::move(kv), std::move(scheduler), std::move(runner)}, clock,
+                  metrics);
+  if (setup.drafts_of != nullptr)
+    core.set_proposer(std::make_unique<RememberedDrafts>(*setup.drafts_of, config.vocab_size, out));
+  for (int round = 0; round < setup.rounds; ++round) {
+    std::vector<std::shared_ptr<fake::Collector>> sinks;
+    const auto run_all = [&] {
+      while (core.step()) {
+        core.check_invariants();
+        out.most_in_use = std::max(out.most_in_use, core.kv().usage().blocks_in_use);
+      }
+      EXPECT_TRUE(core.status().ok()) << core.status().message();
+    };
+    for (Request& request : requests(config.vocab_size, setup.num_requests)) {
+      sinks.push_back(std::make_shared<fake::Collector>());
+      const Status status = core.submit(std::move(request), sinks.back());
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!setup.all_at_once) run_all();
+    }
+    run_all();
+    out.answers.clear();
+    for (const auto& sink : sinks) {
+      EXPECT_TRUE(sink->finished && sink->error.ok());
+      auto& answer = out.answers.emplace_back();
+      for (const auto& [index, choice] : sink->choices) {
+        answer[index].first = choice.tokens;
+        for (const float logprob : choice.logprobs)
+          answer[index].second.push_back(std::bit_cast<std::uint32_t>(logprob));
+      }
+      out.cached += sink->num_cached_tokens;
+    }
+  }
+  out.preemptions = who.counts().preemptions;
+  out.swaps = who.counts().preemptions_by_swap;
+  return out;
+}
+
+}  // namespace pagoda::trials
