@@ -17,6 +17,8 @@ std::span<const ConfigFamily> config_families() {
       {"Qwen3MoeForCausalLM", "Qwen3MoeModel", "qwen3_moe", "qwen3moe", read_qwen3_moe},
       {"MixtralForCausalLM", "MixtralModel", "mixtral", "mixtral", read_mixtral},
       {"Gemma3ForCausalLM", "Gemma3TextModel", "gemma3_text", "gemma3", read_gemma3},
+      {"Gemma4ForCausalLM", "Gemma4TextModel", "gemma4_text", "gemma4", read_gemma4},
+      {"Gemma4UnifiedForCausalLM", "Gemma4UnifiedTextModel", "gemma4_unified_text", "gemma4", read_gemma4},
       {"GraniteForCausalLM", "GraniteModel", "granite", "granite", read_granite},
       {"Olmo2ForCausalLM", "Olmo2Model", "olmo2", "olmo2", read_olmo2},
       {"Olmo3ForCausalLM", "Olmo3Model", "olmo3", "olmo2", read_olmo3},
@@ -47,6 +49,9 @@ std::span<const ConfigFamily> config_families() {
       // The text parts of models that also see, and those models: their text_config says which part it is.
       {"Qwen3VLTextForCausalLM", "Qwen3VLTextModel", "qwen3_vl_text", "qwen3", read_llama_like},
       {"Gemma3ForConditionalGeneration", "Gemma3Model", "gemma3", "gemma3", read_gemma3, true},
+      {"Gemma4ForConditionalGeneration", "Gemma4Model", "gemma4", "gemma4", read_gemma4, true},
+      {"Gemma4UnifiedForConditionalGeneration", "Gemma4UnifiedModel", "gemma4_unified", "gemma4", read_gemma4,
+       true},
       {"Mistral3ForConditionalGeneration", "Mistral3Model", "mistral3", "mistral", read_llama_like, true},
       {"LlavaForConditionalGeneration", "LlavaModel", "llava", "llama", read_llama_like, true},
       {"Qwen3VLForConditionalGeneration", "Qwen3VLModel", "qwen3_vl", "qwen3", read_llama_like, true},

@@ -156,14 +156,22 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.hidden_size = config.embedding_size = keys.integer("embedding_length");
   config.num_layers = keys.integer("block_count");
   config.num_heads = keys.integer("attention.head_count");
-  config.num_kv_heads = keys.integer("attention.head_count_kv", config.num_heads);
+  const auto of_first_layer = [&](std::string_view name) {
+    const std::vector<std::int32_t> each = keys.of_layers(name, config.num_layers);
+    return each.empty() ? 0 : each.front();
+  };
+  config.num_kv_heads = family->layers_differ ? of_first_layer("attention.head_count_kv")
+                                              : keys.integer("attention.head_count_kv", config.num_heads);
   config.head_size =
       keys.integer("attention.key_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
   if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
-  config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
-                                                                    : keys.integer("feed_forward_length");
+  if (family->layers_differ)
+    config.intermediate_size = of_first_layer("feed_forward_length");
+  else
+    config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
+                                                                      : keys.integer("feed_forward_length");
   config.max_positions = keys.integer("context_length");
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));

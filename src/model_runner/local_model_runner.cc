@@ -61,14 +61,15 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
     return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
   auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
-  const auto heads = kv_heads(*decoder);
-  if (!heads) return heads.error();
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype, heads->head_size);
+  const std::vector<LayerState> layers = layer_states(*decoder);
+  std::int32_t largest = 0;
+  for (const LayerState& layer : layers) largest = std::max(largest, layer.head_size);
+  auto stored = kv_dtype(source, dtype, kv_cache_dtype, largest);
   if (!stored) return stored.error();
   return KvLayout{.dtype = *stored,
                   .num_layers = decoder->num_layers(),
-                  .num_kv_heads = heads->num_kv_heads,
-                  .head_size = heads->head_size,
+                  .num_kv_heads = layers.front().num_kv_heads,
+                  .head_size = layers.front().head_size,
                   .block_size = block_size};
 }
 
@@ -92,10 +93,16 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
                                     options.parallel, options.weight_caching.get(), options.max_context);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads =
-      static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
-  runner->kv_plan_ = plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context,
-                                    options.kv_windows);
+  const std::vector<LayerState> layers = layer_states(runner->config());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    KvLayout& of_layer = runner->layer_layouts_.emplace_back(*layout);
+    of_layer.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers[i].heads.kv.count);
+    of_layer.head_size = layers[i].head_size;
+    of_layer.num_layers = 1;
+  }
+  runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows);
+  runner->layout_ = page_layout(runner->kv_plan_, runner->layer_layouts_);
+  if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout->num_layers;
   if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
     auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
@@ -111,7 +118,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
 
 Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
   kv_ = {};  // the old one goes first: both may not fit
-  auto storage = KvStorage::create(page_layout(kv_plan_, layout_), num_blocks, num_swap_blocks);
+  auto storage = KvStorage::create(kv_page_layout(), num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
   kv_ = *std::move(storage);
   return ok_status();
@@ -338,17 +345,19 @@ void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
   }
   layer_kv_.clear();
   for (std::size_t i = 0; i < sequences_.size(); ++i) sequences_[i] = lanes_.front()[i];
-  if (num_lanes == 1) return;
+  if (kv_plan_.plain()) return;
   std::vector<std::size_t> first_lane;
   for (std::size_t lane = 0; const KvGroup& group : kv_plan_.groups) {
     first_lane.push_back(lane);
     lane += static_cast<std::size_t>(group.pages_per_row);
   }
-  const KvLayout page = page_layout(kv_plan_, layout_);
-  for (const KvPlace& place : kv_plan_.layers) {
+  const std::vector<LayerInPage> pages = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
+  for (std::size_t layer = 0; layer < pages.size(); ++layer) {
+    const KvPlace& place = kv_plan_.layers[layer];
     const std::size_t lane =
         first_lane[static_cast<std::size_t>(place.group)] + static_cast<std::size_t>(place.page);
-    layer_kv_.push_back({.layout = page, .layer = place.layer, .sequences = lanes_[lane]});
+    layer_kv_.push_back(
+        {.layout = pages[layer].layout, .layer = pages[layer].layer, .sequences = lanes_[lane]});
   }
 }
 

@@ -85,9 +85,14 @@ class LocalModelRunner final : public ModelRunner {
   bool prepare_ahead() override { return kv_.populate_ahead(); }
 
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // of all layers; of this rank's key-value heads
+  const KvLayout& kv_layout() const { return layout_; }  // of all layers where they are alike, or of a page
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
-  KvLayout kv_page_layout() const { return page_layout(kv_plan_, layout_); }
+  KvLayout kv_page_layout() const {
+    KvLayout page = layout_;
+    page.num_layers = kv_plan_.page_layers;
+    if (!kv_plan_.uniform) page.num_layers = 1;
+    return page;
+  }
   std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(kv_page_layout().block_bytes()); }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
@@ -123,6 +128,7 @@ class LocalModelRunner final : public ModelRunner {
   std::optional<Sampler> sampler_;  // rank 0
   KvLayout layout_;
   KvGroupPlan kv_plan_;
+  std::vector<KvLayout> layer_layouts_;  // of each layer, with this rank's key-value heads
   KvStorage kv_;
   Memory logits_;
 

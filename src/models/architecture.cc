@@ -11,7 +11,7 @@ namespace pagoda {
 std::span<const Architecture> architectures() {
   static const std::array all = {kArcee,   kBloom,        kChatGlm,   kCohere,         kCohere2,  kCommandR,
                                  kErnie45, kExaone4,      kFalcon,    kFalconTwoNorms, kGemma,    kGemma2,
-                                 kGemma3,  kGlm,          kGlm4,      kGpt2,           kGptJ,     kGptNeoX,
+                                 kGemma3,  kGemma4, kGlm,          kGlm4,      kGpt2,           kGptJ,     kGptNeoX,
                                  kGranite, kHunyuanDense, kInternLm2, kLlama,          kMistral,  kMistral3,
                                  kMixtral, kMpt,          kNemotron,  kOlmo2,          kOpt,      kPhi2,
                                  kPhi3,    kQwen2,        kQwen2Moe,  kQwen3,          kQwen3Moe, kQwen3Vl,
@@ -138,8 +138,14 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   decoder.logit_softcap = config.logit_softcap;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
+    if (!config.layer_sizes.empty()) {
+      const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(index)];
+      decoder.layers.back().attention()->num_kv_heads = sizes.num_kv_heads;
+      decoder.layers.back().attention()->head_size = sizes.head_size;
+      decoder.layers.back().dense()->intermediate_size = sizes.intermediate_size;
+    }
     if (config.experts.in_layer(index))
-      decoder.layers.back().feed_forward = mixture_of(config.experts, *layer.dense());
+      decoder.layers.back().feed_forward = mixture_of(config.experts, *decoder.layers.back().dense());
     if (!config.rope_layers.empty() && !config.rope_layers[static_cast<std::size_t>(index)])
       decoder.layers.back().attention()->rope = kNoRope;
     if (!config.has_window(index)) continue;

@@ -334,15 +334,15 @@ TEST(Layers, SayWhatTheyKeep) {
   config.window_layers = {true, false, true};
   const auto decoder = describe_decoder(config);
   ASSERT_TRUE(decoder) << decoder.error().message();
-  const LayerState window = {LayerState::Kind::window, 2, 1, kHeadSize},
-                   full = {LayerState::Kind::full, 0, 1, kHeadSize};
+  const LayerState window = {.kind = LayerState::Kind::window, .window = 2, .num_kv_heads = 1, .head_size = kHeadSize},
+                   full = {.num_kv_heads = 1, .head_size = kHeadSize};
   EXPECT_EQ(layer_states(*decoder), (std::vector<LayerState>{window, full, window}));
   EXPECT_EQ(decoder->layers[0].attention()->rope, 1);
   EXPECT_EQ(decoder->layers[1].attention()->rope, 0);
   DecoderConfig other = *decoder;
   other.layers[1].attention()->num_kv_heads = 2;
-  EXPECT_TRUE(kv_heads(*decoder));
-  EXPECT_FALSE(kv_heads(other));
+  EXPECT_TRUE(kv_heads(*decoder).has_value());
+  EXPECT_FALSE(kv_heads(other).has_value());
 }
 
 TEST(Decoder, OutputRowsAreThoseAskedFor) {
