@@ -3,11 +3,15 @@
 // drafts; and under the virtual manager. Method: small models on the real runner, through the whole engine,
 // with KV groups and without.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
+#include <filesystem>
+#include <map>
 
 #include "base/random.h"
 #include "engine/engine_test_support.h"
+#include "model_runner/family_model.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/virtual_kv_plan.h"
 
@@ -28,6 +32,18 @@ struct Result {
   std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
   std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, most_in_use = 0;
 };
+
+// A model that is committed, or one of the families, which are written anew.
+std::string folder_of(const std::string& model) {
+  const std::string committed = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/" + model;
+  if (std::filesystem::exists(committed)) return committed;
+  static std::map<std::string, std::string> written;
+  std::string& folder = written[model];
+  if (folder.empty())
+    folder = testing::write_family(
+        model, ::testing::TempDir() + "kv_groups_" + model + "_" + std::to_string(::getpid()));
+  return folder;
+}
 
 std::vector<Request> requests(std::int32_t vocab_size) {
   std::vector<Request> out;
@@ -73,7 +89,7 @@ std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& s
 
 Result run(const Trial& setup) {
   Result out;
-  auto source = ModelSource::open(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/" + setup.model);
+  auto source = ModelSource::open(folder_of(setup.model));
   EXPECT_TRUE(source.has_value());
   RunnerOptions options;
   options.dtype = "float32";
@@ -141,7 +157,7 @@ Result run(const Trial& setup) {
   return out;
 }
 
-class Windows : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class Windows : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   Trial setup;
@@ -178,7 +194,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   // The longest alone, and a little more.
   Trial tight = small;
   tight.all_at_once = true;
-  const std::int64_t wide = setup.model == "gemma3" ? 90 : 24;
+  const std::int64_t wide = setup.model == "mistral" ? 24 : 90;
   tight.num_pages = wide;
   const Result recomputed = run(tight);
   EXPECT_GT(recomputed.preemptions, 0);
@@ -208,8 +224,8 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(KvGroups, Windows,
-                         testing::Combine(testing::Values("gemma3", "mistral"),
-                                          testing::Values("float32", "bfloat16", "int8")));
+                         ::testing::Combine(::testing::Values("gemma3", "gemma4", "gemma4_shared", "mistral"),
+                                          ::testing::Values("float32", "bfloat16", "int8")));
 
 TEST(KvGroupPlan, FindsThePagesOfGemma) {
   const auto layers = [](int number, int period) {
@@ -239,6 +255,34 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
   EXPECT_EQ(pages(plan_kv_groups(layers(62, 6), 16, 32768, true)),
             (std::vector<std::int32_t>{5, 26}));  // 27B
   EXPECT_EQ(pages(plan_kv_groups(layers(24, 2), 16, 32768, true)), (std::vector<std::int32_t>{1, 1}));
+  // Gemma 4: layers that see everything have heads of another size, or fewer; E2B's last 20 keep nothing.
+  const auto gemma4 = [](int number, int period, int own, LayerState full, LayerState window) {
+    std::vector<LayerState> out;
+    window.kind = LayerState::Kind::window, window.window = 512;
+    for (int i = 1; i <= number; ++i) {
+      out.push_back(i % period == 0 ? full : window);
+      for (int before = own; i > own && before >= 1 && out.back().of_layer < 0; --before)
+        if ((before % period == 0) == (i % period == 0)) out.back().of_layer = before - 1;
+    }
+    return out;
+  };
+  const LayerState one = {.num_kv_heads = 1, .head_size = 256}, wide = {.num_kv_heads = 1, .head_size = 512};
+  const KvGroupPlan e2b = plan_kv_groups(gemma4(35, 5, 15, wide, one), 16, 32768, true);
+  EXPECT_EQ(pages(e2b), (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(e2b.padding, 0);
+  EXPECT_FALSE(e2b.uniform);
+  EXPECT_EQ(e2b.layers[34].page, e2b.layers[14].page);
+  EXPECT_EQ(e2b.layers[34].layer, 2);
+  EXPECT_FALSE(e2b.layers[34].own);
+  EXPECT_EQ(pages(plan_kv_groups(gemma4(60, 6, 60, {.num_kv_heads = 4, .head_size = 512},
+                                        {.num_kv_heads = 16, .head_size = 256}),
+                                 16, 32768, true)),
+            (std::vector<std::int32_t>{1, 10}));  // 31B
+  const KvGroupPlan a4b = plan_kv_groups(
+      gemma4(30, 6, 30, {.num_kv_heads = 2, .head_size = 512}, {.num_kv_heads = 8, .head_size = 256}), 16,
+      32768, true);
+  EXPECT_LT(a4b.padding, 0.02);
+  EXPECT_EQ(plan_kv_groups(gemma4(35, 5, 15, wide, one), 16, 512, true).padding, 0) << "one group of both sizes";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 512, true).groups, one_full_group(16))
       << "never behind a window";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 32768, false).groups, one_full_group(16));

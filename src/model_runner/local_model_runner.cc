@@ -121,6 +121,7 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
   auto storage = KvStorage::create(kv_page_layout(), num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
   kv_ = *std::move(storage);
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
 }
 
@@ -134,6 +135,7 @@ Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virtu
   layout_ = layout;
   layout_.num_layers = num_layers;
   for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
 }
 
@@ -351,13 +353,12 @@ void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
     first_lane.push_back(lane);
     lane += static_cast<std::size_t>(group.pages_per_row);
   }
-  const std::vector<LayerInPage> pages = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
-  for (std::size_t layer = 0; layer < pages.size(); ++layer) {
+  for (std::size_t layer = 0; layer < layer_pages_.size(); ++layer) {
     const KvPlace& place = kv_plan_.layers[layer];
     const std::size_t lane =
         first_lane[static_cast<std::size_t>(place.group)] + static_cast<std::size_t>(place.page);
-    layer_kv_.push_back(
-        {.layout = pages[layer].layout, .layer = pages[layer].layer, .sequences = lanes_[lane]});
+    const LayerInPage& in_page = layer_pages_[layer];
+    layer_kv_.push_back({.layout = in_page.layout, .layer = in_page.layer, .sequences = lanes_[lane]});
   }
 }
 

@@ -107,6 +107,10 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
       loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
     loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
+    // Some files have those of layers that do not read them.
+    if (!config.has_own_kv())
+      for (const std::string& name : {names.key, names.value, names.key_norm})
+        loader.reader().ignore(prefix + name + ".weight");
     // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
     if (config.has_own_kv())
       for (const std::string& name : {names.key, config.key_is_value ? names.key : names.value})
