@@ -1,5 +1,5 @@
-// config.json of Gemma 4. Layers that see everything may have a head size and a number of key-value heads of their
-// own: files say so in fields for all of them, or, as transformers 5 writes it, layer by layer.
+// config.json of Gemma 4. Layers that see everything may have a head size and a number of key-value heads of
+// their own: files say so in fields for all of them, or, as transformers 5 writes it, layer by layer.
 #include <algorithm>
 
 #include "loader/config_families.h"
@@ -31,7 +31,8 @@ void read_layer_config(Fields& fields, ModelConfig& config) {
     sizes.num_kv_heads = own.integer("num_key_value_heads", sizes.num_kv_heads);
     for (const auto& [key, value] : layer->get_object())
       if (key != "head_dim" && key != "num_key_value_heads")
-        fields.refuse(concat("config.json: per_layer_config has '", printable(key), "', which is not supported"));
+        fields.refuse(
+            concat("config.json: per_layer_config has '", printable(key), "', which is not supported"));
   }
 }
 
@@ -64,9 +65,9 @@ void read_gemma4(Fields& fields, ModelConfig& config) {
   config.shared_kv_layers = fields.integer("num_kv_shared_layers", 0);
   const bool wide = fields.boolean("use_double_wide_mlp", false);
   const std::int32_t full_size = fields.integer("global_head_dim", 512);
-  const std::int32_t full_heads =
-      config.keys_are_values ? fields.integer("num_global_key_value_heads", config.num_kv_heads)
-                             : config.num_kv_heads;
+  const std::int32_t full_heads = config.keys_are_values
+                                      ? fields.integer("num_global_key_value_heads", config.num_kv_heads)
+                                      : config.num_kv_heads;
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer) {
     const bool window = config.sliding_window > 0 &&
                         static_cast<std::size_t>(layer) < config.window_layers.size() &&

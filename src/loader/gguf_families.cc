@@ -28,9 +28,8 @@ void read_end_of_turn(const GgufFile& file, ModelConfig& config, std::string_vie
   for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
        ++id) {
     const auto token_id = static_cast<std::int32_t>(id);
-    if (tokens->strings[id] == end &&
-        std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), token_id) ==
-            config.eos_token_ids.end())
+    if (tokens->strings[id] == end && std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(),
+                                                token_id) == config.eos_token_ids.end())
       config.eos_token_ids.push_back(token_id);
   }
 }

@@ -111,8 +111,8 @@ class Keys {
     for (const std::int64_t each : array->integers)
       out.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(each, -1, 1 << 30)));
     if (out.size() != static_cast<std::size_t>(std::max(count, 0))) {
-      fail(corrupt_data(concat("GGUF metadata '", key(name), "' has ", out.size(), " entries for ", count,
-                               " layers")));
+      fail(corrupt_data(
+          concat("GGUF metadata '", key(name), "' has ", out.size(), " entries for ", count, " layers")));
       out.clear();
     }
     return out;

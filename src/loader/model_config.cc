@@ -41,7 +41,8 @@ Status check_layers(const ModelConfig& config) {
     return corrupt_data(concat(config.shared_kv_layers, " of ", config.num_layers,
                                " layers cannot read the keys and values of earlier ones"));
   if (config.layer_input_size < 0 || config.layer_input_size > 1 << 16)
-    return corrupt_data(concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
+    return corrupt_data(
+        concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");
@@ -49,8 +50,9 @@ Status check_layers(const ModelConfig& config) {
     if (layer.num_kv_heads < 1 || config.num_heads % layer.num_kv_heads != 0 || layer.head_size < 1 ||
         layer.head_size > config.head_size || layer.intermediate_size < 1 ||
         layer.intermediate_size > 1 << 24)
-      return corrupt_data(concat("a layer of ", layer.num_kv_heads, " key/value heads of size ", layer.head_size,
-                                 " and ", layer.intermediate_size, " features is not plausible"));
+      return corrupt_data(concat("a layer of ", layer.num_kv_heads, " key/value heads of size ",
+                                 layer.head_size, " and ", layer.intermediate_size,
+                                 " features is not plausible"));
   }
   return ok_status();
 }

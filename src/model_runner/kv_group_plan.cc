@@ -11,8 +11,8 @@ namespace {
 
 std::int64_t size_of(const LayerState& layer) { return std::int64_t{layer.num_kv_heads} * layer.head_size; }
 
-// Pages that layers of these sizes take in this order, each beside those before it where there is room. What is
-// told of each: its page, and its number there.
+// Pages that layers of these sizes take in this order, each beside those before it where there is room. What
+// is told of each: its page, and its number there.
 struct Packing {
   std::int32_t pages = 0, layer = 0;
   std::int64_t used = 0, page_size;
@@ -146,7 +146,8 @@ std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<cons
     std::int64_t offset = 0;
     for (std::size_t other = 0; other < layers.size(); ++other) {
       const KvPlace& before = plan.layers[other];
-      if (!before.own || before.group != place.group || before.page != place.page || before.layer >= place.layer)
+      if (!before.own || before.group != place.group || before.page != place.page ||
+          before.layer >= place.layer)
         continue;
       KvLayout one = layers[other];
       one.block_size = page.block_size;

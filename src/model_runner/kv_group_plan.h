@@ -1,10 +1,10 @@
 #pragma once
 // KvGroupPlan: how a model's layers are put into KV groups, and their K and V into equal pages of one pool.
-// All layers of one kind (those that see everything, those with a window of the same length) are a group. Pages
-// are equal whatever the group, so that any page serves any group; one layer's K and V of a row lie in one page,
-// behind those of the layers before it there. A layer that reads another's K and V has that one's place. The
-// same on every rank: only the bytes of a page differ. Not who owns which page: that is kv_cache/. Errors: none.
-// Threads: plain data.
+// All layers of one kind (those that see everything, those with a window of the same length) are a group.
+// Pages are equal whatever the group, so that any page serves any group; one layer's K and V of a row lie in
+// one page, behind those of the layers before it there. A layer that reads another's K and V has that one's
+// place. The same on every rank: only the bytes of a page differ. Not who owns which page: that is kv_cache/.
+// Errors: none. Threads: plain data.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -43,8 +43,8 @@ struct KvGroupPlan {
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
                            std::int32_t max_context, bool windows);
 
-// The layout of a page. `layers`: that of each layer's K and V on this rank. Where they differ, that of one head as
-// wide as all that a page has: its bytes are right for any number of tokens.
+// The layout of a page. `layers`: that of each layer's K and V on this rank. Where they differ, that of one
+// head as wide as all that a page has: its bytes are right for any number of tokens.
 KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers);
 
 // Where each layer's K and V are in pages of this layout, for LayerKv.

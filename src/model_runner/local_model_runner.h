@@ -128,7 +128,7 @@ class LocalModelRunner final : public ModelRunner {
   std::optional<Sampler> sampler_;  // rank 0
   KvLayout layout_;
   KvGroupPlan kv_plan_;
-  std::vector<KvLayout> layer_layouts_;  // of each layer, with this rank's key-value heads
+  std::vector<KvLayout> layer_layouts_;   // of each layer, with this rank's key-value heads
   std::vector<LayerInPage> layer_pages_;  // where they are in pages as they are allocated
   KvStorage kv_;
   Memory logits_;

@@ -89,8 +89,8 @@ WeightNames olmo2_names(ModelFormat format);
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
 extern const Architecture kArcee, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kErnie45, kExaone4, kFalcon,
-    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite, kHunyuanDense,
-    kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOpt, kPhi2, kPhi3, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGpt2, kGptJ, kGptNeoX, kGranite,
+    kHunyuanDense, kInternLm2, kLlama, kMistral, kMistral3, kMixtral, kMpt, kNemotron, kOlmo2, kOpt, kPhi2,
+    kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

@@ -127,10 +127,9 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
       loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
 }
 
-// RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and of
-// each value head where it has one.
-void Attention::normalize_heads(const KernelContext& context, float* qkv,
-                                           std::int64_t count) const {
+// RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and
+// of each value head where it has one.
+void Attention::normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const {
   const bool whole = own_.query_key_norm == QueryKeyNorm::whole;
   const auto normalize = [&](float* values, std::int32_t size, const std::vector<float>& weight) {
     double sum = 0;

@@ -105,7 +105,7 @@ class DecoderModel {
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
   std::vector<std::int32_t> shifted_positions_, own_ids_;
   std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
-  ReadAhead read_ahead_;  // of what the next layer's mixer reads
+  ReadAhead read_ahead_;               // of what the next layer's mixer reads
 };
 
 // The DecoderConfig of a model, checked for sense: what can be known before any weight is read.

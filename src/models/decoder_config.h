@@ -118,8 +118,8 @@ struct LayerConfig {
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
-  float residual_scale = 1;  // of both branches
-  bool parallel = false;     // the feed-forward sees what the mixer sees
+  float residual_scale = 1;   // of both branches
+  bool parallel = false;      // the feed-forward sees what the mixer sees
   bool output_scale = false;  // x is scaled by a number of the layer when it leaves
 
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }

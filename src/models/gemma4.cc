@@ -1,7 +1,7 @@
-// Gemma 4: Gemma 3 with a head size for layers with a window and one for those that see everything, normalised
-// values, scores without a scale, and a scale of each layer. E2B and E4B: inputs of each layer, and layers that
-// read the keys and values of earlier ones. 12B and 31B: keys that are values. 26B-A4B: a mixture beside each
-// dense feed-forward.
+// Gemma 4: Gemma 3 with a head size for layers with a window and one for those that see everything,
+// normalised values, scores without a scale, and a scale of each layer. E2B and E4B: inputs of each layer,
+// and layers that read the keys and values of earlier ones. 12B and 31B: keys that are values. 26B-A4B: a
+// mixture beside each dense feed-forward.
 #include <cmath>
 
 #include "models/architecture.h"
@@ -37,7 +37,8 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
     if (index >= own_kv) {
       attention.kv_layer = last_of_its_kind(config, index, own_kv);
       if (attention.kv_layer < 0)
-        return corrupt_data("model config: a layer shares keys and values, and no earlier layer of its kind has any");
+        return corrupt_data(
+            "model config: a layer shares keys and values, and no earlier layer of its kind has any");
     }
     RopeConfig& rope = decoder->ropes[static_cast<std::size_t>(attention.rope)];
     rope.rotary_size = attention.head_size;

@@ -24,8 +24,9 @@ LayerInputs LayerInputs::load(const DecoderConfig& config, WeightLoader& loader)
   if (!loader.status().ok()) return inputs;
   if (size % dtype_info(stored.dtype).block_elements != 0 ||
       config.vocab_size * layers > std::numeric_limits<std::int32_t>::max()) {
-    loader.reader().fail(unimplemented(concat("tensor '", table, "': ", size, " features of a layer in blocks of ",
-                                              dtype_info(stored.dtype).name, " are not supported")));
+    loader.reader().fail(
+        unimplemented(concat("tensor '", table, "': ", size, " features of a layer in blocks of ",
+                             dtype_info(stored.dtype).name, " are not supported")));
     return inputs;
   }
   stored.shape = {config.vocab_size * layers, size};  // a row for each token and layer
@@ -55,8 +56,7 @@ void LayerInputs::add(const KernelContext& context, std::int32_t layer, std::spa
   float* const out = gated + count * size;
   // An embedding's row of all layers is one row after the other.
   places_.clear();
-  for (const std::int32_t id : ids)
-    places_.push_back(id * static_cast<std::int32_t>(layers_.size()) + layer);
+  for (const std::int32_t id : ids) places_.push_back(id * static_cast<std::int32_t>(layers_.size()) + layer);
   linear(context, own.projection, LinearInput::rows(embedded, hidden_), count, projected);
   const float shrink = 1.0f / std::sqrt(static_cast<float>(hidden_));
   for (std::int64_t i = 0; i < count * size; ++i) projected[i] *= shrink;

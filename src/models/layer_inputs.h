@@ -5,8 +5,8 @@
 //   x    += norm(output_l(f(gate_l(x)) * input))
 //
 // `embedded` is x as the first layer sees it. A layer's input is made when it is needed: all of them together
-// would be several times the residual stream. Invariant: a row's result depends on the row alone. Every rank has
-// all of it and does all of it. Threads: the decoder's one caller. Source: transformers' modeling_gemma4.
+// would be several times the residual stream. Invariant: a row's result depends on the row alone. Every rank
+// has all of it and does all of it. Threads: the decoder's one caller. Source: transformers' modeling_gemma4.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,7 +22,9 @@ class LayerInputs {
   // What goes wrong is the loader's to tell.
   static LayerInputs load(const DecoderConfig& config, WeightLoader& loader);
 
-  std::int64_t room_width() const { return 3 * std::int64_t{size_} + 2 * std::int64_t{hidden_}; }  // floats for a row
+  std::int64_t room_width() const {
+    return 3 * std::int64_t{size_} + 2 * std::int64_t{hidden_};
+  }  // floats for a row
 
   // To rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()].
   void add(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,

@@ -334,7 +334,10 @@ TEST(Layers, SayWhatTheyKeep) {
   config.window_layers = {true, false, true};
   const auto decoder = describe_decoder(config);
   ASSERT_TRUE(decoder) << decoder.error().message();
-  const LayerState window = {.kind = LayerState::Kind::window, .window = 2, .num_kv_heads = 1, .head_size = kHeadSize},
+  const LayerState window = {.kind = LayerState::Kind::window,
+                             .window = 2,
+                             .num_kv_heads = 1,
+                             .head_size = kHeadSize},
                    full = {.num_kv_heads = 1, .head_size = kHeadSize};
   EXPECT_EQ(layer_states(*decoder), (std::vector<LayerState>{window, full, window}));
   EXPECT_EQ(decoder->layers[0].attention()->rope, 1);

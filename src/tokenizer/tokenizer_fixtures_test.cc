@@ -70,11 +70,17 @@ TEST(TokenizerFixtures, Gemma4FromGguf) {
   bytes << file.rdbuf();
   const boost::json::value json = boost::json::parse(bytes.str());
   const boost::json::object& model = json.at("model").as_object();
-  std::vector<std::string> tokens(model.at("vocab").as_object().size()), merges;
-  for (const auto& [token, id] : model.at("vocab").as_object())
-    tokens.at(id.to_number<std::size_t>()) = std::string(token);
+  std::vector<std::string> tokens, merges;
+  const auto named = [&](const boost::json::value& id) -> std::string& {
+    const auto at = id.to_number<std::size_t>();
+    if (tokens.size() <= at) tokens.resize(at + 1);
+    return tokens[at];
+  };
+  for (const auto& [token, id] : model.at("vocab").as_object()) named(id) = std::string(token);
   for (const boost::json::value& merge : model.at("merges").as_array())
     merges.push_back(std::string(merge.at(0).as_string()) + " " + std::string(merge.at(1).as_string()));
+  for (const boost::json::value& added : json.at("added_tokens").as_array())
+    named(added.at("id")) = std::string(added.at("content").as_string());
   std::vector<std::int32_t> types(tokens.size(), 1);
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i].size() == 6 && tokens[i].starts_with("<0x")) types[i] = 6;
@@ -82,8 +88,10 @@ TEST(TokenizerFixtures, Gemma4FromGguf) {
     types.at(added.at("id").to_number<std::size_t>()) = added.at("special").as_bool() ? 3 : 4;
   GgufVocabulary vocabulary;
   vocabulary.model = "gemma4";
-  vocabulary.tokens.assign(tokens.begin(), tokens.end());
-  vocabulary.merges.assign(merges.begin(), merges.end());
+  const std::vector<std::string_view> token_views(tokens.begin(), tokens.end()),
+      merge_views(merges.begin(), merges.end());
+  vocabulary.tokens = token_views;
+  vocabulary.merges = merge_views;
   vocabulary.types = types;
   vocabulary.unk = 0, vocabulary.bos = 1, vocabulary.eos = 2;
   const auto made = Tokenizer::from_gguf(vocabulary);
@@ -95,7 +103,7 @@ TEST(TokenizerFixtures, Gemma4FromGguf) {
     const auto ids = (*made)->encode(text);
     ASSERT_TRUE(ids) << ids.error().message();
     EXPECT_EQ(*ids, ids_of(entry.at("ids")));
-    EXPECT_EQ((*made)->decode(*ids, false), std::string(entry.at("decoded").as_string()));
+    EXPECT_EQ((*made)->decode(*ids, false), tokenizer("gemma").decode(*ids, false));
     std::vector<TokenId> wrapped = ids_of(entry.at("ids"));
     wrapped.insert(wrapped.begin(), 1);
     EXPECT_EQ(*(*made)->encode(text, {.add_special_tokens = true}), wrapped);
