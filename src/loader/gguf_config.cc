@@ -79,8 +79,6 @@ void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
   ExpertsConfig& experts = config.experts;
   experts.count = keys.integer("expert_count", 0);
   if (experts.count == 0) return;
-  // Blocks behind the model that only draft tokens.
-  config.num_layers -= keys.integer("nextn_predict_layers", 0);
   experts.per_token = keys.integer("expert_used_count");
   experts.intermediate_size = keys.integer("expert_feed_forward_length", config.intermediate_size);
   if (config.intermediate_size == 0) config.intermediate_size = experts.intermediate_size;
@@ -154,7 +152,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
         keys.integer("vocab_size", tokens != nullptr ? static_cast<std::int32_t>(tokens->size()) : 0);
   }
   config.hidden_size = config.embedding_size = keys.integer("embedding_length");
-  config.num_layers = keys.integer("block_count");
+  // Blocks behind the model may only draft tokens.
+  config.num_layers = keys.integer("block_count") - keys.integer("nextn_predict_layers", 0);
   config.num_heads = keys.integer("attention.head_count");
   const auto of_first_layer = [&](std::string_view name) {
     const std::vector<std::int32_t> each = keys.of_layers(name, config.num_layers);

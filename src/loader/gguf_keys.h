@@ -52,6 +52,7 @@ inline constexpr std::array kKnownKeys = std::to_array<std::string_view>({
     "expert_count",
     "expert_used_count",
     "pooling_type",
+    "nextn_predict_layers",
 });
 
 // The same of families with mixtures of experts.
@@ -66,7 +67,6 @@ inline constexpr std::array kExpertKeys = std::to_array<std::string_view>({
     "expert_group_used_count",
     "leading_dense_block_count",
     "interleave_moe_layer_step",
-    "nextn_predict_layers",
 });
 
 class Keys {

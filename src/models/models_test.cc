@@ -10,6 +10,7 @@
 #include "models/architecture.h"
 #include "models/decoder.h"
 #include "models/rope_table.h"
+#include "models/unused_tensors.h"
 #include "models/weight_reader.h"
 
 namespace pagoda {
@@ -325,6 +326,14 @@ TEST(Load, NormsStoredWithoutTheirOneGetIt) {
   less.config_.norm_weight_offset = 1;
   const std::vector<float> expected = logits_of(whole, {1, 2, 3, 4}), got = logits_of(less, {1, 2, 3, 4});
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << i;
+}
+
+TEST(UnusedTensors, AreSaidInOneLine) {
+  const std::vector<std::string> names = {"model.layers.4.input_layernorm.weight", "model.mtp.fc.weight",
+                                          "vision_tower.layers.0.weight", "lm_bias"};
+  EXPECT_EQ(describe_unused(names, 4),
+            "2 tensors of multi-token prediction, 1 for pictures and sounds, 1 of the file beside (lm_bias)");
+  EXPECT_EQ(describe_unused({}, 4), "");
 }
 
 TEST(Layers, SayWhatTheyKeep) {

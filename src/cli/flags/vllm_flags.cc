@@ -75,9 +75,6 @@ std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   rows.push_back(refused("enable-lora", Shape::on, "LoRA adapters are not supported"));
   rows.push_back(
       refused("quantization", Shape::one, "weights are used as the file stores them; see --dtype"));
-  rows.push_back(
-      refused("override-generation-config", Shape::one, "give sampling parameters in the request"));
-  rows.push_back(refused("hf-overrides", Shape::one, "the model's configuration is used as it is"));
   return rows;
 }
 
