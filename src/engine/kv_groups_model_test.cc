@@ -3,8 +3,13 @@
 // drafts; and under the virtual manager. Method: small models on the real runner, through the whole engine,
 // with KV groups and without.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
 
 #include "engine/model_test_support.h"
+#include "model_runner/family_model.h"
 
 namespace pagoda {
 namespace {
@@ -13,12 +18,24 @@ using trials::Outcome;
 using trials::run;
 using trials::Trial;
 
+// A model that is committed, or one of the families, which are written anew.
+std::string folder_of(const std::string& model) {
+  const std::string committed = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/" + model;
+  if (std::filesystem::exists(committed)) return committed;
+  static std::map<std::string, std::string> written;
+  std::string& folder = written[model];
+  if (folder.empty())
+    folder = testing::write_family(
+        model, ::testing::TempDir() + "kv_groups_" + model + "_" + std::to_string(::getpid()));
+  return folder;
+}
+
 class Windows : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   Trial setup;
   const std::string model = std::get<0>(GetParam());
-  setup.model = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/" + model;
+  setup.model = folder_of(model);
   setup.kv_cache_dtype = std::get<1>(GetParam());
   setup.windows = false;
   const Outcome kept = run(setup);
@@ -51,7 +68,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
   // The longest alone, and a little more.
   Trial tight = small;
   tight.all_at_once = true;
-  const std::int64_t wide = model == "gemma3" ? 90 : 24;
+  const std::int64_t wide = model == "mistral" ? 24 : model == "gemma4" ? 105 : 90;
   tight.num_pages = wide;
   const Outcome recomputed = run(tight);
   EXPECT_GT(recomputed.preemptions, 0);
@@ -81,7 +98,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(KvGroups, Windows,
-                         ::testing::Combine(::testing::Values("gemma3", "mistral"),
+                         ::testing::Combine(::testing::Values("gemma3", "gemma4", "gemma4_shared", "mistral"),
                                             ::testing::Values("float32", "bfloat16", "int8")));
 
 TEST(KvGroupPlan, FindsThePagesOfGemma) {
@@ -112,6 +129,35 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
   EXPECT_EQ(pages(plan_kv_groups(layers(62, 6), 16, 32768, true)),
             (std::vector<std::int32_t>{5, 26}));  // 27B
   EXPECT_EQ(pages(plan_kv_groups(layers(24, 2), 16, 32768, true)), (std::vector<std::int32_t>{1, 1}));
+  // Gemma 4: layers that see everything have heads of another size, or fewer; E2B's last 20 keep nothing.
+  const auto gemma4 = [](int number, int period, int own, LayerState full, LayerState window) {
+    std::vector<LayerState> out;
+    window.kind = LayerState::Kind::window, window.window = 512;
+    for (int i = 1; i <= number; ++i) {
+      out.push_back(i % period == 0 ? full : window);
+      for (int before = own; i > own && before >= 1 && out.back().of_layer < 0; --before)
+        if ((before % period == 0) == (i % period == 0)) out.back().of_layer = before - 1;
+    }
+    return out;
+  };
+  const LayerState one = {.num_kv_heads = 1, .head_size = 256}, wide = {.num_kv_heads = 1, .head_size = 512};
+  const KvGroupPlan e2b = plan_kv_groups(gemma4(35, 5, 15, wide, one), 16, 32768, true);
+  EXPECT_EQ(pages(e2b), (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(e2b.padding, 0);
+  EXPECT_FALSE(e2b.uniform);
+  EXPECT_EQ(e2b.layers[34].page, e2b.layers[14].page);
+  EXPECT_EQ(e2b.layers[34].layer, 2);
+  EXPECT_FALSE(e2b.layers[34].own);
+  EXPECT_EQ(pages(plan_kv_groups(gemma4(60, 6, 60, {.num_kv_heads = 4, .head_size = 512},
+                                        {.num_kv_heads = 16, .head_size = 256}),
+                                 16, 32768, true)),
+            (std::vector<std::int32_t>{1, 10}));  // 31B
+  const KvGroupPlan a4b = plan_kv_groups(
+      gemma4(30, 6, 30, {.num_kv_heads = 2, .head_size = 512}, {.num_kv_heads = 8, .head_size = 256}), 16,
+      32768, true);
+  EXPECT_LT(a4b.padding, 0.02);
+  EXPECT_EQ(plan_kv_groups(gemma4(35, 5, 15, wide, one), 16, 512, true).padding, 0)
+      << "one group of both sizes";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 512, true).groups, one_full_group(16))
       << "never behind a window";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 32768, false).groups, one_full_group(16));

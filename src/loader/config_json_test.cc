@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "loader/json_overrides.h"
 #include "loader/test_files.h"
 
 namespace pagoda {
@@ -104,6 +105,16 @@ TEST(ConfigJson, MergesGenerationConfig) {
       parse_config_json(R"({"model_type":"llama","eos_token_id":2})", R"({"eos_token_id":[5,2,7]})");
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{2, 5, 7}));
+}
+
+TEST(ConfigJson, Overrides) {
+  const std::string text = R"({"a": 1, "rope": {"theta": 2, "type": "x"}, "b": [1]})";
+  EXPECT_EQ(*with_overrides(text, ""), text);
+  EXPECT_EQ(json::parse(*with_overrides(text, R"({"rope": {"theta": 3}, "b": 7, "a": null, "c": true})")),
+            json::parse(R"({"rope": {"theta": 3, "type": "x"}, "b": 7, "c": true})"));
+  EXPECT_EQ(with_overrides(text, "{").error().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(with_overrides(text, "[1]").error().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(with_overrides("[]", "{}").error().code(), StatusCode::corrupt_data);
 }
 
 TEST(ConfigJson, RefusesByName) {

@@ -79,8 +79,6 @@ void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
   ExpertsConfig& experts = config.experts;
   experts.count = keys.integer("expert_count", 0);
   if (experts.count == 0) return;
-  // Blocks behind the model that only draft tokens.
-  config.num_layers -= keys.integer("nextn_predict_layers", 0);
   experts.per_token = keys.integer("expert_used_count");
   experts.intermediate_size = keys.integer("expert_feed_forward_length", config.intermediate_size);
   if (config.intermediate_size == 0) config.intermediate_size = experts.intermediate_size;
@@ -154,16 +152,25 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
         keys.integer("vocab_size", tokens != nullptr ? static_cast<std::int32_t>(tokens->size()) : 0);
   }
   config.hidden_size = config.embedding_size = keys.integer("embedding_length");
-  config.num_layers = keys.integer("block_count");
+  // Blocks behind the model may only draft tokens.
+  config.num_layers = keys.integer("block_count") - keys.integer("nextn_predict_layers", 0);
   config.num_heads = keys.integer("attention.head_count");
-  config.num_kv_heads = keys.integer("attention.head_count_kv", config.num_heads);
+  const auto of_first_layer = [&](std::string_view name) {
+    const std::vector<std::int32_t> each = keys.of_layers(name, config.num_layers);
+    return each.empty() ? 0 : each.front();
+  };
+  config.num_kv_heads = family->layers_differ ? of_first_layer("attention.head_count_kv")
+                                              : keys.integer("attention.head_count_kv", config.num_heads);
   config.head_size =
       keys.integer("attention.key_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
   if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
-  config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
-                                                                    : keys.integer("feed_forward_length");
+  if (family->layers_differ)
+    config.intermediate_size = of_first_layer("feed_forward_length");
+  else
+    config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
+                                                                      : keys.integer("feed_forward_length");
   config.max_positions = keys.integer("context_length");
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));

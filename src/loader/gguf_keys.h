@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -51,6 +52,7 @@ inline constexpr std::array kKnownKeys = std::to_array<std::string_view>({
     "expert_count",
     "expert_used_count",
     "pooling_type",
+    "nextn_predict_layers",
 });
 
 // The same of families with mixtures of experts.
@@ -65,7 +67,6 @@ inline constexpr std::array kExpertKeys = std::to_array<std::string_view>({
     "expert_group_used_count",
     "leading_dense_block_count",
     "interleave_moe_layer_step",
-    "nextn_predict_layers",
 });
 
 class Keys {
@@ -97,6 +98,24 @@ class Keys {
       return 0;
     }
     return static_cast<std::int32_t>(*value);
+  }
+
+  // A number for each of `count` layers: an array, or one for all. Empty and failed where it is neither.
+  std::vector<std::int32_t> of_layers(std::string_view name, std::int32_t count) {
+    const GgufArray* array = file_.array(key(name));
+    std::vector<std::int32_t> out;
+    if (array == nullptr || array->integers.empty()) {
+      out.assign(static_cast<std::size_t>(std::clamp(count, 0, 4096)), integer(name));
+      return out;
+    }
+    for (const std::int64_t each : array->integers)
+      out.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(each, -1, 1 << 30)));
+    if (out.size() != static_cast<std::size_t>(std::max(count, 0))) {
+      fail(corrupt_data(
+          concat("GGUF metadata '", key(name), "' has ", out.size(), " entries for ", count, " layers")));
+      out.clear();
+    }
+    return out;
   }
 
   float number(std::string_view name, std::optional<float> otherwise = std::nullopt) {

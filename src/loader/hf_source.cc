@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/config_json.h"
+#include "loader/json_overrides.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
 
@@ -23,9 +24,11 @@ std::string in_folder(const std::string& folder, std::string_view name) {
 
 class HuggingFaceSource final : public ModelSource {
  public:
-  HuggingFaceSource(std::string path, ModelConfig config, std::vector<SafetensorsFile> files,
+  HuggingFaceSource(std::string path, std::string overrides, ModelConfig config,
+                    std::vector<SafetensorsFile> files,
                     std::map<std::string, TensorView, std::less<>> tensors)
       : path_(std::move(path)),
+        overrides_(std::move(overrides)),
         config_(std::move(config)),
         files_(std::move(files)),
         tensors_(std::move(tensors)) {}
@@ -55,6 +58,7 @@ class HuggingFaceSource final : public ModelSource {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
     std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
                               xxh64(side_file("model.safetensors.index.json").value_or("")));
+    if (!overrides_.empty()) text += concat(" overrides ", xxh64(overrides_));
     for (const SafetensorsFile& file : files_)
       text += concat("\n", file.file()->identity(header_bytes(*file.file(), file.tensor_list())));
     return text;
@@ -68,7 +72,7 @@ class HuggingFaceSource final : public ModelSource {
   }
 
  private:
-  std::string path_;
+  std::string path_, overrides_;
   ModelConfig config_;
   std::vector<SafetensorsFile> files_;  // keep the mappings alive
   std::map<std::string, TensorView, std::less<>> tensors_;
@@ -148,7 +152,7 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
   return index;
 }
 
-Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files) {
+Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides) {
   const std::string config_path = in_folder(files.path, "config.json");
   const Result<std::string> config_text = read_text_file(config_path, kMaxConfigBytes);
   if (!config_text) return config_text.error();
@@ -159,7 +163,9 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files) 
   } else if (text.error().code() != StatusCode::not_found) {
     return text.error();
   }
-  Result<ModelConfig> config = parse_config_json(*config_text, generation_text);
+  const Result<std::string> overridden = with_overrides(*config_text, overrides);
+  if (!overridden) return overridden.error().annotate("--hf-overrides");
+  Result<ModelConfig> config = parse_config_json(*overridden, generation_text);
   if (!config) return config.error().annotate(printable(files.path));
 
   Weights weights;
@@ -174,8 +180,9 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files) 
   }
   config->name = files.name;
   config->weight_type = describe_types(weights.bytes_by_type);
-  return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
-      files.path, std::move(*config), std::move(weights.files), std::move(weights.tensors)));
+  return std::unique_ptr<ModelSource>(
+      std::make_unique<HuggingFaceSource>(files.path, std::string(overrides), std::move(*config),
+                                          std::move(weights.files), std::move(weights.tensors)));
 }
 
 }  // namespace pagoda

@@ -11,7 +11,7 @@
 
 namespace pagoda {
 
-Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files);
+Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides);
 
 // model.safetensors.index.json's weight_map: tensor name -> shard's file name. corrupt_data: not such a
 // file, or a shard name that is not a plain file name (a model must not make us read elsewhere).

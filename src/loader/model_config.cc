@@ -35,6 +35,28 @@ Status check_experts(const ModelConfig& config) {
   return ok_status();
 }
 
+// Each layer's sizes, where they differ; the model's own bound them, as later arithmetic relies on.
+Status check_layers(const ModelConfig& config) {
+  if (config.shared_kv_layers < 0 || config.shared_kv_layers >= config.num_layers)
+    return corrupt_data(concat(config.shared_kv_layers, " of ", config.num_layers,
+                               " layers cannot read the keys and values of earlier ones"));
+  if (config.layer_input_size < 0 || config.layer_input_size > 1 << 16)
+    return corrupt_data(
+        concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
+  if (config.layer_sizes.empty()) return ok_status();
+  if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
+    return corrupt_data("sizes are not given for every layer");
+  for (const LayerSizes& layer : config.layer_sizes) {
+    if (layer.num_kv_heads < 1 || config.num_heads % layer.num_kv_heads != 0 || layer.head_size < 1 ||
+        layer.head_size > config.head_size || layer.intermediate_size < 1 ||
+        layer.intermediate_size > 1 << 24)
+      return corrupt_data(concat("a layer of ", layer.num_kv_heads, " key/value heads of size ",
+                                 layer.head_size, " and ", layer.intermediate_size,
+                                 " features is not plausible"));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status finish_config(ModelConfig& config) {
@@ -125,6 +147,7 @@ Status finish_config(ModelConfig& config) {
     if (!std::isfinite(cap) || cap < 0)
       return corrupt_data(concat("a soft cap or slope of the model is ", cap));
   PAGODA_RETURN_IF_ERROR(check_experts(config));
+  PAGODA_RETURN_IF_ERROR(check_layers(config));
   if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
   for (const std::vector<bool>* layers : {&config.window_layers, &config.rope_layers}) {
     if (!layers->empty() && layers->size() != static_cast<std::size_t>(config.num_layers))

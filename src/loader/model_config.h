@@ -32,6 +32,11 @@ struct ExpertsConfig {
   }
 };
 
+// Of one layer, where layers differ.
+struct LayerSizes {
+  std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
+};
+
 struct ModelConfig {
   std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
   std::string name;          // for people: general.name, or the folder's
@@ -81,6 +86,11 @@ struct ModelConfig {
 
   ExpertsConfig experts;
   bool query_key_norm = false;  // where a family has models with and without
+
+  std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
+  std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
+  bool keys_are_values = false;         // of layers without a window
+  std::int32_t layer_input_size = 0;    // what each layer gets of each token beside the stream; 0: nothing
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

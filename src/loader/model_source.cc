@@ -102,10 +102,14 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files) {
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> ModelSource::open(const std::string& model, const HubPaths& hub) {
+Result<std::unique_ptr<ModelSource>> ModelSource::open(const std::string& model, const HubPaths& hub,
+                                                       std::string_view overrides) {
   const Result<ModelFiles> files = find_model_files(model, hub);
   if (!files) return files.error();
-  return files->format == ModelFormat::gguf ? open_gguf(*files) : open_hugging_face(*files);
+  if (files->format != ModelFormat::gguf) return open_hugging_face(*files, overrides);
+  if (!overrides.empty())
+    return invalid_argument("--hf-overrides is for a folder with config.json, and the model is a GGUF file");
+  return open_gguf(*files);
 }
 
 }  // namespace pagoda

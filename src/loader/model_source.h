@@ -27,7 +27,9 @@ class ModelSource {
   // MODEL, the first that fits: a folder (Hugging Face layout, or with exactly one .gguf); a .gguf or
   // .safetensors file; ORG/NAME[@REV] in the local Hugging Face cache. not_found names every place tried.
   // .bin/.pt (pickle) weights are refused by name, and so is any tensor of a type that is not run.
-  static Result<std::unique_ptr<ModelSource>> open(const std::string& model, const HubPaths& hub = {});
+  // `overrides`: a JSON object instead of fields of config.json (json_overrides.h), or empty.
+  static Result<std::unique_ptr<ModelSource>> open(const std::string& model, const HubPaths& hub = {},
+                                                   std::string_view overrides = {});
   virtual ~ModelSource() = default;
 
   virtual ModelFormat format() const = 0;

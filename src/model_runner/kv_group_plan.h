@@ -1,9 +1,11 @@
 #pragma once
 // KvGroupPlan: how a model's layers are put into KV groups, and their K and V into equal pages of one pool.
-// All layers of one kind (those that see everything, those with a window of the same length) are a group. A
-// page holds the same number of layers whatever the group, so that any page serves any group; one layer's K
-// and V of a row lie in one page. The same on every rank: only the bytes of a page differ. Not who owns which
-// page: that is kv_cache/. Errors: none. Threads: plain data.
+// All layers of one kind (those that see everything, those with a window of the same length) are a group.
+// Pages are equal whatever the group, so that any page serves any group; one layer's K and V of a row lie in
+// one page, behind those of the layers before it there. A layer that reads another's K and V has that one's
+// place. The same on every rank: only the bytes of a page differ. Not who owns which page: that is kv_cache/.
+// Errors: none. Threads: plain data.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,13 +21,21 @@ namespace pagoda {
 struct KvPlace {
   std::int32_t group = 0, page = 0;  // page of the row
   std::int32_t layer = 0;            // of the page
+  bool own = true;                   // false: it is another layer's
 };
 
 struct KvGroupPlan {
   std::vector<KvGroup> groups;   // what sees everything comes first; none: nothing is kept (encoders)
   std::vector<KvPlace> layers;   // by layer of the model; empty where nothing is kept
-  std::int32_t page_layers = 0;  // that a page has room for
+  std::int32_t page_layers = 0;  // of the layers of a page, at most
+  bool uniform = true;           // all layers have heads alike
   double padding = 0;            // share of the pages of a row of each group
+
+  // Layer i of the model is layer i of the one page of a row.
+  bool plain() const {
+    return uniform && groups.size() == 1 && groups.front().pages_per_row == 1 &&
+           std::ranges::all_of(layers, &KvPlace::own);
+  }
 };
 
 // The page size is searched: least padding, then largest. Layers whose window is `max_context` tokens or more
@@ -33,8 +43,17 @@ struct KvGroupPlan {
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
                            std::int32_t max_context, bool windows);
 
-// The layout of a page, of a model whose blocks of all layers this is.
-KvLayout page_layout(const KvGroupPlan& plan, KvLayout block);
+// The layout of a page. `layers`: that of each layer's K and V on this rank. Where they differ, that of one
+// head as wide as all that a page has: its bytes are right for any number of tokens.
+KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers);
+
+// Where each layer's K and V are in pages of this layout, for LayerKv.
+struct LayerInPage {
+  KvLayout layout;
+  std::int32_t layer = 0;
+};
+std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<const KvLayout> layers,
+                                         const KvLayout& page);
 
 // "3 layers see everything (1 page a row), 15 the last 512 tokens (5)". Empty for one group.
 std::string describe_groups(const KvGroupPlan& plan);

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
-#include "kernels/linear.h"
 
 namespace pagoda {
 namespace {
@@ -15,32 +14,6 @@ constexpr std::int64_t kMaxLogitRows = 64;
 
 std::int64_t logit_buffer_rows(const RunnerOptions& options) {
   return std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
-}
-
-// Whether matrices are computed in 8 bits; the CPU's level makes no difference to that.
-bool computes_in_int8(const ModelSource& source, std::string_view dtype) {
-  return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
-    const auto type = choose_linear_type(dtype, source.find(name)->dtype, CpuLevel::portable);
-    return type && *type == LinearType::int8;
-  });
-}
-
-Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype,
-                       std::int32_t head_size) {
-  if (kv_cache_dtype == "auto") {
-    if (dtype == "float32") return DType::f32;
-    return head_size <= kMaxInt8HeadSize && computes_in_int8(source, dtype) ? DType::i8 : DType::bf16;
-  }
-  if (kv_cache_dtype == "float32") return DType::f32;
-  if (kv_cache_dtype == "bfloat16") return DType::bf16;
-  if (kv_cache_dtype == "float16") return DType::f16;
-  if (kv_cache_dtype == "int8") {
-    if (head_size <= kMaxInt8HeadSize) return DType::i8;
-    return invalid_argument(concat("kv-cache-dtype 'int8' takes heads of at most ", kMaxInt8HeadSize,
-                                   "; this model's have ", head_size));
-  }
-  return invalid_argument(concat("kv-cache-dtype '", kv_cache_dtype,
-                                 "' is not supported; use auto, float32, bfloat16, float16 or int8"));
 }
 
 // Per worker: two copies of the logits (masked, processed), weights, marks and values of one row (sampler/).
@@ -54,25 +27,6 @@ std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options)
 }
 
 }  // namespace
-
-Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
-                                std::string_view kv_cache_dtype, std::int32_t block_size) {
-  if (block_size < 1 || block_size > 256)
-    return invalid_argument(concat("block-size ", block_size, " is not in 1..256"));
-  auto decoder = describe_decoder(source.config());
-  if (!decoder) return decoder.error();
-  const auto heads = kv_heads(*decoder);
-  if (!heads) return heads.error();
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype, heads->head_size);
-  if (!stored) return stored.error();
-  // What lies there for the length of a layer costs no memory worth saving.
-  if (source.config().encoder && kv_cache_dtype == "auto" && *stored == DType::i8) stored = DType::bf16;
-  return KvLayout{.dtype = *stored,
-                  .num_layers = decoder->num_layers(),
-                  .num_kv_heads = heads->num_kv_heads,
-                  .head_size = heads->head_size,
-                  .block_size = block_size};
-}
 
 Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_ptr<const ModelSource> source,
                                                                    const RunnerOptions& options) {
@@ -96,10 +50,16 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
                                     /*with_head=*/!options.pooling);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
-  runner->layout_.num_kv_heads =
-      static_cast<std::int32_t>(runner->decoder_->shard().layers.front().heads.kv.count);
-  runner->kv_plan_ = plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context,
-                                    options.kv_windows);
+  const std::vector<LayerState> layers = layer_states(runner->config());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    KvLayout& of_layer = runner->layer_layouts_.emplace_back(*layout);
+    of_layer.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers[i].heads.kv.count);
+    of_layer.head_size = layers[i].head_size;
+    of_layer.num_layers = 1;
+  }
+  runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows);
+  runner->layout_ = page_layout(runner->kv_plan_, runner->layer_layouts_);
+  if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout->num_layers;
   if (options.pooling) {
     PAGODA_RETURN_IF_ERROR(runner->prepare_pooling(*source));
   } else if (runner->samples()) {
@@ -117,9 +77,10 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
 
 Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
   kv_ = {};  // the old one goes first: both may not fit
-  auto storage = KvStorage::create(page_layout(kv_plan_, layout_), num_blocks, num_swap_blocks);
+  auto storage = KvStorage::create(kv_page_layout(), num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
   kv_ = *std::move(storage);
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
 }
 
@@ -133,6 +94,7 @@ Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virtu
   layout_ = layout;
   layout_.num_layers = num_layers;
   for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
+  layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
 }
 
@@ -363,17 +325,18 @@ void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
   }
   layer_kv_.clear();
   for (std::size_t i = 0; i < sequences_.size(); ++i) sequences_[i] = lanes_.front()[i];
-  if (num_lanes == 1) return;
+  if (kv_plan_.plain()) return;
   std::vector<std::size_t> first_lane;
   for (std::size_t lane = 0; const KvGroup& group : kv_plan_.groups) {
     first_lane.push_back(lane);
     lane += static_cast<std::size_t>(group.pages_per_row);
   }
-  const KvLayout page = page_layout(kv_plan_, layout_);
-  for (const KvPlace& place : kv_plan_.layers) {
+  for (std::size_t layer = 0; layer < layer_pages_.size(); ++layer) {
+    const KvPlace& place = kv_plan_.layers[layer];
     const std::size_t lane =
         first_lane[static_cast<std::size_t>(place.group)] + static_cast<std::size_t>(place.page);
-    layer_kv_.push_back({.layout = page, .layer = place.layer, .sequences = lanes_[lane]});
+    const LayerInPage& in_page = layer_pages_[layer];
+    layer_kv_.push_back({.layout = in_page.layout, .layer = in_page.layer, .sequences = lanes_[lane]});
   }
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/backend.h"
 #include "loader/model_source.h"
 #include "model_runner/kv_group_plan.h"
+#include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/vector_pooler.h"
@@ -61,11 +62,6 @@ struct MemoryPlan {
   }
 };
 
-// Layout of the KV cache; its block_bytes() is what one block of `block_size` tokens takes. kv_cache_dtype
-// "auto" follows the arithmetic: float32 beside float32 matrices, int8 beside 8-bit ones, bfloat16 otherwise.
-Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtype,
-                                std::string_view kv_cache_dtype, std::int32_t block_size);
-
 class LocalModelRunner final : public ModelRunner {
  public:
   // Errors name the option, the architecture or the tensor. Nothing of `source` is kept.
@@ -90,9 +86,14 @@ class LocalModelRunner final : public ModelRunner {
   bool prepare_ahead() override { return kv_.populate_ahead(); }
 
   const DecoderConfig& config() const { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // of all layers; of this rank's key-value heads
+  const KvLayout& kv_layout() const { return layout_; }  // of all layers where they are alike, or of a page
   const KvGroupPlan& kv_plan() const { return kv_plan_; }
-  KvLayout kv_page_layout() const { return page_layout(kv_plan_, layout_); }
+  KvLayout kv_page_layout() const {
+    KvLayout page = layout_;
+    page.num_layers = kv_plan_.page_layers;
+    if (!kv_plan_.uniform) page.num_layers = 1;
+    return page;
+  }
   std::int64_t kv_page_bytes() const { return static_cast<std::int64_t>(kv_page_layout().block_bytes()); }
   std::int64_t num_blocks() const { return kv_.num_blocks(); }
   MemoryPlan memory_plan() const;
@@ -135,6 +136,8 @@ class LocalModelRunner final : public ModelRunner {
   std::optional<VectorPooler> pooler_;
   KvLayout layout_;
   KvGroupPlan kv_plan_;
+  std::vector<KvLayout> layer_layouts_;   // of each layer, with this rank's key-value heads
+  std::vector<LayerInPage> layer_pages_;  // where they are in pages as they are allocated
   KvStorage kv_;
   Memory logits_;
 

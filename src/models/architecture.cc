@@ -10,13 +10,14 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,   kBailingMoe2, kBert,         kBloom,      kChatGlm,   kCohere,         kCohere2,   kCommandR,
-      kDots1,   kErnie45,     kErnie45Moe,   kExaone4,    kFalcon,    kFalconTwoNorms, kGemma,     kGemma2,
-      kGemma3,  kGlm,         kGlm4,         kGlm4Moe,    kGpt2,      kGptJ,           kGptNeoX,   kGptOss,
-      kGranite, kGraniteMoe,  kHunyuanDense, kHunyuanMoe, kInternLm2, kLlama,          kLlama4,    kMiniMaxM2,
-      kMistral, kMistral3,    kMixtral,      kModernBert, kMpt,       kNemotron,       kNomicBert, kOlmo2,
-      kOlmoe,   kOpt,         kPhi2,         kPhi3,       kQwen2,     kQwen2Moe,       kQwen3,     kQwen3Moe,
-      kQwen3Vl, kSeedOss,     kSmolLm3,      kStableLm,   kStarcoder2};
+      kArcee,      kBailingMoe2, kBert,    kBloom,      kChatGlm,   kCohere,     kCohere2,
+      kCommandR,   kDots1,       kErnie45, kErnie45Moe, kExaone4,   kFalcon,     kFalconTwoNorms,
+      kGemma,      kGemma2,      kGemma3,  kGemma4,     kGlm,       kGlm4,       kGlm4Moe,
+      kGpt2,       kGptJ,        kGptNeoX, kGptOss,     kGranite,   kGraniteMoe, kHunyuanDense,
+      kHunyuanMoe, kInternLm2,   kLlama,   kLlama4,     kMiniMaxM2, kMistral,    kMistral3,
+      kMixtral,    kModernBert,  kMpt,     kNemotron,   kNomicBert, kOlmo2,      kOlmoe,
+      kOpt,        kPhi2,        kPhi3,    kQwen2,      kQwen2Moe,  kQwen3,      kQwen3Moe,
+      kQwen3Vl,    kSeedOss,     kSmolLm3, kStableLm,   kStarcoder2};
   return all;
 }
 
@@ -140,8 +141,14 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   decoder.logit_softcap = config.logit_softcap;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     decoder.layers.push_back(layer);
+    if (!config.layer_sizes.empty()) {
+      const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(index)];
+      decoder.layers.back().attention()->num_kv_heads = sizes.num_kv_heads;
+      decoder.layers.back().attention()->head_size = sizes.head_size;
+      decoder.layers.back().dense()->intermediate_size = sizes.intermediate_size;
+    }
     if (config.experts.in_layer(index))
-      decoder.layers.back().feed_forward = mixture_of(config.experts, *layer.dense());
+      decoder.layers.back().feed_forward = mixture_of(config.experts, *decoder.layers.back().dense());
     if (!config.rope_layers.empty() && !config.rope_layers[static_cast<std::size_t>(index)])
       decoder.layers.back().attention()->rope = kNoRope;
     if (!config.has_window(index)) continue;

@@ -23,6 +23,8 @@ struct ExpertNames {
   std::string scales = {};  // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
   bool transposed = false;  // tensors of all are [experts, columns, rows]
   bool by_turns = false;    // gate_up has a row of each by turns, else gate above up
+  // Whole names: of the weight of the router's own norm, and of what the experts' weights are scaled by.
+  std::string router_norm = {}, expert_scales = {};
   std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
 
   bool separate() const { return down.find("{}") != std::string::npos; }
@@ -53,6 +55,12 @@ struct WeightNames {
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
   std::vector<ExpertNames> experts = {};  // a file has one of these forms
+  // Of a mixture beside a dense feed-forward: of what the mixture reads, and of what each of the two gives.
+  std::string mixture_norm = {}, mixture_branch_norm = {}, dense_branch_norm = {};
+  std::string output_scale = {};  // whole name
+  // Inputs of layers: of all together, and of each layer.
+  std::string input_table = {}, input_projection = {}, input_norm = {};
+  std::string input_gate = {}, input_output = {}, input_branch_norm = {};
 
   std::string layer_prefix(std::int32_t index) const;
 };
@@ -90,7 +98,7 @@ WeightNames olmo2_names(ModelFormat format);
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
 extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
-    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGlm, kGlm4,
+    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
     kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
     kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
     kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3,

@@ -40,7 +40,7 @@ class Attention final : public Mixer {
 
  private:
   PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
-  void normalize_queries_and_keys(const KernelContext& context, float* qkv, std::int64_t count) const;
+  void normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const;
   void normalize_each(float* heads) const;
   void warm_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
@@ -122,8 +122,9 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
     const bool whole = config.query_key_norm == QueryKeyNorm::whole;
     query_norm_ = loader.norm_vector(prefix + names.query_norm,
                                      whole ? config.query_size() : config.head_size, *place.norm);
-    key_norm_ =
-        loader.norm_vector(prefix + names.key_norm, whole ? config.kv_size() : config.head_size, *place.norm);
+    if (config.has_own_kv())
+      key_norm_ = loader.norm_vector(prefix + names.key_norm, whole ? config.kv_size() : config.head_size,
+                                     *place.norm);
   }
 
   const auto features = [&](Range heads) {
@@ -137,7 +138,7 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   if (!config.slopes.empty())
     own_.slopes.assign(config.slopes.begin() + shard.query.first, config.slopes.begin() + shard.query.end());
   Matrices qkv;
-  const bool fused = !names.fused_qkv.empty() &&
+  const bool fused = config.has_own_kv() && !names.fused_qkv.empty() &&
                      (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
   if (fused && names.qkv_by_group) {
     loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
@@ -149,8 +150,14 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
       loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
     loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
-    loader.add(qkv, prefix + names.key, config.kv_size(), place.hidden_size, std::array{kv});
-    loader.add(qkv, prefix + names.value, config.kv_size(), place.hidden_size, std::array{kv});
+    // Some files have those of layers that do not read them.
+    if (!config.has_own_kv())
+      for (const std::string& name : {names.key, names.value, names.key_norm})
+        loader.reader().ignore(prefix + name + ".weight");
+    // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
+    if (config.has_own_kv())
+      for (const std::string& name : {names.key, config.key_is_value ? names.key : names.value})
+        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv});
   }
   if (decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
     loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
@@ -163,16 +170,16 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
       loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
 }
 
-// Norm of each query and key head in the fused rows, or of all query and of all key heads, in place.
-void Attention::normalize_queries_and_keys(const KernelContext& context, float* qkv,
-                                           std::int64_t count) const {
+// RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and
+// of each value head where it has one.
+void Attention::normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const {
   const bool whole = own_.query_key_norm == QueryKeyNorm::whole;
   const auto normalize = [&](float* values, std::int32_t size, const std::vector<float>& weight) {
     double sum = 0;
     for (std::int32_t i = 0; i < size; ++i) sum += static_cast<double>(values[i]) * values[i];
     const auto scale = static_cast<float>(1.0 / std::sqrt(sum / size + norm_eps_));
     for (std::int32_t i = 0; i < size; ++i)
-      values[i] = values[i] * scale * weight[static_cast<std::size_t>(i)];
+      values[i] = values[i] * scale * (weight.empty() ? 1.0f : weight[static_cast<std::size_t>(i)]);
   };
   const bool own_weights = own_.query_key_norm == QueryKeyNorm::each_head;
   const auto body = [&](std::int64_t row, int) {
@@ -182,8 +189,14 @@ void Attention::normalize_queries_and_keys(const KernelContext& context, float* 
       return normalize(heads + own_.query_size(), own_.kv_size(), key_norm_);
     }
     if (own_weights) return normalize_each(heads);
-    for (std::int32_t head = 0; head < own_.num_heads + own_.num_kv_heads; ++head, heads += own_.head_size)
-      normalize(heads, own_.head_size, head < own_.num_heads ? query_norm_ : key_norm_);
+    const auto each = [&](std::int32_t count, const std::vector<float>& weight) {
+      for (std::int32_t head = 0; head < count; ++head, heads += own_.head_size)
+        normalize(heads, own_.head_size, weight);
+    };
+    each(own_.num_heads, query_norm_);
+    if (!own_.has_own_kv()) return;
+    each(own_.num_kv_heads, key_norm_);
+    if (own_.value_norm) each(own_.num_kv_heads, {});
   };
   for_tiles(context, count, body);
 }
@@ -209,16 +222,17 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   float* const qkv = room.entered + rows.first * width;
   linear(*room.context, qkv_, input, rows.count, qkv);
   const bool norms = own_.query_key_norm != QueryKeyNorm::none;
-  if (norms && !own_.norm_after_rope) normalize_queries_and_keys(*room.context, qkv, rows.count);
+  if (norms && !own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
   if (rotary_size_ > 0) {
     const std::int32_t last = *std::max_element(positions.begin(), positions.end());
     RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
-    rope(*room.context, qkv, rows.count, width, own_.num_heads + own_.num_kv_heads, own_.head_size,
-         rotary_size_, positions, table.rows(*room.context, last + 1));
+    const std::int32_t heads = own_.num_heads + (own_.has_own_kv() ? own_.num_kv_heads : 0);
+    rope(*room.context, qkv, rows.count, width, heads, own_.head_size, rotary_size_, positions,
+         table.rows(*room.context, last + 1));
   }
-  if (norms && own_.norm_after_rope) normalize_queries_and_keys(*room.context, qkv, rows.count);
+  if (norms && own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
   if (own_.temperature_beta != 0) warm_queries(positions, qkv);
 }
 
@@ -234,7 +248,7 @@ void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv
 // Of query, key, value to what is attended, for all rows of the batch.
 PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
-  const float* const key = room.entered + own_.query_size();
+  const float* const key = own_.has_own_kv() ? room.entered + own_.query_size() : nullptr;
   const LayerKv kv = batch.kv_of(layer_);
   return {.layout = kv.layout,
           .cache = batch.cache,
@@ -243,7 +257,7 @@ PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatc
           .rows_at_once = chunks[0].count,
           .query = room.entered,
           .key = key,
-          .value = key + own_.kv_size(),
+          .value = key != nullptr ? key + own_.kv_size() : nullptr,
           .row_stride = own_.qkv_size(),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,

@@ -136,6 +136,8 @@ Status DecoderModel::reserve_buffers() {
       {&normed_, chunk * std::max<std::int64_t>(hidden, config_.embedding_size)},
       {&branch_, branches ? chunk * hidden : 0},
       {&before_, parallel ? chunk * hidden : 0},
+      {&embedded_, weights_.layer_inputs ? tokens * hidden : 0},
+      {&input_room_, weights_.layer_inputs ? chunk * weights_.layer_inputs->room_width() : 0},
       {&room_.inner, chunk * inner},
       {&partial,
        shard_.split() ? static_cast<std::int64_t>(shard_.most_pieces) * chunk * hidden : std::int64_t{0}},
@@ -238,6 +240,10 @@ Status DecoderModel::embed(const DecoderBatch& batch) {
       std::memcpy(x, normed_, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
     }
   }
+  if (weights_.layer_inputs) {
+    row_ids_.assign(batch.token_ids.begin(), batch.token_ids.end());
+    std::memcpy(embedded_, residual_, row_ids_.size() * static_cast<std::size_t>(hidden) * sizeof(float));
+  }
   return ok_status();
 }
 
@@ -252,6 +258,9 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   for (std::size_t i = 0; i < rows.size(); ++i) {
     move_row(residual_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
     move_row(room_.mixed, mixed_width, rows[i], static_cast<std::int64_t>(i));
+    if (!weights_.layer_inputs) continue;
+    move_row(embedded_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
+    row_ids_[i] = row_ids_[static_cast<std::size_t>(rows[i])];
   }
 }
 
@@ -279,6 +288,20 @@ Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places
     std::memcpy(x, normed_, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
   }
   return ok_status();
+}
+
+// What stands behind a layer's halves.
+void DecoderModel::finish_layer(std::size_t index, Rows rows) {
+  float* x = residual_ + rows.first * config_.hidden_size;
+  if (weights_.layer_inputs) {
+    weights_.layer_inputs->add(context_, static_cast<std::int32_t>(index),
+                               std::span(row_ids_).subspan(static_cast<std::size_t>(rows.first),
+                                                           static_cast<std::size_t>(rows.count)),
+                               embedded_ + rows.first * config_.hidden_size, x, input_room_);
+  }
+  const float scale = weights_.layers[index].output_scale;
+  if (scale == 1) return;
+  for (std::int64_t i = 0; i < rows.count * config_.hidden_size; ++i) x[i] *= scale;
 }
 
 // While matrices are multiplied until the next layer mixes, or the last two of them, what it will read of the
@@ -336,6 +359,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       PAGODA_RETURN_IF_ERROR(
           add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
                    [&](float* y) { return layer.feed_forward->forward(room_, input, rows.count, y); }));
+      finish_layer(index, rows);
     }
   }
   return ok_status();

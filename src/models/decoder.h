@@ -72,6 +72,7 @@ class DecoderModel {
   Status embed_tokens(std::span<const std::int32_t> ids, float* out);
   void read_next_layer_ahead(const DecoderBatch& batch, std::size_t next);
   void gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width);
+  void finish_layer(std::size_t index, Rows rows);
   template <class Half>
   Status add_half(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms, Rows rows,
                   const Half& half);
@@ -101,11 +102,14 @@ class DecoderModel {
   float* normed_ = nullptr;    // [chunk, max(hidden, embedding)]
   float* branch_ = nullptr;    // [chunk, hidden]; where a branch is not added as it is
   float* before_ = nullptr;    // [chunk, hidden]; of parallel halves: what both see
+  // Only where layers have inputs of their own: what the first layer saw, and room for a chunk of them.
+  float *embedded_ = nullptr, *input_room_ = nullptr;  // [tokens, hidden]
   // Only where the model is split:
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0
   std::vector<std::int32_t> shifted_positions_, own_ids_, types_;
-  ReadAhead read_ahead_;  // of what the next layer's mixer reads
+  std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
+  ReadAhead read_ahead_;               // of what the next layer's mixer reads
 };
 
 // The DecoderConfig of a model, checked for sense: what can be known before any weight is read.

@@ -11,6 +11,7 @@ LayerState state_of(const AttentionConfig& attention) {
       .window = attention.sliding_window,
       .num_kv_heads = attention.num_kv_heads,
       .head_size = attention.head_size,
+      .of_layer = attention.kv_layer,
   };
 }
 
@@ -23,14 +24,14 @@ std::vector<LayerState> layer_states(const DecoderConfig& config) {
   return states;
 }
 
-Result<KvHeads> kv_heads(const DecoderConfig& config) {
-  const std::vector<LayerState> states = layer_states(config);
-  const KvHeads heads = {states.front().num_kv_heads, states.front().head_size};
-  for (const LayerState& state : states) {
-    if (state.num_kv_heads != heads.num_kv_heads || state.head_size != heads.head_size)
-      return unimplemented("layers whose key-value heads differ in number or size are not supported");
-  }
+std::optional<KvHeads> kv_heads(std::span<const LayerState> layers) {
+  if (layers.empty()) return std::nullopt;
+  const KvHeads heads = {layers.front().num_kv_heads, layers.front().head_size};
+  for (const LayerState& layer : layers)
+    if (layer.num_kv_heads != heads.num_kv_heads || layer.head_size != heads.head_size) return std::nullopt;
   return heads;
 }
+
+std::optional<KvHeads> kv_heads(const DecoderConfig& config) { return kv_heads(layer_states(config)); }
 
 }  // namespace pagoda

@@ -11,6 +11,7 @@
 // class (layer_part.h). What a layer keeps of a sequence is LayerState: the KV cache's side of it.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -81,10 +82,14 @@ struct AttentionConfig {
   float temperature_beta = 0;
   std::int32_t temperature_offset = 0;
   std::int32_t temperature_positions = 1;
+  bool value_norm = false;     // an RMS norm without a weight of every value head
+  bool key_is_value = false;   // values are the keys before their norm and rotation
+  std::int32_t kv_layer = -1;  // keys and values are those of this earlier layer; -1: its own
 
+  bool has_own_kv() const { return kv_layer < 0; }
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
-  std::int32_t qkv_size() const { return query_size() + 2 * kv_size(); }
+  std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
 };
 
 struct DenseFeedForwardConfig {
@@ -100,24 +105,39 @@ struct MixtureConfig {
   bool weigh_input = false;                   // a token's weight is on what its expert reads (Llama 4)
   std::int32_t shared_intermediate_size = 0;  // 0: there is no shared expert
   bool shared_gate = false;                   // a token takes the sigmoid of a product as its share of it
+  bool router_norm = false;                   // the router reads the layer's x through an RMS norm of its own
+  bool expert_scales = false;                 // weights of chosen experts times a number of each expert
+};
+
+// Both of the same x: y += norm(dense(norm(x))) + norm(mixture(norm(x))), each norm with a weight of its own.
+struct MixtureBesideDenseConfig {
+  DenseFeedForwardConfig dense;
+  MixtureConfig mixture;
 };
 
 using MixerConfig = std::variant<AttentionConfig>;
-using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig>;
+using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
-  float residual_scale = 1;  // of both branches
-  bool parallel = false;     // the feed-forward sees what the mixer sees
+  float residual_scale = 1;   // of both branches
+  bool parallel = false;      // the feed-forward sees what the mixer sees
+  bool output_scale = false;  // x is scaled by a number of the layer when it leaves
 
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
   DenseFeedForwardConfig* dense() { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
   MixtureConfig* mixture() { return std::get_if<MixtureConfig>(&feed_forward); }
   const DenseFeedForwardConfig* dense() const { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
+};
+
+// What every layer gets of each token beside x, behind its feed-forward (layer_inputs.h).
+struct LayerInputConfig {
+  std::int32_t size = 0;  // features of a layer
+  Activation activation = Activation::gelu_tanh;
 };
 
 struct DecoderConfig {
@@ -134,6 +154,7 @@ struct DecoderConfig {
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation; reordered at load
 
   std::optional<NormConfig> embedding_norm, final_norm;
+  std::optional<LayerInputConfig> layer_input;
   float logit_scale = 1;
   float logit_softcap = 0;  // above 0: logits become logit_softcap * tanh(logit / logit_softcap)
   bool tied_head = false;
@@ -149,15 +170,17 @@ struct LayerState {
   Kind kind = Kind::full;
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
+  std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
 
   bool operator==(const LayerState&) const = default;
 };
 std::vector<LayerState> layer_states(const DecoderConfig& config);
 
-// The heads that every layer of the cache has. unimplemented: they differ between layers.
+// The heads that every layer of the cache has; nothing: they differ between layers.
 struct KvHeads {
   std::int32_t num_kv_heads = 0, head_size = 0;
 };
-Result<KvHeads> kv_heads(const DecoderConfig& config);
+std::optional<KvHeads> kv_heads(std::span<const LayerState> layers);
+std::optional<KvHeads> kv_heads(const DecoderConfig& config);
 
 }  // namespace pagoda

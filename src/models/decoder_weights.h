@@ -14,6 +14,7 @@
 #include "loader/model_source.h"
 #include "models/architecture.h"
 #include "models/decoder_config.h"
+#include "models/layer_inputs.h"
 #include "models/layer_part.h"
 #include "models/tensor_shard.h"
 #include "models/weight_store.h"
@@ -29,6 +30,7 @@ struct DecoderLayer {
   std::unique_ptr<Mixer> mixer;
   std::unique_ptr<FeedForward> feed_forward;
   NormsAround mixer_norms, feed_forward_norms;
+  float output_scale = 1;
   // Multiplications a row: of the mixer's products before and after it mixes, and of the feed-forward's.
   std::int64_t entering = 0, leaving = 0, first = 0, last = 0;
 };
@@ -40,6 +42,7 @@ struct DecoderWeights {
   std::optional<PackedLinear> project_in, project_out;
   std::vector<DecoderLayer> layers;
   NormWeights embedding_norm, final_norm;
+  std::optional<LayerInputs> layer_inputs;
   PackedLinear head;
   std::vector<float> rope_factors;  // divisors of the rotation frequencies; empty: none
 

@@ -49,10 +49,19 @@ Status check_part(const DecoderConfig& decoder, const MixtureConfig& c) {
   return check_part(decoder, c.expert);
 }
 
+Status check_part(const DecoderConfig& decoder, const MixtureBesideDenseConfig& c) {
+  PAGODA_RETURN_IF_ERROR(check_part(decoder, c.dense));
+  return check_part(decoder, c.mixture);
+}
+
 Status check_sizes(const DecoderConfig& c) {
   for (const std::int32_t size :
        {c.vocab_size, c.hidden_size, c.embedding_size, c.num_layers(), c.max_positions})
     PAGODA_RETURN_IF_ERROR(check_size(size));
+  if (c.layer_input) {
+    PAGODA_RETURN_IF_ERROR(check_size(c.layer_input->size));
+    PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.layer_input->size} * c.num_layers()));
+  }
   for (const LayerConfig& layer : c.layers) {
     const auto check = [&](const auto& part) { return check_part(c, part); };
     PAGODA_RETURN_IF_ERROR(std::visit(check, layer.mixer));

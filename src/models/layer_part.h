@@ -1,6 +1,7 @@
 #pragma once
 // The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
-// (attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc). The decoder
+// (attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc,
+// mixture_beside_dense.cc). The decoder
 // (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
 //   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
 //   * says what it keeps of a sequence in decoder_config.h (LayerState), and
@@ -123,6 +124,8 @@ std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place,
+                                       const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
 
 // A dense feed-forward under these names, behind the layer's prefix, and with this part of its features.

@@ -26,6 +26,12 @@ class Mixture final : public FeedForward {
     const std::int32_t experts = config.routing.num_experts;
     const ExpertNames& names = choose_expert_names(place.prefix, loader);
     router_ = loader.exact_linear(place.prefix + names.router, experts, hidden_);
+    if (config.router_norm) {
+      router_norm_ = loader.reader().vector(place.prefix + names.router_norm, hidden_);
+      for (float& weight : router_norm_) weight /= std::sqrt(static_cast<float>(hidden_));
+    }
+    if (config.expert_scales)
+      expert_scales_ = loader.reader().vector(place.prefix + names.expert_scales, experts);
     if (!names.correction.empty())
       correction_ = loader.reader().optional_vector(place.prefix + names.correction, experts);
     experts_ = load_experts(config, names, place.prefix, hidden_, own_, loader);
@@ -69,7 +75,7 @@ class Mixture final : public FeedForward {
   std::vector<Range> pieces_;
   std::vector<std::int32_t> parts_;
   PackedLinear router_, shared_router_;
-  std::vector<float> correction_;
+  std::vector<float> correction_, router_norm_, expert_scales_;
   ExpertWeights experts_;  // this rank's
   std::unique_ptr<FeedForward> shared_;
 
@@ -111,9 +117,16 @@ Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::in
   float* const outs = weights + room.chunk_rows * padded(per_token);
   float* const rest = outs + room.chunk_rows * per_token * padded(hidden_);
 
-  linear(context, router_, input, count, logits);
+  LinearInput routed = input;
+  if (config_.router_norm) {
+    CHECK(input.op == LinearInput::Op::rms_norm);  // of the same x
+    routed.weight = router_norm_.data();
+  }
+  linear(context, router_, routed, count, logits);
   chosen_.resize(static_cast<std::size_t>(count * per_token));
   route(context, config_.routing, logits, count, correction_, chosen_.data(), weights);
+  for (std::size_t i = 0; i < chosen_.size() && !expert_scales_.empty(); ++i)
+    weights[i] *= expert_scales_[static_cast<std::size_t>(chosen_[i])];
   grouped_pair(context, experts_.in, config_.expert.activation, experts_.out, input, count,
                group_rows(count, weights), outs);
   // Nothing is added to y, from which the input comes, before all have read it.

@@ -10,6 +10,7 @@
 #include "models/architecture.h"
 #include "models/decoder.h"
 #include "models/rope_table.h"
+#include "models/unused_tensors.h"
 #include "models/weight_reader.h"
 
 namespace pagoda {
@@ -327,6 +328,14 @@ TEST(Load, NormsStoredWithoutTheirOneGetIt) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << i;
 }
 
+TEST(UnusedTensors, AreSaidInOneLine) {
+  const std::vector<std::string> names = {"model.layers.4.input_layernorm.weight", "model.mtp.fc.weight",
+                                          "vision_tower.layers.0.weight", "lm_bias"};
+  EXPECT_EQ(describe_unused(names, 4),
+            "2 tensors of multi-token prediction, 1 for pictures and sounds, 1 of the file beside (lm_bias)");
+  EXPECT_EQ(describe_unused({}, 4), "");
+}
+
 TEST(Layers, SayWhatTheyKeep) {
   FakeSource source = gemma_source("model.");
   ModelConfig& config = source.config_;
@@ -334,15 +343,18 @@ TEST(Layers, SayWhatTheyKeep) {
   config.window_layers = {true, false, true};
   const auto decoder = describe_decoder(config);
   ASSERT_TRUE(decoder) << decoder.error().message();
-  const LayerState window = {LayerState::Kind::window, 2, 1, kHeadSize},
-                   full = {LayerState::Kind::full, 0, 1, kHeadSize};
+  const LayerState window = {.kind = LayerState::Kind::window,
+                             .window = 2,
+                             .num_kv_heads = 1,
+                             .head_size = kHeadSize},
+                   full = {.num_kv_heads = 1, .head_size = kHeadSize};
   EXPECT_EQ(layer_states(*decoder), (std::vector<LayerState>{window, full, window}));
   EXPECT_EQ(decoder->layers[0].attention()->rope, 1);
   EXPECT_EQ(decoder->layers[1].attention()->rope, 0);
   DecoderConfig other = *decoder;
   other.layers[1].attention()->num_kv_heads = 2;
-  EXPECT_TRUE(kv_heads(*decoder));
-  EXPECT_FALSE(kv_heads(other));
+  EXPECT_TRUE(kv_heads(*decoder).has_value());
+  EXPECT_FALSE(kv_heads(other).has_value());
 }
 
 TEST(Decoder, OutputRowsAreThoseAskedFor) {

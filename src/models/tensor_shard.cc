@@ -158,6 +158,16 @@ Result<FeedForwardShard> shard_of(const MixtureConfig& config, std::int64_t bloc
   return shard;
 }
 
+Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::int64_t block,
+                                  const Cut& cut) {
+  auto shard = shard_of(config.mixture, block, cut);
+  if (!shard) return shard.error();
+  auto dense = shard_of(config.dense, block, cut);
+  if (!dense) return dense.error();
+  shard->inner = std::move(dense->inner);
+  return shard;
+}
+
 }  // namespace
 
 ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,

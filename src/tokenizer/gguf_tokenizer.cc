@@ -248,9 +248,10 @@ class GgufBuilder {
     }
     if (source_.model == "gpt2") return read_byte_level();
     if (source_.model == "llama") return read_sentencepiece();
+    if (source_.model == "gemma4") return read_ranked_pieces();
     if (source_.model == "bert") return read_word_piece();
     return unimplemented(concat("GGUF: the tokenizer model '", source_.model,
-                                "' is not supported (supported: gpt2, llama, bert)"));
+                                "' is not supported (supported: gpt2, llama, gemma4, bert)"));
   }
 
   int type_of(TokenId id) const {
@@ -280,17 +281,10 @@ class GgufBuilder {
       steps.push_back(std::move(parts_.pre_tokenizer));
       parts_.pre_tokenizer = make_sequence_pre_tokenizer(std::move(steps));
     }
-    MergeList merges;
-    merges.reserve(source_.merges.size());
-    for (const std::string_view merge : source_.merges) {
-      // Either part may begin with a space character of a non-byte-level alphabet: look behind the first.
-      const std::size_t space = merge.find(' ', 1);
-      if (space == std::string::npos)
-        return corrupt_data(concat("GGUF: merge '", merge, "' is not two tokens"));
-      merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
-    }
+    const Result<MergeList> merges = read_merges();
+    if (!merges) return merges.error();
     Result<TokenModelPtr> model = make_bpe(
-        *parts_.vocabulary, merges,
+        *parts_.vocabulary, *merges,
         {.byte_level = bytes_to_model, .ignore_merges = (*recipe)->ignore_merges, .skip_bad_merges = true});
     if (!model) return model.error();
     parts_.model = *std::move(model);
@@ -300,6 +294,52 @@ class GgufBuilder {
     parts_.bytes = TokenizerParts::Bytes::byte_level;
     wrap(source_.bos, source_.eos, (*recipe)->add_bos, false);
     return ok_status();
+  }
+
+  Result<MergeList> read_merges() const {
+    MergeList merges;
+    merges.reserve(source_.merges.size());
+    for (const std::string_view merge : source_.merges) {
+      // Either part may begin with a space character of a non-byte-level alphabet: look behind the first.
+      const std::size_t space = merge.find(' ', 1);
+      if (space == std::string::npos)
+        return corrupt_data(concat("GGUF: merge '", merge, "' is not two tokens"));
+      merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
+    }
+    return merges;
+  }
+
+  // Gemma 4: SentencePiece's pieces, of which ranked merges and not scores make tokens, over the whole text.
+  Status read_ranked_pieces() {
+    const Result<MergeList> merges = read_merges();
+    if (!merges) return merges.error();
+    const TokenId unknown = known(source_.unk >= 0 ? source_.unk : 3);
+    Result<TokenModelPtr> model =
+        make_bpe(*parts_.vocabulary, *merges,
+                 {.byte_fallback = true,
+                  .fuse_unknown = true,
+                  .skip_bad_merges = true,
+                  .unknown_token = unknown >= 0 ? std::string(parts_.vocabulary->token(unknown)) : ""});
+    if (!model) return model.error();
+    parts_.model = *std::move(model);
+    decode_pieces(source_.add_space_prefix.value_or(false));
+    wrap(source_.bos, source_.eos, true, false);
+    return ok_status();
+  }
+
+  // Text to pieces and back: spaces are U+2581, bytes without a token <0xNN>.
+  void decode_pieces(bool prefix) {
+    std::vector<NormalizerPtr> normalizers;
+    if (prefix) normalizers.push_back(make_prepend_normalizer(std::string(kMetaspace)));
+    normalizers.push_back(make_replace_string_normalizer(" ", std::string(kMetaspace)));
+    parts_.normalizer = make_sequence_normalizer(std::move(normalizers));
+    std::vector<DecodeStepMakerPtr> steps;
+    steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));
+    steps.push_back(make_byte_fallback_decoder());
+    steps.push_back(make_fuse_decoder());
+    if (prefix) steps.push_back(make_strip_decoder(" ", 1, 0));
+    parts_.decoder = Decoder(std::move(steps));
+    parts_.bytes = TokenizerParts::Bytes::byte_fallback;
   }
 
   Status read_sentencepiece() {
@@ -314,18 +354,7 @@ class GgufBuilder {
     options.unknown = known(source_.unk >= 0 ? source_.unk : 0);
     options.byte_fallback = true;
     parts_.model = make_scored_bpe(*parts_.vocabulary, std::move(options));
-    const bool prefix = source_.add_space_prefix.value_or(true);
-    std::vector<NormalizerPtr> normalizers;
-    if (prefix) normalizers.push_back(make_prepend_normalizer(std::string(kMetaspace)));
-    normalizers.push_back(make_replace_string_normalizer(" ", std::string(kMetaspace)));
-    parts_.normalizer = make_sequence_normalizer(std::move(normalizers));
-    std::vector<DecodeStepMakerPtr> steps;
-    steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));
-    steps.push_back(make_byte_fallback_decoder());
-    steps.push_back(make_fuse_decoder());
-    if (prefix) steps.push_back(make_strip_decoder(" ", 1, 0));
-    parts_.decoder = Decoder(std::move(steps));
-    parts_.bytes = TokenizerParts::Bytes::byte_fallback;
+    decode_pieces(source_.add_space_prefix.value_or(true));
     wrap(source_.bos, source_.eos, true, false);
     return ok_status();
   }

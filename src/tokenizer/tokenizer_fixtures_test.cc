@@ -63,6 +63,55 @@ TEST(TokenizerFixtures, Encode) {
   EXPECT_GT(count, 500u);
 }
 
+// What a converter makes of gemma.json: the same pieces, merges and added tokens as GGUF's lists.
+TEST(TokenizerFixtures, Gemma4FromGguf) {
+  std::ifstream file(kFolder + "gemma.json");
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  const boost::json::value json = boost::json::parse(bytes.str());
+  const boost::json::object& model = json.at("model").as_object();
+  std::vector<std::string> tokens, merges;
+  const auto named = [&](const boost::json::value& id) -> std::string& {
+    const auto at = id.to_number<std::size_t>();
+    if (tokens.size() <= at) tokens.resize(at + 1);
+    return tokens[at];
+  };
+  for (const auto& [token, id] : model.at("vocab").as_object()) named(id) = std::string(token);
+  for (const boost::json::value& merge : model.at("merges").as_array())
+    merges.push_back(std::string(merge.at(0).as_string()) + " " + std::string(merge.at(1).as_string()));
+  for (const boost::json::value& added : json.at("added_tokens").as_array())
+    named(added.at("id")) = std::string(added.at("content").as_string());
+  std::vector<std::int32_t> types(tokens.size(), 1);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i].size() == 6 && tokens[i].starts_with("<0x")) types[i] = 6;
+  for (const boost::json::value& added : json.at("added_tokens").as_array())
+    types.at(added.at("id").to_number<std::size_t>()) = added.at("special").as_bool() ? 3 : 4;
+  GgufVocabulary vocabulary;
+  vocabulary.model = "gemma4";
+  const std::vector<std::string_view> token_views(tokens.begin(), tokens.end()),
+      merge_views(merges.begin(), merges.end());
+  vocabulary.tokens = token_views;
+  vocabulary.merges = merge_views;
+  vocabulary.types = types;
+  vocabulary.unk = 0, vocabulary.bos = 1, vocabulary.eos = 2;
+  const auto made = Tokenizer::from_gguf(vocabulary);
+  ASSERT_TRUE(made) << made.error().message();
+  std::size_t count = 0;
+  for_each_line("cases.jsonl", [&](const boost::json::object& entry) {
+    if (entry.at("tokenizer") != "gemma") return;
+    const std::string text(entry.at("text").as_string());
+    const auto ids = (*made)->encode(text);
+    ASSERT_TRUE(ids) << ids.error().message();
+    EXPECT_EQ(*ids, ids_of(entry.at("ids")));
+    EXPECT_EQ((*made)->decode(*ids, false), tokenizer("gemma").decode(*ids, false));
+    std::vector<TokenId> wrapped = ids_of(entry.at("ids"));
+    wrapped.insert(wrapped.begin(), 1);
+    EXPECT_EQ(*(*made)->encode(text, {.add_special_tokens = true}), wrapped);
+    ++count;
+  });
+  EXPECT_GT(count, 10u);
+}
+
 TEST(TokenizerFixtures, DecodeAtOnceAndPieceByPiece) {
   const std::size_t count = for_each_line("decode.jsonl", [](const boost::json::object& entry) {
     const Tokenizer& subject = tokenizer(std::string(entry.at("tokenizer").as_string()));

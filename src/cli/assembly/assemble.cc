@@ -1,7 +1,6 @@
 #include "cli/assembly/assemble.h"
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -21,10 +20,12 @@
 #include "cli/assembly/pooling.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/assembly/sampling_defaults.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
 #include "model_runner/local_model_runner.h"
+#include "models/unused_tensors.h"
 #include "sim/recorder.h"
 
 namespace pagoda {
@@ -109,29 +110,6 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   return plan;
 }
 
-// generation_config.json: what requests get that say nothing, as vLLM's --generation-config auto.
-SamplingDefaults sampling_defaults(const ModelSource& source) {
-  SamplingDefaults defaults;
-  const auto text = source.side_file("generation_config.json");
-  if (!text) return defaults;
-  boost::system::error_code error;
-  const boost::json::value config = boost::json::parse(*text, error);
-  if (error || !config.is_object()) return defaults;
-  const auto number = [&](const char* key) -> std::optional<float> {
-    const boost::json::value* value = config.as_object().if_contains(key);
-    if (value == nullptr || !value->is_number()) return std::nullopt;
-    return value->to_number<float>();
-  };
-  defaults.temperature = number("temperature");
-  defaults.top_p = number("top_p");
-  defaults.min_p = number("min_p");
-  defaults.repetition_penalty = number("repetition_penalty");
-  // -2, and so all that is below it, is refused with the request that would use it.
-  if (const auto top_k = number("top_k"))
-    defaults.top_k = static_cast<std::int32_t>(std::clamp(*top_k, -2.0f, 1e9f));
-  return defaults;
-}
-
 std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
   std::vector<std::string> given = flags.served_model_names;
   std::erase(given, "*");
@@ -186,7 +164,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto ranks = join_ranks(flags);
   if (!ranks) return ranks.error();
   parts.ranks = *std::move(ranks);
-  auto opened = ModelSource::open(*path, hub_paths_from_environment());
+  auto opened = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = std::move(*opened);
   const ModelConfig& config = source->config();
@@ -271,8 +249,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                  : static_cast<double>(plan->num_blocks) /
                                        static_cast<double>(pages_for(groups, plan->max_model_len));
   parts.num_threads = options->threads;
-  for (const std::string& name : runner->local().ignored_tensors())
-    log_warning("start", concat("tensor ", name, " is not used by architecture ", config.architecture));
+  if (const std::string unused = describe_unused(runner->local().ignored_tensors(), config.num_layers);
+      !unused.empty())
+    log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
 
   EngineConfig engine_config;
   engine_config.max_model_len = plan->max_model_len;
@@ -340,7 +319,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       parts.grammars = std::make_unique<GrammarService>(std::move(backend), GrammarService::Options());
     parts.api.grammars = parts.grammars.get();
   }
-  parts.api.defaults = sampling_defaults(*source);
+  auto defaults = sampling_defaults(*source, flags.override_generation_config);
+  if (!defaults) return defaults.error();
+  parts.api.defaults = *std::move(defaults);
   parts.api.version = version();
   if (options->pooling) parts.api.vectors = vector_model(*options->pooling, config, vector_size);
   parts.api.facts = {.architecture = config.architecture,

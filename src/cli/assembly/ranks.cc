@@ -37,7 +37,7 @@ ParallelContext parallel_context(const EngineFlags& flags, Communicator* communi
 Status serve(const EngineFlags& flags, Communicator& communicator) {
   auto path = model_path(flags);
   if (!path) return path.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment());
+  auto source = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
   if (!source) return source.error();
   auto options = runner_options(flags, (*source)->config());
   if (!options) return options.error();
@@ -59,7 +59,7 @@ void ignore_signals() {
 Status check_split(const EngineFlags& flags) {
   auto path = model_path(flags);
   if (!path) return path.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment());
+  auto source = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
   if (!source) return source.error();
   return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
                                    flags.deterministic_allreduce ? SumOrder::fixed : SumOrder::any);

@@ -56,6 +56,7 @@ struct EngineFlags {
   std::string pooler_config, hf_overrides;      // vLLM's JSON; empty: as the model's own files say
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
+  std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
   std::optional<std::int32_t> max_model_len;
   std::uint64_t seed = 0;

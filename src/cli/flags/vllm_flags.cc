@@ -76,8 +76,6 @@ std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   rows.push_back(
       refused("quantization", Shape::one, "weights are used as the file stores them; see --dtype"));
   rows.push_back(
-      refused("override-generation-config", Shape::one, "give sampling parameters in the request"));
-  rows.push_back(
       only("convert", {"auto"}, "what a model is turned into follows from --runner and its files"));
   return rows;
 }

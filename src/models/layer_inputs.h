@@ -1,0 +1,48 @@
+#pragma once
+// LayerInputs: what each layer gets of the token itself, beside the residual stream (Gemma 4 E2B and E4B):
+//
+//   input = (norm(projection_l(embedded) / sqrt(hidden)) + table_l[token] * sqrt(size)) / sqrt(2)
+//   x    += norm(output_l(f(gate_l(x)) * input))
+//
+// `embedded` is x as the first layer sees it. A layer's input is made when it is needed: all of them together
+// would be several times the residual stream. Invariant: a row's result depends on the row alone. Every rank
+// has all of it and does all of it. Threads: the decoder's one caller. Source: transformers' modeling_gemma4.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/linear.h"
+#include "models/decoder_config.h"
+#include "models/weight_loader.h"
+
+namespace pagoda {
+
+class LayerInputs {
+ public:
+  // What goes wrong is the loader's to tell.
+  static LayerInputs load(const DecoderConfig& config, WeightLoader& loader);
+
+  std::int64_t room_width() const {
+    return 3 * std::int64_t{size_} + 2 * std::int64_t{hidden_};
+  }  // floats for a row
+
+  // To rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()].
+  void add(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
+           const float* embedded, float* x, float* room);
+
+ private:
+  struct Layer {
+    PackedLinear projection, gate, output;
+    std::vector<float> branch_norm;
+  };
+
+  std::int32_t size_ = 0, hidden_ = 0;
+  Activation activation_ = Activation::gelu_tanh;
+  float eps_ = 0;
+  TensorView table_;  // [tokens * layers, size]
+  std::vector<float> norm_;
+  std::vector<Layer> layers_;
+  std::vector<std::int32_t> places_;
+};
+
+}  // namespace pagoda

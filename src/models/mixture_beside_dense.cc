@@ -1,0 +1,84 @@
+// A mixture of experts beside a dense feed-forward (Gemma 4 26B-A4B): both read the layer's x, each through a
+// norm of its own, and what each gives goes through another norm before it is added.
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/elementwise.h"
+#include "kernels/tiles.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+
+class MixtureBesideDense final : public FeedForward {
+ public:
+  MixtureBesideDense(const MixtureBesideDenseConfig& config, const LayerPlace& place,
+                     const DecoderConfig& decoder, WeightLoader& loader)
+      : hidden_(place.hidden_size), eps_(place.norm->eps) {
+    dense_ = make_part(config.dense, place, decoder, loader);
+    mixture_ = make_part(config.mixture, place, decoder, loader);
+    const WeightNames& names = loader.names();
+    const auto norm = [&](const std::string& name) {
+      return loader.norm_vector(place.prefix + name, hidden_, *place.norm);
+    };
+    mixture_norm_ = norm(names.mixture_norm);
+    mixture_branch_norm_ = norm(names.mixture_branch_norm);
+    dense_branch_norm_ = norm(names.dense_branch_norm);
+  }
+
+  std::int64_t inner_width() const override {
+    return 3 * padded(hidden_) + std::max(padded(dense_->inner_width()), padded(mixture_->inner_width()));
+  }
+  Products entering() override {
+    Products products = dense_->entering();
+    for (PackedLinear* each : dense_->leaving()) products.push_back(each);
+    return products;
+  }
+  Products leaving() override {
+    Products products = mixture_->entering();
+    for (PackedLinear* each : mixture_->leaving()) products.push_back(each);
+    return products;
+  }
+
+  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+    CHECK(input.op == LinearInput::Op::rms_norm);
+    const std::int64_t size = room.chunk_rows * padded(hidden_);
+    float* const given = room.inner;
+    float* const dense = given + size;
+    float* const mixture = dense + size;
+    LayerRoom own = room;
+    own.inner = mixture + size;
+    LinearInput to_mixture = input;
+    to_mixture.weight = mixture_norm_.data();
+    const auto half = [&](FeedForward& part, const LinearInput& reads, const std::vector<float>& norm,
+                          float* out) -> Status {
+      std::fill_n(given, count * hidden_, 0.0f);
+      PAGODA_RETURN_IF_ERROR(part.forward(own, reads, count, given));
+      rms_norm(*room.context, given, count, hidden_, norm.data(), eps_, out);
+      return ok_status();
+    };
+    PAGODA_RETURN_IF_ERROR(half(*dense_, input, dense_branch_norm_, dense));
+    PAGODA_RETURN_IF_ERROR(half(*mixture_, to_mixture, mixture_branch_norm_, mixture));
+    for_tiles(*room.context, count, [&](std::int64_t row, int) {
+      for (std::int64_t i = row * hidden_; i < (row + 1) * hidden_; ++i) y[i] += dense[i] + mixture[i];
+    });
+    return ok_status();
+  }
+
+ private:
+  std::int64_t hidden_;
+  float eps_;
+  std::unique_ptr<FeedForward> dense_, mixture_;
+  std::vector<float> mixture_norm_, mixture_branch_norm_, dense_branch_norm_;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place,
+                                       const DecoderConfig& decoder, WeightLoader& loader) {
+  return std::make_unique<MixtureBesideDense>(config, place, decoder, loader);
+}
+
+}  // namespace pagoda
