@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/serve/service_manager.h"
@@ -122,6 +123,7 @@ Status run_serve(const ServeArgs& args) {
   config.protocols = *std::move(protocols);
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
+  PAGODA_RETURN_IF_ERROR(fetch_if_missing(engine_flags));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
