@@ -61,7 +61,8 @@ Models by_model(const std::vector<std::string>& files) {
 Result<std::vector<std::string>> whole(std::vector<std::string> parts) {
   const int count = part_of(parts.front()).count;
   if (count > 0 && parts.size() != static_cast<std::size_t>(count))
-    return invalid_argument(concat("a split model has ", parts.size(), " of its ", count, " parts: ", listed(parts)));
+    return invalid_argument(
+        concat("a split model has ", parts.size(), " of its ", count, " parts: ", listed(parts)));
   return parts;
 }
 
@@ -103,7 +104,8 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
   std::vector<std::string> gguf, safetensors, companions;
   bool config = false, pickles = false;
   for (const std::string& file : all) {
-    if (!safe_file_name(file)) return invalid_argument("the hub names a file that would lie outside of its folder");
+    if (!safe_file_name(file))
+      return invalid_argument("the hub names a file that would lie outside of its folder");
     const std::string_view name = base_name(file);
     const bool top = file.find('/') == file.npos;
     if (name.ends_with(".gguf")) {
@@ -119,7 +121,8 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
   std::ranges::sort(gguf);
   if (tag.empty() && config && !safetensors.empty()) {
     // A model that is there whole is not fetched a second time in pieces.
-    if (std::ranges::find(safetensors, "model.safetensors") != safetensors.end()) safetensors = {"model.safetensors"};
+    if (std::ranges::find(safetensors, "model.safetensors") != safetensors.end())
+      safetensors = {"model.safetensors"};
     safetensors.insert(safetensors.end(), companions.begin(), companions.end());
     return safetensors;
   }
@@ -130,15 +133,19 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     if (file == tag || has_tag(file, tag.empty() ? kUsualTag : tag)) fitting.push_back(file);
   const Models chosen = by_model(fitting);
   if (chosen.size() == 1) return whole(chosen.begin()->second);
-  if (gguf.empty() && !tag.empty()) return not_found(concat("no GGUF file for ':", tag, "'; there is: ", listed(all)));
+  if (gguf.empty() && !tag.empty())
+    return not_found(concat("no GGUF file for ':", tag, "'; there is: ", listed(all)));
   if (gguf.empty())
-    return not_found(concat(pickles ? "only pickles (.bin, .pt), which are not read" : "no model that can be read",
-                            "; there is: ", listed(all)));
+    return not_found(
+        concat(pickles ? "only pickles (.bin, .pt), which are not read" : "no model that can be read",
+               "; there is: ", listed(all)));
   std::vector<std::string> names;
   for (const auto& [name, parts] : chosen.empty() ? models : chosen) names.push_back(name);
-  if (!chosen.empty()) return not_found(concat("':", tag, "' fits several models; name one: ", listed(names)));
-  return not_found(concat(tag.empty() ? "several GGUF models; name one by a tag" : concat("none with ':", tag, "'"),
-                          "; there is: ", listed(names)));
+  if (!chosen.empty())
+    return not_found(concat("':", tag, "' fits several models; name one: ", listed(names)));
+  return not_found(
+      concat(tag.empty() ? "several GGUF models; name one by a tag" : concat("none with ':", tag, "'"),
+             "; there is: ", listed(names)));
 }
 
 }  // namespace pagoda

@@ -26,11 +26,12 @@ TEST(ChooseFiles, NamesThatLeaveTheFolderAreRefused) {
 }
 
 TEST(ChooseFiles, NoPicklesBesideSafetensors) {
-  const Names all = {"config.json",     "model.safetensors", "pytorch_model.bin", "tokenizer.json", "onnx/model.onnx",
-                     "original/x.json", "README.md",         "a.Q8_0.gguf"};
+  const Names all = {"config.json",     "model.safetensors", "pytorch_model.bin", "tokenizer.json",
+                     "onnx/model.onnx", "original/x.json",   "README.md",         "a.Q8_0.gguf"};
   EXPECT_EQ(*choose_files(all, ""), (Names{"model.safetensors", "config.json", "tokenizer.json"}));
   EXPECT_EQ(*choose_files(all, "Q8_0"), (Names{"a.Q8_0.gguf"}));
-  EXPECT_NE(choose_files({"config.json", "pytorch_model.bin"}, "").error().message().find("pickles"), std::string::npos);
+  EXPECT_NE(choose_files({"config.json", "pytorch_model.bin"}, "").error().message().find("pickles"),
+            std::string::npos);
 }
 
 TEST(ChooseFiles, AllPartsOfASplitModel) {

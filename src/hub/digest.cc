@@ -27,7 +27,8 @@ Result<std::string> file_digest(const std::string& path, DigestKind kind) {
   if (error || !file) return internal_error(concat(path, ": cannot be read"));
   const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
   CHECK(context != nullptr);
-  CHECK(EVP_DigestInit_ex(context.get(), kind == DigestKind::sha256 ? EVP_sha256() : EVP_sha1(), nullptr) == 1);
+  CHECK(EVP_DigestInit_ex(context.get(), kind == DigestKind::sha256 ? EVP_sha256() : EVP_sha1(), nullptr) ==
+        1);
   if (kind == DigestKind::git_blob_sha1) {
     const std::string head = concat("blob ", size);
     CHECK(EVP_DigestUpdate(context.get(), head.c_str(), head.size() + 1) == 1);

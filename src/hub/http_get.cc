@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 #include "base/version.h"
-#include "hub/connection.h"
+#include "hub/outgoing_connection.h"
 
 namespace pagoda {
 namespace {
@@ -65,9 +65,9 @@ class AnswerParser final : public http::basic_parser<false> {
 };
 
 std::string request_text(const HttpGet& get) {
-  std::string text = concat(get.head ? "HEAD " : "GET ", get.url.target, " HTTP/1.1\r\nHost: ", get.url.authority(),
-                            "\r\nUser-Agent: pagoda/", version(),
-                            "\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
+  std::string text =
+      concat(get.head ? "HEAD " : "GET ", get.url.target, " HTTP/1.1\r\nHost: ", get.url.authority(),
+             "\r\nUser-Agent: pagoda/", version(), "\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
   if (!get.token.empty()) text += concat("Authorization: Bearer ", get.token, "\r\n");
   if (get.from > 0) text += concat("Range: bytes=", get.from, "-\r\n");
   return text + "\r\n";
@@ -82,7 +82,7 @@ std::string_view HttpHead::field(std::string_view name) const {
 }
 
 Result<HttpHead> http_get(const HttpGet& get, const BodyTaker& taker) {
-  auto connection = Connection::open(get.url, get.timeout_s);
+  auto connection = OutgoingConnection::open(get.url, get.timeout_s);
   if (!connection) return connection.error();
   PAGODA_RETURN_IF_ERROR((*connection)->write(request_text(get)));
   AnswerParser parser(taker, get.head);

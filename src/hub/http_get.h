@@ -1,9 +1,9 @@
 #pragma once
 // http_get(): one GET or HEAD over a connection of its own, its body handed on as it comes. Follows no
 // redirect and tries nothing twice: hub_client.h does.
-// Units: bytes. Errors: those of Connection; unavailable for an answer that breaks off or is not HTTP. What
-// was handed on before an error stands. Threads: any.
-// Bounds: 64 KiB of headers, 1 MiB of framing; the body is its taker's business.
+// Units: bytes. Errors: those of OutgoingConnection; unavailable for an answer that breaks off or is not
+// HTTP. What was handed on before an error stands. Threads: any. Bounds: 64 KiB of headers, 1 MiB of framing;
+// the body is its taker's business.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,10 +18,10 @@ namespace pagoda {
 
 struct HttpGet {
   Url url;
-  bool head = false;      // only the headers
-  std::string token;      // as "Authorization: Bearer"; empty: none
-  std::int64_t from = 0;  // as "Range: bytes=N-"; 0: the whole
-  int timeout_s = 30;     // without a byte from the other side
+  bool head = false;       // only the headers
+  std::string token = {};  // as "Authorization: Bearer"; empty: none
+  std::int64_t from = 0;   // as "Range: bytes=N-"; 0: the whole
+  int timeout_s = 30;      // without a byte from the other side
 };
 
 struct HttpHead {

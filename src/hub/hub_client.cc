@@ -26,14 +26,16 @@ bool is_redirect(int status) {
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0)
+    return std::nullopt;
   return value;
 }
 
 // One path component, whatever the hub says.
 bool plain(std::string_view text) {
   return !text.empty() && text.size() <= 128 && text.front() != '.' && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
   });
 }
 
@@ -47,7 +49,8 @@ std::string_view bare_etag(std::string_view text) {
 Status refusal(int status, std::string_view what) {
   if (status == 401 || status == 403)
     return {StatusCode::unauthenticated,
-            concat(what, ": the hub says ", status, ": it is not there, or wants a token that may read it (HF_TOKEN)")};
+            concat(what, ": the hub says ", status,
+                   ": it is not there, or wants a token that may read it (HF_TOKEN)")};
   if (status == 404) return not_found(concat(what, ": the hub does not have it"));
   if (status == 429) return resource_exhausted(concat(what, ": the hub says 429, too many requests"));
   if (status == 408 || status >= 500) return unavailable(concat(what, ": the hub says ", status));
@@ -69,7 +72,8 @@ Result<HubClient> HubClient::create(const std::string& endpoint, const std::stri
     return invalid_argument("HF_ENDPOINT is not an http or https address");
   while (url->target.ends_with('/')) url->target.pop_back();
   if (token.size() > 4096 || !std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; }))
-    return invalid_argument("HF_TOKEN cannot be a token: it has spaces, control characters or letters beyond ASCII");
+    return invalid_argument(
+        "HF_TOKEN cannot be a token: it has spaces, control characters or letters beyond ASCII");
   return HubClient(*std::move(url), token);
 }
 
@@ -88,15 +92,14 @@ Result<HttpHead> HubClient::get(HttpGet get, const BodyTaker& taker, std::vector
                             .piece = taker.piece};
     bool redirected = false;
     int after = 0;
-    const BodyTaker watched = {.begin = [&](const HttpHead& head) -> Status {
-                                 redirected = is_redirect(head.status);
-                                 after = static_cast<int>(
-                                     std::min<std::int64_t>(number(head.field("retry-after")).value_or(0), kMaxRetryAfterS));
-                                 return here.begin(head);
-                               },
-                               .piece = [&](std::string_view bytes) {
-                                 return redirected ? ok_status() : here.piece(bytes);
-                               }};
+    const BodyTaker watched = {
+        .begin = [&](const HttpHead& head) -> Status {
+          redirected = is_redirect(head.status);
+          after = static_cast<int>(
+              std::min<std::int64_t>(number(head.field("retry-after")).value_or(0), kMaxRetryAfterS));
+          return here.begin(head);
+        },
+        .piece = [&](std::string_view bytes) { return redirected ? ok_status() : here.piece(bytes); }};
     auto head = http_get(get, watched);
     if (!head) {
       retry_after_s_ = after;
@@ -116,7 +119,8 @@ Result<HttpHead> HubClient::get(HttpGet get, const BodyTaker& taker, std::vector
 }
 
 Result<HubRepository> HubClient::repository(const std::string& name, const std::string& revision) {
-  const auto url = parse_url(concat(base(), "/api/models/", percent_encoded(name), "/revision/", percent_encoded(revision)));
+  const auto url = parse_url(
+      concat(base(), "/api/models/", percent_encoded(name), "/revision/", percent_encoded(revision)));
   if (!url) return invalid_argument(concat(name, " does not fit into an address"));
   std::string body;
   const BodyTaker taker = {.begin = [](const HttpHead&) { return ok_status(); },
@@ -129,7 +133,8 @@ Result<HubRepository> HubClient::repository(const std::string& name, const std::
   if (const auto head = get({.url = *url}, taker); !head) return head.error();
   json::error_code error;
   const json::value value = json::parse(body, error);
-  const Status strange = corrupt_data(concat(name, ": the hub's answer is not the list of a repository's files"));
+  const Status strange =
+      corrupt_data(concat(name, ": the hub's answer is not the list of a repository's files"));
   const json::object* object = error ? nullptr : value.if_object();
   if (object == nullptr) return strange;
   const json::value* sha = object->if_contains("sha");
@@ -146,8 +151,10 @@ Result<HubRepository> HubClient::repository(const std::string& name, const std::
   return out;
 }
 
-Result<HubFile> HubClient::describe(const std::string& name, const std::string& commit, const std::string& file) {
-  const auto url = parse_url(concat(base(), "/", percent_encoded(name), "/resolve/", commit, "/", percent_encoded(file)));
+Result<HubFile> HubClient::describe(const std::string& name, const std::string& commit,
+                                    const std::string& file) {
+  const auto url =
+      parse_url(concat(base(), "/", percent_encoded(name), "/resolve/", commit, "/", percent_encoded(file)));
   if (!url) return invalid_argument(concat(file, " does not fit into an address"));
   std::vector<HttpHead> heads;
   const BodyTaker taker = {.begin = [](const HttpHead&) { return ok_status(); },
@@ -168,15 +175,17 @@ Result<HubFile> HubClient::describe(const std::string& name, const std::string& 
   return HubFile{.etag = std::string(etag), .size = *size};
 }
 
-Status HubClient::fetch(const std::string& name, const std::string& commit, const std::string& file, std::int64_t from,
-                        const std::function<Status(std::int64_t)>& start,
+Status HubClient::fetch(const std::string& name, const std::string& commit, const std::string& file,
+                        std::int64_t from, const std::function<Status(std::int64_t)>& start,
                         const std::function<Status(std::string_view)>& piece) {
-  const auto url = parse_url(concat(base(), "/", percent_encoded(name), "/resolve/", commit, "/", percent_encoded(file)));
+  const auto url =
+      parse_url(concat(base(), "/", percent_encoded(name), "/resolve/", commit, "/", percent_encoded(file)));
   if (!url) return invalid_argument(concat(file, " does not fit into an address"));
   const BodyTaker taker = {.begin = [&](const HttpHead& head) -> Status {
                              if (head.status == 200) return start(0);
                              const auto at = range_start(head.field("content-range"));
-                             if (!at || *at != from) return unavailable("the hub sends another range than asked for");
+                             if (!at || *at != from)
+                               return unavailable("the hub sends another range than asked for");
                              return start(from);
                            },
                            .piece = piece};

@@ -2,10 +2,10 @@
 // HubClient: what the hub is asked: a repository's files, what a file is, a file's bytes from a place on.
 // Follows at most five redirects and sends the token to the endpoint's own origin only. Tries nothing twice:
 // pull.h does.
-// Units: bytes. Errors: unavailable and resource_exhausted (429) where trying again may help, with the wait that
-// the hub asks for in `retry_after_s`; all others where it cannot. Threads: one.
-// Bounds: a list of 16 MiB and 10000 files.
-// Source: the HTTP conventions of huggingface_hub (X-Repo-Commit, X-Linked-Etag, X-Linked-Size, HF_ENDPOINT).
+// Units: bytes. Errors: unavailable and resource_exhausted (429) where trying again may help, with the wait
+// that the hub asks for in `retry_after_s`; all others where it cannot. Threads: one. Bounds: a list of 16
+// MiB and 10000 files. Source: the HTTP conventions of huggingface_hub (X-Repo-Commit, X-Linked-Etag,
+// X-Linked-Size, HF_ENDPOINT).
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,7 +19,7 @@ namespace pagoda {
 
 struct HubRepository {
   std::string commit;
-  std::vector<std::string> files;
+  std::vector<std::string> files = {};
 };
 
 struct HubFile {
@@ -34,10 +34,11 @@ class HubClient {
 
   Result<HubRepository> repository(const std::string& name, const std::string& revision);
   Result<HubFile> describe(const std::string& name, const std::string& commit, const std::string& file);
-  // Pieces of `file` from byte `from` on. `start` is told first where they begin: at `from`, or at 0 where the
-  // hub knows no ranges.
+  // Pieces of `file` from byte `from` on. `start` is told first where they begin: at `from`, or at 0 where
+  // the hub knows no ranges.
   Status fetch(const std::string& name, const std::string& commit, const std::string& file, std::int64_t from,
-               const std::function<Status(std::int64_t)>& start, const std::function<Status(std::string_view)>& piece);
+               const std::function<Status(std::int64_t)>& start,
+               const std::function<Status(std::string_view)>& piece);
 
   // Of the last call that failed; 0: none asked for.
   int retry_after_s() const { return retry_after_s_; }
@@ -45,7 +46,8 @@ class HubClient {
  private:
   HubClient(Url endpoint, std::string token) : endpoint_(std::move(endpoint)), token_(std::move(token)) {}
   std::string base() const;
-  // With redirects; `taker` sees only the answer at their end. `heads`, where given, gets every answer's headers.
+  // With redirects; `taker` sees only the answer at their end. `heads`, where given, gets every answer's
+  // headers.
   Result<HttpHead> get(HttpGet get, const BodyTaker& taker, std::vector<HttpHead>* heads = nullptr);
 
   Url endpoint_;

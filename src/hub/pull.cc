@@ -43,7 +43,8 @@ class File {
 Status cannot(std::string_view what, const std::string& path) {
   const int error = errno;
   const std::string message = concat("cannot ", what, " ", path, ": ", std::strerror(error));
-  return error == ENOSPC || error == EDQUOT ? resource_exhausted(message).with_reason("disk_full") : internal_error(message);
+  return error == ENOSPC || error == EDQUOT ? resource_exhausted(message).with_reason("disk_full")
+                                            : internal_error(message);
 }
 
 bool may_help_again(const Status& status) {
@@ -64,8 +65,10 @@ Status persist(HubClient& client, const PullSettings& settings, const Attempt& a
       wait = kFirstWait;
     }
     if (++failures >= kTries) return status;
-    const auto pause = std::max<std::chrono::milliseconds>(wait, std::chrono::seconds(client.retry_after_s()));
-    settings.note(concat(status.message(), "; again in ", fixed(static_cast<double>(pause.count()) / 1000, 1), " s"));
+    const auto pause =
+        std::max<std::chrono::milliseconds>(wait, std::chrono::seconds(client.retry_after_s()));
+    settings.note(
+        concat(status.message(), "; again in ", fixed(static_cast<double>(pause.count()) / 1000, 1), " s"));
     std::this_thread::sleep_for(pause);
     wait *= 2;
   }
@@ -88,7 +91,8 @@ Status check_digest(const std::string& path, const std::string& file, const std:
   const auto digest = file_digest(path, etag.size() == 64 ? DigestKind::sha256 : DigestKind::git_blob_sha1);
   if (!digest) return digest.error();
   if (*digest == etag) return ok_status();
-  return corrupt_data(concat(file, ": the hub sent other bytes than it said: their hash is ", *digest, ", not ", etag));
+  return corrupt_data(
+      concat(file, ": the hub sent other bytes than it said: their hash is ", *digest, ", not ", etag));
 }
 
 struct Wanted {
@@ -99,7 +103,10 @@ struct Wanted {
 class Puller {
  public:
   Puller(HubClient client, const PullName& name, const PullSettings& settings)
-      : client_(std::move(client)), name_(name), settings_(settings), folder_(settings.cache, name.name.repository) {}
+      : client_(std::move(client)),
+        name_(name),
+        settings_(settings),
+        folder_(settings.cache, name.name.repository) {}
 
   Result<Pulled> run() {
     const std::string& repository = name_.name.repository;
@@ -161,7 +168,8 @@ class Puller {
     }
     Status status = fetch_and_check(commit, one, incomplete);
     if (status.code() == StatusCode::corrupt_data) {
-      // The first bytes may be another program's, or from before a crash of the machine: once more from the start.
+      // The first bytes may be another program's, or from before a crash of the machine: once more from the
+      // start.
       settings_.note(concat(status.message(), "; again from its beginning"));
       fs::remove(incomplete, error);
       status = fetch_and_check(commit, one, incomplete);
@@ -189,7 +197,8 @@ class Puller {
       if (here == one.about.size) return ok_status();
       const auto piece = [&](std::string_view bytes) -> Status {
         if (static_cast<std::int64_t>(bytes.size()) > one.about.size - here)
-          return corrupt_data(concat(one.file, ": the hub sends more than the ", one.about.size, " bytes it said"));
+          return corrupt_data(
+              concat(one.file, ": the hub sends more than the ", one.about.size, " bytes it said"));
         PAGODA_RETURN_IF_ERROR(write_all(file.descriptor(), bytes, path));
         here += static_cast<std::int64_t>(bytes.size());
         progress = progress || here > best;
@@ -199,7 +208,8 @@ class Puller {
       };
       PAGODA_RETURN_IF_ERROR(client_.fetch(name_.name.repository, commit, one.file, here, start_at, piece));
       if (here == one.about.size) return ok_status();
-      return unavailable(concat(one.file, ": the answer ends after ", here, " of ", one.about.size, " bytes"));
+      return unavailable(
+          concat(one.file, ": the answer ends after ", here, " of ", one.about.size, " bytes"));
     }));
     if (::fsync(file.descriptor()) != 0) return cannot("write", path);
     return check_digest(path, one.file, one.about.etag);

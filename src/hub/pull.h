@@ -1,15 +1,15 @@
 #pragma once
-// pull(): a model of the hub into the local cache, which huggingface_hub shares; what the cache holds, and how to
-// get rid of it.
+// pull(): a model of the hub into the local cache, which huggingface_hub shares; what the cache holds, and
+// how to get rid of it.
 //     CACHE/models--ORG--NAME/blobs/ETAG                 the bytes; ETAG.incomplete while they come
 //     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE      a link to its blob
-//     CACHE/models--ORG--NAME/refs/REVISION              the commit, written last: before, nobody finds the model
-//     CACHE/.locks/models--ORG--NAME/ETAG.lock           held (flock) by whoever fetches that blob
+//     CACHE/models--ORG--NAME/refs/REVISION              the commit, written last: before, nobody finds the
+//     model CACHE/.locks/models--ORG--NAME/ETAG.lock           held (flock) by whoever fetches that blob
 // Not a store of its own, and reads no environment: cli/ does.
 // Invariant: a blob has its name only once its size and its SHA-256 (of files in git: git's SHA-1) are right.
-// Units: bytes. Errors: not_found lists what is there; resource_exhausted: the disk is too full; corrupt_data: the
-// hub sent other bytes than it said; unavailable: tried kTries times in a row without a byte of progress.
-// Threads: one. Source: "Understand caching" of huggingface_hub.
+// Units: bytes. Errors: not_found lists what is there; resource_exhausted: the disk is too full;
+// corrupt_data: the hub sent other bytes than it said; unavailable: tried kTries times in a row without a
+// byte of progress. Threads: one. Source: "Understand caching" of huggingface_hub.
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -18,7 +18,8 @@ constexpr std::string_view kPrefix = "models--";
 std::int64_t blob_bytes(const fs::path& root, bool& incomplete) {
   std::int64_t bytes = 0;
   std::error_code error;
-  for (fs::directory_iterator each(root / "blobs", error), end; !error && each != end; each.increment(error)) {
+  for (fs::directory_iterator each(root / "blobs", error), end; !error && each != end;
+       each.increment(error)) {
     std::error_code gone;
     if (each->is_symlink(gone) || !each->is_regular_file(gone)) continue;
     incomplete = incomplete || each->path().extension() == ".incomplete";
@@ -34,7 +35,8 @@ std::optional<Pulled> find_pulled(const PullName& name, const std::string& cache
   const auto snapshot = find_in_hub_cache(name.name, {{cache}}, tried);
   if (!snapshot) return std::nullopt;
   std::error_code error;
-  for (fs::recursive_directory_iterator each(*snapshot, error), end; !error && each != end; each.increment(error)) {
+  for (fs::recursive_directory_iterator each(*snapshot, error), end; !error && each != end;
+       each.increment(error)) {
     std::error_code dangling;
     if (each->is_regular_file(dangling)) files.push_back(each->path().lexically_relative(*snapshot).string());
   }
@@ -64,7 +66,8 @@ std::vector<CachedModel> list_pulled(const std::string& cache) {
 Result<std::int64_t> remove_pulled(const std::string& repository, const std::string& cache) {
   const RepositoryFolder folder(cache, repository);
   std::error_code error;
-  if (!fs::exists(fs::symlink_status(folder.root(), error))) return not_found(concat(repository, " is not in ", cache));
+  if (!fs::exists(fs::symlink_status(folder.root(), error)))
+    return not_found(concat(repository, " is not in ", cache));
   bool incomplete = false;
   const std::int64_t bytes = blob_bytes(folder.root(), incomplete);
   // The references first: what is half removed is not found.

@@ -18,7 +18,8 @@ Status refused(const std::string& path, const std::error_code& error) {
 }  // namespace
 
 RepositoryFolder::RepositoryFolder(const std::string& cache, std::string repository) {
-  if (const std::size_t slash = repository.find('/'); slash != repository.npos) repository.replace(slash, 1, "--");
+  if (const std::size_t slash = repository.find('/'); slash != repository.npos)
+    repository.replace(slash, 1, "--");
   root_ = concat(cache, "/models--", repository);
   locks_ = concat(cache, "/.locks/models--", repository);
 }
@@ -32,7 +33,8 @@ Status RepositoryFolder::make() const {
   return ok_status();
 }
 
-Status RepositoryFolder::link(const std::string& commit, const std::string& file, const std::string& etag) const {
+Status RepositoryFolder::link(const std::string& commit, const std::string& file,
+                              const std::string& etag) const {
   const fs::path path = fs::path(snapshot(commit)) / file;
   std::string target = "../../blobs/" + etag;
   for (auto deeper = std::ranges::count(file, '/'); deeper > 0; --deeper) target.insert(0, "../");

@@ -1,6 +1,7 @@
 #pragma once
-// RepositoryFolder: the paths of one repository in the local cache (pull.h has the layout), and what is made there.
-// Not the way to find a model: loader/hub_cache.h is. Errors: internal where the disk refuses. Threads: one.
+// RepositoryFolder: the paths of one repository in the local cache (pull.h has the layout), and what is made
+// there. Not the way to find a model: loader/hub_cache.h is. Errors: internal where the disk refuses.
+// Threads: one.
 #include <string>
 
 #include "base/status.h"

@@ -21,7 +21,8 @@ std::string variable(const char* name, const char* otherwise = "") {
 
 bool offline() {
   std::string value = variable("HF_HUB_OFFLINE");
-  std::ranges::transform(value, value.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  std::ranges::transform(value, value.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
 }
 

@@ -21,7 +21,8 @@ std::string mib(std::int64_t bytes) {
 int flushed() { return std::fflush(stdout) == 0 ? 0 : fail("cannot write to standard output"); }
 
 int no_name(const std::string& name) {
-  return fail(concat("'", printable(name), "' is no model's name: ORG/NAME, ORG/NAME:TAG or ORG/NAME@REVISION"));
+  return fail(
+      concat("'", printable(name), "' is no model's name: ORG/NAME, ORG/NAME:TAG or ORG/NAME@REVISION"));
 }
 
 }  // namespace
@@ -41,7 +42,8 @@ int run_list(const ListArgs&) {
   std::int64_t total = 0;
   for (const CachedModel& model : list_pulled(cache())) {
     total += model.bytes;
-    std::printf("%12s  %s%s\n", mib(model.bytes).c_str(), model.name.c_str(), model.incomplete ? "  (not whole)" : "");
+    std::printf("%12s  %s%s\n", mib(model.bytes).c_str(), model.name.c_str(),
+                model.incomplete ? "  (not whole)" : "");
   }
   std::printf("%12s  in %s\n", mib(total).c_str(), cache().c_str());
   return flushed();

@@ -1,4 +1,4 @@
-#include "hub/connection.h"
+#include "hub/outgoing_connection.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -16,7 +16,9 @@
 namespace pagoda {
 namespace {
 
-Status broken(std::string_view what, int error) { return unavailable(concat(what, ": ", std::strerror(error))); }
+Status broken(std::string_view what, int error) {
+  return unavailable(concat(what, ": ", std::strerror(error)));
+}
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -29,7 +31,7 @@ bool is_address(const std::string& host) {
 
 }  // namespace
 
-Result<std::unique_ptr<Connection>> Connection::open(const Url& url, int timeout_s) {
+Result<std::unique_ptr<OutgoingConnection>> OutgoingConnection::open(const Url& url, int timeout_s) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_ADDRCONFIG;
@@ -41,7 +43,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Url& url, int timeout
   for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
     const int socket = ::socket(each->ai_family, each->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (socket < 0) continue;
-    std::unique_ptr<Connection> connection(new Connection(socket, timeout_s));
+    std::unique_ptr<OutgoingConnection> connection(new OutgoingConnection(socket, timeout_s));
     int error = connect(socket, each->ai_addr, each->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
       last = connection->wait(POLLOUT);
@@ -59,13 +61,13 @@ Result<std::unique_ptr<Connection>> Connection::open(const Url& url, int timeout
   return last;
 }
 
-Connection::~Connection() {
+OutgoingConnection::~OutgoingConnection() {
   if (ssl_ != nullptr) SSL_shutdown(ssl_.get());  // says goodbye, does not wait for the answer
   ssl_.reset();
   close(socket_);
 }
 
-Status Connection::start_tls(const std::string& host) {
+Status OutgoingConnection::start_tls(const std::string& host) {
   ERR_clear_error();
   context_.reset(SSL_CTX_new(TLS_client_method()));
   if (context_ == nullptr || SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION) != 1 ||
@@ -74,10 +76,10 @@ Status Connection::start_tls(const std::string& host) {
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
   ssl_.reset(SSL_new(context_.get()));
   if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), socket_) != 1) return internal_error("TLS cannot be set up");
-  const bool named =
-      is_address(host)
-          ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1
-          : SSL_set1_host(ssl_.get(), host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) == 1;
+  const bool named = is_address(host)
+                         ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1
+                         : SSL_set1_host(ssl_.get(), host.c_str()) == 1 &&
+                               SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) == 1;
   if (!named) return invalid_argument(concat("TLS: ", host, " cannot be a host's name"));
   for (;;) {
     ERR_clear_error();
@@ -86,13 +88,13 @@ Status Connection::start_tls(const std::string& host) {
     if (const Status status = wait_for_tls(code); !status.ok()) {
       const long verdict = SSL_get_verify_result(ssl_.get());
       if (verdict == X509_V_OK) return status;
-      return invalid_argument(
-          concat("TLS: the certificate of ", host, " does not hold: ", X509_verify_cert_error_string(verdict)));
+      return invalid_argument(concat("TLS: the certificate of ", host,
+                                     " does not hold: ", X509_verify_cert_error_string(verdict)));
     }
   }
 }
 
-Status Connection::wait(short events) const {
+Status OutgoingConnection::wait(short events) const {
   pollfd entry{.fd = socket_, .events = events, .revents = 0};
   for (;;) {
     const int ready = poll(&entry, 1, timeout_s_ * 1000);
@@ -102,15 +104,18 @@ Status Connection::wait(short events) const {
   }
 }
 
-Status Connection::wait_for_tls(int code) {
+Status OutgoingConnection::wait_for_tls(int code) {
   switch (SSL_get_error(ssl_.get(), code)) {
-    case SSL_ERROR_WANT_READ: return wait(POLLIN);
-    case SSL_ERROR_WANT_WRITE: return wait(POLLOUT);
-    default: return unavailable("the TLS connection broke");
+    case SSL_ERROR_WANT_READ:
+      return wait(POLLIN);
+    case SSL_ERROR_WANT_WRITE:
+      return wait(POLLOUT);
+    default:
+      return unavailable("the TLS connection broke");
   }
 }
 
-Status Connection::write(std::string_view bytes) {
+Status OutgoingConnection::write(std::string_view bytes) {
   while (!bytes.empty()) {
     if (ssl_ != nullptr) {
       ERR_clear_error();
@@ -132,7 +137,7 @@ Status Connection::write(std::string_view bytes) {
   return ok_status();
 }
 
-Result<std::size_t> Connection::read(std::span<char> space) {
+Result<std::size_t> OutgoingConnection::read(std::span<char> space) {
   for (;;) {
     if (ssl_ != nullptr) {
       ERR_clear_error();

@@ -1,9 +1,9 @@
 #pragma once
-// Connection: one outgoing TCP or TLS connection with a deadline for every wait. Not HTTP (http_get.h), not a
-// pool. TLS checks the server's certificate against the system's authorities (SSL_CERT_FILE and SSL_CERT_DIR
-// are OpenSSL's) and its name against the host; there is no way to turn that off.
-// Errors: unavailable where trying again may help (refused, broken, timed out); invalid_argument where it
-// cannot (a certificate that does not hold). Threads: one. Source: OpenSSL's manual, SSL_get_error(3).
+// OutgoingConnection: one outgoing TCP or TLS connection with a deadline for every wait. Not HTTP
+// (http_get.h), not a pool. TLS checks the server's certificate against the system's authorities
+// (SSL_CERT_FILE and SSL_CERT_DIR are OpenSSL's) and its name against the host; there is no way to turn that
+// off. Errors: unavailable where trying again may help (refused, broken, timed out); invalid_argument where
+// it cannot (a certificate that does not hold). Threads: one. Source: OpenSSL's manual, SSL_get_error(3).
 #include <openssl/ssl.h>
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace pagoda {
 
-class Connection {
+class OutgoingConnection {
  public:
   // `timeout_s`: the longest that connecting, or any read or write, may wait for the other side.
-  static Result<std::unique_ptr<Connection>> open(const Url& url, int timeout_s);
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  static Result<std::unique_ptr<OutgoingConnection>> open(const Url& url, int timeout_s);
+  ~OutgoingConnection();
+  OutgoingConnection(const OutgoingConnection&) = delete;
+  OutgoingConnection& operator=(const OutgoingConnection&) = delete;
 
   Status write(std::string_view bytes);
   // Bytes read into `space`; 0: the other side has closed.
@@ -35,7 +35,7 @@ class Connection {
     void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   };
 
-  Connection(int socket, int timeout_s) : socket_(socket), timeout_s_(timeout_s) {}
+  OutgoingConnection(int socket, int timeout_s) : socket_(socket), timeout_s_(timeout_s) {}
   Status start_tls(const std::string& host);
   // Waits until the socket may be read or written.
   Status wait(short events) const;
