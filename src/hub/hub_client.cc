@@ -108,7 +108,10 @@ Result<HttpHead> HubClient::get(HttpGet get, const BodyTaker& taker, std::vector
       return hop == 0 || code != StatusCode::unavailable ? head.error() : head.error().annotate(get.url.host);
     }
     if (heads != nullptr) heads->push_back(*head);
-    if (!redirected) return head;
+    // All is said already, and the store behind may not take a HEAD.
+    const bool described =
+        get.head && !head->field("x-linked-etag").empty() && !head->field("x-linked-size").empty();
+    if (!redirected || described) return head;
     auto next = follow(get.url, head->field("location"));
     if (!next) return invalid_argument(concat(what, ": the hub redirects to what is no address"));
     if (get.url.tls && !next->tls)

@@ -130,10 +130,10 @@ class Puller {
     }
     PAGODA_RETURN_IF_ERROR(folder_.make());
     PAGODA_RETURN_IF_ERROR(check_space(wanted));
-    for (const Wanted& one : wanted) {
-      PAGODA_RETURN_IF_ERROR(get_blob(listed.commit, one));
+    for (const Wanted& one : wanted) PAGODA_RETURN_IF_ERROR(get_blob(listed.commit, one));
+    // Another model of this commit may be there, so that its snapshot is found already: nothing half goes in.
+    for (const Wanted& one : wanted)
       PAGODA_RETURN_IF_ERROR(folder_.link(listed.commit, one.file, one.about.etag));
-    }
     PAGODA_RETURN_IF_ERROR(folder_.write_ref(name_.name.revision, listed.commit));
     return Pulled{.snapshot = folder_.snapshot(listed.commit), .files = *files};
   }
