@@ -292,3 +292,13 @@ def test_serve_fetches_what_is_not_there(hub, environment, words):
         finally:
             server.stop()
     assert len([one for one in hub.gets("small-F32.gguf") if one[0] == "store"]) == 1
+
+
+def test_run_fetches_too_but_not_offline(hub, environment):
+    hub.files = {"small-F32.gguf": small_model().read_bytes()}
+    command = ["run", REPO, "a", "--max-tokens", "2"]
+    code, _, error = run({**environment, "HF_HUB_OFFLINE": "1"}, *command)
+    assert code == 2 and "nor in the local Hugging Face cache" in error and not hub.seen
+    code, _, error = run(environment, *command)
+    assert hub.gets("small-F32.gguf")
+    assert code == 0, error
