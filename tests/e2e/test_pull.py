@@ -294,9 +294,11 @@ def test_serve_fetches_what_is_not_there(hub, environment, words):
     assert len([one for one in hub.gets("small-F32.gguf") if one[0] == "store"]) == 1
 
 
-def test_run_fetches_too_but_not_offline(hub, environment):
+def test_run_fetches_too_but_not_offline(hub, environment, tmp_path):
     hub.files = {"small-F32.gguf": small_model().read_bytes()}
-    command = ["run", REPO, "a", "--max-tokens", "2"]
+    template = tmp_path / "template.jinja"
+    template.write_text("{{ messages[-1].content }}")
+    command = ["run", REPO, "a", "--max-tokens", "2", "--chat-template", str(template)]
     code, _, error = run({**environment, "HF_HUB_OFFLINE": "1"}, *command)
     assert code == 2 and "nor in the local Hugging Face cache" in error and not hub.seen
     code, _, error = run(environment, *command)
