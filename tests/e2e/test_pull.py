@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import ssl
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from conftest import Server, binary, small_model
+from test_transport import certificate
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPO = "org/name"
@@ -304,3 +306,20 @@ def test_run_fetches_too_but_not_offline(hub, environment, tmp_path):
     code, _, error = run(environment, *command)
     assert hub.gets("small-F32.gguf")
     assert code == 0, error
+
+
+def test_a_certificate_that_does_not_hold_ends_it_before_the_token_is_sent(hub, environment, tmp_path):
+    made, key = certificate(tmp_path, "hub")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made, key)
+    hub.hub.socket = context.wrap_socket(hub.hub.socket, server_side=True)
+    hub.files = {"a.gguf": b"small"}
+    safe = {**environment, "HF_ENDPOINT": f"https://127.0.0.1:{hub.hub.server_port}"}
+    code, _, error = run(safe, "pull", REPO)
+    assert code == 2 and "certificate" in error and "again" not in error and not hub.seen
+    code, _, error = run({**safe, "SSL_CERT_FILE": str(made)}, "pull", REPO)
+    assert code == 0, error
+    # A store without TLS behind a hub with it is not followed.
+    hub.files = {"a.gguf": b"large" * 1000}
+    code, _, error = run({**safe, "SSL_CERT_FILE": str(made)}, "pull", REPO)
+    assert code == 2 and "https to http" in error
