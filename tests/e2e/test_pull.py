@@ -323,3 +323,10 @@ def test_a_certificate_that_does_not_hold_ends_it_before_the_token_is_sent(hub, 
     hub.files = {"a.gguf": b"large" * 1000}
     code, _, error = run({**safe, "SSL_CERT_FILE": str(made)}, "pull", REPO)
     assert code == 2 and "https to http" in error
+
+
+def test_a_hub_that_never_gets_further_is_given_up(hub, environment):
+    hub.once["model.safetensors"] = [cut(hub.files["model.safetensors"][:1000])] * 20  # and knows no ranges
+    code, _, error = run(environment, "pull", REPO)
+    assert code == 2 and "hung up" in error
+    assert len([one for one in hub.gets("model.safetensors") if one[0] == "store"]) == 5
