@@ -21,6 +21,7 @@
 #include "cli/commands/key_command.h"
 #include "cli/commands/parse_command.h"
 #include "cli/commands/perplexity_command.h"
+#include "cli/commands/pull_command.h"
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
 #include "cli/commands/typed_words.h"
@@ -315,6 +316,15 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
   };
 }
 
+std::vector<Flag> pull_flags(PullArgs& args) {
+  return {{.positional = "NAME",
+           .value = flags::text(args.name, "ORG/NAME[:TAG]"),
+           .help = "a model on the hub; the tag chooses among GGUF files: Q4_K_M",
+           .required = true}};
+}
+
+std::vector<Flag> list_flags(ListArgs&) { return {}; }
+
 std::vector<Flag> pack_flags(PackArgs&) { return {}; }
 std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
 
@@ -408,6 +418,10 @@ Command command_table() {
                                      perplexity_flags),
       engine_command<DoctorArgs>("doctor", "check this machine and the engine on it", run_doctor,
                                  doctor_flags),
+      plain_command<PullArgs>("pull", "fetch a model from the hub into the Hugging Face cache", run_pull,
+                              pull_flags),
+      plain_command<ListArgs>("list", "the models in the Hugging Face cache", run_list, list_flags),
+      plain_command<PullArgs>("rm", "remove a model from the Hugging Face cache", run_rm, pull_flags),
       engine_command<PackArgs>("pack", "make the packed weights of a model beforehand", run_pack, pack_flags),
       cache(),
       key(),

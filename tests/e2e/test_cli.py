@@ -171,7 +171,6 @@ def test_text_is_typed_or_piped(tmp_path):
     (["generate"], "give a text, as a word or by pipe, or --input FILE"),
     (["serve", "-c", "4096", "m.gguf"], "unknown flag -c; llama-server's -c is --max-model-len here"),
     (["serve", "-np", "4"], "unknown flag -np; llama-server's -np is --max-num-seqs here"),
-    (["serve", "-hf", "a/b"], "unknown flag -hf; llama-server's -hf is the first word, or --model, as ORG/NAME, here"),
     (["serve", "--ctx-size=4096"], "unknown flag --ctx-size; llama-server's --ctx-size is --max-model-len here"),
     (["serve", "--device", "cuda"], "--device: 'cuda' cannot be had: this build computes on the CPU"),
     (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),

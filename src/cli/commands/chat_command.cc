@@ -12,6 +12,7 @@
 #include "api/openai/request_parser.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/commands/output_collector.h"
 #include "text/detokenizer.h"
 
@@ -118,7 +119,9 @@ void answer_or_explain(Conversation& conversation) {
 }  // namespace
 
 Status run_chat(const ChatArgs& args) {
-  auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
+  EngineFlags flags = args.engine;
+  PAGODA_RETURN_IF_ERROR(fetch_if_missing(flags));
+  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");

@@ -12,8 +12,6 @@ struct Foreign {
 
 constexpr Foreign kLlamaServer[] = {
     {"-m", "the first word, or --model,"},
-    {"-hf", "the first word, or --model, as ORG/NAME,"},
-    {"--hf-repo", "the first word, or --model, as ORG/NAME,"},
     {"-a", "--served-model-name"},
     {"--alias", "--served-model-name"},
     {"-c", "--max-model-len"},
@@ -39,8 +37,8 @@ constexpr Foreign kLlamaServer[] = {
     {"-cb", "not needed: batches are always continuous"},
 };
 
-// vLLM's own with two letters, which are aliases of real flags.
-constexpr std::string_view kVllmShort[] = {"-tp", "-pp", "-dp"};
+// With two letters, aliases of real flags: vLLM's, and llama-server's.
+constexpr std::string_view kShortAliases[] = {"-tp", "-pp", "-dp", "-hf"};
 
 }  // namespace
 
@@ -55,7 +53,7 @@ std::string foreign_flag(std::string_view flag) {
 }
 
 std::string with_two_dashes(const std::string& argument) {
-  for (const std::string_view name : kVllmShort)
+  for (const std::string_view name : kShortAliases)
     if (argument == name) return "-" + argument;
   for (const Foreign& foreign : kLlamaServer)
     if (argument == foreign.name && argument.size() > 2 && argument[1] != '-') return "-" + argument;

@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/runner_options.h"
@@ -126,6 +127,7 @@ Status run_serve(const ServeArgs& args) {
   config.protocols = *std::move(protocols);
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
+  PAGODA_RETURN_IF_ERROR(fetch_if_missing(engine_flags));
   const auto model = model_path(engine_flags);
   auto model_files =
       std::make_unique<ModelWatch>(model ? ModelWatch::files_of(*model) : std::vector<std::string>{});

@@ -1,0 +1,18 @@
+#pragma once
+// What hub/ needs, from the environment: HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, and the cache (hub_paths.h).
+// Fetching shows its progress on stderr.
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+#include "hub/pull.h"
+
+namespace pagoda {
+
+// Fetches with a progress bar. unavailable under HF_HUB_OFFLINE.
+Result<Pulled> pull_with_progress(const PullName& name);
+
+// Where the model is ORG/NAME[:TAG] and nothing here has that name: fetches it. With a tag, flags.model
+// becomes the file, served under the name that was typed unless another is given. Under mpirun nothing is
+// fetched.
+Status fetch_if_missing(EngineFlags& flags);
+
+}  // namespace pagoda

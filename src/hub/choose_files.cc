@@ -1,0 +1,151 @@
+#include "hub/choose_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::size_t kMaxListed = 40;
+constexpr std::string_view kUsualTag = "Q4_K_M";  // llama.cpp's, where none is said
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < kMaxListed; ++i) out += concat(i > 0 ? ", " : "", names[i]);
+  if (names.size() > kMaxListed) out += concat(" and ", names.size() - kMaxListed, " more");
+  return out.empty() ? "nothing" : out;
+}
+
+// "NAME-00002-of-00003.gguf": its model's name and the count; 0: a file that is whole.
+struct Part {
+  std::string model;
+  int count = 0;
+};
+
+Part part_of(const std::string& file) {
+  constexpr std::size_t kTail = std::string_view("-00002-of-00003.gguf").size();
+  if (file.size() <= kTail) return {file, 0};
+  const std::string_view tail = std::string_view(file).substr(file.size() - kTail);
+  if (tail[0] != '-' || tail.substr(6, 4) != "-of-") return {file, 0};
+  int number = 0, count = 0;
+  const auto read = [](std::string_view digits, int& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size();
+  };
+  if (!read(tail.substr(1, 5), number) || !read(tail.substr(10, 5), count) || count < 1) return {file, 0};
+  return {file.substr(0, file.size() - kTail), count};
+}
+
+using Models = std::map<std::string, std::vector<std::string>>;
+
+Models by_model(const std::vector<std::string>& files) {
+  Models models;
+  for (const std::string& file : files) models[part_of(file).model].push_back(file);
+  return models;
+}
+
+Result<std::vector<std::string>> whole(std::vector<std::string> parts) {
+  const int count = part_of(parts.front()).count;
+  if (count > 0 && parts.size() != static_cast<std::size_t>(count))
+    return invalid_argument(
+        concat("a split model has ", parts.size(), " of its ", count, " parts: ", listed(parts)));
+  return parts;
+}
+
+// What is read beside safetensors.
+bool is_companion(std::string_view name) {
+  for (const std::string_view end : {".json", ".jinja", ".txt", ".model"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool safe_file_name(std::string_view name) {
+  if (name.empty() || name.size() > 1024) return false;
+  for (const char c : name)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\') return false;
+  for (;;) {
+    const std::size_t slash = name.find('/');
+    const std::string_view part = name.substr(0, slash);
+    if (part.empty() || part == "." || part == ".." || part.size() > 255) return false;
+    if (slash == name.npos) return true;
+    name.remove_prefix(slash + 1);
+  }
+}
+
+bool has_tag(std::string_view file, std::string_view tag) {
+  if (tag.empty()) return false;
+  const std::string text = lower(file), word = lower(tag);
+  for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if (at > 0 && is_word(text[at - 1])) continue;
+    if (end < text.size() && (is_word(text[end]) || text[end] == '_')) continue;
+    return true;
+  }
+  return false;
+}
+
+Result<std::vector<std::string>> choose_files(const std::vector<std::string>& all, std::string_view tag) {
+  std::vector<std::string> gguf, safetensors, companions;
+  bool config = false, pickles = false;
+  for (const std::string& file : all) {
+    if (!safe_file_name(file))
+      return invalid_argument("the hub names a file that would lie outside of its folder");
+    const std::string_view name = base_name(file);
+    const bool top = file.find('/') == file.npos;
+    if (name.ends_with(".gguf")) {
+      if (!lower(name).starts_with("mmproj")) gguf.push_back(file);
+    } else if (top && name.ends_with(".safetensors")) {
+      if (!name.starts_with("consolidated") && !name.starts_with("adapter")) safetensors.push_back(file);
+    } else if (top && is_companion(name)) {
+      companions.push_back(file);
+      config = config || name == "config.json";
+    }
+    pickles = pickles || name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
+  }
+  std::ranges::sort(gguf);
+  if (tag.empty() && config && !safetensors.empty()) {
+    // A model that is there whole is not fetched a second time in pieces.
+    if (std::ranges::find(safetensors, "model.safetensors") != safetensors.end())
+      safetensors = {"model.safetensors"};
+    safetensors.insert(safetensors.end(), companions.begin(), companions.end());
+    return safetensors;
+  }
+  Models models = by_model(gguf);
+  if (tag.empty() && models.size() == 1) return whole(models.begin()->second);
+  std::vector<std::string> fitting;
+  for (const std::string& file : gguf)
+    if (file == tag || has_tag(file, tag.empty() ? kUsualTag : tag)) fitting.push_back(file);
+  const Models chosen = by_model(fitting);
+  if (chosen.size() == 1) return whole(chosen.begin()->second);
+  if (gguf.empty() && !tag.empty())
+    return not_found(concat("no GGUF file for ':", tag, "'; there is: ", listed(all)));
+  if (gguf.empty())
+    return not_found(
+        concat(pickles ? "only pickles (.bin, .pt), which are not read" : "no model that can be read",
+               "; there is: ", listed(all)));
+  std::vector<std::string> names;
+  for (const auto& [name, parts] : chosen.empty() ? models : chosen) names.push_back(name);
+  if (!chosen.empty())
+    return not_found(concat("':", tag, "' fits several models; name one: ", listed(names)));
+  return not_found(
+      concat(tag.empty() ? "several GGUF models; name one by a tag" : concat("none with ':", tag, "'"),
+             "; there is: ", listed(names)));
+}
+
+}  // namespace pagoda

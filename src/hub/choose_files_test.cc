@@ -1,0 +1,54 @@
+#include "hub/choose_files.h"
+
+#include <gtest/gtest.h>
+
+namespace pagoda {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(ChooseFiles, TagsAreWordsOfAName) {
+  EXPECT_TRUE(has_tag("a-Q4_K_M.gguf", "q4_k_m"));
+  EXPECT_TRUE(has_tag("Q8_0/a.gguf", "Q8_0"));
+  EXPECT_TRUE(has_tag("model_q8_0.gguf", "Q8_0"));
+  EXPECT_FALSE(has_tag("a-Q4_K_M.gguf", "Q4_K"));
+  EXPECT_FALSE(has_tag("a-IQ4_K_M.gguf", "Q4_K_M"));
+  EXPECT_FALSE(has_tag("a.gguf", ""));
+}
+
+TEST(ChooseFiles, NamesThatLeaveTheFolderAreRefused) {
+  for (const char* bad : {"", "/a", "../a", "a/../b", "a//b", "a/", "./a", "a\\b", "a\nb"})
+    EXPECT_FALSE(safe_file_name(bad)) << bad;
+  EXPECT_TRUE(safe_file_name("a b/..c.json"));
+  const auto chosen = choose_files({"a.gguf", "../../b.gguf"}, "");
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().code(), StatusCode::invalid_argument);
+}
+
+TEST(ChooseFiles, NoPicklesBesideSafetensors) {
+  const Names all = {"config.json",     "model.safetensors", "pytorch_model.bin", "tokenizer.json",
+                     "onnx/model.onnx", "original/x.json",   "README.md",         "a.Q8_0.gguf"};
+  EXPECT_EQ(*choose_files(all, ""), (Names{"model.safetensors", "config.json", "tokenizer.json"}));
+  EXPECT_EQ(*choose_files(all, "Q8_0"), (Names{"a.Q8_0.gguf"}));
+  EXPECT_NE(choose_files({"config.json", "pytorch_model.bin"}, "").error().message().find("pickles"),
+            std::string::npos);
+}
+
+TEST(ChooseFiles, AllPartsOfASplitModel) {
+  const Names parts = {"a-Q8_0-00001-of-00002.gguf", "a-Q8_0-00002-of-00002.gguf"};
+  Names all = parts;
+  all.push_back("a-Q4_K_M.gguf");
+  all.push_back("mmproj-Q8_0.gguf");
+  EXPECT_EQ(*choose_files(all, "Q8_0"), parts);
+  EXPECT_EQ(*choose_files(all, ""), (Names{"a-Q4_K_M.gguf"}));
+  EXPECT_EQ(choose_files({parts[1]}, "Q8_0").error().code(), StatusCode::invalid_argument);
+}
+
+TEST(ChooseFiles, WhatIsThereIsListed) {
+  const auto chosen = choose_files({"a-Q8_0.gguf", "a-F16.gguf"}, "Q2_K");
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().message(), "none with ':Q2_K'; there is: a-F16.gguf, a-Q8_0.gguf");
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,117 @@
+#include "hub/http_get.h"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+
+#include "base/strings.h"
+#include "base/version.h"
+#include "hub/outgoing_connection.h"
+
+namespace pagoda {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using ErrorCode = boost::system::error_code;
+
+constexpr std::size_t kReadSize = std::size_t{128} << 10;
+constexpr std::size_t kMaxFraming = std::size_t{1} << 20;
+
+std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+
+// Collects the headers and hands the body on.
+class AnswerParser final : public http::basic_parser<false> {
+ public:
+  AnswerParser(const BodyTaker& taker, bool head) : taker_(taker) {
+    eager(true);
+    skip(head);
+    body_limit(boost::none);
+    header_limit(64 << 10);
+  }
+
+  HttpHead& head() { return head_; }
+  const Status& refused() const { return refused_; }
+
+ private:
+  void on_request_impl(http::verb, beast::string_view, beast::string_view, int, ErrorCode&) override {}
+  void on_response_impl(int status, beast::string_view, int, ErrorCode&) override { head_.status = status; }
+  void on_field_impl(http::field, beast::string_view name, beast::string_view value, ErrorCode&) override {
+    std::string small(view(name));
+    for (char& c : small)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    head_.fields.emplace_back(std::move(small), std::string(view(value)));
+  }
+  void on_header_impl(ErrorCode& error) override { stop_at(taker_.begin(head_), error); }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}
+  std::size_t on_body_impl(beast::string_view bytes, ErrorCode& error) override {
+    stop_at(taker_.piece(view(bytes)), error);
+    return bytes.size();
+  }
+  void on_chunk_header_impl(std::uint64_t, beast::string_view, ErrorCode&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view bytes, ErrorCode& error) override {
+    return on_body_impl(bytes, error);
+  }
+  void on_finish_impl(ErrorCode&) override {}
+
+  void stop_at(Status status, ErrorCode& error) {
+    if (status.ok()) return;
+    refused_ = std::move(status);
+    error = http::error::body_limit;
+  }
+
+  const BodyTaker& taker_;
+  HttpHead head_;
+  Status refused_;
+};
+
+std::string request_text(const HttpGet& get) {
+  std::string text =
+      concat(get.head ? "HEAD " : "GET ", get.url.target, " HTTP/1.1\r\nHost: ", get.url.authority(),
+             "\r\nUser-Agent: pagoda/", version(), "\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
+  if (!get.token.empty()) text += concat("Authorization: Bearer ", get.token, "\r\n");
+  if (get.from > 0) text += concat("Range: bytes=", get.from, "-\r\n");
+  return text + "\r\n";
+}
+
+}  // namespace
+
+std::string_view HttpHead::field(std::string_view name) const {
+  for (const auto& [each, value] : fields)
+    if (each == name) return value;
+  return {};
+}
+
+Result<HttpHead> http_get(const HttpGet& get, const BodyTaker& taker) {
+  auto connection = OutgoingConnection::open(get.url, get.timeout_s);
+  if (!connection) return connection.error();
+  PAGODA_RETURN_IF_ERROR((*connection)->write(request_text(get)));
+  AnswerParser parser(taker, get.head);
+  std::vector<char> space(kReadSize);
+  std::string buffer;  // what is not parsed yet
+  while (!parser.is_done()) {
+    const auto count = (*connection)->read(space);
+    if (!count) return count.error();
+    ErrorCode error;
+    if (*count == 0) {
+      if (parser.got_some()) parser.put_eof(error);
+      if (parser.got_some() && !error) break;
+      return unavailable(parser.got_some() ? "the other side hung up in the midst of its answer"
+                                           : "the other side hung up without an answer");
+    }
+    buffer.append(space.data(), *count);
+    std::size_t done = 0;
+    while (done < buffer.size() && !parser.is_done()) {
+      const std::size_t taken = parser.put({buffer.data() + done, buffer.size() - done}, error);
+      done += taken;
+      if (error || taken == 0) break;
+    }
+    buffer.erase(0, done);
+    if (!parser.refused().ok()) return parser.refused();
+    if (error && error != http::error::need_more)
+      return unavailable(concat("the answer is not HTTP: ", error.message()));
+    if (buffer.size() > kMaxFraming) return unavailable("the answer is not HTTP: endless framing");
+  }
+  return std::move(parser.head());
+}
+
+}  // namespace pagoda

@@ -1,0 +1,51 @@
+#pragma once
+// OutgoingConnection: one outgoing TCP or TLS connection with a deadline for every wait. Not HTTP
+// (http_get.h), not a pool. TLS checks the server's certificate against the system's authorities
+// (SSL_CERT_FILE and SSL_CERT_DIR are OpenSSL's) and its name against the host; there is no way to turn that
+// off. Errors: unavailable where trying again may help (refused, broken, timed out); invalid_argument where
+// it cannot (a certificate that does not hold). Threads: one. Source: OpenSSL's manual, SSL_get_error(3).
+#include <openssl/ssl.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "hub/url.h"
+
+namespace pagoda {
+
+class OutgoingConnection {
+ public:
+  // `timeout_s`: the longest that connecting, or any read or write, may wait for the other side.
+  static Result<std::unique_ptr<OutgoingConnection>> open(const Url& url, int timeout_s);
+  ~OutgoingConnection();
+  OutgoingConnection(const OutgoingConnection&) = delete;
+  OutgoingConnection& operator=(const OutgoingConnection&) = delete;
+
+  Status write(std::string_view bytes);
+  // Bytes read into `space`; 0: the other side has closed.
+  Result<std::size_t> read(std::span<char> space);
+
+ private:
+  struct Free {
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  };
+
+  OutgoingConnection(int socket, int timeout_s) : socket_(socket), timeout_s_(timeout_s) {}
+  Status start_tls(const std::string& host);
+  // Waits until the socket may be read or written.
+  Status wait(short events) const;
+  // After an SSL call that gave `code`: waits where the call is to be made again.
+  Status wait_for_tls(int code);
+
+  int socket_ = -1;
+  int timeout_s_ = 0;
+  std::unique_ptr<SSL_CTX, Free> context_;
+  std::unique_ptr<SSL, Free> ssl_;
+};
+
+}  // namespace pagoda

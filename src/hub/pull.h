@@ -1,0 +1,64 @@
+#pragma once
+// pull(): a model of the hub into the local cache, which huggingface_hub shares; what the cache holds, and
+// how to get rid of it.
+//     CACHE/models--ORG--NAME/blobs/ETAG                 the bytes; ETAG.incomplete while they come
+//     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE      a link to its blob
+//     CACHE/models--ORG--NAME/refs/REVISION              the commit, written last: before, nobody finds the
+//     model CACHE/.locks/models--ORG--NAME/ETAG.lock           held (flock) by whoever fetches that blob
+// Not a store of its own, and reads no environment: cli/ does.
+// Invariant: a blob has its name only once its size and its SHA-256 (of files in git: git's SHA-1) are right.
+// Units: bytes. Errors: not_found lists what is there; resource_exhausted: the disk is too full;
+// corrupt_data: the hub sent other bytes than it said; unavailable: tried kTries times in a row without a
+// byte of progress. Threads: one. Source: "Understand caching" of huggingface_hub.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "loader/hub_cache.h"
+
+namespace pagoda {
+
+struct PullName {
+  HubName name;
+  std::string tag;  // of ORG/NAME:TAG; empty: none
+};
+
+// "ORG/NAME[@REV][:TAG]".
+std::optional<PullName> parse_pull_name(std::string_view text);
+
+struct PullSettings {
+  std::string endpoint;
+  std::string token;  // empty: none
+  std::string cache;  // the folder that holds models--ORG--NAME
+  // `done` of `total` bytes of a file are here.
+  std::function<void(const std::string& file, std::int64_t done, std::int64_t total)> progress;
+  // Something is tried again, or was there already.
+  std::function<void(const std::string& line)> note;
+};
+
+struct Pulled {
+  std::string snapshot;            // its folder
+  std::vector<std::string> files;  // of this model, below it; the first of a GGUF model's parts comes first
+};
+
+Result<Pulled> pull(const PullName& name, const PullSettings& settings);
+
+// The files of a model that was pulled; nullopt: it is not in the cache, or not whole.
+std::optional<Pulled> find_pulled(const PullName& name, const std::string& cache);
+
+struct CachedModel {
+  std::string name;
+  std::int64_t bytes = 0;
+  bool incomplete = false;  // a download broke off, or goes on
+};
+
+std::vector<CachedModel> list_pulled(const std::string& cache);
+
+// All of a repository. The bytes that came free; not_found where it is not there.
+Result<std::int64_t> remove_pulled(const std::string& repository, const std::string& cache);
+
+}  // namespace pagoda

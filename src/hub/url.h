@@ -1,0 +1,32 @@
+#pragma once
+// Url: an http or https address in its parts, and how one follows from another.
+// Not a general parser: no user names, no fragments; what does not fit is refused.
+// Errors: nullopt. Threads: any. Source: RFC 3986, as far as the hub and its mirrors need it.
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pagoda {
+
+struct Url {
+  bool tls = false;
+  std::string host;    // of an IPv6 address without its brackets
+  std::string port;    // digits; the scheme's own where none is said
+  std::string target;  // path and query, begins with '/'
+
+  // "https://host:port" without the default port: whom a token may be sent to.
+  std::string origin() const;
+  // For the Host header.
+  std::string authority() const;
+};
+
+// "http://…" or "https://…", without control characters and spaces.
+std::optional<Url> parse_url(std::string_view text);
+
+// Where a Location header sends who asked `base`: a whole address, or a path on the same host.
+std::optional<Url> follow(const Url& base, std::string_view location);
+
+// `path` with all but letters, digits, "-._~" and '/' as %XX.
+std::string percent_encoded(std::string_view path);
+
+}  // namespace pagoda
