@@ -36,4 +36,15 @@ Result<std::string> with_overrides(std::string_view text, std::string_view overr
   return json::serialize(whole);
 }
 
+std::string without_pooling_keys(std::string_view overrides) {
+  boost::system::error_code error;
+  json::value value = json::parse(json::string_view(overrides.data(), overrides.size()), error);
+  if (error || !value.is_object()) return std::string(overrides);
+  json::object& object = value.get_object();
+  if (object.contains("classifier_from_token")) object.erase("architectures");
+  object.erase("classifier_from_token");
+  object.erase("is_original_qwen3_reranker");
+  return object.empty() ? std::string() : json::serialize(value);
+}
+
 }  // namespace pagoda

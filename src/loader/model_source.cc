@@ -1,4 +1,3 @@
-#include "loader/model_source.h"
 
 #include <algorithm>
 #include <map>
@@ -7,6 +6,8 @@
 #include "base/strings.h"
 #include "loader/gguf_config.h"
 #include "loader/hf_source.h"
+#include "loader/json_overrides.h"
+#include "loader/json_overrides.h"
 #include "loader/model_files.h"
 #include "loader/printable.h"
 
@@ -106,8 +107,9 @@ Result<std::unique_ptr<ModelSource>> ModelSource::open(const std::string& model,
                                                        std::string_view overrides) {
   const Result<ModelFiles> files = find_model_files(model, hub);
   if (!files) return files.error();
-  if (files->format != ModelFormat::gguf) return open_hugging_face(*files, overrides);
-  if (!overrides.empty())
+  const std::string of_config = without_pooling_keys(overrides);
+  if (files->format != ModelFormat::gguf) return open_hugging_face(*files, of_config);
+  if (!of_config.empty())
     return invalid_argument("--hf-overrides is for a folder with config.json, and the model is a GGUF file");
   return open_gguf(*files);
 }

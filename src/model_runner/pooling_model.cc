@@ -213,15 +213,7 @@ class Reading {
     auto overrides = parse_object(wishes_.overrides, "--hf-overrides");
     if (!overrides) return overrides.error();
     for (const auto& [name, value] : *overrides) {
-      if (name == "architectures") {
-        const bool classifies =
-            value.is_array() && value.get_array().size() == 1 && value.get_array().front().is_string() &&
-            std::string_view(value.get_array().front().get_string()).ends_with("ForSequenceClassification");
-        if (!classifies)
-          return unimplemented(
-              "--hf-overrides: 'architectures' may only name one …ForSequenceClassification");
-        classify();
-      } else if (name == "classifier_from_token") {
+      if (name == "classifier_from_token") {
         const json::array* list = value.if_array();
         if (list == nullptr || list->size() != 2 ||
             !std::ranges::all_of(*list, [](const json::value& each) { return each.is_string(); }))
@@ -230,11 +222,7 @@ class Reading {
         classify();
         model_.score_activation = VectorActivation::sigmoid;
         model_.labels.clear();
-      } else if (name != "is_original_qwen3_reranker") {
-        return unimplemented(
-            "--hf-overrides: supported are 'architectures', 'classifier_from_token' and "
-            "'is_original_qwen3_reranker'");
-      }
+      }  // the others are config.json's
     }
     return ok_status();
   }

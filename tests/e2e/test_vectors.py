@@ -185,7 +185,8 @@ def test_a_batch_of_embeddings_and_the_flags(tmp_path):
     vectors = [answer["response"]["body"]["data"][0]["embedding"] for answer in answers]
     assert vectors[0] == vectors[2] != vectors[1]
     for flags, said in ((["--pooler-config", '{"pooling_type": "MAX"}'], "LAST, CLS or MEAN"),
-                        (["--hf-overrides", '{"num_layers": 3}'], "classifier_from_token"),
+                        (["--hf-overrides", '{"num_layers": 3}'], "config.json"),  # a GGUF file has none
+                        (["--hf-overrides", '{"classifier_from_token": ["no"]}'], "two tokens"),
                         (["--runner", "pooling", "--prefix-file", "x"], "--prefix-file")):
         refused = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=120)
         assert refused.returncode != 0 and said in refused.stderr, flags

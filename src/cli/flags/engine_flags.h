@@ -53,7 +53,7 @@ struct EngineFlags {
   std::string reasoning_parser = "none";        // likewise
   bool enable_auto_tool_choice = false;         // vLLM asks for it; needed for nothing here
   std::string runner = "auto";                  // auto, generate, pooling
-  std::string pooler_config, hf_overrides;      // vLLM's JSON; empty: as the model's own files say
+  std::string pooler_config;                    // vLLM's JSON; empty: as the model's own files say
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
