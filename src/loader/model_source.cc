@@ -7,7 +7,6 @@
 #include "loader/gguf_config.h"
 #include "loader/hf_source.h"
 #include "loader/json_overrides.h"
-#include "loader/json_overrides.h"
 #include "loader/model_files.h"
 #include "loader/printable.h"
 
