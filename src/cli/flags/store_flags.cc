@@ -45,11 +45,15 @@ Status store_flags(const CommandLine& line, const Environment& environment) {
       given[i] = {(*file)[i].values, concat(config, ":", (*file)[i].line, ": ", flags[i].name)};
     }
   }
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (given[i].values.empty()) {
-      if (flags[i].required) return invalid_argument(flags[i].spelled() + " is required");
-    } else if (const Status status = store(flags[i], given[i].values); !status.ok()) {
-      return status.annotate(given[i].source);
+  // What the command line says comes last: a word (MODEL) and a flag (--model) may mean the same.
+  for (const bool typed : {false, true}) {
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      if (given[i].values.empty()) {
+        if (flags[i].required) return invalid_argument(flags[i].spelled() + " is required");
+      } else if (typed != line.values[i].empty()) {
+        if (const Status status = store(flags[i], given[i].values); !status.ok())
+          return status.annotate(given[i].source);
+      }
     }
   }
   return ok_status();
