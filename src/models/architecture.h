@@ -88,6 +88,7 @@ Result<Activation> activation_named(std::string_view name);
 Result<DecoderConfig> hunyuan_description(const ModelConfig& config);  // the same behind the rotation
 WeightNames hunyuan_names(ModelFormat format);
 Result<DecoderConfig> qwen3_description(const ModelConfig& config);  // queries and keys normed, head by head
+Result<DecoderConfig> olmoe_description(const ModelConfig& config);  // normed, all heads together
 // Norms behind each half instead of before it, and of queries and keys.
 Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm);
 WeightNames llama_names(ModelFormat format);

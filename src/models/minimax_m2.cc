@@ -5,13 +5,6 @@
 namespace pagoda {
 namespace {
 
-Result<DecoderConfig> describe(const ModelConfig& config) {
-  auto decoder = common_description(config);
-  if (!decoder) return decoder.error();
-  for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = QueryKeyNorm::whole;
-  return decoder;
-}
-
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
   if (format == ModelFormat::gguf) return names;
@@ -29,6 +22,6 @@ WeightNames names(ModelFormat format) {
 
 }  // namespace
 
-const Architecture kMiniMaxM2 = {"minimax-m2", describe, names};
+const Architecture kMiniMaxM2 = {"minimax-m2", olmoe_description, names};
 
 }  // namespace pagoda

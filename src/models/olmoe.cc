@@ -2,14 +2,14 @@
 #include "models/architecture.h"
 
 namespace pagoda {
-namespace {
-
-Result<DecoderConfig> describe(const ModelConfig& config) {
+Result<DecoderConfig> olmoe_description(const ModelConfig& config) {
   auto decoder = common_description(config);
   if (!decoder) return decoder.error();
   for (LayerConfig& layer : decoder->layers) layer.attention()->query_key_norm = QueryKeyNorm::whole;
   return decoder;
 }
+
+namespace {
 
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
@@ -19,6 +19,6 @@ WeightNames names(ModelFormat format) {
 
 }  // namespace
 
-const Architecture kOlmoe = {"olmoe", describe, names};
+const Architecture kOlmoe = {"olmoe", olmoe_description, names};
 
 }  // namespace pagoda
