@@ -182,8 +182,8 @@ TEST(Split, EachRankHasItsPartOfTheWeightsOnly) {
     TestRanks ranks(model, options, size);
     ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
     const LocalModelRunner& local = ranks.runner->local();
-    // Strips of 16 outputs are padded, so that small parts take a little more than their share.
-    EXPECT_LT(local.memory_plan().weight_bytes, plan.weight_bytes * (size == 2 ? 0.75 : 0.6));
+    // Strips of 16 outputs are padded: of 32, 4 ranks have 8 each, which take as much as 16.
+    EXPECT_LT(local.memory_plan().weight_bytes, plan.weight_bytes * 0.75);
     EXPECT_EQ(local.embedding_bytes() * size, (*whole)->embedding_bytes());
     const std::int64_t expected = std::max(1, kv_heads((*whole)->config())->num_kv_heads / size);
     EXPECT_EQ(local.kv_layout().num_kv_heads, expected);
