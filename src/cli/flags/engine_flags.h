@@ -106,7 +106,7 @@ struct EngineFlags {
   std::int32_t tensor_parallel_size = 1;
   std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not
   std::int32_t mpi_rank = 0;        // this process's, under mpirun
-  bool deterministic_allreduce = false;
+  bool deterministic_allreduce = true;
   double rank_timeout_s = 4.0;  // 0: wait for ever
 
   std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
