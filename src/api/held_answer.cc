@@ -49,7 +49,12 @@ class Builder {
         wishes_(wishes),
         shape_(shape),
         parser_(parser),
-        reasoning_(reasoning_shape(parser.reasoning_parser)) {}
+        reasoning_(reasoning_of(parser)) {}
+
+  // Formats that read whole messages write reasoning in them, whether it is told apart or not.
+  static ReasoningShape reasoning_of(const AnswerParserOptions& parser) {
+    return reasoning_shape(parser.reasoning_parser.empty() ? parser.tool_parser : parser.reasoning_parser);
+  }
 
   bool has_reasoning() const { return !reasoning_.end.empty(); }
 
@@ -76,7 +81,43 @@ class Builder {
   }
   bool open() const { return parser_.starts_in_reasoning.value_or(false); }
 
+  // A text whose markers are said as the tokens that they are.
+  json::array said(std::string_view text) const {
+    json::array out;
+    while (!text.empty()) {
+      const std::size_t end = text.starts_with("<|") ? text.find("|>") : std::string_view::npos;
+      const std::string_view marker = end == std::string_view::npos ? text.substr(0, 0) : text.substr(0, end + 2);
+      const std::optional<TokenId> token = marker.empty() ? std::nullopt : tokenizer_.find(marker);
+      if (token && tokenizer_.is_special(*token)) {
+        out.push_back({{"type", "token"}, {"token", *token}});
+        text.remove_prefix(marker.size());
+        continue;
+      }
+      const std::string_view plain = text.substr(0, text.find("<|", 1));
+      out.push_back(text_of(plain));
+      text.remove_prefix(plain.size());
+    }
+    return out;
+  }
+
+  // Messages of their own (harmony): "<|channel|>analysis<|message|>…<|end|><|start|>assistant".
+  json::value reasoning_message() const {
+    json::array parts = said(reasoning_.begin);
+    json::object text = {{"type", "any_tokens"}};
+    if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
+    json::array excluded;
+    for (const std::string_view marker : {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>"})
+      if (const auto token = tokenizer_.find(marker)) excluded.push_back(*token);
+    text["exclude_tokens"] = std::move(excluded);
+    json::value begin = std::move(parts.back());
+    parts.back() = {
+        {"type", "tag"}, {"begin", std::move(begin)}, {"content", text}, {"end", said(reasoning_.end).front()}};
+    for (json::value& part : said(reasoning_.behind)) parts.push_back(std::move(part));
+    return {{"type", "optional"}, {"content", sequence(std::move(parts))}};
+  }
+
   json::value reasoning() const {
+    if (reasoning_.by_token) return reasoning_message();
     json::object text = {{"type", "any_text"}};
     json::value end;
     // An end that is one token can be forced; of one that is several the beginning could be written for ever.
@@ -103,19 +144,19 @@ class Builder {
     if (calls_wanted() && (forced || wishes_.form)) {
       const json::value calls = call_section();
       if (forced) return behind_space(calls);
-      Result<json::value> form = form_of(*wishes_.form);
+      Result<json::value> form = content_of(*wishes_.form);
       if (!form) return form.error();
       return behind_space({{"type", "or"}, {"elements", json::array{*std::move(form), calls}}});
     }
     if (wishes_.form) {
-      Result<json::value> form = form_of(*wishes_.form);
+      Result<json::value> form = content_of(*wishes_.form);
       if (!form) return form.error();
       return behind_space(*std::move(form));
     }
     json::array excluded;  // reasoning that was not at the beginning would not be held
-    if (has_reasoning()) excluded.push_back(json::string(reasoning_.begin));
+    if (has_reasoning() && !reasoning_.by_token) excluded.push_back(json::string(reasoning_.begin));
     if (!calls_wanted()) return json::value{{"type", "any_text"}, {"excludes", excluded}};
-    json::array tags = call_tags();
+    json::array tags = call_tags(shape_.begin);
     if (!shape_.section_begin.empty())
       tags = {{{"type", "tag"},
                {"begin", shape_.section_begin},
@@ -129,17 +170,21 @@ class Builder {
   }
 
   json::value behind_space(json::value rest) const {
-    if (!has_reasoning()) return rest;
+    if (!has_reasoning() || reasoning_.by_token) return rest;
     return sequence({{{"type", "regex"}, {"pattern", kSpace}}, std::move(rest)});
   }
 
-  json::array call_tags() const {
+  // `begin`: as much of what begins a call as is in its tag.
+  json::array call_tags(std::string_view begin) const {
     json::array tags;
     for (const ToolSpec& tool : wishes_.tools) {
       if (wishes_.choice.kind == ToolChoice::Kind::named && tool.name != wishes_.choice.name) continue;
+      json::array inside;
+      if (shape_.by_token) inside = said(shape_.middle);
+      inside.push_back(arguments_of(tool, shape_, any_ && !tool.strict));
       tags.push_back({{"type", "tag"},
-                      {"begin", concat(shape_.begin, tool.name, shape_.middle)},
-                      {"content", arguments_of(tool, shape_, any_ && !tool.strict)},
+                      {"begin", concat(begin, tool.name, shape_.by_token ? "" : shape_.middle)},
+                      {"content", sequence(std::move(inside))},
                       {"end", shape_.end}});
     }
     return tags;
@@ -154,9 +199,25 @@ class Builder {
             {"stop_after_first", one}};
   }
   json::value call_section() const {
-    json::value calls = several(call_tags());
+    if (shape_.by_token) {  // a tag begins with a text: the token before it stands by itself
+      json::array parts = said(shape_.begin);
+      const std::string_view text = parts.back().at("value").as_string();
+      json::value calls = several(call_tags(std::string(text)));
+      parts.back() = std::move(calls);
+      return sequence(std::move(parts));
+    }
+    json::value calls = several(call_tags(shape_.begin));
     if (shape_.section_begin.empty()) return calls;
     return sequence({text_of(shape_.section_begin), std::move(calls), text_of(shape_.section_end)});
+  }
+
+  // The content, where it is of this form.
+  Result<json::value> content_of(const GrammarSpec& form) const {
+    Result<json::value> part = form_of(form);
+    if (!part || reasoning_.answer_begin.empty()) return part;
+    json::array parts = said(reasoning_.answer_begin);
+    parts.push_back(*std::move(part));
+    return sequence(std::move(parts));
   }
 
   // A form as a part of a structural tag.
@@ -220,7 +281,8 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
         .with_param(std::string(param))
         .with_reason("unsupported_parameter");
   }
-  const CallShape* shape = find_call_shape(parser.tool_parser);
+  const CallShape* shape = find_call_shape(
+      parser.tool_parser, [&](std::string_view token) { return context.tokenizer->find(token).has_value(); });
   const bool strict = std::ranges::any_of(wishes.tools, &ToolSpec::strict);
   const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
   if (forced && wishes.form)
@@ -237,7 +299,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   // Without a tool that wants it, an automatic call is written as the model likes to.
   const bool held_calls =
       forced || (automatic && (strict || wishes.form) && shape != nullptr && shape->marked);
-  const bool whole_form = wishes.form && parser.reasoning_parser.empty() && !held_calls;
+  const bool whole_form = wishes.form && Builder::reasoning_of(parser).end.empty() && !held_calls;
   if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
   AnswerWishes known = wishes;
   if (!held_calls) known.tools = {};
@@ -253,7 +315,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (!grammar) return grammar.error();
     if (grammars.empty() || grammars.back().text != grammar->text) grammars.push_back(*std::move(grammar));
   }
-  parser.calls_held = held_calls && shape->style == "json";
+  parser.held_shape = held_calls && shape->style == "json" ? shape : nullptr;
   return grammars;
 }
 

@@ -27,6 +27,14 @@ constexpr CallShape qwen_xml(std::string_view parser) {
           .style = "qwen_xml",
           .mark = "<tool_call>"};
 }
+constexpr CallShape glm_xml(std::string_view parser) {
+  return {.tool_parser = parser,
+          .begin = "<tool_call>",
+          .middle = "\n",
+          .end = "\n</tool_call>",
+          .separator = "\n",
+          .style = "glm_xml"};
+}
 // One JSON list of all calls, between `begin` and `end`.
 constexpr CallShape json_list(std::string_view parser, std::string_view begin, std::string_view end,
                               std::string_view mark) {
@@ -38,6 +46,17 @@ constexpr CallShape json_list(std::string_view parser, std::string_view begin, s
           .section_end = end,
           .separator = ", ",
           .mark = mark};
+}
+
+constexpr CallShape cohere(std::string_view parser) {
+  return {.tool_parser = parser,
+          .begin = R"({"tool_call_id": "0", "tool_name": ")",
+          .middle = kParameters,
+          .end = "}",
+          .section_begin = "<|START_ACTION|>[",
+          .section_end = "]<|END_ACTION|>",
+          .repeats = false,
+          .mark = "<|START_ACTION|>"};
 }
 
 const CallShape kShapes[] = {
@@ -72,6 +91,11 @@ const CallShape kShapes[] = {
      .section_end = "]",
      .separator = ", ",
      .marked = false},
+    {.tool_parser = "mistral",  // the newer models
+     .begin = "[TOOL_CALLS]",
+     .middle = "[ARGS]",
+     .end = "",
+     .token = "[ARGS]"},
     json_list("mistral", "[TOOL_CALLS][", "]", "[TOOL_CALLS]"),
     {.tool_parser = "internlm",
      .begin = "<|action_start|><|plugin|>{\"name\": \"",
@@ -116,12 +140,11 @@ const CallShape kShapes[] = {
      .separator = "\n",
      .style = "qwen_xml",
      .mark = "<seed:tool_call>"},
-    {.tool_parser = "glm45",
-     .begin = "<tool_call>",
-     .middle = "\n",
-     .end = "\n</tool_call>",
-     .separator = "\n",
-     .style = "glm_xml"},
+    qwen_xml("mimo"),
+    qwen_xml("step3p5"),
+    glm_xml("glm45"),
+    glm_xml("ling3"),
+    glm_xml("poolside_v1"),
     {.tool_parser = "glm47", .begin = "<tool_call>", .middle = "", .end = "</tool_call>", .style = "glm_xml"},
     {.tool_parser = "minimax_m2",
      .begin = "<invoke name=\"",
@@ -131,6 +154,39 @@ const CallShape kShapes[] = {
      .section_end = "</minimax:tool_call>",
      .style = "minimax_xml",
      .mark = "<minimax:tool_call>"},
+    {.tool_parser = "hy_v3",
+     .begin = "<tool_call>",
+     .middle = "<tool_sep>\n",
+     .end = "\n</tool_call>",
+     .section_begin = "<tool_calls>\n",
+     .section_end = "\n</tool_calls>",
+     .separator = "\n",
+     .style = "glm_xml",
+     .mark = "<tool_calls>"},
+    {.tool_parser = "dots",
+     .begin = "<invoke name=\"",
+     .middle = "\">\n",
+     .end = "</invoke>\n",
+     .section_begin = "<dots_function_call>\n",
+     .section_end = "</dots_function_call>",
+     .style = "minimax_xml",
+     .mark = "<dots_function_call>"},
+    {.tool_parser = "minimax_m3",
+     .begin = "]<]minimax[>[<invoke name=\"",
+     .middle = "\">",
+     .end = "]<]minimax[>[</invoke>\n",
+     .section_begin = "]<]minimax[>[<tool_call>\n",
+     .section_end = "]<]minimax[>[</tool_call>",
+     .style = "minimax_m3_xml",
+     .mark = "]<]minimax[>[<tool_call>"},
+    {.tool_parser = "kimi_k3",
+     .begin = "<|open|>call tool=\"",
+     .middle = "\" index=\"1\"<|sep|>",
+     .end = "<|close|>call<|sep|>",
+     .section_begin = "<|open|>tools<|sep|>",
+     .section_end = "<|close|>tools<|sep|>",
+     .style = "kimi_k3_xml",
+     .repeats = false},
     {.tool_parser = "deepseek_v32",
      .begin = "<｜DSML｜invoke name=\"",
      .middle = "\">\n",
@@ -147,20 +203,55 @@ const CallShape kShapes[] = {
      .section_end = "</｜DSML｜tool_calls>",
      .style = "deepseek_xml",
      .mark = "<｜DSML｜tool_calls>"},
+    cohere("cohere_command3"),
+    cohere("cohere_command4"),
+    {.tool_parser = "gigachat3",
+     .begin = "function call<|role_sep|>\n{\"name\": \"",
+     .middle = kArguments,
+     .end = "}",
+     .repeats = false,
+     .mark = "function call<|role_sep|>",
+     .token = "<|role_sep|>"},
+    {.tool_parser = "gigachat3",  // 3.1
+     .begin = "<|function_call|>{\"name\": \"",
+     .middle = kArguments,
+     .end = "}",
+     .repeats = false,
+     .mark = "<|function_call|>"},
+    {.tool_parser = "openai",
+     .begin = "<|channel|>commentary to=functions.",
+     .middle = " <|constrain|>json<|message|>",
+     .end = "",  // <|call|> ends the answer
+     .repeats = false,
+     .by_token = true},
+    {.tool_parser = "inkling",
+     .begin = "<|content_invoke_tool_json|>{\"name\": \"",
+     .middle = "\", \"args\": ",
+     .end = "}",
+     .repeats = false,
+     .mark = "<|content_invoke_tool_json|>"},
 };
 
 }  // namespace
 
-const CallShape* find_call_shape(std::string_view tool_parser) {
+std::span<const CallShape> call_shapes() { return kShapes; }
+
+const CallShape* find_call_shape(std::string_view tool_parser, const KnowsToken& knows_token) {
   for (const CallShape& shape : kShapes)
-    if (shape.tool_parser == tool_parser) return &shape;
+    if (shape.tool_parser == tool_parser && (shape.token.empty() || knows_token(shape.token))) return &shape;
   return nullptr;
 }
 
 const CallShape& hermes_call_shape() { return kShapes[0]; }
 
-ReasoningShape reasoning_shape(std::string_view reasoning_parser) {
-  const answer::ThinkTags* tags = answer::find_think_tags(reasoning_parser);
+ReasoningShape reasoning_shape(std::string_view parser) {
+  if (parser == "openai" || parser == "openai_gptoss" || parser == "gpt_oss")
+    return {.begin = "<|channel|>analysis<|message|>",
+            .end = "<|end|>",
+            .behind = "<|start|>assistant",
+            .answer_begin = "<|channel|>final<|message|>",
+            .by_token = true};
+  const answer::ThinkTags* tags = answer::find_think_tags(parser);
   if (tags == nullptr || tags->begin.empty() || tags->end.empty()) return {};
   ReasoningShape shape{.begin = tags->begin.front(), .end = tags->end.front()};
   shape.more_ends.assign(tags->end.begin() + 1, tags->end.end());
