@@ -168,7 +168,6 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   call.shown["truncation"] = "disabled";
   call.shown["store"] = call.store;
   call.shown["background"] = call.background;
-  if (call.background && call.stream) fields.not_built("background", "with 'stream' it is not built in");
   if (call.background && (!call.store || context.detached == nullptr))
     fields.fail("background", "needs 'store', and a server that keeps answers (--response-store-bytes)");
 
