@@ -160,7 +160,8 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   read_format(fields, call);
   read_reasoning(fields, call);
   read_tools(fields, call);
-  for (const std::string_view name : {"conversation", "prompt"}) fields.not_built(name, "it is not built in");
+  for (const std::string_view name : {"conversation", "prompt", "moderation", "context_management"})
+    fields.not_built(name, "it is not built in");
   if (fields.string("truncation", 32).value_or("disabled") != "disabled")
     fields.not_built("truncation", "a conversation that is too long is refused");
   const json::object* metadata = fields.object("metadata");
