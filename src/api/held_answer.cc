@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "api/call_arguments.h"
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
 #include "text/answer_formats.h"
@@ -27,8 +28,16 @@ Status bad_field(std::string_view param, std::string_view problem) {
   return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
 }
 
+// `middle` of a shape, with the name where it stands again.
+std::string middle_of(const CallShape& shape, std::string_view name) {
+  constexpr std::string_view kName = "{name}";
+  const std::size_t at = shape.middle.find(kName);
+  if (at == std::string_view::npos) return std::string(shape.middle);
+  return concat(shape.middle.substr(0, at), name, shape.middle.substr(at + kName.size()));
+}
+
 // The arguments of a tool as its schema has them, or as any object.
-json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
+Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
   json::object schema = tool.parameters;
   if (any)
     schema = {{"type", "object"}, {"additionalProperties", true}};
@@ -36,9 +45,10 @@ json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any)
     schema = {{"type", "object"}, {"additionalProperties", false}};
   else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
     schema["type"] = "object";
+  if (is_own_style(shape.style)) return own_arguments(schema, shape.style);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
   if (shape.style == "json") part["max_whitespace_cnt"] = kMaxCallSpace;
-  return part;
+  return json::value(std::move(part));
 }
 
 class Builder {
@@ -142,7 +152,9 @@ class Builder {
   Result<json::value> answer() {
     const bool forced = wishes_.choice.forced();
     if (calls_wanted() && (forced || wishes_.form)) {
-      const json::value calls = call_section();
+      Result<json::value> section = call_section();
+      if (!section) return section.error();
+      const json::value calls = *std::move(section);
       if (forced) return behind_space(calls);
       Result<json::value> form = content_of(*wishes_.form);
       if (!form) return form.error();
@@ -156,7 +168,9 @@ class Builder {
     json::array excluded;  // reasoning that was not at the beginning would not be held
     if (has_reasoning() && !reasoning_.by_token) excluded.push_back(json::string(reasoning_.begin));
     if (!calls_wanted()) return json::value{{"type", "any_text"}, {"excludes", excluded}};
-    json::array tags = call_tags(shape_.begin);
+    Result<json::array> made = call_tags(shape_.begin);
+    if (!made) return made.error();
+    json::array tags = *std::move(made);
     if (!shape_.section_begin.empty())
       tags = {{{"type", "tag"},
                {"begin", shape_.section_begin},
@@ -175,15 +189,17 @@ class Builder {
   }
 
   // `begin`: as much of what begins a call as is in its tag.
-  json::array call_tags(std::string_view begin) const {
+  Result<json::array> call_tags(std::string_view begin) const {
     json::array tags;
     for (const ToolSpec& tool : wishes_.tools) {
       if (wishes_.choice.kind == ToolChoice::Kind::named && tool.name != wishes_.choice.name) continue;
       json::array inside;
       if (shape_.by_token) inside = said(shape_.middle);
-      inside.push_back(arguments_of(tool, shape_, any_ && !tool.strict));
+      Result<json::value> arguments = arguments_of(tool, shape_, any_ && !tool.strict);
+      if (!arguments) return arguments.error();
+      inside.push_back(*std::move(arguments));
       tags.push_back({{"type", "tag"},
-                      {"begin", concat(begin, tool.name, shape_.by_token ? "" : shape_.middle)},
+                      {"begin", concat(begin, tool.name, shape_.by_token ? "" : middle_of(shape_, tool.name))},
                       {"content", sequence(std::move(inside))},
                       {"end", shape_.end}});
     }
@@ -198,15 +214,19 @@ class Builder {
             {"at_least_one", true},
             {"stop_after_first", one}};
   }
-  json::value call_section() const {
+  Result<json::value> call_section() const {
     if (shape_.by_token) {  // a tag begins with a text: the token before it stands by itself
       json::array parts = said(shape_.begin);
       const std::string_view text = parts.back().at("value").as_string();
-      json::value calls = several(call_tags(std::string(text)));
+      Result<json::array> tags = call_tags(std::string(text));
+      if (!tags) return tags.error();
+      json::value calls = several(*std::move(tags));
       parts.back() = std::move(calls);
       return sequence(std::move(parts));
     }
-    json::value calls = several(call_tags(shape_.begin));
+    Result<json::array> tags = call_tags(shape_.begin);
+    if (!tags) return tags.error();
+    json::value calls = several(*std::move(tags));
     if (shape_.section_begin.empty()) return calls;
     return sequence({text_of(shape_.section_begin), std::move(calls), text_of(shape_.section_end)});
   }
@@ -264,6 +284,13 @@ class Builder {
   bool any_ = false;
 };
 
+bool all_writable(const AnswerWishes& wishes, const CallShape& shape) {
+  return std::ranges::all_of(wishes.tools, [&](const ToolSpec& tool) {
+    const Result<json::value> arguments = arguments_of(tool, shape, false);
+    return arguments || arguments.error().code() != StatusCode::unimplemented;
+  });
+}
+
 }  // namespace
 
 Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const ApiContext& context,
@@ -287,6 +314,11 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
   if (forced && wishes.form)
     return bad_field("tool_choice", concat("cannot be forced beside '", wishes.form->param, "'"));
+  // What its form has no words for is written as hermes does.
+  if (forced && shape != nullptr && is_own_style(shape->style) && !all_writable(wishes, *shape)) {
+    shape = &hermes_call_shape();
+    parser.tool_parser = shape->tool_parser;
+  }
   if ((forced || (automatic && strict)) && shape == nullptr) {
     // A format that is not known so well: the call is written as hermes does, and read so.
     if (!parser.tool_parser.empty() && reads_whole_messages(parser.tool_parser))
@@ -312,6 +344,11 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   for (const bool any : {false, true}) {
     if (any && !held_calls) break;
     Result<GrammarSpec> grammar = builder.build(any);
+    if (!grammar && is_own_style(shape->style)) {
+      // What their schemas ask for cannot be held; those that are not strict take any object.
+      if (!any && !strict) continue;
+      return bad_field("tools", concat("cannot be used: ", grammar.error().message()));
+    }
     if (!grammar) return grammar.error();
     if (grammars.empty() || grammars.back().text != grammar->text) grammars.push_back(*std::move(grammar));
   }

@@ -15,12 +15,13 @@ namespace pagoda {
 struct CallShape {
   std::string_view tool_parser;         // vLLM's name of the format
   std::string_view begin;               // before the name
-  std::string_view middle;              // between the name and the arguments
+  std::string_view middle;              // between the name and the arguments; "{name}" in it: the name again
   std::string_view end;                 // behind the arguments
   std::string_view section_begin = {};  // around all calls; empty: none
   std::string_view section_end = {};
   std::string_view separator = {};
-  std::string_view style = "json";  // how arguments are written: of XGrammar's json_schema formats
+  // How arguments are written: of XGrammar's json_schema formats, or of api/call_arguments.h.
+  std::string_view style = "json";
   bool repeats = true;              // there may be several calls
   bool marked = true;  // its first bytes are no ordinary text, so that a call among text can be told
 
