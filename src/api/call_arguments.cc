@@ -117,7 +117,7 @@ class Writer {
       return sequence({text_of("{"), *std::move(inside), text_of("}")});
     }
     if (name == "array" && style_.values == Values::quoted_strings) return array(object, depth);
-    return nested_ref(schema) ? cannot("a schema that refers to another") : Result(of_schema(schema));
+    return nested_ref(schema) ? cannot("a schema that refers to another") : Result<json::value>(of_schema(schema));
   }
 
   // JSON parts stand by themselves: their definitions are not there.

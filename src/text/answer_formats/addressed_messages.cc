@@ -59,11 +59,12 @@ class AddressedStage : public AnswerStage {
       if (marker == kMessage) return begin_message();
       if (marker == kStart) {  // a header that nothing followed
         header_.clear();
+        started_ = true;
         return;
       }
       const bool ends = contains(body_markers_, marker);
       if (ends) {
-        flush_header();
+        end_header(marker);
       } else {
         header_ += marker;
       }
@@ -72,6 +73,7 @@ class AddressedStage : public AnswerStage {
     end_message();
     in_header_ = true;
     header_.clear();
+    started_ = marker == kStart;
   }
 
   void on_end() override {
@@ -120,6 +122,19 @@ class AddressedStage : public AnswerStage {
     if (calls.empty()) context_.out.content(body_);
   }
 
+  // A message that ends before it has begun: the model forgot <|message|>. Never lost.
+  void end_header(std::string_view marker) {
+    if (!messages_begun_) return flush_header();
+    const bool says_something = header_.find(kChannel) != std::string::npos;
+    if (says_something) {
+      if (std::exchange(content_begun_, true)) context_.out.content("\n");
+      if (started_) context_.out.content(kStart);
+      context_.out.content(header_);
+      context_.out.content(marker);
+    }
+    header_.clear();
+  }
+
   // Text that no message began: a header's, unless the model forgot that headers are.
   void flush_header() {
     if (!messages_begun_) context_.out.content(header_);
@@ -133,6 +148,7 @@ class AddressedStage : public AnswerStage {
   Kind kind_ = Kind::other;
   bool messages_begun_ = false, content_begun_ = false, reasoning_begun_ = false;
   bool told_ = false;  // the call is told while it is written
+  bool started_ = false;  // kStart stands before the header
   std::string header_;
   std::string body_;  // of a call
 };

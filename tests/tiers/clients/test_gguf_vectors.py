@@ -20,6 +20,7 @@ def write(name, arch, path):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_layer_norm_eps(config.get("layer_norm_eps", 1e-12))
+    writer.add_token_type_count(config.get("type_vocab_size", 2))
     writer.add_causal_attention(False)
     writer.add_pooling_type(gguf.PoolingType.MEAN)
     if arch == gguf.MODEL_ARCH.NOMIC_BERT:
