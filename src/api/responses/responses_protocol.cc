@@ -1,5 +1,6 @@
 #include "api/responses/responses_protocol.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 
@@ -25,10 +26,12 @@ Status in_its_words(const Status& error) {
   return std::move(named).with_param(concat("input", param.substr(std::string_view("messages").size())));
 }
 
-// What the events of an answer can take: each repeats the request's fields, or has a token and names around it.
-std::size_t log_bytes(const ApiCall& call, const Request& request) {
-  constexpr std::size_t kFew = 65536, kToken = 640;
-  return kFew + 4 * call.body.size() + kToken * static_cast<std::size_t>(request.sampling.max_tokens);
+// What the events of an answer can take: each repeats the request's fields, or has a token and names around it. At
+// most a sixteenth of the store: a longer stream is not kept beyond that.
+std::size_t log_bytes(const ApiCall& call, const Request& request, const AnswerStore& store) {
+  constexpr std::size_t kFew = 65536, kToken = 400;
+  const auto tokens = static_cast<std::size_t>(request.sampling.max_tokens);
+  return std::min(kFew + 4 * call.body.size() + kToken * tokens, store.max_bytes() / 16);
 }
 
 Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
@@ -44,7 +47,7 @@ Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   if (background)
     conversation = to_text({.items = parsed->conversation, .first_of_call = parsed->first_of_this_call});
   std::shared_ptr<AnswerLog> log;
-  if (background && parsed->stream) log = std::make_shared<AnswerLog>(log_bytes(call, made->request));
+  if (background && parsed->stream) log = std::make_shared<AnswerLog>(log_bytes(call, made->request, *context.answers));
   auto writer = std::make_unique<ResponseWriter>(out.id, call.created, call.owner, *std::move(parsed),
                                                  background, log, context);
   if (background) {
