@@ -51,47 +51,27 @@ def tokenizer():
                   "max_input_chars_per_word": 100, "vocab": {piece: i for i, piece in enumerate(vocab)}}}
 
 
-def write_tensors(path, seed, tensors):
-    header, data = {}, b""
-    for key, shape, offset, scale in tensors:
-        values = weights(seed, key, math.prod(shape), offset, scale)
-        header[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-        data += values
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def write(name, folder, pooling=None, normalize=True, dense=None):
-    """`pooling`: "mean", "cls" or "lasttoken", in sentence-transformers' folders; without: as the model's family does it.
-    `dense`: a layer of so many outputs behind the pooling."""
+def write(name, folder, pooling=None):
+    """`pooling`: "mean" or "cls", in sentence-transformers' folders; without: as the model's family does it."""
     model = json.loads((ENCODERS / f"{name}.json").read_text())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(model["config"]))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer()))
-    (folder / "tokenizer_config.json").write_text(json.dumps({
-        "tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
-        "sep_token": "[SEP]", "model_max_length": model["config"].get("max_position_embeddings", 320) - 8,
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"] if name.startswith("bert") else ["input_ids", "attention_mask"]}))
-    write_tensors(folder / "model.safetensors", model["seed"], model["tensors"])
-    if not pooling:
-        return folder, model
-    width = model["config"]["hidden_size"]
-    kind = "sentence_transformers.models."
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
-    (folder / "1_Pooling").mkdir(exist_ok=True)
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({
-        "word_embedding_dimension": width, "pooling_mode_cls_token": pooling == "cls",
-        "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_lasttoken": pooling == "lasttoken",
-        "pooling_mode_max_tokens": False}))
-    if dense:
-        modules.append(("2_Dense", "Dense"))
-        (folder / "2_Dense").mkdir(exist_ok=True)
-        (folder / "2_Dense" / "config.json").write_text(json.dumps({
-            "in_features": width, "out_features": dense, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}))
-        write_tensors(folder / "2_Dense" / "model.safetensors", model["seed"],
-                      [["linear.weight", [dense, width], 0.0, 0.3], ["linear.bias", [dense], 0.0, 0.2]])
-    if normalize:
-        modules.append((f"{len(modules)}_Normalize", "Normalize"))
-    (folder / "modules.json").write_text(json.dumps([
-        {"idx": i, "name": str(i), "path": path, "type": kind + module} for i, (path, module) in enumerate(modules)]))
+    header, data = {}, b""
+    for key, shape, offset, scale in model["tensors"]:
+        values = weights(model["seed"], key, math.prod(shape), offset, scale)
+        header[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    if pooling:
+        kind = "sentence_transformers.models."
+        (folder / "modules.json").write_text(json.dumps([
+            {"idx": 0, "name": "0", "path": "", "type": kind + "Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": kind + "Pooling"},
+            {"idx": 2, "name": "2", "path": "2_Normalize", "type": kind + "Normalize"}]))
+        (folder / "1_Pooling").mkdir(exist_ok=True)
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps({
+            "word_embedding_dimension": 64, "pooling_mode_cls_token": pooling == "cls",
+            "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False}))
     return folder, model

@@ -23,7 +23,8 @@ struct OwnStyle {
   std::string_view after_value = {};
   std::string_view separator = {};
   Values values = Values::json;
-  std::string_view quote = {};  // around strings
+  std::string_view quote = {};      // around strings
+  std::string_view after_text_key = {};  // in place of after_key, where a text may follow; empty: the same
 };
 
 constexpr OwnStyle kStyles[] = {
@@ -40,6 +41,32 @@ constexpr OwnStyle kStyles[] = {
      .separator = ",",
      .values = Values::quoted_strings,
      .quote = "<escape>"},
+    {.name = "qwen",
+     .before_key = "<parameter=",
+     .after_key = ">\n",
+     .after_value = "\n</parameter>\n",
+     .values = Values::bare_strings},
+    {.name = "glm",
+     .before_key = "<arg_key>",
+     .after_key = "</arg_key>\n<arg_value>",
+     .after_value = "</arg_value>\n",
+     .values = Values::bare_strings},
+    {.name = "glm_dense",
+     .before_key = "<arg_key>",
+     .after_key = "</arg_key><arg_value>",
+     .after_value = "</arg_value>",
+     .values = Values::bare_strings},
+    {.name = "invoke",
+     .before_key = "<parameter name=\"",
+     .after_key = "\">",
+     .after_value = "</parameter>\n",
+     .values = Values::bare_strings},
+    {.name = "dsml",
+     .before_key = "<｜DSML｜parameter name=\"",
+     .after_key = "\" string=\"false\">",
+     .after_value = "</｜DSML｜parameter>\n",
+     .values = Values::bare_strings,
+     .after_text_key = "\" string=\"true\">"},
     {.name = "steptml",
      .before_key = "<steptml:parameter name=\"",
      .after_key = "\">",
@@ -118,6 +145,15 @@ class Writer {
     }
     if (name == "array" && style_.values == Values::quoted_strings) return array(object, depth);
     return nested_ref(schema) ? cannot("a schema that refers to another") : Result<json::value>(of_schema(schema));
+  }
+
+  // Whether a bare text may be the value.
+  static bool may_be_text(const json::value& schema) {
+    const json::object& object = schema.as_object();
+    if (const json::value* values = object.if_contains("enum"))
+      return std::ranges::any_of(values->as_array(), [](const json::value& one) { return one.is_string(); });
+    const json::value* type = object.if_contains("type");
+    return type == nullptr || *type == "string";
   }
 
   // JSON parts stand by themselves: their definitions are not there.
@@ -210,11 +246,13 @@ class Writer {
       if (!is_name(key)) return cannot("arguments whose names have other characters than letters and digits");
       Result<json::value> form = value(part, depth + 1);
       if (!form) return form;
+      const std::string_view after =
+          top && !style_.after_text_key.empty() && may_be_text(part) ? style_.after_text_key : style_.after_key;
       // What ends a bare text is part of its tag.
-      json::value entry = behind.empty() ? sequence({text_of(concat(before, std::string_view(key), style_.after_key)),
+      json::value entry = behind.empty() ? sequence({text_of(concat(before, std::string_view(key), after)),
                                                      *std::move(form)})
                                          : json::value{{"type", "tag"},
-                                                       {"begin", concat(before, std::string_view(key), style_.after_key)},
+                                                       {"begin", concat(before, std::string_view(key), after)},
                                                        {"content", *std::move(form)},
                                                        {"end", behind}};
       (std::ranges::find(required, std::string_view(key)) != required.end() ? first : rest)
@@ -248,7 +286,7 @@ class Writer {
     Result<json::value> form = more->is_object() && !more->as_object().empty() ? value(*more, depth + 1) : any();
     if (!form) return form;
     constexpr std::string_view kKey = "[a-zA-Z_][a-zA-Z0-9_]{0,30}";
-    json::array parts = {{{"type", "regex"}, {"pattern", kKey}}, text_of(style_.after_key)};
+    json::array parts = {{{"type", "regex"}, {"pattern", kKey}}, text_of(behind.empty() || style_.after_text_key.empty() ? style_.after_key : style_.after_text_key)};
     json::value entry;
     if (behind.empty()) {
       parts.push_back(*std::move(form));

@@ -47,7 +47,7 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
     schema["type"] = "object";
   if (is_own_style(shape.style)) return own_arguments(schema, shape.style);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
-  if (shape.style == "json") part["max_whitespace_cnt"] = kMaxCallSpace;
+  part["max_whitespace_cnt"] = kMaxCallSpace;
   return json::value(std::move(part));
 }
 
@@ -63,7 +63,8 @@ class Builder {
 
   // Formats that read whole messages write reasoning in them, whether it is told apart or not.
   static ReasoningShape reasoning_of(const AnswerParserOptions& parser) {
-    return reasoning_shape(parser.reasoning_parser.empty() ? parser.tool_parser : parser.reasoning_parser);
+    if (!parser.reasoning_parser.empty()) return reasoning_shape(parser.reasoning_parser);
+    return reads_whole_messages(parser.tool_parser) ? reasoning_shape(parser.tool_parser) : ReasoningShape();
   }
 
   bool has_reasoning() const { return !reasoning_.end.empty(); }
@@ -119,6 +120,14 @@ class Builder {
     for (const std::string_view marker : {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>"})
       if (const auto token = tokenizer_.find(marker)) excluded.push_back(*token);
     text["exclude_tokens"] = std::move(excluded);
+    const auto is_token = [](const json::value& part) { return part.at("type") == "token"; };
+    if (!is_token(parts.back()) || !is_token(said(reasoning_.end).front())) {  // a vocabulary without them
+      text = {{"type", "any_text"}};
+      if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
+      json::value tag = {
+          {"type", "tag"}, {"begin", reasoning_.begin}, {"content", text}, {"end", reasoning_.end}};
+      return {{"type", "optional"}, {"content", sequence({std::move(tag), text_of(reasoning_.behind)})}};
+    }
     json::value begin = std::move(parts.back());
     parts.back() = {
         {"type", "tag"}, {"begin", std::move(begin)}, {"content", text}, {"end", said(reasoning_.end).front()}};

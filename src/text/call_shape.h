@@ -20,7 +20,7 @@ struct CallShape {
   std::string_view section_begin = {};  // around all calls; empty: none
   std::string_view section_end = {};
   std::string_view separator = {};
-  // How arguments are written: of XGrammar's json_schema formats, or of api/call_arguments.h.
+  // How arguments are written: JSON, or a form of api/call_arguments.h.
   std::string_view style = "json";
   bool repeats = true;              // there may be several calls
   bool marked = true;  // its first bytes are no ordinary text, so that a call among text can be told

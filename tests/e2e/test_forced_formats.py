@@ -66,6 +66,9 @@ def joined(lines):
 def test_a_forced_call_is_valid(template, name):
     with serving(small_model(), "--served-model-name", "small", "--chat-template", str(template), "--tool-call-parser", name) as server, \
             httpx.Client(base_url=server.url, timeout=120) as http:
+        if name == "openai":  # this vocabulary has none of its tokens; below is one that has
+            assert ask(http, 0).status_code == 400
+            return
         called = set()
         for seed in range(4):
             answer = ask(http, seed)

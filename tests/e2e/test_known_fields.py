@@ -12,7 +12,8 @@ MEANS_NOTHING = {
                              "prompt_cache_options", "safety_identifier"},
     "/v1/completions": set(),
     "/v1/responses": {"service_tier", "stream_options", "max_tool_calls", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
-                      "safety_identifier", "user"},
+                      "safety_identifier", "user",
+                      "include"},  # of which each known word is, or means nothing
 }
 SCHEMAS = {"/v1/chat/completions": ("openai_openapi_core.json", "CreateChatCompletionRequest", {"messages": [{"role": "user", "content": "x"}]}),
            "/v1/completions": ("openai_openapi_core.json", "CreateCompletionRequest", {"prompt": "x"}),

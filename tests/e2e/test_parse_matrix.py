@@ -10,10 +10,17 @@ FILE = ("read_file", {"path": "/tmp/test.txt"})
 BASH = ("bash", {"command": "hostname", "description": "Get hostname"})
 WEATHER = ("get_weather", {"city": "Dallas", "state": "TX", "unit": "fahrenheit"})
 SEARCH = ("search", {"query": "vllm parser", "filters": {"language": "python", "min_stars": 100}, "tags": ["ml", "inference"], "limit": 10, "verbose": True})
-TYPES = {"object": dict, "array": list, "boolean": bool, "integer": int, "string": str}
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
-    key: {"type": next(word for word, kind in TYPES.items() if isinstance(value, kind))} for key, value in arguments.items()}}}}
-    for name, arguments in (FILE, BASH, WEATHER, SEARCH)]
+
+
+def schema_of(value):
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {key: schema_of(inner) for key, inner in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "items": schema_of(value[0])}
+    return {"type": next(word for word, kind in (("boolean", bool), ("integer", int), ("string", str)) if isinstance(value, kind))}
+
+
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": schema_of(arguments)}} for name, arguments in (FILE, BASH, WEATHER, SEARCH)]
 
 
 def plain(value):
@@ -92,7 +99,7 @@ def test_every_sample_gives_its_message(tmp_path, name):
     lines, wanted = [], []
     for sample, (thought, text, calls, behind) in SAMPLES.items():
         written = write(calls)
-        body = (f"{opens}{thought or ''}{ends}" if thought or not opens or sample == "tool only" and opens != "<think>" else "") + text
+        body = (f"{opens}{thought or ''}{ends}" if thought or not opens or opens == "<think>" else "") + text
         if calls:
             body += section + "".join(written) + section_end + behind
         expected = message({"content": text.strip(), "reasoning_content": thought, "tool_calls": [{"name": n, "arguments": a} for n, a in calls]})

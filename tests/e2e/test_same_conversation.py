@@ -190,13 +190,13 @@ def dead_end(tmp_path_factory):
 @pytest.mark.parametrize("ask", [chat, responses, messages, lines], ids=["chat", "responses", "messages", "ollama"])
 def test_an_error_in_the_middle_is_the_clients_own_error(dead_end, ask):
     """Whole: the HTTP error of the protocol. In a stream, after some text: its error event, as its client reads it."""
-    case = dict(messages=[{"role": "user", "content": "Go"}], max=60, stop=None, tools=False, schema={"type": "string", "pattern": "^aaaz$"})
+    case = dict(messages=[{"role": "user", "content": "Go"}], max=60, stop=None, tools=False, schema={"type": "string", "pattern": "^[ab]{30}z$"})
     for stream in (False, True):
         if ask is responses and stream:
             with openai.OpenAI(base_url=dead_end.url + "/v1", api_key="none", max_retries=0) as client:
                 *events, last = client.responses.create(model="smol", input="Go", stream=True, temperature=0, text={
                     "format": {"type": "json_schema", "name": "x", "schema": case["schema"]}})
-            assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == '"aaa'
+            assert "".join(event.delta for event in events if event.type == "response.output_text.delta") .startswith('"')
             assert last.type == "response.failed" and last.response.status == "failed"
             assert "dead end" in last.response.error.message, last
             continue

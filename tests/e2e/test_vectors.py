@@ -56,29 +56,6 @@ def test_openais_client_gets_what_transformers_gives(bert):
     assert near(short, [v / length for v in whole[:16]], 1e-6)
 
 
-SENTENCES = vector_models.ENCODERS / "sentence_transformers.json"
-
-
-@pytest.mark.parametrize("golden", json.loads(SENTENCES.read_text()), ids=lambda golden: "-".join([golden["model"], *map(str, golden["how"].values())]))
-def test_sentence_transformers_own_vectors(tmp_path, golden):
-    """From texts to vectors: its tokens, its pooling, its layers behind that. All at once, and cosines of one another."""
-    folder, _ = vector_models.write(golden["model"], tmp_path / "m", **golden["how"])
-    with serving(folder, "--runner", "pooling", "--dtype", "float32", "--served-model-name", "m") as server, \
-            httpx.Client(base_url=server.url, timeout=120) as http:
-        if "scores" in golden:
-            for (query, document), score in zip(golden["pairs"], golden["scores"]):
-                [entry] = http.post("/score", json={"text_1": query, "text_2": document}).json()["data"]
-                assert abs(entry["score"] - score) < 1e-4, (query, document)
-            return
-        data = http.post("/v1/embeddings", json={"input": golden["texts"]}).json()["data"]
-        for text, entry, wanted in zip(golden["texts"], data, golden["vectors"]):
-            got = entry["embedding"]
-            assert len(got) == len(wanted)
-            lengths = [math.sqrt(sum(v * v for v in vector)) for vector in (got, wanted)]
-            assert sum(a * b for a, b in zip(got, wanted)) / math.prod(lengths) >= 0.9999, text
-            assert abs(lengths[0] / lengths[1] - 1) < 1e-4, text
-
-
 def test_special_tokens_are_counted_and_truncation_keeps_them(bert):
     server, _ = bert
     client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
