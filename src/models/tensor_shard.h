@@ -3,6 +3,7 @@
 // split):
 //
 //     query, key, value      rows of whole heads      (column-parallel: the rank's own heads)
+//     latent attention       rows of whole heads; what is kept of a token is on every rank
 //     attention output       columns of those heads   (row-parallel: summed over the ranks)
 //     gate, up               rows                     (column-parallel)
 //     down                   columns of those rows    (row-parallel: summed over the ranks)
