@@ -207,8 +207,14 @@ void read_latent(Keys& keys, ModelConfig& config) {
 }
 
 // A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
-void read_deepseek2(const GgufFile&, Keys& keys, ModelConfig& config) {
+void read_deepseek2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_latent(keys, config);
+  // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
+  if (!keys.has("expert_gating_func") &&
+      std::ranges::any_of(file.tensor_list(), [](const GgufTensor& tensor) {
+        return tensor.name.find(".exp_probs_b") != std::string_view::npos;
+      }))
+    config.experts.score = ExpertScore::sigmoid;
   const float all = keys.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
   if (config.rope_scaling != RopeScaling::yarn || all == 0 || config.rope_factor <= 1 || config.head_size < 1)
     return;
