@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/strings.h"
 #include "kernels/elementwise.h"
 #include "kernels/tiles.h"
 #include "models/layer_part.h"
