@@ -9,7 +9,10 @@
 namespace pagoda {
 namespace {
 
-std::int64_t size_of(const LayerState& layer) { return std::int64_t{layer.num_kv_heads} * layer.head_size; }
+// What a layer keeps of a token, in elements.
+std::int64_t size_of(const LayerState& layer) {
+  return std::int64_t{layer.num_kv_heads} * layer.head_size * (layer.latent_size > 0 ? 1 : 2);
+}
 
 // Pages that layers of these sizes take in this order, each beside those before it where there is room. What
 // is told of each: its page, and its number there.

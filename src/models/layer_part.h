@@ -1,8 +1,8 @@
 #pragma once
 // The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
-// (attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc,
-// mixture_beside_dense.cc). The decoder
-// (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
+// (attention.cc, latent_attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc,
+// mixture.cc, mixture_beside_dense.cc). The decoder (decoder.cc) keeps the residual stream, the norms around
+// the parts and the chunks of rows. A part
 //   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
 //   * says what it keeps of a sequence in decoder_config.h (LayerState), and
 //   * runs forward over rows: entering and leaving chunk by chunk, mixing over the whole batch.
@@ -76,7 +76,7 @@ struct LayerRoom {
   std::int64_t chunk_rows = 0;
   float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes
   float* mixed = nullptr;    // [tokens, mixed_width]
-  float* inner = nullptr;    // [chunk, inner_width]
+  float* inner = nullptr;    // [chunk, inner_width]: of whichever half is at work
 };
 
 using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied
@@ -86,6 +86,7 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::int64_t entered_width() const = 0;
   virtual std::int64_t mixed_width() const = 0;
+  virtual std::int64_t inner_width() const { return 0; }  // of room.inner, used while entering and leaving
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
 
@@ -120,6 +121,8 @@ struct LayerPlace {
   const LayerShard* shard = nullptr;
 };
 std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
