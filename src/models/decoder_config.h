@@ -165,12 +165,15 @@ struct DecoderConfig {
 
 // What a layer keeps of each sequence from step to step.
 struct LayerState {
-  // Nothing; or keys and values of all its tokens, or of the last `window`.
-  enum class Kind { full, window, none };
+  // Nothing; or keys and values of all its tokens, or of the last `window`; or a state of its own kind.
+  enum class Kind { full, window, none, state };
   Kind kind = Kind::full;
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
   std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
+  // Of a state: the sizes of its pieces, in floats. A piece is contiguous and lies in one page of the cache
+  // (whose pages are as large as the largest): so one of each head, not one of all of them.
+  std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;
 };

@@ -31,7 +31,8 @@ struct SampleSpec {
 };
 
 // A recurrent state as it is after `position` tokens of a sequence of the batch, written to pages of its own
-// while the step passes by. A state that takes several runs of pages has one of these for each.
+// while the step passes by; the sequence's own state is in its table's row. Drafts move neither: those that
+// were right are computed again, as ordinary tokens of the next step. A state that takes several runs of pages has one of these for each.
 struct StateCopy {
   std::int32_t sequence = 0;  // its index in the batch
   std::int32_t position = 0;  // num_computed_tokens < position <= num_computed_tokens + tokens, drafts apart
