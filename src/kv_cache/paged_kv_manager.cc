@@ -205,6 +205,7 @@ void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
 void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   insert(child);  // first: it may move the parent
   Table& copy = at(child);
+  at(parent).forked = true;
   copy = at(parent);
   copy.num_promised = 0;
   copy.snapshots.clear();

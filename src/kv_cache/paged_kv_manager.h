@@ -151,6 +151,7 @@ class PagedKvManager : public KvManager {
     std::vector<Snapshot> snapshots;
     std::optional<BlockHash> origin;
     bool copying = false;
+    bool forked = false;  // others have been, or it is one
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
   };
   struct Prefix {

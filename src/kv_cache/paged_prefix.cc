@@ -123,6 +123,7 @@ void PagedKvManager::publish_full_rows(Table& table, std::span<const TokenId> to
     table.chain = hash_block(table.chain, content);
     // Without a group that tells how far a text is known, the windows' own rows have to.
     for (std::size_t group = 0; group < (sees_all_ ? 1 : groups_.size()); ++group) {
+      if (groups_[group].is_state()) continue;
       if (i >= table.groups[group].first) publish(row(table, group, i), table.chain, group, content);
     }
     if (!has_anchors_) continue;

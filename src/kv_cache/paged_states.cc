@@ -54,7 +54,7 @@ void PagedKvManager::drop_snapshots(Table& table) {
 
 // The full row before it, without which it is of no use.
 bool PagedKvManager::ends_in_cached_row(const Table& table, std::int32_t rows) const {
-  if (rows == 0 || !sees_all_) return rows == 0;
+  if (rows == 0 || !sees_all_) return true;
   const auto full = pool_.find_cached(table.hashes[num(rows - 1)]);
   return full && (!config_.verify_hits || content_matches(*full, content_of_row(table, rows - 1)));
 }
@@ -91,23 +91,26 @@ void PagedKvManager::publish_snapshots(Table& table) {
   });
 }
 
-// What a sequence leaves at its end: its own state, and the row that is filled in part.
+// What a sequence leaves at its end: its own state, and the row that is filled in part. Not what others share:
+// they would have to copy it before they write on. Nor what one of several samples leaves, or a beam.
 void PagedKvManager::publish_end(Table& table) {
   const std::size_t group = state_group();
   const std::int32_t rows = table.num_hashed;
   const auto rest = static_cast<std::int32_t>(table.tail.size());
-  if (table.copying || table.num_computed == 0 || table.groups[group].end == 0 ||
-      rows * config_.block_size + rest != table.num_computed || !ends_in_cached_row(table, rows))
+  const auto own = [&](std::size_t of, std::int32_t at) { return pool_.ref_count(row(table, of, at)) == 1; };
+  if (table.copying || table.forked || table.num_computed == 0 ||
+      rows * config_.block_size + rest != table.num_computed || !own(group, 0) ||
+      !ends_in_cached_row(table, rows))
     return;
   if (rest == 0) {
     if (rows > 0)
       publish_state(table, row(table, group, 0), table.hashes[num(rows - 1)], content_of_row(table, rows - 1));
     return;
   }
+  for (std::size_t other = 0; other < group; ++other)
+    if (!own(other, rows)) return;
   const BlockHash hash = hash_block(table.chain, table.tail);
-  for (std::size_t other = 0; other < groups_.size(); ++other) {
-    if (!groups_[other].is_state()) publish(row(table, other, rows), hash, other, table.tail);
-  }
+  for (std::size_t other = 0; other < group; ++other) publish(row(table, other, rows), hash, other, table.tail);
   if (sees_all_ && !pool_.find_cached(hash)) return;
   publish_state(table, row(table, group, 0), hash, table.tail);
   std::vector<Tail>& tails = tails_[table.chain];
