@@ -161,7 +161,7 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
     std::vector<LayerState> out;
     for (int i = 0; i < number; ++i)
       out.push_back(is_full(i) ? full : LayerState{.kind = LayerState::Kind::state, .pieces = pieces});
-    return plan_kv_groups(out, 16, 32768, true, 2 * 16 * 2);
+    return plan_kv_groups(out, 16, 32768, true, 16 * 2);
   };
   const KvGroupPlan lfm2 =
       with_states(16, [](int i) { return i == 2 || i == 5 || (i >= 8 && i % 2 == 0); },

@@ -15,7 +15,10 @@ constexpr std::int64_t kTokensBesideState = 1024;
 constexpr double kNoPadding = 0.01;       // beside states
 constexpr std::int64_t kPieceAlign = 64;  // bytes
 
-std::int64_t size_of(const LayerState& layer) { return std::int64_t{layer.num_kv_heads} * layer.head_size; }
+// What a layer keeps of a token, in elements.
+std::int64_t size_of(const LayerState& layer) {
+  return std::int64_t{layer.num_kv_heads} * layer.head_size * 2;
+}
 
 // Whether it has keys and values of its own.
 bool has_kv(const LayerState& layer) {
