@@ -118,10 +118,10 @@ void PagedKvManager::publish_end(Table& table) {
   if (tails.size() == kMostTails) tails.erase(tails.begin());
   tails.push_back({hash, rest});
   if (tails_.size() <= 2 * num(config_.num_blocks)) return;
-  std::erase_if(tails_, [&](auto& entry) {
-    forget_dead_tails(entry.second);
-    return entry.second.empty();
-  });
+  for (auto it = tails_.begin(); it != tails_.end();) {
+    forget_dead_tails(it->second);
+    it = it->second.empty() ? tails_.erase(it) : std::next(it);
+  }
 }
 
 void PagedKvManager::forget_dead_tails(std::vector<Tail>& tails) {
