@@ -209,6 +209,7 @@ void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   copy = at(parent);
   copy.num_promised = 0;
   copy.snapshots.clear();
+  copy.latest_state.reset();
   each_row(copy, [this](std::size_t, BlockId block) { pool_.share(block); });
 }
 

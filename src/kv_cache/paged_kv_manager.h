@@ -150,6 +150,7 @@ class PagedKvManager : public KvManager {
     std::vector<TokenId> tail;
     std::vector<Snapshot> snapshots;
     std::optional<BlockHash> origin;
+    std::optional<BlockId> latest_state;  // of those that it has left
     bool copying = false;
     bool forked = false;  // others have been, or it is one
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room

@@ -68,14 +68,12 @@ void PagedKvManager::publish_state(Table& table, BlockId row, const BlockHash& h
                                    std::span<const TokenId> content) {
   const std::size_t group = state_group();
   if (!publish(row, hash, group, content)) return;
-  const auto pass = [&](const BlockHash& before) {
-    const auto found = pool_.find_cached(before, static_cast<std::int32_t>(group));
-    if (found && *found != row) shelf_.pass(*found);
-  };
-  for (const std::int32_t anchor : table.anchors)
-    if (anchor > 0 && anchor <= table.num_hashed) pass(table.hashes[num(anchor - 1)]);
-  if (table.origin) pass(*table.origin);
+  if (const auto from = table.origin ? pool_.find_cached(*table.origin, static_cast<std::int32_t>(group))
+                                     : std::nullopt)
+    shelf_.leave(*from);
   shelf_.put(row);
+  if (table.latest_state) shelf_.pair(*table.latest_state, row);
+  table.latest_state = row;
   const std::int64_t budget = std::max<std::int64_t>(1, num_blocks() / 4 / groups_[group].pages_per_row);
   while (shelf_.size() > budget) pool_.withdraw(*shelf_.first_to_go());  // which takes it off the shelf
 }
