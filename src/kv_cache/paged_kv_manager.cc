@@ -215,8 +215,8 @@ void PagedKvManager::fork(SequenceId parent, SequenceId child) {
 
 std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
   const Table& table = at(id);
-  if (has_states_) return shareable_with_state(table, num_tokens);
-  const std::int32_t whole = num_tokens / config_.block_size * config_.block_size;
+  const std::int32_t whole = has_states_ ? shareable_with_state(table, num_tokens)
+                                         : num_tokens / config_.block_size * config_.block_size;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].first_visible_row(whole) < table.groups[group].first) return 0;
   }
