@@ -72,7 +72,7 @@ TEST_P(FamilyModes, GiveTheSameBits) {
 
   Trial tight = small;
   tight.all_at_once = true;
-  tight.longest = 2;
+  tight.longest = alone.has_states ? 3 : 2;  // beams that come back may share nothing
   EXPECT_GT(same(tight, "recomputed").preemptions, 0);
   tight.num_swap = 1;
   EXPECT_GT(same(tight, "swapped").swaps, 0);

@@ -361,7 +361,11 @@ void run(std::uint64_t seed, bool grouped) {
               kv.fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
                              static_cast<std::int32_t>(below(parent->second.computed + 1))));
         }
-        model.emplace(next_id++, std::move(child));
+        if (kv.num_available_blocks() < 0)  // the state it takes from the cache is promised to others
+          kv.free(SequenceId{next_id});
+        else
+          model.emplace(next_id, std::move(child));
+        ++next_id;
         break;
       }
       case 4: {
