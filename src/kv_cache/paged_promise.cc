@@ -25,8 +25,10 @@ std::int64_t PagedKvManager::set_aside_for(const Table& table, std::int32_t num_
         std::max<std::int64_t>(0, rows_for(group, num_promised) - end) + (shared && !copied ? 1 : 0);
     if (groups_[group].kind == KvKind::window && left > 0) {
       std::int64_t own = end - rows.end + (copied ? 1 : 0);
-      for (std::int32_t i = rows.first; i < rows.end; ++i)
+      for (std::int32_t i = rows.first; i < rows.end; ++i) {
+        if (shared && i == next_row(table, group)) continue;  // it comes back when its copy is there
         own += pool_.ref_count(row(table, group, i)) == 1 ? 1 : 0;
+      }
       left = std::clamp<std::int64_t>(groups_[group].rows_at_once(num_promised, chunk) - own, 0, left);
     }
     pages += left * groups_[group].pages_per_row;
