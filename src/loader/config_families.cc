@@ -29,6 +29,8 @@ std::span<const ConfigFamily> config_families() {
       {"Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel", "glm4_moe_lite", "deepseek2", read_glm4_moe_lite},
       {"MiniCPM3ForCausalLM", "MiniCPM3Model", "minicpm3", "minicpm3", read_minicpm3},
       {"Dots1ForCausalLM", "Dots1Model", "dots1", "dots1", read_dots1},
+      {"Lfm2ForCausalLM", "Lfm2Model", "lfm2", "lfm2", read_lfm2},
+      {"Lfm2MoeForCausalLM", "Lfm2MoeModel", "lfm2_moe", "lfm2moe", read_lfm2_moe},
       {.hf_name = "GptOssForCausalLM",
        .base_name = "GptOssModel",
        .model_type = "gpt_oss",

@@ -99,6 +99,7 @@ json::object config_json(const ModelConfig& config) {
   };
   if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
   if (config.latent.rank > 0) out["latent_row"] = config.latent.row_size();
+  if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
   if (config.rotary_size > 0) {
     out["rope_theta"] = config.rope_theta;
     out["rotary_size"] = config.rotary_size;
@@ -192,6 +193,9 @@ void config_rows(const Description& description, Table& table) {
                   human_bytes(f32 * tokens), " in float32");
   };
   table.row({"KV cache", of_tokens("per token", 1)});
+  if (const std::int64_t state = description.state_bytes(); state > 0)
+    table.row({"", concat("and per sequence a state of ", human_bytes(state), ", of ", config.num_recurrent(),
+                          " layers without keys and values")});
   table.row({"", of_tokens("one full context", config.max_positions)});
 }
 
@@ -214,6 +218,7 @@ std::string describe_json(const Description& description) {
       return int8 > 0 ? json::value(int8 * tokens) : json::value(nullptr);
     };
     out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", in_int8(1)}};
+    out["state_bytes"] = description.state_bytes();
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
                      {"kv_bytes_one_full_context",
                       {{"float32", f32 * description.config->max_positions},

@@ -19,6 +19,10 @@ LayerState state_of(const LatentAttentionConfig& attention) {
   return {.num_kv_heads = 1, .head_size = attention.row_size(), .latent_size = attention.latent_size};
 }
 
+LayerState state_of(const ShortConvConfig& conv) {
+  return {.kind = LayerState::Kind::state, .pieces = {std::int64_t{conv.num_taps - 1} * conv.num_channels}};
+}
+
 }  // namespace
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {

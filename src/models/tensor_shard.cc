@@ -93,6 +93,13 @@ Result<HeadShard> shard_of(const LatentAttentionConfig& config, std::int64_t blo
   return shard;
 }
 
+// On one rank alone, where its channels are as features of one head.
+Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  const Range all = {0, config.num_channels};
+  return HeadShard{.query = all, .kv = {}, .ranks = {all}};
+}
+
 FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
   return {.own = ranks[static_cast<std::size_t>(cut.rank)], .ranks = std::move(ranks)};
 }
