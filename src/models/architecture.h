@@ -47,10 +47,10 @@ struct WeightNames {
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {};
-  std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
-  std::string fused_qkv = {};                  // instead of query, key, value
-  bool qkv_by_group = false;                   // of which each key-value head's stand together
-  std::string sinks = {};                      // whole name
+  std::string query_norm = {}, key_norm = {};          // with "{}" a tensor for each head
+  std::string fused_qkv = {};                          // instead of query, key, value
+  bool qkv_by_group = false;                           // of which each key-value head's stand together
+  std::string sinks = {};                              // whole name
   std::string conv_in = {}, conv = {}, conv_out = {};  // of a short convolution
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
@@ -102,8 +102,8 @@ std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::
 extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
     kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
     kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
-    kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
-    kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3,
-    kStableLm, kStarcoder2;
+    kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron,
+    kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss,
+    kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

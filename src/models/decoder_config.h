@@ -177,8 +177,9 @@ struct LayerState {
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
   std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
-  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous and lies in one page of the cache
-  // (whose pages are as large as the largest): so one of each head, not one of all of them.
+  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous
+  // and lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one
+  // of all of them.
   std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;
