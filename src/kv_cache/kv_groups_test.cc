@@ -167,8 +167,8 @@ TEST(KvGroups, ConversationsFindAsMuchOfTheirPrefixWithWindows) {
   }
 }
 
-// The conversations as above, in pools that hold all that is said, or a part of it; against the same layers all
-// seeing everything.
+// The conversations as above, in pools that hold all that is said, or a part of it; against the same layers
+// all seeing everything.
 TEST(KvGroups, ConversationsFindMostOfTheirPrefixWithStates) {
   for (const std::int32_t forgotten : {0, 5}) {
     for (const std::int32_t pages : {12'000, 2'400}) {

@@ -19,9 +19,11 @@ PagedKvManager::PagedKvManager(PagedKvConfig config)
       hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1);
   CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
-  CHECK(!has_states_ || (groups_.back().is_state() && std::ranges::count_if(groups_, &KvGroup::is_state) == 1));
+  CHECK(!has_states_ ||
+        (groups_.back().is_state() && std::ranges::count_if(groups_, &KvGroup::is_state) == 1));
   if (has_states_)
-    pool_.set_on_forget(static_cast<std::int32_t>(state_group()), [this](BlockId row) { shelf_.remove(row); });
+    pool_.set_on_forget(static_cast<std::int32_t>(state_group()),
+                        [this](BlockId row) { shelf_.remove(row); });
   for (const KvGroup& group : groups_) {
     CHECK(group.tokens_per_row == config_.block_size && group.pages_per_row >= 1);
     CHECK((group.kind == KvKind::window) == (group.window > 0));
@@ -231,7 +233,8 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].is_state() && whole > 0) {  // a copy of its own
       Rows& rows = copy.groups[group];
-      const auto state = pool_.acquire_cached(from.hashes[num(num_full - 1)], static_cast<std::int32_t>(group));
+      const auto state =
+          pool_.acquire_cached(from.hashes[num(num_full - 1)], static_cast<std::int32_t>(group));
       CHECK(state);
       pool_.append_pages(*state, rows.pages);
       rows.end = 1;

@@ -106,9 +106,10 @@ std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
   std::int64_t pages = 0;
   for (const KvGroup& group : groups_) {
     const std::int64_t rows = 2 + group.whole_rows(num_tokens);
-    pages += group.pages_per_row * (group.is_state()              ? 1
-                                    : group.kind == KvKind::full ? rows
-                                                                 : std::min(rows, group.rows_for(group.window) + 2));
+    pages += group.pages_per_row * (group.is_state() ? 1
+                                    : group.kind == KvKind::full
+                                        ? rows
+                                        : std::min(rows, group.rows_for(group.window) + 2));
   }
   return pages;
 }

@@ -19,8 +19,8 @@ TEST(StateShelf, WhatANextTurnPassedByGoesFirst) {
   for (const int row : {1, 2, 3, 4, 5, 6}) shelf.put(BlockId{row});
   shelf.pair(BlockId{1}, BlockId{2});
   shelf.pair(BlockId{3}, BlockId{4});
-  shelf.use(BlockId{2});    // the next turn begins at the end,
-  shelf.use(BlockId{3});    // another one before the prompt's end, and again
+  shelf.use(BlockId{2});  // the next turn begins at the end,
+  shelf.use(BlockId{3});  // another one before the prompt's end, and again
   shelf.use(BlockId{3});
   shelf.leave(BlockId{2});  // and leaves its own
   shelf.leave(BlockId{3});  // where others begin, too

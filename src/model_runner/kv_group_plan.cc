@@ -68,7 +68,8 @@ struct StatePacking {
   StatePlace add(std::int64_t bytes) {
     auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
     if (page == used.end()) page = used.insert(used.end(), 0);
-    return {.page = static_cast<std::int32_t>(page - used.begin()), .offset = std::exchange(*page, *page + bytes)};
+    return {.page = static_cast<std::int32_t>(page - used.begin()),
+            .offset = std::exchange(*page, *page + bytes)};
   }
 };
 

@@ -45,7 +45,7 @@ struct DecoderBatch {
   std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
   KvLayout layout;
   std::byte* cache = nullptr;
-  std::span<const LayerKv> layers = {};            // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
   // By layer: the states of those that have one, in the order of LayerState::pieces; empty: none has.
   std::span<const LayerStates> states = {};
   std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0

@@ -1,6 +1,6 @@
-// A short convolution (LFM2): one product gives [b | c | x] of each token; b * x is convolved over the last few
-// tokens, channel by channel, and scaled by c on its way into the output matrix. What is kept of a sequence is
-// its last inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as transformers has it.
+// A short convolution (LFM2): one product gives [b | c | x] of each token; b * x is convolved over the last
+// few tokens, channel by channel, and scaled by c on its way into the output matrix. What is kept of a
+// sequence is its last inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as transformers has it.
 #include <array>
 
 #include "kernels/causal_conv.h"
