@@ -3,6 +3,7 @@
 // the fast paths are tested against. Contracts are those of the public headers.
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
+#include "kernels/linear_attention.h"
 #include "kernels/logits.h"
 #include "kernels/mixture.h"
 #include "kernels/paged_attention.h"
@@ -16,6 +17,9 @@ float activation(Activation activation, float x);
 float gate_factor(Activation activation, float up);  // what the activated gate is multiplied by
 void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
           const float* cos_sin);
+void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale);
+void gated_rms_norm(const GatedNorm& norm, float* x, const float* gate);
+void times_sigmoid(float* x, const float* gate, std::int64_t width);
 
 // Weights as the arithmetic of storage.type sees them, as float32 rows.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
@@ -35,6 +39,8 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
 void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);
 void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,
             std::int32_t query_head);
+
+void linear_attention(const LinearAttentionArgs& args, const StateSequence& sequence, std::int32_t head);
 
 LogitMax max_logit(std::span<const float> logits);
 float log_sum_exp(std::span<const float> logits);
