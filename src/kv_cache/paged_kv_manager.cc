@@ -13,6 +13,7 @@ PagedKvManager::PagedKvManager(PagedKvConfig config)
       groups_(config_.groups ? *config_.groups : one_full_group(config_.block_size)),
       sees_all_(!groups_.empty() && groups_.front().kind == KvKind::full),
       has_windows_(std::ranges::any_of(groups_, [](const auto& g) { return g.kind == KvKind::window; })),
+      has_states_(std::ranges::any_of(groups_, &KvGroup::is_state)),
       pool_(config_.num_created > 0 ? config_.num_created : config_.num_blocks),
       hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1);
@@ -20,7 +21,7 @@ PagedKvManager::PagedKvManager(PagedKvConfig config)
   for (const KvGroup& group : groups_) {
     CHECK(group.tokens_per_row == config_.block_size && group.pages_per_row >= 1);
     CHECK((group.kind == KvKind::window) == (group.window > 0));
-    CHECK(group.kind == KvKind::window || &group == &groups_.front());
+    CHECK(group.kind != KvKind::full || &group == &groups_.front());
   }
   if (sees_all_) pool_.set_dependent_groups(static_cast<std::int32_t>(groups_.size()) - 1);
   if (config_.num_swap_blocks > 0) swap_pool_.emplace(config_.num_swap_blocks);
@@ -50,10 +51,15 @@ std::int32_t PagedKvManager::blocks_for(std::int64_t num_tokens) const {
   return static_cast<std::int32_t>((num_tokens + config_.block_size - 1) / config_.block_size);
 }
 
+// A state's one row is written to by whatever token comes next.
+std::int32_t PagedKvManager::next_row(const Table& table, std::size_t group) const {
+  return groups_[group].is_state() ? 0 : table.num_computed / config_.block_size;
+}
+
 std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId> tokens,
                                           std::string_view salt, bool allow_cache) {
   Table& table = insert(id);
-  if (config_.enable_prefix_caching) {
+  if (caches_prefixes()) {
     table.chain = table.root = hasher_.root(salt);
     // What follows a prompt may be another template's choice: its last tokens may be others next time.
     const std::int32_t behind = std::min(config_.block_size, 16);
@@ -61,7 +67,7 @@ std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId
       add_anchor(table, (static_cast<std::int32_t>(tokens.size()) - behind) / config_.block_size);
   }
   if (!allow_cache || tokens.empty() || groups_.empty()) return 0;
-  if (config_.enable_prefix_caching) map_cached(table, tokens);
+  if (caches_prefixes()) map_cached(table, tokens);
   map_prefix(table, tokens);
   if (config_.enable_prefix_caching) {
     table.queried = static_cast<std::int64_t>(tokens.size());
@@ -98,15 +104,15 @@ void PagedKvManager::share_rows(const Rows& from, std::size_t group, std::int32_
 }
 
 bool PagedKvManager::must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const {
-  const std::int32_t next = table.num_computed / config_.block_size;
+  const std::int32_t next = next_row(table, group);
   return num_tokens > table.num_computed && next < table.groups[group].end &&
          pool_.ref_count(row(table, group, next)) > 1;
 }
 
 std::int64_t PagedKvManager::pages_to_grow(const Table& table, std::int32_t num_tokens) const {
   std::int64_t pages = 0;
-  const std::int64_t wanted = blocks_for(num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int64_t wanted = groups_[group].rows_for(num_tokens);
     const std::int64_t rows = std::max<std::int64_t>(0, wanted - table.groups[group].end) +
                               (must_copy(table, group, num_tokens) ? 1 : 0);
     pages += rows * groups_[group].pages_per_row;
@@ -122,12 +128,13 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
   Table& table = at(id);
   CHECK(!table.swapped);
   if (!can_grow(table, num_tokens) || pages_to_grow(table, num_tokens) > pool_.num_free()) return false;
-  const std::int32_t wanted = blocks_for(num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];
     if (must_copy(table, group, num_tokens)) {
       // Only the last row of a fork can be both shared and unfinished, so this is one copy at most.
-      const std::int32_t next = table.num_computed / config_.block_size;
+      const std::int32_t next = next_row(table, group);
+      const bool begun =
+          groups_[group].is_state() ? table.num_computed > 0 : table.num_computed % config_.block_size != 0;
       CHECK(next + 1 == rows.end);
       const BlockId old = row(table, group, next);
       Rows fresh = rows;
@@ -135,13 +142,12 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
       fresh.end = next;
       new_row(id, group, fresh.end++, fresh.pages);
       for (std::size_t i = num(next) * num(groups_[group].pages_per_row); i < rows.pages.size(); ++i) {
-        if (table.num_computed % config_.block_size != 0)
-          copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
+        if (begun) copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
       }
       pool_.release_one(old);
       rows = std::move(fresh);
     }
-    while (rows.end < wanted) new_row(id, group, rows.end++, rows.pages);
+    while (rows.end < rows_for(group, num_tokens)) new_row(id, group, rows.end++, rows.pages);
   }
   table.num_tokens = std::max(table.num_tokens, num_tokens);
   table.more.resize(groups_.empty() ? 0 : groups_.size() - 1);
@@ -157,7 +163,7 @@ void PagedKvManager::computed(SequenceId id, std::span<const TokenId> tokens, st
   CHECK(num_computed >= table.num_computed && num_computed <= table.num_tokens);
   CHECK(static_cast<std::size_t>(num_computed) <= tokens.size());
   table.num_computed = num_computed;
-  if (config_.enable_prefix_caching && !groups_.empty()) publish_full_rows(table, tokens);
+  if (caches_prefixes() && !groups_.empty()) publish_full_rows(table, tokens);
   if (has_windows_) give_back(table);
   if (num_computed >= table.num_promised) end_promise(id, table);
 }
@@ -176,10 +182,9 @@ void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   Table& table = at(id);
   CHECK(!table.swapped && num_tokens >= table.num_computed);
   table.num_tokens = std::min(table.num_tokens, num_tokens);
-  const std::int32_t wanted = blocks_for(table.num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];
-    while (rows.end > wanted) {
+    while (rows.end > rows_for(group, table.num_tokens)) {
       pool_.release_one(row(table, group, --rows.end));
       rows.pages.resize(num(rows.end) * num(groups_[group].pages_per_row));
     }
@@ -196,6 +201,7 @@ void PagedKvManager::fork(SequenceId parent, SequenceId child) {
 
 std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
   const Table& table = at(id);
+  if (has_states_) return 0;  // a state is right at one length alone
   const std::int32_t whole = num_tokens / config_.block_size * config_.block_size;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].first_visible_row(whole) < table.groups[group].first) return 0;
@@ -209,8 +215,8 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
   const std::int32_t whole = shareable(parent, num_tokens), num_full = whole / config_.block_size;
   CHECK(whole <= from.num_computed);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
-    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole), num_full,
-               copy.groups[group]);
+    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole),
+               std::min(num_full, rows_for(group, whole)), copy.groups[group]);
   }
   copy.num_tokens = copy.num_computed = whole;
   copy.chain = copy.root = from.root;
@@ -220,7 +226,7 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
 void PagedKvManager::release_rows(Table& table) {
   if (table.swapped)
     each_row(table, [this](std::size_t, BlockId block) { swap_pool_->release_one(block); });
-  else if (config_.enable_prefix_caching && has_windows_)
+  else if (caches_prefixes() && has_windows_)
     release_in_segments(table);
   else
     each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
@@ -289,6 +295,7 @@ KvUsage PagedKvManager::usage() const {
         Fill& fill = fills_[static_cast<std::size_t>(index(pages[static_cast<std::size_t>(i)]))];
         const std::int64_t begin = (table.groups[group].first + i / per_row) * size;
         const auto filled = [&](std::int64_t tokens) {
+          if (groups_[group].is_state()) return static_cast<std::int32_t>(tokens > 0 ? size : 0);
           return static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens - begin, 0, size));
         };
         fill.computed = std::max(fill.computed, filled(table.num_computed));
@@ -317,7 +324,7 @@ void PagedKvManager::check_invariants() const {
     auto& counts = table.swapped ? swap_references : references;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       const Rows& rows = table.groups[group];
-      CHECK(rows.end == blocks_for(table.num_tokens) && rows.first <= rows.end);
+      CHECK(rows.end == rows_for(group, table.num_tokens) && rows.first <= rows.end);
       CHECK(rows.pages.size() == num(rows.end) * num(groups_[group].pages_per_row));
       // What the next position sees is there, and no more than is kept for it.
       CHECK(rows.first <= groups_[group].first_visible_row(table.num_computed));

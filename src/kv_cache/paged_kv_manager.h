@@ -7,7 +7,8 @@
 // will see, and its rows are published only at anchors: where a later request can be expected to go on
 // (paged_prefix.cc). A prompt that was let in can finish: what it has yet to take is set aside as a count
 // (paged_promise.cc). A pinned prefix is a sequence like others, which nobody runs. Swapped out, a sequence's
-// rows are counted in a pool of their own; its content is there only. Invariants: a row's ref_count is the
+// rows are counted in a pool of their own; its content is there only. A group of states has one row a sequence,
+// which every token is written into: forks copy it with their next token. Invariants: a row's ref_count is the
 // number of tables it stands in; a row that a sequence may write into (at or after its num_computed tokens,
 // once grown) stands in no other table; what is set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4;
 // prefix cache: vLLM's automatic prefix caching. Threads: none; owned by the engine thread.
@@ -59,7 +60,8 @@ class PagedKvManager : public KvManager {
 
   std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                             bool allow_cache) override;
-  bool caches_prefixes() const override { return config_.enable_prefix_caching; }
+  // Not yet where layers have states.
+  bool caches_prefixes() const override { return config_.enable_prefix_caching && !has_states_; }
   std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const override;
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override;
   std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) override;
@@ -101,6 +103,9 @@ class PagedKvManager : public KvManager {
   std::int32_t blocks_for(std::int64_t num_tokens) const;
   bool can_grow(SequenceId id, std::int32_t num_tokens) const { return can_grow(at(id), num_tokens); }
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
+  std::int32_t rows_for(std::size_t group, std::int64_t num_tokens) const {
+    return static_cast<std::int32_t>(groups_[group].rows_for(num_tokens));
+  }
   std::int32_t num_rows(SequenceId id) const { return blocks_for(at(id).num_tokens); }  // to its end
   std::int32_t num_computed(SequenceId id) const { return at(id).num_computed; }
   BlockPool& mutable_pool() { return pool_; }
@@ -156,6 +161,7 @@ class PagedKvManager : public KvManager {
   void release_rows(Table& table);
   void give_back(Table& table);  // what is behind the windows
 
+  std::int32_t next_row(const Table& table, std::size_t group) const;
   // The row that the next token is written into, if it exists and others share it.
   bool must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const;
   std::int64_t pages_to_grow(const Table& table, std::int32_t num_tokens) const;
@@ -182,7 +188,7 @@ class PagedKvManager : public KvManager {
 
   const PagedKvConfig config_;
   const std::vector<KvGroup> groups_;
-  const bool sees_all_, has_windows_;  // the first group does; some have
+  const bool sees_all_, has_windows_, has_states_;  // the first group does; some have
   BlockPool pool_;
   std::optional<BlockPool> swap_pool_;  // its block ids are swap block ids
   BlockHasher hasher_;

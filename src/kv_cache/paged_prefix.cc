@@ -188,6 +188,7 @@ void PagedKvManager::map_prefix(Table& table, std::span<const TokenId> tokens) {
     // The last token must be computed, for its logits.
     const auto taken = static_cast<std::int32_t>(std::min(prefix.tokens.size(), tokens.size() - 1));
     if (taken <= num_taken || prefix.tokens.size() > tokens.size()) continue;
+    if (has_states_ && num(taken) != prefix.tokens.size()) continue;  // its state is at its end alone
     if (!std::ranges::equal(prefix.tokens, tokens.first(prefix.tokens.size()))) continue;
     best = &prefix;
     num_taken = taken;
@@ -196,12 +197,12 @@ void PagedKvManager::map_prefix(Table& table, std::span<const TokenId> tokens) {
   each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
   const Table& holder = at(best->holder);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
-    const std::int32_t end = blocks_for(num_taken);
+    const std::int32_t end = rows_for(group, num_taken);
     share_rows(holder.groups[group], group, std::min(groups_[group].first_visible_row(num_taken), end), end,
                table.groups[group]);
   }
   table.num_tokens = table.num_computed = num_taken;
-  if (!config_.enable_prefix_caching) return;
+  if (!caches_prefixes()) return;
   const auto block_size = num(config_.block_size);
   for (; (table.num_hashed + 1) * config_.block_size <= num_taken; ++table.num_hashed) {
     const std::size_t begin = num(table.num_hashed) * block_size;

@@ -18,11 +18,11 @@ std::int64_t PagedKvManager::set_aside_for(const Table& table, std::int32_t num_
   std::int64_t pages = 0;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const Rows& rows = table.groups[group];
-    const std::int64_t end = std::max(rows.end, blocks_for(num_tokens));
+    const std::int64_t end = std::max(rows.end, rows_for(group, num_tokens));
     const bool shared = must_copy(table, group, num_promised),
                copied = shared && num_tokens > table.num_computed;
     std::int64_t left =
-        std::max<std::int64_t>(0, blocks_for(num_promised) - end) + (shared && !copied ? 1 : 0);
+        std::max<std::int64_t>(0, rows_for(group, num_promised) - end) + (shared && !copied ? 1 : 0);
     if (groups_[group].kind == KvKind::window && left > 0) {
       std::int64_t own = end - rows.end + (copied ? 1 : 0);
       for (std::int32_t i = rows.first; i < rows.end; ++i)
@@ -104,8 +104,9 @@ std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
   std::int64_t pages = 0;
   for (const KvGroup& group : groups_) {
     const std::int64_t rows = 2 + group.whole_rows(num_tokens);
-    pages += group.pages_per_row *
-             (group.kind == KvKind::full ? rows : std::min(rows, group.rows_for(group.window) + 2));
+    pages += group.pages_per_row * (group.is_state()              ? 1
+                                    : group.kind == KvKind::full ? rows
+                                                                 : std::min(rows, group.rows_for(group.window) + 2));
   }
   return pages;
 }

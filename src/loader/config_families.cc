@@ -25,6 +25,8 @@ std::span<const ConfigFamily> config_families() {
       {"HunYuanMoEV1ForCausalLM", "HunYuanMoEV1Model", "hunyuan_v1_moe", "hunyuan-moe", read_hunyuan_moe},
       {"MiniMaxM2ForCausalLM", "MiniMaxM2Model", "minimax_m2", "minimax-m2", read_minimax_m2},
       {"Dots1ForCausalLM", "Dots1Model", "dots1", "dots1", read_dots1},
+      {"Lfm2ForCausalLM", "Lfm2Model", "lfm2", "lfm2", read_lfm2},
+      {"Lfm2MoeForCausalLM", "Lfm2MoeModel", "lfm2_moe", "lfm2moe", read_lfm2_moe},
       {.hf_name = "GptOssForCausalLM",
        .base_name = "GptOssModel",
        .model_type = "gpt_oss",

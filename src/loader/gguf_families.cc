@@ -186,6 +186,16 @@ void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.experts.shared_gate = true;
 }
 
+// Layers without key-value heads are short convolutions.
+void read_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.conv_taps = keys.integer("shortconv.l_cache", 3);
+  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers)) {
+    config.recurrent_layers.push_back(heads == 0);
+    config.num_kv_heads = std::max(config.num_kv_heads, heads);
+  }
+  if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
+}
+
 // The file has one row for each type of token.
 void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
   for (const GgufTensor& tensor : file.tensor_list())
@@ -305,6 +315,12 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "dots1",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
+      {.name = "lfm2", .layers_differ = true, .read = read_lfm2, .own_keys = {"shortconv.l_cache"}},
+      {.name = "lfm2moe",
+       .layers_differ = true,
+       .read = read_lfm2,
+       .own_keys = {"shortconv.l_cache"},
+       .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},
   });
   return all;

@@ -43,6 +43,11 @@ Status check_layers(const ModelConfig& config) {
   if (config.layer_input_size < 0 || config.layer_input_size > 1 << 16)
     return corrupt_data(
         concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
+  if (!config.recurrent_layers.empty() &&
+      (config.recurrent_layers.size() != static_cast<std::size_t>(config.num_layers) || config.conv_taps < 2 ||
+       config.conv_taps > 64))
+    return corrupt_data(concat("layers with convolutions over ", config.conv_taps,
+                               " tokens, or not told for every layer, are not plausible"));
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");

@@ -87,6 +87,9 @@ struct ModelConfig {
   ExpertsConfig experts;
   bool query_key_norm = false;  // where a family has models with and without
 
+  std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none
+  std::int32_t conv_taps = 0;          // tokens that their convolutions see, itself included
+
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
   bool keys_are_values = false;         // of layers without a window
@@ -97,6 +100,9 @@ struct ModelConfig {
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
 
+  bool is_recurrent(std::int32_t layer) const {
+    return !recurrent_layers.empty() && recurrent_layers[static_cast<std::size_t>(layer)];
+  }
   bool has_window(std::int32_t layer) const {
     return sliding_window > 0 && (window_layers.empty() || window_layers[static_cast<std::size_t>(layer)]);
   }

@@ -14,7 +14,7 @@ std::span<const Architecture> architectures() {
       kCommandR,   kDots1,       kErnie45, kErnie45Moe, kExaone4,   kFalcon,     kFalconTwoNorms,
       kGemma,      kGemma2,      kGemma3,  kGemma4,     kGlm,       kGlm4,       kGlm4Moe,
       kGpt2,       kGptJ,        kGptNeoX, kGptOss,     kGranite,   kGraniteMoe, kHunyuanDense,
-      kHunyuanMoe, kInternLm2,   kLlama,   kLlama4,     kMiniMaxM2, kMistral,    kMistral3,
+      kHunyuanMoe, kInternLm2,   kLfm2, kLfm2Moe, kLlama,   kLlama4,     kMiniMaxM2, kMistral,    kMistral3,
       kMixtral,    kModernBert,  kMpt,     kNemotron,   kNomicBert, kOlmo2,      kOlmoe,
       kOpt,        kPhi2,        kPhi3,    kQwen2,      kQwen2Moe,  kQwen3,      kQwen3Moe,
       kQwen3Vl,    kSeedOss,     kSmolLm3, kStableLm,   kStarcoder2};

@@ -51,6 +51,7 @@ struct WeightNames {
   std::string fused_qkv = {};                  // instead of query, key, value
   bool qkv_by_group = false;                   // of which each key-value head's stand together
   std::string sinks = {};                      // whole name
+  std::string conv_in = {}, conv = {}, conv_out = {};  // of a short convolution
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
@@ -101,7 +102,7 @@ std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::
 extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
     kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
     kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
-    kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
+    kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
     kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3,
     kStableLm, kStarcoder2;
 

@@ -15,6 +15,10 @@ LayerState state_of(const AttentionConfig& attention) {
   };
 }
 
+LayerState state_of(const ShortConvConfig& conv) {
+  return {.kind = LayerState::Kind::state, .pieces = {std::int64_t{conv.num_taps - 1} * conv.num_channels}};
+}
+
 }  // namespace
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {

@@ -92,6 +92,12 @@ struct AttentionConfig {
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
 };
 
+// A short convolution between two gates: out = W_out (c * conv(b * x)), [b | c | x] = W_in h (LFM2).
+struct ShortConvConfig {
+  std::int32_t num_channels = 0;  // as many as the hidden size
+  std::int32_t num_taps = 0;
+};
+
 struct DenseFeedForwardConfig {
   std::int32_t intermediate_size = 0;
   Activation activation = Activation::silu;
@@ -115,7 +121,7 @@ struct MixtureBesideDenseConfig {
   MixtureConfig mixture;
 };
 
-using MixerConfig = std::variant<AttentionConfig>;
+using MixerConfig = std::variant<AttentionConfig, ShortConvConfig>;
 using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig>;
 
 struct LayerConfig {
@@ -165,13 +171,13 @@ struct DecoderConfig {
 
 // What a layer keeps of each sequence from step to step.
 struct LayerState {
-  // Nothing; or keys and values of all its tokens, or of the last `window`; or a state of its own kind.
+  // Nothing; or keys and values of all its tokens, or of the last `window`; or a state alone.
   enum class Kind { full, window, none, state };
   Kind kind = Kind::full;
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
   std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
-  // Of a state: the sizes of its pieces, in floats. A piece is contiguous and lies in one page of the cache
+  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous and lies in one page of the cache
   // (whose pages are as large as the largest): so one of each head, not one of all of them.
   std::vector<std::int64_t> pieces = {};
 

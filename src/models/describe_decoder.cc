@@ -1,5 +1,6 @@
 // What can be known of a model before any weight is read, checked for sense.
 #include "base/strings.h"
+#include "kernels/causal_conv.h"
 #include "models/architecture.h"
 #include "models/decoder.h"
 
@@ -26,6 +27,13 @@ Status check_part(const DecoderConfig& decoder, const AttentionConfig& c) {
   const std::int32_t rotary = decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size;
   if (rotary <= 0 || rotary % 2 != 0 || rotary > c.head_size)
     return wrong(concat(rotary, " rotated dimensions of a head of ", c.head_size));
+  return ok_status();
+}
+
+Status check_part(const DecoderConfig& decoder, const ShortConvConfig& c) {
+  if (c.num_taps < 2 || c.num_taps > kMaxConvTaps)
+    return wrong(concat("a convolution over ", c.num_taps, " tokens, not 2 to ", kMaxConvTaps));
+  if (c.num_channels != decoder.hidden_size) return wrong("a short convolution of another width");
   return ok_status();
 }
 

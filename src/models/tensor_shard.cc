@@ -117,6 +117,13 @@ Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, co
   return shard;
 }
 
+// On one rank alone, where its channels are as features of one head.
+Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  const Range all = {0, config.num_channels};
+  return HeadShard{.query = all, .kv = {}, .pieces = {all}, .parts = {1}};
+}
+
 // What a rank has of things that `split` cuts into ranges, one for each rank.
 template <class Split>
 Result<FeatureShard> shard_ranges(const Split& split, const Cut& cut) {
