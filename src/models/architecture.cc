@@ -16,8 +16,8 @@ std::span<const Architecture> architectures() {
       kGpt2,       kGptJ,        kGptNeoX, kGptOss,     kGranite,   kGraniteMoe, kHunyuanDense,
       kHunyuanMoe, kInternLm2,   kLfm2, kLfm2Moe, kLlama,   kLlama4,     kMiniMaxM2, kMistral,    kMistral3,
       kMixtral,    kModernBert,  kMpt,     kNemotron,   kNomicBert, kOlmo2,      kOlmoe,
-      kOpt,        kPhi2,        kPhi3,    kQwen2,      kQwen2Moe,  kQwen3,      kQwen3Moe,
-      kQwen3Vl,    kSeedOss,     kSmolLm3, kStableLm,   kStarcoder2};
+      kOpt,        kPhi2,        kPhi3,    kQwen2,      kQwen2Moe,  kQwen3,      kQwen35,    kQwen35Moe, kQwen3Moe,
+      kQwen3Next,  kQwen3Vl,    kSeedOss,     kSmolLm3, kStableLm,   kStarcoder2};
   return all;
 }
 

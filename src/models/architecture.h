@@ -30,6 +30,17 @@ struct ExpertNames {
   bool separate() const { return down.find("{}") != std::string::npos; }
 };
 
+// Names of what heads with a matrix as their state have, behind `layer`; as in WeightNames. A file has the products
+// in one of the forms.
+struct LinearAttentionNames {
+  std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
+  std::string by_key_head = {};          // [query | key | values | gates] of each key head
+  std::string gates_by_key_head = {};    // [weights | decays] of each key head's heads
+  std::string rate = {}, step_bias = {};  // whole names; rate: of the decay
+  bool rate_is_log = false;               // of minus the rate
+  std::string norm = {}, out = {};
+};
+
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
@@ -52,6 +63,7 @@ struct WeightNames {
   bool qkv_by_group = false;                   // of which each key-value head's stand together
   std::string sinks = {};                      // whole name
   std::string conv_in = {}, conv = {}, conv_out = {};  // of a short convolution
+  LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
@@ -103,7 +115,7 @@ extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere
     kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
     kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
     kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
-    kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3,
+    kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3,
     kStableLm, kStarcoder2;
 
 }  // namespace pagoda

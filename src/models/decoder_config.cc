@@ -19,6 +19,14 @@ LayerState state_of(const ShortConvConfig& conv) {
   return {.kind = LayerState::Kind::state, .pieces = {std::int64_t{conv.num_taps - 1} * conv.num_channels}};
 }
 
+LayerState state_of(const LinearAttentionConfig& config) {
+  LayerState state = {.kind = LayerState::Kind::state,
+                      .pieces = {std::int64_t{config.num_taps - 1} * config.num_channels()}};
+  state.pieces.insert(state.pieces.end(), static_cast<std::size_t>(config.num_heads),
+                      std::int64_t{config.key_size} * config.value_size);
+  return state;
+}
+
 }  // namespace
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {

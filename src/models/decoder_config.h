@@ -67,6 +67,8 @@ enum class QueryKeyNorm {
 
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
+  // Each head's query comes with a gate, behind it in its product: what is attended is scaled by its sigmoid.
+  bool output_gate = false;
   bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
@@ -90,6 +92,23 @@ struct AttentionConfig {
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
+};
+
+// Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a short
+// convolution of what they read, with a gated norm behind them:
+//   gated delta net (Qwen3-Next, Qwen3.5)   queries and keys of length one; a head's weight is a sigmoid, its decay
+//                                           exp(rate * softplus(a + bias))
+//   Mamba-2                                 key B, query C, weight softplus(dt + bias), decay exp(rate * weight)
+struct LinearAttentionConfig {
+  bool delta_rule = true;
+  std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups of B and C
+  std::int32_t key_size = 0, value_size = 0;      // of a head; Mamba-2: state size, head size
+  std::int32_t num_taps = 0;                      // of the convolution
+  bool tiled_heads = false;  // head h has key head h % num_key_heads; else consecutive ones have the same
+
+  std::int32_t key_width() const { return num_key_heads * key_size; }
+  std::int32_t value_width() const { return num_heads * value_size; }
+  std::int32_t num_channels() const { return 2 * key_width() + value_width(); }  // of the convolution
 };
 
 // A short convolution between two gates: out = W_out (c * conv(b * x)), [b | c | x] = W_in h (LFM2).
@@ -121,7 +140,7 @@ struct MixtureBesideDenseConfig {
   MixtureConfig mixture;
 };
 
-using MixerConfig = std::variant<AttentionConfig, ShortConvConfig>;
+using MixerConfig = std::variant<AttentionConfig, ShortConvConfig, LinearAttentionConfig>;
 using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig>;
 
 struct LayerConfig {

@@ -1,6 +1,6 @@
 #pragma once
 // The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
-// (attention.cc, short_conv.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc,
+// (attention.cc, short_conv.cc, linear_attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc,
 // mixture_beside_dense.cc). The decoder
 // (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
 //   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
@@ -127,6 +127,8 @@ struct LayerPlace {
 std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);

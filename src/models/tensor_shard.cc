@@ -124,6 +124,12 @@ Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cu
   return HeadShard{.query = all, .kv = {}, .pieces = {all}, .parts = {1}};
 }
 
+Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  const Range all = {0, config.num_heads};
+  return HeadShard{.query = all, .kv = {0, config.num_key_heads}, .pieces = {all}, .parts = {1}};
+}
+
 // What a rank has of things that `split` cuts into ranges, one for each rank.
 template <class Split>
 Result<FeatureShard> shard_ranges(const Split& split, const Cut& cut) {

@@ -326,6 +326,10 @@ PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, st
 PackedLinear WeightLoader::exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
   Matrices matrices;
   add(matrices, name, rows, columns, std::array{Range{0, rows}});
+  return pack_exact(std::move(matrices), name);
+}
+
+PackedLinear WeightLoader::pack_exact(Matrices matrices, const std::string& name) {
   return pack_as(std::move(matrices), name, LinearForm::stacked, "float32");
 }
 

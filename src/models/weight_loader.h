@@ -77,6 +77,7 @@ class WeightLoader {
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
                     std::int64_t rotary_size, std::int64_t first_bias);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
+  PackedLinear pack_exact(Matrices matrices, const std::string& name);  // as exact_linear()
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
