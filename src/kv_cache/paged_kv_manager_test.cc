@@ -190,7 +190,16 @@ std::vector<KvGroup> draw_groups(std::mt19937_64& rng, std::int32_t size) {
                    .tokens_per_row = size,
                    .pages_per_row = 1 + below(3)});
   }
+  if (below(3) == 0)
+    out.push_back({.kind = KvKind::state, .tokens_per_row = size, .pages_per_row = 1 + below(3)});
   return out;
+}
+
+// What a state is after `count` tokens: it tells them all, and their order.
+TokenId state_after(const std::vector<TokenId>& tokens, std::size_t count) {
+  std::uint32_t digest = 1;
+  for (std::size_t i = 0; i < count; ++i) digest = digest * 31 + static_cast<std::uint32_t>(tokens[i]) + 1;
+  return static_cast<TokenId>(digest & 0xffffff);
 }
 
 // Goal: whatever the order of adding, growing, forking and freeing, every sequence finds its own tokens
@@ -229,11 +238,13 @@ void run(std::uint64_t seed, bool grouped) {
                         std::size_t position) -> TokenId& {
     const KvTable table = kv.pages_of(SequenceId{id}, group);
     const auto per_row = static_cast<std::size_t>(groups[group].pages_per_row);
+    if (groups[group].is_state()) position = 0;
     const std::size_t row = position / size - static_cast<std::size_t>(table.first_row);
     return store[static_cast<std::size_t>(index(table.blocks[row * per_row + page])) * size +
                  position % size];
   };
-  const auto value = [](TokenId token, std::size_t group, std::size_t page) {
+  const auto value = [&](const Model& seq, std::size_t i, std::size_t group, std::size_t page) {
+    const TokenId token = groups[group].is_state() ? state_after(seq.tokens, i + 1) : seq.tokens[i];
     return token + static_cast<TokenId>(10 * group + 100 * page);
   };
   // Calls f(group, page, position) for all that the sequence's next position sees and it has computed, and
@@ -241,7 +252,8 @@ void run(std::uint64_t seed, bool grouped) {
   const auto each_slot = [&](std::size_t computed, std::size_t end, std::size_t from, auto f) {
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto window = static_cast<std::size_t>(groups[group].window);
-      const std::size_t first = window == 0 || computed + 1 < window ? 0 : computed + 1 - window;
+      std::size_t first = window == 0 || computed + 1 < window ? 0 : computed + 1 - window;
+      if (groups[group].is_state() && end > 0) first = end - 1;  // it is of the last token
       for (std::size_t i = std::max(first, from); i < end; ++i)
         for (std::size_t page = 0; page < static_cast<std::size_t>(groups[group].pages_per_row); ++page)
           f(group, page, i);
@@ -310,7 +322,7 @@ void run(std::uint64_t seed, bool grouped) {
         }
         each_slot(seq.computed, target, seq.computed,
                   [&](std::size_t group, std::size_t page, std::size_t i) {
-                    slot(id, group, page, i) = value(seq.tokens[i], group, page);
+                    slot(id, group, page, i) = value(seq, i, group, page);
                   });
         seq.computed = target;
         if (seq.computed >= seq.promised) seq.promised = 0;
@@ -409,7 +421,7 @@ void run(std::uint64_t seed, bool grouped) {
         without_sharing += std::ssize(kv.pages_of(SequenceId{id}, group).blocks);
       bool right = true;
       each_slot(seq.computed, seq.computed, 0, [&](std::size_t group, std::size_t page, std::size_t i) {
-        right &= slot(id, group, page, i) == value(seq.tokens[i], group, page);
+        right &= slot(id, group, page, i) == value(seq, i, group, page);
       });
       ASSERT_TRUE(right) << "sequence " << id;
     }

@@ -244,7 +244,8 @@ std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<cons
 
 Status check_no_states(const KvGroupPlan& plan, std::string_view manager) {
   if (!plan.has_states()) return ok_status();
-  return invalid_argument(concat(manager, " has no place for the states of this model's layers: use --kv-manager paged"));
+  return invalid_argument(
+      concat(manager, " has no place for the states of this model's layers: use --kv-manager paged"));
 }
 
 std::string describe_groups(const KvGroupPlan& plan) {

@@ -21,6 +21,10 @@ enum class KvKind : std::uint8_t {
   state,   // it sees what the ones before it have made of a state
 };
 
+inline const char* kv_kind_name(KvKind kind) {
+  return kind == KvKind::full ? "full" : kind == KvKind::window ? "window" : "state";
+}
+
 struct KvGroup {
   KvKind kind = KvKind::full;
   std::int32_t window = 0;  // of kind window: 1 or more
@@ -54,6 +58,10 @@ struct KvGroup {
     return kind != KvKind::window ? all : std::min(all, rows_for(window) + rows_for(chunk - 1) + 1);
   }
 };
+
+inline bool has_states(std::span<const KvGroup> groups) {
+  return std::any_of(groups.begin(), groups.end(), [](const KvGroup& group) { return group.is_state(); });
+}
 
 // Pages that `num_sequences` sequences of `num_tokens` tokens take at once, at most, the first `num_shared`
 // of them held in common, computed `chunk` tokens at a time (`chunk` 0: a row's, the least).

@@ -15,6 +15,7 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
       kv_(kv),
       order_(order ? std::move(order) : make_admission_order(config.policy)),
       takes_turns_(order_->takes_turns()),
+      has_states_(has_states(kv.groups())),
       watermark_blocks_(kv.num_blocks() / 100),
       token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
@@ -201,7 +202,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     if (count == 0) continue;
     switch (make_room(position, sequence, count)) {
       case Room::ok:
-        take(group, sequence, count, make_room_for_drafts(position, sequence));
+        take(group, sequence, count, make_room_for_drafts(position, sequence, count));
         break;
       case Room::sequence_parked:
         break;
