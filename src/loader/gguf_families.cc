@@ -196,6 +196,24 @@ void read_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
 }
 
+// Layers with a delta net have its tensors. Qwen3.5's value heads of one key head do not stand side by side.
+void read_delta_net(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.recurrent_layers.push_back(names.contains(concat("blk.", layer, ".ssm_out.weight")));
+  config.conv_taps = keys.integer("ssm.conv_kernel");
+  config.state.num_heads = keys.integer("ssm.time_step_rank");
+  config.state.num_key_heads = keys.integer("ssm.group_count");
+  config.state.key_size = keys.integer("ssm.state_size");
+  const std::int32_t width = keys.integer("ssm.inner_size");
+  config.state.value_size = config.state.num_heads > 0 ? width / config.state.num_heads : 0;
+  config.state.tiled_heads = config.architecture != "qwen3next";
+  if (config.experts.count == 0) return;
+  read_layers_with_routers(file, keys, config);
+  config.experts.shared_gate = true;
+}
+
 // The file has one row for each type of token.
 void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
   for (const GgufTensor& tensor : file.tensor_list())
@@ -203,6 +221,10 @@ void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
       config.token_types =
           static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
 }
+
+constexpr decltype(GgufFamily::own_keys) kStateKeys = {
+    "ssm.conv_kernel", "ssm.time_step_rank",      "ssm.group_count",           "ssm.state_size",
+    "ssm.inner_size",  "full_attention_interval", "attention.recurrent_layers"};
 
 }  // namespace
 
@@ -315,6 +337,9 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "dots1",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
+      {.name = "qwen3next", .read = read_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
+      {.name = "qwen35", .read = read_delta_net, .own_keys = kStateKeys},
+      {.name = "qwen35moe", .read = read_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
       {.name = "lfm2", .layers_differ = true, .read = read_lfm2, .own_keys = {"shortconv.l_cache"}},
       {.name = "lfm2moe",
        .layers_differ = true,

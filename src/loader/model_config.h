@@ -37,6 +37,13 @@ struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
 };
 
+// Heads that keep a matrix of a sequence: of gated delta nets, and of Mamba-2.
+struct StateHeads {
+  std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups
+  std::int32_t key_size = 0, value_size = 0;      // Mamba-2: state size, head size
+  bool tiled_heads = false;  // those of one key head stand num_key_heads apart; else side by side
+};
+
 struct ModelConfig {
   std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
   std::string name;          // for people: general.name, or the folder's
@@ -89,6 +96,7 @@ struct ModelConfig {
 
   std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none
   std::int32_t conv_taps = 0;          // tokens that their convolutions see, itself included
+  StateHeads state;                    // where they are more than convolutions
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
