@@ -33,6 +33,7 @@ void read_lfm2_like(Fields& fields, Defaults absent, ModelConfig& config) {
   read_common(fields, absent, config);
   config.tie_embeddings = fields.boolean("tie_embedding", config.tie_embeddings);
   config.conv_taps = fields.integer("conv_L_cache", 3);
+  config.state_size = (std::int64_t{config.conv_taps} - 1) * config.hidden_size;
   config.recurrent_layers = recurrent_layers(fields, "conv", config);
 }
 

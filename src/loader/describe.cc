@@ -268,9 +268,10 @@ template <class HeadBytes>
 std::int64_t of_kept_layers(const ModelConfig& config, const HeadBytes& head_bytes) {
   const std::int32_t count = config.num_layers - config.shared_kv_layers;
   if (config.layer_sizes.empty())
-    return 2 * std::int64_t{count} * config.num_kv_heads * head_bytes(config.head_size);
+    return 2 * std::int64_t{count - config.num_recurrent()} * config.num_kv_heads * head_bytes(config.head_size);
   std::int64_t bytes = 0;
   for (std::int32_t layer = 0; layer < count; ++layer) {
+    if (config.is_recurrent(layer)) continue;
     const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(layer)];
     bytes += 2 * sizes.num_kv_heads * head_bytes(sizes.head_size);
   }
@@ -283,6 +284,10 @@ std::int64_t Description::kv_bytes_per_token(std::int64_t bytes_per_element) con
   if (!config) return 0;
   // Bounded by finish_config: at most 2 * 2^28 elements.
   return of_kept_layers(*config, [&](std::int64_t head_size) { return head_size * bytes_per_element; });
+}
+
+std::int64_t Description::state_bytes() const {
+  return config ? config->num_recurrent() * config->state_size * std::int64_t{sizeof(float)} : 0;
 }
 
 std::int64_t Description::kv_bytes_per_token_int8() const {

@@ -43,6 +43,7 @@ struct Description {
   // Key and value of one token in all layers; 0 without a config.
   std::int64_t kv_bytes_per_token(std::int64_t bytes_per_element) const;
   std::int64_t kv_bytes_per_token_int8() const;  // with a scale for each key and value
+  std::int64_t state_bytes() const;              // what recurrent layers keep of a sequence, in float32
 };
 
 // `path`: a folder, a .gguf or .safetensors file, ORG/NAME in the hub cache, config.json, tokenizer.json

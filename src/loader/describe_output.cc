@@ -98,6 +98,7 @@ json::object config_json(const ModelConfig& config) {
        config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
   };
   if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
+  if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
   if (config.rotary_size > 0) {
     out["rope_theta"] = config.rope_theta;
     out["rotary_size"] = config.rotary_size;
@@ -184,6 +185,9 @@ void config_rows(const Description& description, Table& table) {
                      int8 = description.kv_bytes_per_token_int8();
   table.row({"KV cache", concat("per token ", human_bytes(bf16), " in bfloat16, ", human_bytes(int8),
                                 " in int8, ", human_bytes(f32), " in float32")});
+  if (const std::int64_t state = description.state_bytes(); state > 0)
+    table.row({"", concat("and per sequence a state of ", human_bytes(state), ", of ", config.num_recurrent(),
+                          " layers without keys and values")});
   table.row({"", concat("one full context ", human_bytes(bf16 * config.max_positions), " in bfloat16, ",
                         human_bytes(int8 * config.max_positions), " in int8, ",
                         human_bytes(f32 * config.max_positions), " in float32")});
@@ -205,6 +209,7 @@ std::string describe_json(const Description& description) {
                        int8 = description.kv_bytes_per_token_int8();
     out["config"] = config_json(*description.config);
     out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", int8}};
+    out["state_bytes"] = description.state_bytes();
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
                      {"kv_bytes_one_full_context",
                       {{"float32", f32 * description.config->max_positions},

@@ -189,6 +189,7 @@ void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
 // Layers without key-value heads are short convolutions.
 void read_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.conv_taps = keys.integer("shortconv.l_cache", 3);
+  config.state_size = (std::int64_t{config.conv_taps} - 1) * config.hidden_size;
   for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers)) {
     config.recurrent_layers.push_back(heads == 0);
     config.num_kv_heads = std::max(config.num_kv_heads, heads);

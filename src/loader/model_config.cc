@@ -45,7 +45,7 @@ Status check_layers(const ModelConfig& config) {
         concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
   if (!config.recurrent_layers.empty() &&
       (config.recurrent_layers.size() != static_cast<std::size_t>(config.num_layers) || config.conv_taps < 2 ||
-       config.conv_taps > 64))
+       config.conv_taps > 64 || config.state_size < 0 || config.state_size > std::int64_t{1} << 32))
     return corrupt_data(concat("layers with convolutions over ", config.conv_taps,
                                " tokens, or not told for every layer, are not plausible"));
   if (config.layer_sizes.empty()) return ok_status();

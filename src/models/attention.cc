@@ -38,9 +38,7 @@ class Attention final : public Mixer {
     list_context(*room.context, arguments(room, batch), out);
   }
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    const std::int64_t width = mixed_width();
-    return room.sum->add_product(*room.context, output_, parts_,
-                                 LinearInput::rows(room.mixed + rows.first * width, width), rows.count, y);
+    return room.sum->add_product(*room.context, output_, parts_, mixed_rows(room, rows), rows.count, y);
   }
 
  private:
@@ -167,7 +165,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
         loader.add(qkv, prefix + names.query, 2 * config.query_size(), place.hidden_size,
                    every_other_head(config, shard, part));
       else
-        loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
+        loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query},
+                   config.query_factor);
     };
     add_queries(0);
     // Some files have those of layers that do not read them.
@@ -176,8 +175,10 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
         loader.reader().ignore(prefix + name + ".weight");
     // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
     if (config.has_own_kv())
-      for (const std::string& name : {names.key, config.key_is_value ? names.key : names.value})
-        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv});
+      for (const auto& [name, factor] :
+           {std::pair{names.key, config.key_factor},
+            std::pair{config.key_is_value ? names.key : names.value, config.value_factor}})
+        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv}, factor);
     if (config.output_gate) add_queries(1);
   }
   if (decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
@@ -187,8 +188,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   std::vector<Range> pieces;
   for (const Range& piece : shard.pieces) pieces.push_back(features(piece));
-  output_ =
-      loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
+  output_ = loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces,
+                                config.output_factor);
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and

@@ -27,6 +27,14 @@ LayerState state_of(const LinearAttentionConfig& config) {
   return state;
 }
 
+LayerState state_of(const ParallelMixersConfig& config) {
+  LayerState state = state_of(config.attention);
+  state.pieces = state_of(config.linear).pieces;
+  return state;
+}
+
+LayerState state_of(const NoMixerConfig&) { return {.kind = LayerState::Kind::none}; }
+
 }  // namespace
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {

@@ -21,12 +21,14 @@ class DenseFeedForward final : public FeedForward {
       for (const auto& rows : {own_rows, up_rows})
         loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
     } else {
-      if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
+      if (config.gated)
+        loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);
       loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
     }
     in_ = loader.pack(std::move(in), place.prefix + (fused ? names.gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, shard.pieces);
+    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, shard.pieces,
+                               config.down_factor);
   }
 
   std::int64_t inner_width() const override { return width_; }

@@ -80,6 +80,7 @@ struct LayerRoom {
   std::int64_t chunk_rows = 0;
   float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes
   float* mixed = nullptr;    // [tokens, mixed_width]
+  std::int64_t mixed_stride = 0;  // floats from row to row when it is read; 0: mixed_width
   float* inner = nullptr;    // [chunk, inner_width]
 };
 
@@ -103,6 +104,12 @@ class Mixer {
   virtual void list_ahead(const LayerRoom&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
   // y += these rows of room.mixed, which need not be the batch's any more. Not ok: another rank is lost.
   virtual Status leave(const LayerRoom& room, Rows rows, float* y) = 0;
+
+ protected:
+  LinearInput mixed_rows(const LayerRoom& room, Rows rows) const {
+    const std::int64_t stride = room.mixed_stride > 0 ? room.mixed_stride : mixed_width();
+    return {.x = room.mixed + rows.first * stride, .stride = stride};
+  }
 };
 
 class FeedForward {
@@ -130,6 +137,12 @@ std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace
                                  const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const NoMixerConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<FeedForward> make_part(const NoFeedForwardConfig& config, const LayerPlace& place,
+                                       const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place,

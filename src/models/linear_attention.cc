@@ -36,9 +36,7 @@ class LinearAttention final : public Mixer {
   void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const LayerRoom& room, const DecoderBatch& batch) override;
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    return room.sum->add_product(*room.context, out_, parts_,
-                                 LinearInput::rows(room.mixed + rows.first * mixed_width(), mixed_width()),
-                                 rows.count, y);
+    return room.sum->add_product(*room.context, out_, parts_, mixed_rows(room, rows), rows.count, y);
   }
 
  private:

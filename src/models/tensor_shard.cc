@@ -130,6 +130,20 @@ Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, co
   return HeadShard{.query = all, .kv = {0, config.num_key_heads}, .pieces = {all}, .parts = {1}};
 }
 
+Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  return shard_of(config.attention, block, {.rank = cut.rank, .size = 1, .order = SumOrder::any});
+}
+
+Result<HeadShard> shard_of(const NoMixerConfig&, std::int64_t, const Cut& cut) {
+  return HeadShard{
+      .query = {}, .kv = {}, .pieces = {}, .parts = std::vector<std::int32_t>(static_cast<std::size_t>(cut.size))};
+}
+
+Result<FeedForwardShard> shard_of(const NoFeedForwardConfig&, std::int64_t, const Cut&) {
+  return FeedForwardShard{};
+}
+
 // What a rank has of things that `split` cuts into ranges, one for each rank.
 template <class Split>
 Result<FeatureShard> shard_ranges(const Split& split, const Cut& cut) {

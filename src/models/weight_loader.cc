@@ -180,7 +180,8 @@ void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const
 }
 
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
-                       std::span<const Range> ranges) {
+                       std::span<const Range> ranges, float factor) {
+  const std::size_t first_view = matrices.views.size(), first_bias = matrices.bias.size();
   const TensorView whole = stored(name + ".weight", rows, columns);
   const std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
   if (!reader_.status().ok()) return;
@@ -199,6 +200,26 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
     if (!bias.empty())
       matrices.bias.insert(matrices.bias.end(), bias.begin() + range.first, bias.begin() + range.end());
     matrices.bias.resize(static_cast<std::size_t>(before + range.count), 0.0f);
+  }
+  scale_from(matrices, first_view, first_bias, factor);
+}
+
+// Views and biases from these on become copies in float32, times `factor`.
+void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor) {
+  if (factor == 1 || !reader_.status().ok()) return;
+  matrices.recipe += concat(" from ", first_view, " times ", factor);
+  for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= factor;
+  for (std::size_t i = first_view; i < matrices.views.size(); ++i) {
+    matrices.to_copy.push_back([i, factor, stored = matrices.views[i].dtype](Matrices& to) {
+      TensorView& view = to.views[i];
+      const TensorView from = {stored, view.shape, view.data};
+      std::vector<std::byte>& copy = to.copies.emplace_back();
+      copy_values(from, {0, from.columns()}, copy);
+      auto* const values = reinterpret_cast<float*>(copy.data());
+      for (std::int64_t at = 0; at < from.rows() * from.columns(); ++at) values[at] *= factor;
+      view.data = copy.data();
+    });
+    matrices.views[i].dtype = DType::f32;
   }
 }
 
@@ -221,7 +242,7 @@ void WeightLoader::add_columns(Matrices& matrices, const TensorView& matrix, con
 }
 
 RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                             std::span<const Range> pieces) {
+                                             std::span<const Range> pieces, float factor) {
   const std::string weight = name + ".weight";
   const TensorView whole = stored(weight, rows, columns);
   std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
@@ -242,6 +263,7 @@ RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64
       add_columns(matrices, whole, weight, piece);
     }
     if (result.empty()) matrices.bias = std::move(bias);
+    scale_from(matrices, 0, 0, factor);
     result.push_back(pack(std::move(matrices), name));
   }
   return result;

@@ -62,9 +62,10 @@ class WeightLoader {
   TensorView keep_rows(const TensorView& matrix, const std::string& name, Range range);
   // Adds these rows of a matrix, below what `matrices` holds.
   void add_rows(Matrices& matrices, const TensorView& matrix, const std::string& name, Range range);
-  // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds.
+  // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds; all
+  // of it times `factor`.
   void add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
-           std::span<const Range> ranges);
+           std::span<const Range> ranges, float factor = 1);
   // Adds rows first, first + step, ..., `count` of them, of what `stored` means: [rows, columns], or that
   // transposed.
   void add_picked(Matrices& matrices, const TensorView& stored, const std::string& name, Range rows,
@@ -81,11 +82,12 @@ class WeightLoader {
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
-  // [rows, columns] cut into `pieces` of its columns.
+  // [rows, columns] cut into `pieces` of its columns, times `factor`.
   RowParallelLinear row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                 std::span<const Range> pieces);
+                                 std::span<const Range> pieces, float factor = 1);
 
  private:
+  void scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor);
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
   void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);
