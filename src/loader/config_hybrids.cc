@@ -45,6 +45,7 @@ void read_delta_net(Fields& fields, ModelConfig& config) {
                   .num_key_heads = fields.integer("linear_num_key_heads", 16),
                   .key_size = fields.integer("linear_key_head_dim", 128),
                   .value_size = fields.integer("linear_value_head_dim", 128)};
+  set_state_size(config);
   fields.only("attn_output_gate", true);
   fields.only("use_sliding_window", false);
   config.recurrent_layers = recurrent_layers(fields, "linear_attention", config);

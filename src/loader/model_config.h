@@ -117,6 +117,7 @@ struct ModelConfig {
   std::vector<bool> feed_forward_layers;
   ProductFactors factors;
   std::int64_t state_size = 0;         // numbers that each of them keeps of a sequence; for people
+  bool state_beside_kv = false;        // they keep keys and values, too
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
@@ -134,6 +135,10 @@ struct ModelConfig {
   std::int32_t num_recurrent() const {
     return static_cast<std::int32_t>(std::count(recurrent_layers.begin(), recurrent_layers.end(), true));
   }
+  bool keeps_kv(std::int32_t layer) const {
+    return (!is_recurrent(layer) || state_beside_kv) &&
+           (feed_forward_layers.empty() || !feed_forward_layers[static_cast<std::size_t>(layer)]);
+  }
   bool has_window(std::int32_t layer) const {
     return sliding_window > 0 && (window_layers.empty() || window_layers[static_cast<std::size_t>(layer)]);
   }
@@ -143,6 +148,9 @@ struct ModelConfig {
 // num_heads a multiple of num_kv_heads, an even rotary_size of at most head_size, positive finite
 // floats. Drops special token ids outside the vocabulary. corrupt_data names the first field that is off.
 Status finish_config(ModelConfig& config);
+
+// conv_taps and state are known. state_size: the last inputs of a convolution, and the heads' matrices.
+void set_state_size(ModelConfig& config);
 
 // "silu" and so on for a name as transformers writes it; unimplemented names it and what is supported.
 Result<std::string> normalize_activation(std::string_view name);

@@ -169,6 +169,13 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     return part;
   }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
+  if (kind == "times_rows") {  // so many rows times this, so many times that, ...
+    auto value = values.begin();
+    for (std::size_t i = 1; i + 1 < what.size(); i += 2)
+      for (std::size_t left = what[i].to_number<std::size_t>() * columns; left > 0; --left, ++value)
+        *value *= what[i + 1].to_number<float>();
+    return values;
+  }
   if (kind == "rows" || kind == "rate") {  // so many at once, these of them; rate: minus exp of what is stored
     const std::size_t unit = what[1].to_number<std::size_t>() * columns;
     std::vector<float> picked;

@@ -36,8 +36,10 @@ struct LinearAttentionNames {
   std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
   std::string by_key_head = {};          // [query | key | values | gates] of each key head
   std::string gates_by_key_head = {};    // [weights | decays] of each key head's heads
+  std::string in = {};                   // of Mamba-2: all of it
   std::string rate = {}, step_bias = {};  // whole names; rate: of the decay
   bool rate_is_log = false;               // of minus the rate
+  std::string skip = {};                  // whole name; of Mamba-2
   std::string norm = {}, out = {};
 };
 
@@ -108,13 +110,15 @@ WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);
 
+std::vector<ExpertNames> granitemoe_experts();  // of folders
+
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
 extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
-    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
-    kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
-    kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
+    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
+    kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
+    kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert,
     kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3,
     kStableLm, kStarcoder2;
 

@@ -127,7 +127,7 @@ Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cu
 Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, const Cut& cut) {
   if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
   const Range all = {0, config.num_heads};
-  return HeadShard{.query = all, .kv = {0, config.num_key_heads}, .pieces = {all}, .parts = {1}};
+  return HeadShard{.query = all, .kv = {}, .pieces = {all}, .parts = {1}};
 }
 
 Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {

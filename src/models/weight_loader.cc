@@ -114,7 +114,9 @@ TensorView with_rows(const TensorView& matrix, Range range) {
 
 std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64_t size,
                                              const NormConfig& config) {
-  std::vector<float> weight = reader_.vector(name + ".weight", size);
+  // Falcon-H1's GGUF files name one of theirs without the ending.
+  const bool bare = !reader_.has(name + ".weight") && reader_.has(name);
+  std::vector<float> weight = reader_.vector(bare ? name : name + ".weight", size);
   if (config.weight_offset != 0)
     for (float& value : weight) value += config.weight_offset;
   return weight;
