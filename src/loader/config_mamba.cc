@@ -16,7 +16,7 @@ void read_step_limit(Fields& fields, ModelConfig& config) {
   config.state.least_step = (*pair)[0].to_number<float>();
   if ((*pair)[1].is_number())
     config.state.most_step = (*pair)[1].to_number<float>();
-  else if ((*pair)[1] != "Infinity" && !(*pair)[1].is_object())
+  else if ((*pair)[1] != "Infinity" && (*pair)[1] != json::value{{"__float__", "Infinity"}})
     return fields.fail("time_step_limit", "a list of two numbers");
   if (!(config.state.least_step >= 0) || !(config.state.least_step <= config.state.most_step))
     fields.fail("time_step_limit", "a list of two numbers, the smaller one first");
