@@ -100,6 +100,10 @@ class KvManager {
   // What it holds of the pool for a group; ref_count() and copies speak of these. The same, unless tables are
   // virtual.
   virtual KvTable pages_of(SequenceId id, std::size_t group) const = 0;
+  // Copies of the sequence's state that its step makes in passing: it is the batch's sequence `sequence`, and
+  // gets to `num_tokens` tokens, drafts apart. Once its other sequences have got their room.
+  virtual void copy_states(SequenceId, std::int32_t /*sequence*/, std::int32_t /*num_tokens*/,
+                           std::vector<StateCopy>&) {}
   // Moves out the mappings that grow() and others have decided since the last call; for a batch that will
   // run.
   virtual void take_page_mappings(std::vector<PageMapping>&, std::vector<PageMapping>&) {}

@@ -13,11 +13,15 @@ PagedKvManager::PagedKvManager(PagedKvConfig config)
       groups_(config_.groups ? *config_.groups : one_full_group(config_.block_size)),
       sees_all_(!groups_.empty() && groups_.front().kind == KvKind::full),
       has_windows_(std::ranges::any_of(groups_, [](const auto& g) { return g.kind == KvKind::window; })),
-      has_states_(std::ranges::any_of(groups_, &KvGroup::is_state)),
+      has_states_(has_states(groups_)),
+      has_anchors_(has_windows_ || has_states_),
       pool_(config_.num_created > 0 ? config_.num_created : config_.num_blocks),
       hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1);
   CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
+  CHECK(!has_states_ || (groups_.back().is_state() && std::ranges::count_if(groups_, &KvGroup::is_state) == 1));
+  if (has_states_)
+    pool_.set_on_forget(static_cast<std::int32_t>(state_group()), [this](BlockId row) { shelf_.remove(row); });
   for (const KvGroup& group : groups_) {
     CHECK(group.tokens_per_row == config_.block_size && group.pages_per_row >= 1);
     CHECK((group.kind == KvKind::window) == (group.window > 0));
@@ -63,7 +67,7 @@ std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId
     table.chain = table.root = hasher_.root(salt);
     // What follows a prompt may be another template's choice: its last tokens may be others next time.
     const std::int32_t behind = std::min(config_.block_size, 16);
-    if (has_windows_)
+    if (has_anchors_)
       add_anchor(table, (static_cast<std::int32_t>(tokens.size()) - behind) / config_.block_size);
   }
   if (!allow_cache || tokens.empty() || groups_.empty()) return 0;
@@ -105,8 +109,9 @@ void PagedKvManager::share_rows(const Rows& from, std::size_t group, std::int32_
 
 bool PagedKvManager::must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const {
   const std::int32_t next = next_row(table, group);
-  return num_tokens > table.num_computed && next < table.groups[group].end &&
-         pool_.ref_count(row(table, group, next)) > 1;
+  if (num_tokens <= table.num_computed || next >= table.groups[group].end) return false;
+  const BlockId at = row(table, group, next);
+  return pool_.ref_count(at) > 1 || pool_.is_published(at);
 }
 
 std::int64_t PagedKvManager::pages_to_grow(const Table& table, std::int32_t num_tokens) const {
@@ -141,6 +146,7 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
       fresh.pages.resize(num(next) * num(groups_[group].pages_per_row));
       fresh.end = next;
       new_row(id, group, fresh.end++, fresh.pages);
+      table.copying |= begun;
       for (std::size_t i = num(next) * num(groups_[group].pages_per_row); i < rows.pages.size(); ++i) {
         if (begun) copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
       }
@@ -164,6 +170,11 @@ void PagedKvManager::computed(SequenceId id, std::span<const TokenId> tokens, st
   CHECK(static_cast<std::size_t>(num_computed) <= tokens.size());
   table.num_computed = num_computed;
   if (caches_prefixes() && !groups_.empty()) publish_full_rows(table, tokens);
+  table.copying = false;
+  if (has_states_ && caches_prefixes()) {
+    publish_snapshots(table);
+    table.tail.assign(tokens.begin() + table.num_hashed * config_.block_size, tokens.begin() + num_computed);
+  }
   if (has_windows_) give_back(table);
   if (num_computed >= table.num_promised) end_promise(id, table);
 }
@@ -194,14 +205,16 @@ void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
 void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   insert(child);  // first: it may move the parent
   Table& copy = at(child);
+  at(parent).forked = true;
   copy = at(parent);
   copy.num_promised = 0;
+  copy.snapshots.clear();
   each_row(copy, [this](std::size_t, BlockId block) { pool_.share(block); });
 }
 
 std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
   const Table& table = at(id);
-  if (has_states_) return 0;  // a state is right at one length alone
+  if (has_states_) return shareable_with_state(table, num_tokens);
   const std::int32_t whole = num_tokens / config_.block_size * config_.block_size;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].first_visible_row(whole) < table.groups[group].first) return 0;
@@ -215,8 +228,16 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
   const std::int32_t whole = shareable(parent, num_tokens), num_full = whole / config_.block_size;
   CHECK(whole <= from.num_computed);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
-    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole),
-               std::min(num_full, rows_for(group, whole)), copy.groups[group]);
+    if (groups_[group].is_state() && whole > 0) {  // a copy of its own
+      Rows& rows = copy.groups[group];
+      const auto state = pool_.acquire_cached(from.hashes[num(num_full - 1)], static_cast<std::int32_t>(group));
+      CHECK(state);
+      pool_.append_pages(*state, rows.pages);
+      rows.end = 1;
+      continue;
+    }
+    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole), num_full,
+               copy.groups[group]);
   }
   copy.num_tokens = copy.num_computed = whole;
   copy.chain = copy.root = from.root;
@@ -226,7 +247,7 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
 void PagedKvManager::release_rows(Table& table) {
   if (table.swapped)
     each_row(table, [this](std::size_t, BlockId block) { swap_pool_->release_one(block); });
-  else if (caches_prefixes() && has_windows_)
+  else if (caches_prefixes() && has_anchors_)
     release_in_segments(table);
   else
     each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
@@ -236,6 +257,7 @@ void PagedKvManager::free(SequenceId id) {
   const auto it = tables_.find(id);
   CHECK(it != tables_.end());
   end_promise(id, it->second);
+  drop_snapshots(it->second);
   release_rows(it->second);
   tables_.erase(it);
 }
@@ -275,7 +297,11 @@ std::int64_t PagedKvManager::blocks_owned_by(std::span<const SequenceId> ids) co
   return pages;
 }
 
-void PagedKvManager::clear_prefix_cache() { pool_.clear_cache(); }
+void PagedKvManager::clear_prefix_cache() {
+  pool_.clear_cache();
+  shelf_.clear();
+  tails_.clear();
+}
 
 KvUsage PagedKvManager::usage() const {
   const std::int64_t size = config_.block_size;
@@ -321,6 +347,12 @@ void PagedKvManager::check_invariants() const {
     CHECK(table.num_computed <= table.num_tokens);
     CHECK(!table.swapped || swap_pool_);
     CHECK((table.num_promised > 0) == promised_.contains(id));
+    CHECK(table.snapshots.empty() || !table.swapped);
+    for (const Snapshot& snapshot : table.snapshots) {
+      std::vector<BlockId> pages;
+      pool_.append_pages(snapshot.row, pages);
+      for (const BlockId page : pages) ++references[index(page)];
+    }
     auto& counts = table.swapped ? swap_references : references;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       const Rows& rows = table.groups[group];

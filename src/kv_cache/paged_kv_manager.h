@@ -5,12 +5,12 @@
 // writes into a shared last row gets a copy of it. Full rows are published under a hash chain and found again
 // by later requests with the same salt and prefix. A group with a window gives back what no position to come
 // will see, and its rows are published only at anchors: where a later request can be expected to go on
-// (paged_prefix.cc). A prompt that was let in can finish: what it has yet to take is set aside as a count
+// (paged_prefix.cc), as states are (paged_states.cc). A prompt that was let in can finish: what it has yet to take is set aside as a count
 // (paged_promise.cc). A pinned prefix is a sequence like others, which nobody runs. Swapped out, a sequence's
 // rows are counted in a pool of their own; its content is there only. A group of states has one row a sequence,
 // which every token is written into: forks copy it with their next token. Invariants: a row's ref_count is the
 // number of tables it stands in; a row that a sequence may write into (at or after its num_computed tokens,
-// once grown) stands in no other table; what is set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4;
+// once grown) stands in no other table and is not published; what is set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4;
 // prefix cache: vLLM's automatic prefix caching. Threads: none; owned by the engine thread.
 #include <atomic>
 #include <string>
@@ -20,6 +20,7 @@
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_pool.h"
 #include "kv_cache/kv_manager.h"
+#include "kv_cache/state_shelf.h"
 #include "request/page_ops.h"
 
 namespace pagoda {
@@ -60,12 +61,13 @@ class PagedKvManager : public KvManager {
 
   std::int32_t add_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt,
                             bool allow_cache) override;
-  // Not yet where layers have states.
-  bool caches_prefixes() const override { return config_.enable_prefix_caching && !has_states_; }
+  bool caches_prefixes() const override { return config_.enable_prefix_caching; }
   std::int64_t pages_to_promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) const override;
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override;
   std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) override;
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  void copy_states(SequenceId id, std::int32_t sequence, std::int32_t num_tokens,
+                   std::vector<StateCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void shrink(SequenceId id, std::int32_t num_tokens) override;
   void fork(SequenceId parent, SequenceId child) override;
@@ -118,6 +120,16 @@ class PagedKvManager : public KvManager {
     std::vector<BlockId> pages;
     std::int32_t first = 0, end = 0;
   };
+  // A copy of a state that is being made: it is after so many full rows.
+  struct Snapshot {
+    std::int32_t rows = 0;
+    BlockId row{};
+  };
+  // Tokens behind full rows at whose end a state is kept.
+  struct Tail {
+    BlockHash hash;
+    std::int32_t count = 0;
+  };
   struct Table {
     std::vector<Rows> groups;   // of the pool; of the swap space while `swapped`
     std::vector<KvTable> more;  // of groups 1, 2, … for the kernels: valid once grown
@@ -129,9 +141,17 @@ class PagedKvManager : public KvManager {
     std::int32_t num_hashed = 0;        // full rows whose hashes are in the chain
     BlockHash root;                     // of the chain: model and salt
     BlockHash chain;                    // hash of the last of them; the root when there is none
-    std::vector<BlockHash> hashes;      // of all of them, where there are windows
+    std::vector<BlockHash> hashes;      // of all of them, where there are anchors
     std::vector<TokenId> content;       // with verify_hits: their tokens
-    std::vector<std::int32_t> anchors;  // ascending, in rows: where window rows are published, or have been
+    // Ascending, in rows: where window rows and states are published, or have been.
+    std::vector<std::int32_t> anchors;
+    // Where there are states: the computed tokens behind the last full row; copies to be published; what it
+    // began from; and whether rows were copied for a step that has not been computed.
+    std::vector<TokenId> tail;
+    std::vector<Snapshot> snapshots;
+    std::optional<BlockHash> origin;
+    bool copying = false;
+    bool forked = false;  // others have been, or it is one
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
   };
   struct Prefix {
@@ -174,6 +194,20 @@ class PagedKvManager : public KvManager {
   bool can_grow(const Table& table, std::int32_t num_tokens) const;
   void end_promise(SequenceId id, Table& table);
 
+  // In paged_states.cc.
+  std::size_t state_group() const { return groups_.size() - 1; }
+  void drop_snapshots(Table& table);
+  bool ends_in_cached_row(const Table& table, std::int32_t rows) const;
+  std::span<const TokenId> content_of_row(const Table& table, std::int32_t row) const;
+  void publish_state(Table& table, BlockId row, const BlockHash& hash, std::span<const TokenId> content);
+  void publish_snapshots(Table& table);
+  void publish_end(Table& table);
+  void forget_dead_tails(std::vector<Tail>& tails);
+  std::optional<Tail> find_tail(const BlockHash& chain, std::int32_t rows, std::span<const BlockHash> hashes,
+                                std::span<const TokenId> rest);
+  std::int32_t shareable_with_state(const Table& table, std::int32_t num_tokens) const;
+  std::optional<BlockId> state_at(const Table& table, std::int32_t rows) const;
+
   // In paged_prefix.cc.
   void map_cached(Table& table, std::span<const TokenId> tokens);
   void map_prefix(Table& table, std::span<const TokenId> tokens);  // when that gives more
@@ -189,11 +223,14 @@ class PagedKvManager : public KvManager {
   const PagedKvConfig config_;
   const std::vector<KvGroup> groups_;
   const bool sees_all_, has_windows_, has_states_;  // the first group does; some have
+  const bool has_anchors_;                          // windows or states
   BlockPool pool_;
   std::optional<BlockPool> swap_pool_;  // its block ids are swap block ids
   BlockHasher hasher_;
   std::unordered_map<SequenceId, Table> tables_;
   std::unordered_set<SequenceId> promised_;
+  StateShelf shelf_;
+  std::unordered_map<BlockHash, std::vector<Tail>, BlockHashHasher> tails_;  // by the chain before them
   std::vector<TokenId> content_;  // with verify_hits: the tokens of each published row, at its first page
   PrefixCacheStats stats_;
   std::vector<Prefix> prefixes_;

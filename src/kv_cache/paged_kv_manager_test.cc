@@ -206,6 +206,8 @@ TokenId state_after(const std::vector<TokenId>& tokens, std::size_t count) {
 // in its rows, as far back as each group's next position sees, and a promised prompt always gets on. Method:
 // a naive store keeps the tokens that a runner would have written in each slot of each page; copies are
 // carried out; each sequence's slots are compared with its tokens after every operation.
+std::size_t num_state_copies = 0, num_state_hits = 0, num_tail_hits = 0;
+
 void run(std::uint64_t seed, bool grouped) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
@@ -275,6 +277,8 @@ void run(std::uint64_t seed, bool grouped) {
         fresh.salt = below(2) == 0 ? "x" : "y";
         fresh.computed = static_cast<std::size_t>(
             kv.add_sequence(SequenceId{next_id}, fresh.tokens, fresh.salt, below(5) != 0));
+        if (groups.back().is_state() && fresh.computed > 0)
+          ++(fresh.computed % size == 0 ? num_state_hits : num_tail_hits);
         if (kv.num_available_blocks() < 0)  // what it found in the cache is promised to others
           kv.free(SequenceId{next_id});
         else
@@ -320,6 +324,15 @@ void run(std::uint64_t seed, bool grouped) {
                 store[static_cast<std::size_t>(index(copy.from)) * size + i];
           }
         }
+        std::vector<StateCopy> states;
+        kv.copy_states(SequenceId{id}, 0, static_cast<std::int32_t>(target), states);
+        for (const StateCopy& copy : states) {
+          for (std::int32_t i = 0; i < copy.count; ++i)
+            store[static_cast<std::size_t>(index(copy.page) + i) * size] =
+                value(seq, static_cast<std::size_t>(copy.position) - 1, static_cast<std::size_t>(copy.group),
+                      static_cast<std::size_t>(copy.first_page + i));
+        }
+        num_state_copies += states.size();
         each_slot(seq.computed, target, seq.computed,
                   [&](std::size_t group, std::size_t page, std::size_t i) {
                     slot(id, group, page, i) = value(seq, i, group, page);
@@ -448,6 +461,11 @@ TEST(PagedKvManagerProperty, SoItIsWithGroupsAndWindows) {
     run(seed, true);
     if (HasFatalFailure()) return;
   }
+  std::printf("%zu copies of states, %zu hits at a row's border, %zu behind one\n", num_state_copies,
+              num_state_hits, num_tail_hits);
+  EXPECT_GT(num_state_copies, 0u);
+  EXPECT_GT(num_state_hits, 0u);
+  EXPECT_GT(num_tail_hits, 0u);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ std::int64_t PagedKvManager::pages_alone(std::int64_t num_tokens, std::int64_t n
                                          std::int64_t num_shared, bool whole_prompt) const {
   const bool whole = whole_prompt || config_.whole_prompts;
   // A gang that comes back shares nothing where the first of it has left the window behind by then.
-  return pages_for(groups_, num_tokens, num_sequences, has_windows_ ? 0 : num_shared, whole ? num_tokens : 0);
+  return pages_for(groups_, num_tokens, num_sequences, has_anchors_ ? 0 : num_shared, whole ? num_tokens : 0);
 }
 
 std::int64_t PagedKvManager::tokens_alone(std::int64_t num_pages) const {

@@ -35,6 +35,7 @@ bool PagedKvManager::swap_out(std::span<const SequenceId> ids, std::vector<SwapC
     Table& table = at(id);
     CHECK(!table.swapped);
     end_promise(id, table);
+    drop_snapshots(table);
     std::vector<Rows> kept(groups_.size());
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       const std::size_t per_row = num(groups_[group].pages_per_row);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "base/strings.h"
 #include "kernels/kv_layout.h"
@@ -14,7 +15,10 @@ constexpr std::int64_t kTokensBesideState = 1024;
 constexpr double kNoPadding = 0.01;       // beside states
 constexpr std::int64_t kPieceAlign = 64;  // bytes
 
-std::int64_t size_of(const LayerState& layer) { return std::int64_t{layer.num_kv_heads} * layer.head_size; }
+// What a layer keeps of a token, in elements.
+std::int64_t size_of(const LayerState& layer) {
+  return std::int64_t{layer.num_kv_heads} * layer.head_size * 2;
+}
 
 // Whether it has keys and values of its own.
 bool has_kv(const LayerState& layer) {
@@ -56,28 +60,22 @@ std::int64_t pages_of(const std::vector<std::int64_t>& sizes, std::int64_t page_
   return packing.pages;
 }
 
-// The same of the pieces of states, which lie one behind the other.
+// The same of the pieces of states: each goes into the first page that has room for it.
 struct StatePacking {
   std::int64_t page_bytes;
-  std::int32_t pages = 0;
-  std::int64_t used = 0, most = 0;
+  std::vector<std::int64_t> used = {};  // of each page
 
   StatePlace add(std::int64_t bytes) {
-    if (pages == 0 || used + bytes > page_bytes) {
-      ++pages;
-      used = 0;
-    }
-    const StatePlace place = {.page = pages - 1, .offset = used};
-    used += bytes;
-    most = std::max(most, used);
-    return place;
+    auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
+    if (page == used.end()) page = used.insert(used.end(), 0);
+    return {.page = static_cast<std::int32_t>(page - used.begin()), .offset = std::exchange(*page, *page + bytes)};
   }
 };
 
 std::int64_t state_pages(const std::vector<std::int64_t>& pieces, std::int64_t page_bytes) {
   StatePacking packing{.page_bytes = page_bytes};
   for (const std::int64_t bytes : pieces) packing.add(bytes);
-  return packing.pages;
+  return std::ssize(packing.used);
 }
 
 }  // namespace
@@ -177,10 +175,10 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
                            .pages_per_row = packing[i].pages});
   }
   if (pieces.empty()) return plan;
-  plan.state_page_bytes = state.most;
+  plan.state_page_bytes = *std::ranges::max_element(state.used);
   plan.groups.push_back({.kind = KvKind::state,
                          .tokens_per_row = block_size,
-                         .pages_per_row = state.pages,
+                         .pages_per_row = static_cast<std::int32_t>(state.used.size()),
                          .state_bytes = std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0})});
   return plan;
 }

@@ -58,7 +58,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
     of_layer.num_layers = 1;
   }
   runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows,
-                                    2 * options.block_size * dtype_info(layout->dtype).block_bytes);
+                                    options.block_size * dtype_info(layout->dtype).block_bytes);
   runner->layout_ = page_layout(runner->kv_plan_, runner->layer_layouts_);
   if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout->num_layers;
   if (options.pooling) {

@@ -99,7 +99,10 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
     sibling = other.get();
   }
   CHECK(sibling != nullptr);
-  if (sibling->num_computed_tokens < shared) return false;
+  if (sibling->num_computed_tokens < shared) {
+    if (has_states_) kv_.keep_shareable(sibling->id, shared);
+    return false;
+  }
   sequence.num_computed_tokens = kv_.fork_prefix(sibling->id, sequence.id, shared);
   sequence.state = SequenceState::resident;
   // Beams need each other; samples can wait for room that lets all of them go on for a while.

@@ -118,6 +118,12 @@ ScheduledBatch& VllmScheduler::schedule() {
   // Who was just preempted must not come straight back, nor anyone before it.
   if (preempted_.empty() && all_in_turn) admit();
   CHECK(!batch_.empty() || (waiting_.empty() && running_.empty() && swapped_.empty()));
+  for (std::size_t i = 0; has_states_ && i < batch_.sequences.size(); ++i) {
+    const ScheduledSequence& sequence = batch_.sequences[i];
+    const auto tokens = static_cast<std::int32_t>(sequence.tokens.size()) - sequence.num_draft_tokens;
+    kv_.copy_states(sequence.id, static_cast<std::int32_t>(i), sequence.num_computed_tokens + tokens,
+                    batch_.state_copies);
+  }
   if (!batch_.empty()) kv_.take_page_mappings(batch_.page_maps, batch_.page_maps_ahead);
   return batch_;
 }

@@ -161,6 +161,8 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   if (!layout) return layout.error();
   auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
+  if (decoder->layers.front().attention() == nullptr)
+    return unimplemented("bench kv-managers times attention, which this model's first layer has none of");
   ThreadPool pool(num_threads(args.engine));
   const KernelContext context{.pool = &pool};
   std::printf("attention, us per layer, %d threads, %d layers of %d KV heads\n%-34s %12s %12s\n",
