@@ -1,6 +1,6 @@
-// Time of linear attention (gated delta nets) on the shapes of Qwen3.5-35B-A3B: all layers' states of a sequence,
-// once by one token a step, which moves every state through memory, and once by many, which keep a tile of it in the
-// nearest cache.
+// Time of linear attention (gated delta nets) on the shapes of Qwen3.5-35B-A3B: all layers' states of a
+// sequence, once by one token a step, which moves every state through memory, and once by many, which keep a
+// tile of it in the nearest cache.
 //   linear_attention_bench [--threads N] [--level avx512|avx2|portable] [--tokens N] [--layers N] [--heads N]
 #include <chrono>
 #include <cstdio>
@@ -28,7 +28,8 @@ class Model {
  public:
   explicit Model(const Shape& shape) : shape_(shape) {
     const auto piece = static_cast<std::size_t>(shape.size * shape.size);
-    auto memory = Memory::reserve(piece * sizeof(float) * static_cast<std::size_t>(shape.layers * shape.heads));
+    auto memory =
+        Memory::reserve(piece * sizeof(float) * static_cast<std::size_t>(shape.layers * shape.heads));
     if (!memory) std::exit(1);
     states_ = *std::move(memory);
     std::memset(states_.data(), 0, states_.size());
@@ -49,21 +50,22 @@ class Model {
     const std::int64_t keys = std::int64_t{shape_.key_heads} * shape_.size;
     const double start = now();
     for (std::int32_t layer = 0; layer < shape_.layers; ++layer)
-      linear_attention(context, {.num_heads = shape_.heads,
-                                 .num_key_heads = shape_.key_heads,
-                                 .key_size = shape_.size,
-                                 .value_size = shape_.size,
-                                 .delta_rule = true,
-                                 .query = entered_.data(),
-                                 .key = entered_.data() + keys,
-                                 .value = entered_.data() + 2 * keys,
-                                 .row_stride = stride_,
-                                 .decay = gates_.data(),
-                                 .weight = gates_.data() + shape_.heads,
-                                 .gate_stride = 2 * shape_.heads,
-                                 .output = output_.data(),
-                                 .output_stride = std::int64_t{shape_.heads} * shape_.size,
-                                 .states = {.sequences = {&sequence, 1}, .first_piece = layer * shape_.heads}});
+      linear_attention(context,
+                       {.num_heads = shape_.heads,
+                        .num_key_heads = shape_.key_heads,
+                        .key_size = shape_.size,
+                        .value_size = shape_.size,
+                        .delta_rule = true,
+                        .query = entered_.data(),
+                        .key = entered_.data() + keys,
+                        .value = entered_.data() + 2 * keys,
+                        .row_stride = stride_,
+                        .decay = gates_.data(),
+                        .weight = gates_.data() + shape_.heads,
+                        .gate_stride = 2 * shape_.heads,
+                        .output = output_.data(),
+                        .output_stride = std::int64_t{shape_.heads} * shape_.size,
+                        .states = {.sequences = {&sequence, 1}, .first_piece = layer * shape_.heads}});
     return now() - start;
   }
 
@@ -100,8 +102,9 @@ int main_of(int argc, char** argv) {
     best_single = std::min(best_single, single / kSteps);
     best_many = std::min(best_many, model.run(context, 0, shape.tokens) / shape.tokens);
   }
-  std::printf("%s, %d threads, %d layers of %d heads of %d x %d\n", std::string(cpu_level_name(level)).c_str(),
-              threads, shape.layers, shape.heads, shape.size, shape.size);
+  std::printf("%s, %d threads, %d layers of %d heads of %d x %d\n",
+              std::string(cpu_level_name(level)).c_str(), threads, shape.layers, shape.heads, shape.size,
+              shape.size);
   std::printf("one token a step   %7.3f ms a token\n", best_single * 1e3);
   std::printf("%4d tokens a step %7.3f ms a token, %.1f times as fast\n", shape.tokens, best_many * 1e3,
               best_single / best_many);

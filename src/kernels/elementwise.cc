@@ -66,7 +66,8 @@ void heads_to_unit(const KernelContext& context, float* x, std::int64_t num_rows
 
 void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows, float* x,
                     std::int64_t x_stride, const float* gate, std::int64_t gate_stride) {
-  const auto run = plain(context) ? reference::gated_rms_norm : cpu::row_kernels(context.level).gated_rms_norm;
+  const auto run =
+      plain(context) ? reference::gated_rms_norm : cpu::row_kernels(context.level).gated_rms_norm;
   for_rows(context, num_rows, static_cast<std::int64_t>(norm.num_groups) * norm.group_size,
            [&](std::int64_t row) { run(norm, x + row * x_stride, gate + row * gate_stride); });
 }

@@ -64,7 +64,8 @@ void linear_attention(const KernelContext& context, const LinearAttentionArgs& a
   const auto sequences = static_cast<std::int64_t>(args.states.sequences.size());
   if (context.backend == Backend::reference) {
     for_tiles(context, sequences * args.num_heads, [&](std::int64_t tile, int) {
-      reference::linear_attention(args, args.states.sequences[static_cast<std::size_t>(tile / args.num_heads)],
+      reference::linear_attention(args,
+                                  args.states.sequences[static_cast<std::size_t>(tile / args.num_heads)],
                                   static_cast<std::int32_t>(tile % args.num_heads));
     });
     return;
@@ -73,8 +74,7 @@ void linear_attention(const KernelContext& context, const LinearAttentionArgs& a
   const std::int64_t tiles_of_head = ceil_div(args.value_size, kStateColumns);
   const std::int64_t tiles_of_sequence = args.num_heads * tiles_of_head;
   for_tiles(context, sequences * tiles_of_sequence, [&](std::int64_t tile, int) {
-    const StateSequence& sequence =
-        args.states.sequences[static_cast<std::size_t>(tile / tiles_of_sequence)];
+    const StateSequence& sequence = args.states.sequences[static_cast<std::size_t>(tile / tiles_of_sequence)];
     const auto head = static_cast<std::int32_t>(tile % tiles_of_sequence / tiles_of_head);
     const auto first = static_cast<std::int32_t>(tile % tiles_of_head) * kStateColumns;
     run_tile(rows, args, sequence, head, {first, std::min(kStateColumns, args.value_size - first)});

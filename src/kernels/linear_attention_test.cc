@@ -1,6 +1,7 @@
-// Goal: linear attention agrees with the reference for every instruction set and shape, with the delta rule and
-// without; and a row's bits, and the state's, depend on the sequence alone: not on how its rows are cut into
-// steps, on drafts that came and went, on what is copied in passing, on the rest of the batch, or the threads.
+// Goal: linear attention agrees with the reference for every instruction set and shape, with the delta rule
+// and without; and a row's bits, and the state's, depend on the sequence alone: not on how its rows are cut
+// into steps, on drafts that came and went, on what is copied in passing, on the rest of the batch, or the
+// threads.
 #include "kernels/linear_attention.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +77,8 @@ class World {
                            .pieces = pieces[p].data(),
                            .stores = stores[p]});
       for (std::int32_t i = 0; i < part.rows + part.drafts; ++i) {
-        const auto position = static_cast<std::uint64_t>(computed_[part.sequence] + i) + (i < part.rows ? 0 : 500);
+        const auto position =
+            static_cast<std::uint64_t>(computed_[part.sequence] + i) + (i < part.rows ? 0 : 500);
         const std::vector<float> row = random_floats(position * 16 + part.sequence, stride);
         entered.insert(entered.end(), row.begin(), row.end());
         for (std::size_t g = 0; g < gates; ++g)
@@ -158,7 +160,8 @@ TEST(LinearAttention, AgreesWithReference) {
   }
 }
 
-// Every cut of a sequence, with drafts that are wrong and copies in passing, among others, on several threads.
+// Every cut of a sequence, with drafts that are wrong and copies in passing, among others, on several
+// threads.
 TEST(LinearAttention, BitsDependOnTheSequenceAlone) {
   ThreadPool two(2), three(3);
   constexpr std::int32_t kLength = 12;

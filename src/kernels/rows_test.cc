@@ -93,9 +93,8 @@ TEST(Rows, GatesAgreeWithReference) {
     compare_on_x([&](const KernelContext& c, float* out) {
       times_sigmoid(c, 3, width, out, stride, gate.data(), stride);
     });
-    compare_on_x([&](const KernelContext& c, float* out) {
-      heads_to_unit(c, out, 3, stride, 2, size, 1e-6f, 0.25f);
-    });
+    compare_on_x(
+        [&](const KernelContext& c, float* out) { heads_to_unit(c, out, 3, stride, 2, size, 1e-6f, 0.25f); });
   }
 }
 

@@ -19,8 +19,8 @@ std::vector<bool> recurrent_layers(Fields& fields, std::string_view recurrent, c
   for (const json::value& type : *list) {
     const bool keeps_state = type.is_string() && std::string_view(type.get_string()) == recurrent;
     if (!keeps_state && type != "full_attention")
-      fields.refuse(concat("config.json: layer type ", show(type), " is not supported; supported: ", recurrent,
-                           ", full_attention"));
+      fields.refuse(concat("config.json: layer type ", show(type),
+                           " is not supported; supported: ", recurrent, ", full_attention"));
     layers.push_back(keeps_state);
   }
   return layers;
@@ -59,8 +59,8 @@ void read_delta_net(Fields& fields, ModelConfig& config) {
 }  // namespace
 
 void read_qwen3_next(Fields& fields, ModelConfig& config) {
-  read_common(fields,
-              {151936, 2048, 5632, 48, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f}, config);
+  read_common(fields, {151936, 2048, 5632, 48, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
+              config);
   read_delta_net(fields, config);
   ExpertsConfig& experts = config.experts;
   experts.count = fields.integer("num_experts", 512);
@@ -73,14 +73,14 @@ void read_qwen3_next(Fields& fields, ModelConfig& config) {
 }
 
 void read_qwen3_5(Fields& fields, ModelConfig& config) {
-  read_common(fields,
-              {248320, 4096, 12288, 32, 16, 4, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f}, config);
+  read_common(fields, {248320, 4096, 12288, 32, 16, 4, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
+              config);
   read_delta_net(fields, config);
 }
 
 void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
-  read_common(fields,
-              {248320, 2048, 512, 40, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f}, config);
+  read_common(fields, {248320, 2048, 512, 40, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
+              config);
   read_delta_net(fields, config);
   ExpertsConfig& experts = config.experts;
   experts.count = fields.integer("num_experts", 256);
@@ -93,8 +93,7 @@ void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
 }
 
 void read_lfm2(Fields& fields, ModelConfig& config) {
-  read_lfm2_like(fields,
-                 {65536, 2560, 12288, 32, 32, 8, 128000, 1e-5f, 1000000.0f, 1, 2, 0, true}, config);
+  read_lfm2_like(fields, {65536, 2560, 12288, 32, 32, 8, 128000, 1e-5f, 1000000.0f, 1, 2, 0, true}, config);
   if (config.recurrent_layers.empty()) {
     const bool written = fields.find("full_attn_idxs") != nullptr;
     const std::vector<std::int32_t> full = fields.integers("full_attn_idxs");
@@ -114,8 +113,7 @@ void read_lfm2(Fields& fields, ModelConfig& config) {
 }
 
 void read_lfm2_moe(Fields& fields, ModelConfig& config) {
-  read_lfm2_like(fields,
-                 {65536, 2048, 7168, 32, 32, 8, 128000, 1e-5f, 1000000.0f, 1, 2, 0, true}, config);
+  read_lfm2_like(fields, {65536, 2048, 7168, 32, 32, 8, 128000, 1e-5f, 1000000.0f, 1, 2, 0, true}, config);
   ExpertsConfig& experts = config.experts;
   experts.count = fields.integer("num_experts", 32);
   experts.per_token = fields.integer("num_experts_per_tok", 4);

@@ -17,7 +17,8 @@ std::string supported_names() {
   return names;
 }
 
-// Python writes numbers that JSON has not; between quotes, whoever reads the field can say what it makes of them.
+// Python writes numbers that JSON has not; between quotes, whoever reads the field can say what it makes of
+// them.
 std::string quoted_infinities(std::string_view text) {
   constexpr std::string_view kNames[] = {"-Infinity", "Infinity", "NaN"};
   std::string out;

@@ -83,7 +83,8 @@ std::vector<Block> read_blocks(Fields& fields) {
     else if (type == "moe")
       blocks.push_back(Block::experts);
     else
-      fields.refuse(concat("config.json: layer type ", show(type), " is not supported; supported: mamba, attention, "
+      fields.refuse(concat("config.json: layer type ", show(type),
+                           " is not supported; supported: mamba, attention, "
                            "mlp, moe"));
   }
   return blocks;
@@ -116,16 +117,17 @@ void read_falcon_h1(Fields& fields, ModelConfig& config) {
   const std::int64_t expanded = std::int64_t{fields.integer("mamba_expand", 2)} * config.hidden_size;
   const json::value* written = fields.find("mamba_d_ssm");
   read_mamba(fields,
-             written != nullptr               ? fields.integer("mamba_d_ssm", 0)
+             written != nullptr              ? fields.integer("mamba_d_ssm", 0)
              : fields.written("mamba_d_ssm") ? expanded
-                                              : 1024,
+                                             : 1024,
              config);
   config.recurrent_layers.assign(static_cast<std::size_t>(listed_layers(config)), true);
   config.state_beside_kv = true;
   set_state_size(config);
   if (!fields.boolean("mamba_rms_norm", false)) config.state.norm_groups = 0;
   config.state.gate_first = !fields.boolean("mamba_norm_before_gate", true);
-  const float in = fields.number("ssm_in_multiplier", 1), attention = fields.number("attention_in_multiplier", 1);
+  const float in = fields.number("ssm_in_multiplier", 1),
+              attention = fields.number("attention_in_multiplier", 1);
   const std::vector<float> parts = multipliers(fields, "ssm_multipliers", 5);
   const std::vector<float> mlp = multipliers(fields, "mlp_multipliers", 2);
   for (std::size_t i = 0; i < 5; ++i) config.state.in_factors[i] = in * parts[i];

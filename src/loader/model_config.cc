@@ -48,11 +48,13 @@ Status check_layers(const ModelConfig& config) {
     return corrupt_data(
         concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
   if (!config.recurrent_layers.empty() &&
-      (config.recurrent_layers.size() != static_cast<std::size_t>(config.num_layers) || config.conv_taps < 2 ||
-       config.conv_taps > 64 || config.state_size < 0 || config.state_size > std::int64_t{1} << 32))
+      (config.recurrent_layers.size() != static_cast<std::size_t>(config.num_layers) ||
+       config.conv_taps < 2 || config.conv_taps > 64 || config.state_size < 0 ||
+       config.state_size > std::int64_t{1} << 32))
     return corrupt_data(concat("layers with convolutions over ", config.conv_taps,
                                " tokens, or not told for every layer, are not plausible"));
-  if (!is_for_each_layer(config.feed_forward_layers, config) || !is_for_each_layer(config.rope_layers, config))
+  if (!is_for_each_layer(config.feed_forward_layers, config) ||
+      !is_for_each_layer(config.rope_layers, config))
     return corrupt_data("what layers are is not told for every layer");
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))

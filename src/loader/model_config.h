@@ -45,8 +45,8 @@ struct StateHeads {
   std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups
   std::int32_t key_size = 0, value_size = 0;      // Mamba-2: state size, head size
   bool tiled_heads = false;  // those of one key head stand num_key_heads apart; else side by side
-  // Mamba-2 alone: bounds of its steps, groups of the norm behind it (0: there is none), whether the gate comes
-  // before it; and factors of what it reads (gate, value, B, C, step) and of what it gives.
+  // Mamba-2 alone: bounds of its steps, groups of the norm behind it (0: there is none), whether the gate
+  // comes before it; and factors of what it reads (gate, value, B, C, step) and of what it gives.
   float least_step = 0, most_step = std::numeric_limits<float>::infinity();
   std::int32_t norm_groups = 0;
   bool gate_first = true;
@@ -116,8 +116,8 @@ struct ModelConfig {
   // Where a layer is a mixer or a feed-forward, not both: which are the latter. Empty: each layer is both.
   std::vector<bool> feed_forward_layers;
   ProductFactors factors;
-  std::int64_t state_size = 0;         // numbers that each of them keeps of a sequence; for people
-  bool state_beside_kv = false;        // they keep keys and values, too
+  std::int64_t state_size = 0;   // numbers that each of them keeps of a sequence; for people
+  bool state_beside_kv = false;  // they keep keys and values, too
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones

@@ -176,7 +176,8 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
         *value *= what[i + 1].to_number<float>();
     return values;
   }
-  if (kind == "rows" || kind == "rate") {  // so many at once, these of them; rate: minus exp of what is stored
+  if (kind == "rows" ||
+      kind == "rate") {  // so many at once, these of them; rate: minus exp of what is stored
     const std::size_t unit = what[1].to_number<std::size_t>() * columns;
     std::vector<float> picked;
     for (std::size_t i = 2; i < what.size(); ++i) {
@@ -193,7 +194,7 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     for (std::size_t row = 0; row < rows; ++row)
       for (std::size_t i = 2; i < what.size(); ++i)
         to = std::copy_n(tensor.values.begin() + static_cast<std::ptrdiff_t>(
-                                                    row * columns + what[i].to_number<std::size_t>() * unit),
+                                                     row * columns + what[i].to_number<std::size_t>() * unit),
                          unit, to);
     return values;
   }

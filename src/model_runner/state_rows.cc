@@ -1,5 +1,5 @@
-// States of LocalModelRunner: where the pieces of each sequence's state are in this step, and where copies of it
-// go.
+// States of LocalModelRunner: where the pieces of each sequence's state are in this step, and where copies of
+// it go.
 #include <algorithm>
 
 #include "model_runner/local_model_runner.h"
@@ -54,7 +54,8 @@ void LocalModelRunner::flatten_states(const ScheduledBatch& batch) {
   std::vector<std::size_t>& firsts = table_ends_;  // by copy: its first run
   firsts.clear();
   for (std::size_t i = 0; i < copies.size(); ++i) {
-    if (i == 0 || copies[i].sequence != copies[i - 1].sequence || copies[i].position != copies[i - 1].position) {
+    if (i == 0 || copies[i].sequence != copies[i - 1].sequence ||
+        copies[i].position != copies[i - 1].position) {
       firsts.push_back(i);
       state_pieces_.resize(state_pieces_.size() + num_pieces);
     }
@@ -72,9 +73,8 @@ void LocalModelRunner::flatten_states(const ScheduledBatch& batch) {
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     const StateCopy& copy = copies[firsts[i]];
     const ScheduledSequence& of = batch.sequences[static_cast<std::size_t>(copy.sequence)];
-    state_stores_.push_back(
-        {.num_rows = copy.position - of.num_computed_tokens,
-         .pieces = state_pieces_.data() + (batch.sequences.size() + i) * num_pieces});
+    state_stores_.push_back({.num_rows = copy.position - of.num_computed_tokens,
+                             .pieces = state_pieces_.data() + (batch.sequences.size() + i) * num_pieces});
   }
   state_sequences_.clear();
   std::size_t store = 0;

@@ -30,13 +30,13 @@ struct ExpertNames {
   bool separate() const { return down.find("{}") != std::string::npos; }
 };
 
-// Names of what heads with a matrix as their state have, behind `layer`; as in WeightNames. A file has the products
-// in one of the forms.
+// Names of what heads with a matrix as their state have, behind `layer`; as in WeightNames. A file has the
+// products in one of the forms.
 struct LinearAttentionNames {
   std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
-  std::string by_key_head = {};          // [query | key | values | gates] of each key head
-  std::string gates_by_key_head = {};    // [weights | decays] of each key head's heads
-  std::string in = {};                   // of Mamba-2: all of it
+  std::string by_key_head = {};           // [query | key | values | gates] of each key head
+  std::string gates_by_key_head = {};     // [weights | decays] of each key head's heads
+  std::string in = {};                    // of Mamba-2: all of it
   std::string rate = {}, step_bias = {};  // whole names; rate: of the decay
   bool rate_is_log = false;               // of minus the rate
   std::string skip = {};                  // whole name; of Mamba-2
@@ -60,10 +60,10 @@ struct WeightNames {
   // Of a half's input or, behind it, of the sum; and of the branch alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {};
-  std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
-  std::string fused_qkv = {};                  // instead of query, key, value
-  bool qkv_by_group = false;                   // of which each key-value head's stand together
-  std::string sinks = {};                      // whole name
+  std::string query_norm = {}, key_norm = {};          // with "{}" a tensor for each head
+  std::string fused_qkv = {};                          // instead of query, key, value
+  bool qkv_by_group = false;                           // of which each key-value head's stand together
+  std::string sinks = {};                              // whole name
   std::string conv_in = {}, conv = {}, conv_out = {};  // of a short convolution
   LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
@@ -116,10 +116,11 @@ std::vector<ExpertNames> granitemoe_experts();  // of folders
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
 extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
-    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
-    kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
-    kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert,
-    kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3,
-    kStableLm, kStarcoder2;
+    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4,
+    kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe,
+    kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3,
+    kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt,
+    kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss,
+    kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

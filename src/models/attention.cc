@@ -31,8 +31,8 @@ class Attention final : public Mixer {
   void mix(const LayerRoom& room, const DecoderBatch& batch) override {
     paged_attention(*room.context, arguments(room, batch));
     if (own_.output_gate)
-      times_sigmoid(*room.context, static_cast<std::int64_t>(batch.token_ids.size()), mixed_width(), room.mixed,
-                    mixed_width(), room.entered + own_.qkv_size(), entered_width());
+      times_sigmoid(*room.context, static_cast<std::int64_t>(batch.token_ids.size()), mixed_width(),
+                    room.mixed, mixed_width(), room.entered + own_.qkv_size(), entered_width());
   }
   void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
@@ -72,7 +72,8 @@ std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard&
 }
 
 // The rows of queries in a matrix that has a gate behind each head's, or, `part` 1, of those gates.
-std::vector<Range> every_other_head(const AttentionConfig& config, const HeadShard& shard, std::int64_t part) {
+std::vector<Range> every_other_head(const AttentionConfig& config, const HeadShard& shard,
+                                    std::int64_t part) {
   std::vector<Range> ranges;
   for (std::int64_t head = shard.query.first; head < shard.query.end(); ++head)
     ranges.push_back({(2 * head + part) * config.head_size, config.head_size});
@@ -188,8 +189,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   std::vector<Range> pieces;
   for (const Range& piece : shard.pieces) pieces.push_back(features(piece));
-  output_ = loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces,
-                                config.output_factor);
+  output_ = loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(),
+                                pieces, config.output_factor);
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and

@@ -97,11 +97,13 @@ struct AttentionConfig {
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
 };
 
-// Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a short
-// convolution of what they read, with a gated norm behind them:
-//   gated delta net (Qwen3-Next, Qwen3.5)   queries and keys of length one; a head's weight is a sigmoid, its decay
+// Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a
+// short convolution of what they read, with a gated norm behind them:
+//   gated delta net (Qwen3-Next, Qwen3.5)   queries and keys of length one; a head's weight is a sigmoid, its
+//   decay
 //                                           exp(rate * softplus(a + bias))
-//   Mamba-2                                 key B, query C, weight softplus(dt + bias), decay exp(rate * weight)
+//   Mamba-2                                 key B, query C, weight softplus(dt + bias), decay exp(rate *
+//   weight)
 struct LinearAttentionConfig {
   bool delta_rule = true;
   std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups of B and C
@@ -160,8 +162,8 @@ struct ParallelMixersConfig {
 struct NoMixerConfig {};
 struct NoFeedForwardConfig {};
 
-using MixerConfig =
-    std::variant<AttentionConfig, ShortConvConfig, LinearAttentionConfig, ParallelMixersConfig, NoMixerConfig>;
+using MixerConfig = std::variant<AttentionConfig, ShortConvConfig, LinearAttentionConfig,
+                                 ParallelMixersConfig, NoMixerConfig>;
 using FeedForwardConfig =
     std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, NoFeedForwardConfig>;
 
@@ -218,8 +220,9 @@ struct LayerState {
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
   std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
-  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous and lies in one page of the cache
-  // (whose pages are as large as the largest): so one of each head, not one of all of them.
+  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous
+  // and lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one
+  // of all of them.
   std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;

@@ -41,7 +41,8 @@ Status check_part(const DecoderConfig&, const LinearAttentionConfig& c) {
   for (const std::int32_t size : {c.num_heads, c.num_key_heads, c.key_size, c.value_size})
     PAGODA_RETURN_IF_ERROR(check_size(size));
   if (c.num_heads % c.num_key_heads != 0)
-    return wrong(concat(c.num_heads, " heads with states are not a multiple of ", c.num_key_heads, " key heads"));
+    return wrong(
+        concat(c.num_heads, " heads with states are not a multiple of ", c.num_key_heads, " key heads"));
   if (c.num_taps < 2 || c.num_taps > kMaxConvTaps)
     return wrong(concat("a convolution over ", c.num_taps, " tokens, not 2 to ", kMaxConvTaps));
   if (c.norm_groups < 0 || (c.norm_groups > 0 && c.num_heads % c.norm_groups != 0))

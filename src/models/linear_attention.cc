@@ -1,9 +1,10 @@
-// Linear attention: one product gives the queries, keys and values of each token, which a short convolution mixes
-// with those of the last few, and a gate; another, in float32 whatever the weights, how much of the state is kept
-// and how much the token weighs. Every head's matrix goes through the tokens in order (kernels/linear_attention.h);
-// what it says of a token is gated, normed, and multiplied. Kept of a sequence: the last inputs of the convolution,
-// and the matrices. The delta rule and Mamba-2 differ in the order of the product's rows, in what they make of the
-// second one, and in their norm. Source: arXiv 2412.06464; arXiv 2405.21060; transformers' modeling_qwen3_next.
+// Linear attention: one product gives the queries, keys and values of each token, which a short convolution
+// mixes with those of the last few, and a gate; another, in float32 whatever the weights, how much of the
+// state is kept and how much the token weighs. Every head's matrix goes through the tokens in order
+// (kernels/linear_attention.h); what it says of a token is gated, normed, and multiplied. Kept of a sequence:
+// the last inputs of the convolution, and the matrices. The delta rule and Mamba-2 differ in the order of the
+// product's rows, in what they make of the second one, and in their norm. Source: arXiv 2412.06464; arXiv
+// 2405.21060; transformers' modeling_qwen3_next.
 #include "kernels/linear_attention.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ class LinearAttention final : public Mixer {
  public:
   LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place, WeightLoader& loader);
 
-  // Rows of the product, and behind all of them what the other one becomes: a weight and a decay of each head.
+  // Rows of the product, and behind all of them what the other one becomes: a weight and a decay of each
+  // head.
   std::int64_t entered_width() const override { return row_width() + 2 * config_.num_heads; }
   std::int64_t mixed_width() const override { return config_.value_width(); }
   Products entering() override { return {&in_, &gates_}; }
@@ -183,7 +185,8 @@ void LinearAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Ro
 void LinearAttention::mix(const LayerRoom& room, const DecoderBatch& batch) {
   const KernelContext& context = *room.context;
   const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
-  const std::int64_t width = row_width(), key_width = config_.key_width(), value_width = config_.value_width();
+  const std::int64_t width = row_width(), key_width = config_.key_width(),
+                     value_width = config_.value_width();
   const bool delta = config_.delta_rule;
   const LayerStates& states = batch.states_of(layer_);
   causal_conv(context, {.num_channels = config_.num_channels(),

@@ -1,5 +1,6 @@
-// Families with Mamba-2 in some or all layers: Granite 4 (instead of attention in most layers), Falcon-H1 (beside
-// attention in every layer), Nemotron-H (layers that are Mamba-2, attention, or a feed-forward, one of them).
+// Families with Mamba-2 in some or all layers: Granite 4 (instead of attention in most layers), Falcon-H1
+// (beside attention in every layer), Nemotron-H (layers that are Mamba-2, attention, or a feed-forward, one
+// of them).
 #include "models/architecture.h"
 
 namespace pagoda {

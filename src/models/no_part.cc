@@ -25,7 +25,8 @@ class NoFeedForward final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_part(const NoMixerConfig&, const LayerPlace&, const DecoderConfig&, WeightLoader&) {
+std::unique_ptr<Mixer> make_part(const NoMixerConfig&, const LayerPlace&, const DecoderConfig&,
+                                 WeightLoader&) {
   return std::make_unique<NoMixer>();
 }
 

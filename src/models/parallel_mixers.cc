@@ -1,5 +1,6 @@
-// Two mixers that read the same and whose results are added: attention beside linear attention (Falcon-H1). Each has
-// a part of the room for what it made of the rows before it mixes; what they mixed stands side by side in each row.
+// Two mixers that read the same and whose results are added: attention beside linear attention (Falcon-H1).
+// Each has a part of the room for what it made of the rows before it mixes; what they mixed stands side by
+// side in each row.
 #include <cstring>
 
 #include "kernels/tiles.h"
@@ -78,7 +79,8 @@ std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const Layer
   shard.heads.parts = {1};
   LayerPlace own = place;
   own.shard = &shard;
-  return std::make_unique<ParallelMixers>(std::move(attention), make_part(config.linear, own, decoder, loader));
+  return std::make_unique<ParallelMixers>(std::move(attention),
+                                          make_part(config.linear, own, decoder, loader));
 }
 
 }  // namespace pagoda

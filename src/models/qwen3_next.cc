@@ -1,5 +1,6 @@
-// Qwen3-Next, Qwen3.5, Qwen3.6 and Qwen3.8, dense and with mixtures: a gated delta net in three of four layers, in the
-// others Qwen3's attention with a gate for each head's output, and a part of each head that rotates.
+// Qwen3-Next, Qwen3.5, Qwen3.6 and Qwen3.8, dense and with mixtures: a gated delta net in three of four
+// layers, in the others Qwen3's attention with a gate for each head's output, and a part of each head that
+// rotates.
 #include "models/architecture.h"
 
 namespace pagoda {

@@ -136,8 +136,10 @@ Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t bloc
 }
 
 Result<HeadShard> shard_of(const NoMixerConfig&, std::int64_t, const Cut& cut) {
-  return HeadShard{
-      .query = {}, .kv = {}, .pieces = {}, .parts = std::vector<std::int32_t>(static_cast<std::size_t>(cut.size))};
+  return HeadShard{.query = {},
+                   .kv = {},
+                   .pieces = {},
+                   .parts = std::vector<std::int32_t>(static_cast<std::size_t>(cut.size))};
 }
 
 Result<FeedForwardShard> shard_of(const NoFeedForwardConfig&, std::int64_t, const Cut&) {

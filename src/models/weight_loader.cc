@@ -207,7 +207,8 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
 }
 
 // Views and biases from these on become copies in float32, times `factor`.
-void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor) {
+void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias,
+                              float factor) {
   if (factor == 1 || !reader_.status().ok()) return;
   matrices.recipe += concat(" from ", first_view, " times ", factor);
   for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= factor;
@@ -256,9 +257,10 @@ RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64
     if (names_.transposed) {
       // The columns of [out, in] are rows of what is stored.
       matrices.recipe = concat(" ", weight, " rows ", text(piece), " transposed");
-      add_copy(
-          matrices, with_rows(whole, piece), {whole.dtype, {rows, piece.count}, nullptr},
-          [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
+      add_copy(matrices, with_rows(whole, piece), {whole.dtype, {rows, piece.count}, nullptr},
+               [rows](const TensorView& from, std::vector<std::byte>& to) {
+                 transpose(from, {0, rows}, to);
+               });
     } else if (piece.count == columns) {
       add_rows(matrices, whole, weight, {0, rows});
     } else {

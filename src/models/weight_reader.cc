@@ -88,7 +88,8 @@ std::vector<float> WeightReader::vector(const std::string& name, std::int64_t si
 std::vector<float> WeightReader::values(const std::string& name, std::int64_t count) {
   const TensorView* const found = find(name);
   std::int64_t all = found != nullptr ? 1 : 0;
-  for (std::size_t axis = 0; found != nullptr && axis < found->shape.size(); ++axis) all *= found->shape[axis];
+  for (std::size_t axis = 0; found != nullptr && axis < found->shape.size(); ++axis)
+    all *= found->shape[axis];
   const TensorView* tensor = take(name, all == count ? found->shape : std::vector<std::int64_t>{count});
   if (tensor == nullptr) return {};
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -101,8 +102,7 @@ std::vector<float> WeightReader::channel_taps(const std::string& name, std::int6
   const std::string weight = name + ".weight";
   const TensorView* const found = find(weight);
   const bool flat = found != nullptr && found->shape.size() == 2;
-  const TensorView* tensor =
-      flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
+  const TensorView* tensor = flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
   if (tensor == nullptr) return {};
   std::vector<float> stored(static_cast<std::size_t>(channels * taps)), values(stored.size());
   dequantize(tensor->dtype, tensor->data, channels * taps, stored.data());

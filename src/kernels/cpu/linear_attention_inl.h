@@ -1,7 +1,7 @@
-// Linear attention over the sixteen lanes of simd_*.h. A pass over the tile does four things to each number of the
-// state while it is in a register: it decays, takes its row's part of key d^T, is read by this row's query, and by
-// the next row's key, for whose delta the sum is needed before its own pass. So the state is read and written
-// once a row.
+// Linear attention over the sixteen lanes of simd_*.h. A pass over the tile does four things to each number
+// of the state while it is in a register: it decays, takes its row's part of key d^T, is read by this row's
+// query, and by the next row's key, for whose delta the sum is needed before its own pass. So the state is
+// read and written once a row.
 #include "kernels/cpu/linear_attention.h"
 #include "kernels/cpu/unroll.h"
 
@@ -59,7 +59,8 @@ void go(const LinearAttentionTile& tile, std::int32_t column, std::int64_t lanes
     const float* const value = tile.value + row * tile.row_stride + column;
     const float* const query = tile.query + row * tile.row_stride;
     float* const output = tile.output + row * tile.output_stride + column;
-    const F decay = set1(tile.decay[row * tile.gate_stride]), weight = set1(tile.weight[row * tile.gate_stride]);
+    const F decay = set1(tile.decay[row * tile.gate_stride]),
+            weight = set1(tile.weight[row * tile.gate_stride]);
     F values[kVectors];
     PAGODA_UNROLL
     for (int v = 0; v < kVectors; ++v) {
@@ -73,7 +74,8 @@ void go(const LinearAttentionTile& tile, std::int32_t column, std::int64_t lanes
       pass<kVectors, kPartial, false>(state, step, lanes, tile.key_size, decay, d, key, query, nullptr, out,
                                       next);
     PAGODA_UNROLL
-    for (int v = 0; v < kVectors; ++v) put<kPartial>(output + 16 * v, fma(set1(tile.skip), values[v], out[v]), lanes);
+    for (int v = 0; v < kVectors; ++v)
+      put<kPartial>(output + 16 * v, fma(set1(tile.skip), values[v], out[v]), lanes);
   }
 }
 

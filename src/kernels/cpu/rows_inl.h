@@ -177,9 +177,8 @@ void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, flo
       return mul(v, v);
     });
     const F factor = set1(scale / std::sqrt(sum + eps));
-    for_lanes(head_size, [&](std::int64_t i, std::int64_t lanes) {
-      put(x + i, mul(get(x + i, lanes), factor), lanes);
-    });
+    for_lanes(head_size,
+              [&](std::int64_t i, std::int64_t lanes) { put(x + i, mul(get(x + i, lanes), factor), lanes); });
   }
 }
 

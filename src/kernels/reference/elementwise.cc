@@ -74,7 +74,8 @@ void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, flo
   for (std::int32_t head = 0; head < num_heads; ++head, x += head_size) {
     double sum = 0;
     for (std::int32_t i = 0; i < head_size; ++i) sum += static_cast<double>(x[i]) * x[i];
-    for (std::int32_t i = 0; i < head_size; ++i) x[i] = static_cast<float>(scale * x[i] / std::sqrt(sum + eps));
+    for (std::int32_t i = 0; i < head_size; ++i)
+      x[i] = static_cast<float>(scale * x[i] / std::sqrt(sum + eps));
   }
 }
 

@@ -10,7 +10,8 @@ void linear_attention(const LinearAttentionArgs& args, const StateSequence& sequ
   const std::int32_t keys = args.key_size, values = args.value_size, piece = args.piece + head;
   std::vector<float> state(static_cast<std::size_t>(keys) * static_cast<std::size_t>(values));  // [Dk, Dv]
   const auto at = [&](std::int32_t i, std::int32_t j) -> float& {
-    return state[static_cast<std::size_t>(i) * static_cast<std::size_t>(values) + static_cast<std::size_t>(j)];
+    return state[static_cast<std::size_t>(i) * static_cast<std::size_t>(values) +
+                 static_cast<std::size_t>(j)];
   };
   const auto for_all = [&](const auto& body) {
     for (std::int32_t i = 0; i < keys; ++i)
