@@ -42,7 +42,7 @@ void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, co
                                    .output = args.output + first_row * args.output_stride + value,
                                    .output_stride = args.output_stride,
                                    .state = kept};
-  const auto go_to = [&, row = std::int32_t{0}](std::int32_t end) mutable {
+  auto go_to = [&, row = std::int32_t{0}](std::int32_t end) mutable {
     if (end > row) rows(tile, row, end);
     row = end;
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "base/strings.h"
 #include "loader/json_overrides.h"
 #include "loader/test_files.h"
 
