@@ -3,9 +3,9 @@
 // of a token is a hash of the token and of the K/V before it, and what it samples is a hash of all the
 // K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
 // order therefore changes the tokens. With KV groups, each page of each group has its own form of a token's
-// K/V, and a window's are attended to as far back as it sees; a state is a hash of all of them, written in place
-// as far as no drafts reach, and copied in passing where the batch says so. reference() computes the same tokens with none
-// of this machinery.
+// K/V, and a window's are attended to as far back as it sees; a state is a hash of all of them, written in
+// place as far as no drafts reach, and copied in passing where the batch says so. reference() computes the
+// same tokens with none of this machinery.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -268,8 +268,8 @@ class FakeModelRunner final : public ModelRunner {
   std::uint64_t read_state(const ScheduledSequence& sequence) const {
     std::optional<std::uint64_t> state;
     for (std::size_t group = 0; group < model_groups().size() && sequence.num_computed_tokens > 0; ++group) {
-      for (std::int32_t page = 0; model_groups()[group].is_state() && page < model_groups()[group].pages_per_row;
-           ++page) {
+      for (std::int32_t page = 0;
+           model_groups()[group].is_state() && page < model_groups()[group].pages_per_row; ++page) {
         const auto at = static_cast<std::size_t>(page);
         const std::uint64_t found = in_page(pool_.at(slot(sequence, group, at, 0)), group, at);
         CHECK(!state || *state == found);
@@ -280,8 +280,8 @@ class FakeModelRunner final : public ModelRunner {
   }
   void write_state(const ScheduledSequence& sequence, std::uint64_t state, std::set<std::size_t>& written) {
     for (std::size_t group = 0; group < model_groups().size(); ++group) {
-      for (std::int32_t page = 0; model_groups()[group].is_state() && page < model_groups()[group].pages_per_row;
-           ++page) {
+      for (std::int32_t page = 0;
+           model_groups()[group].is_state() && page < model_groups()[group].pages_per_row; ++page) {
         const std::size_t target = slot(sequence, group, static_cast<std::size_t>(page), 0);
         CHECK(written.insert(target).second);
         pool_.at(target) = in_page(state, group, static_cast<std::size_t>(page));

@@ -72,7 +72,7 @@ TEST_P(FamilyModes, GiveTheSameBits) {
 
   Trial tight = small;
   tight.all_at_once = true;
-  tight.longest = 2;
+  tight.longest = alone.has_states ? 3 : 2;  // beams that come back may share nothing
   EXPECT_GT(same(tight, "recomputed").preemptions, 0);
   tight.num_swap = 1;
   EXPECT_GT(same(tight, "swapped").swaps, 0);
@@ -88,10 +88,8 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   EXPECT_GT(same(tight, "virtual, swapped").swaps, 0);
 }
 
-// Sums over ranks in a fixed order: one rank with the same order is what two must equal.
 TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   Trial one = {.model = folder_, .windows = false, .threads = 1, .num_requests = 8};
-  one.deterministic_sums = true;
   Trial two = one;
   two.ranks = 2;
   two.windows = two.chunked = two.all_at_once = true;

@@ -26,13 +26,14 @@ void causal_conv(const KernelContext& context, const CausalConvArgs& args) {
   std::int64_t rows = 0;
   for (const StateSequence& sequence : args.states.sequences) rows += sequence.num_rows;
   const std::int64_t products = std::max<std::int64_t>(1, kChannels * args.num_taps * rows / sequences);
-  for_ranges(context, sequences * tiles, ceil_div(kGrain, products), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t at = first; at < last; ++at) {
-      const std::int64_t begin = at % tiles * kChannels;
-      run(args, args.states.sequences[static_cast<std::size_t>(at / tiles)], begin,
-          std::min(begin + kChannels, args.num_channels));
-    }
-  });
+  for_ranges(context, sequences * tiles, ceil_div(kGrain, products),
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t at = first; at < last; ++at) {
+                 const std::int64_t begin = at % tiles * kChannels;
+                 run(args, args.states.sequences[static_cast<std::size_t>(at / tiles)], begin,
+                     std::min(begin + kChannels, args.num_channels));
+               }
+             });
 }
 
 }  // namespace pagoda

@@ -1,12 +1,14 @@
 #pragma once
 // A short causal convolution of each channel by itself, over the tokens of each sequence (LFM2's short
-// convolution; in front of gated delta nets and Mamba-2). What it keeps of a sequence is its last K - 1 inputs.
+// convolution; in front of gated delta nets and Mamba-2). What it keeps of a sequence is its last K - 1
+// inputs.
 //   T rows of the batch   C channels   K taps
 //
 //   x[r] = input[r] * gate[r]                                                             [C]
 //   y[r] = f(weight[0] * x[r - K + 1] + ... + weight[K - 1] * x[r] + bias) * output_gate[r]
 //
-// Rows before a sequence's first token are zeros. The sum goes from the oldest to the newest row, the bias last.
+// Rows before a sequence's first token are zeros. The sum goes from the oldest to the newest row, the bias
+// last.
 #include <cstdint>
 
 #include "kernels/backend.h"

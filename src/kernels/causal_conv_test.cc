@@ -19,8 +19,9 @@ struct Shape {
   bool gates, bias, silu;
 };
 
-constexpr Shape kShapes[] = {{1, 2, false, false, false}, {16, 3, true, false, false}, {17, 3, true, true, false},
-                             {64, 4, false, true, true},  {100, 4, false, false, true}, {200, 5, true, true, true},
+constexpr Shape kShapes[] = {{1, 2, false, false, false},  {16, 3, true, false, false},
+                             {17, 3, true, true, false},   {64, 4, false, true, true},
+                             {100, 4, false, false, true}, {200, 5, true, true, true},
                              {33, 8, true, true, false}};
 constexpr std::int32_t kRows = 23;
 
@@ -35,7 +36,9 @@ class Conv {
 
   std::size_t state_size() const { return size((shape_.taps - 1) * shape_.channels); }
   // Inputs of a sequence: rows with both gates.
-  std::vector<float> inputs(std::uint64_t seed) const { return random_floats(seed, size(kRows * stride_), 2); }
+  std::vector<float> inputs(std::uint64_t seed) const {
+    return random_floats(seed, size(kRows * stride_), 2);
+  }
 
   struct Step {
     const float* inputs;  // of its first row
@@ -57,14 +60,14 @@ class Conv {
       rows.insert(rows.end(), step.inputs, step.inputs + step.rows * stride_);
       std::vector<StateStore>& of = stores.emplace_back();
       for (const auto& [at, to] : step.stores)
-        of.push_back({.num_rows = at, .pieces = pieces.emplace_back(std::array<float*, 2>{nullptr, to}).data()});
-      sequences.push_back(
-          {.first_row = first,
-           .num_rows = step.rows,
-           .num_drafts = step.drafts,
-           .fresh = step.fresh,
-           .pieces = pieces.emplace_back(std::array<float*, 2>{nullptr, step.state}).data(),
-           .stores = of});
+        of.push_back(
+            {.num_rows = at, .pieces = pieces.emplace_back(std::array<float*, 2>{nullptr, to}).data()});
+      sequences.push_back({.first_row = first,
+                           .num_rows = step.rows,
+                           .num_drafts = step.drafts,
+                           .fresh = step.fresh,
+                           .pieces = pieces.emplace_back(std::array<float*, 2>{nullptr, step.state}).data(),
+                           .stores = of});
       first += step.rows;
     }
     out.resize(size(first * shape_.channels));
@@ -101,11 +104,14 @@ struct Outcome {
   bool operator==(const Outcome& other) const {
     return std::ranges::equal(output, other.output, same) && std::ranges::equal(state, other.state, same);
   }
-  static bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
+  static bool same(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  }
 };
 
 Outcome whole(const Conv& conv, const Shape& shape, const KernelContext& context, std::uint64_t seed) {
-  Outcome out{std::vector<float>(Conv::size(kRows * shape.channels)), std::vector<float>(conv.state_size(), 7.0f)};
+  Outcome out{std::vector<float>(Conv::size(kRows * shape.channels)),
+              std::vector<float>(conv.state_size(), 7.0f)};
   const std::vector<float> inputs = conv.inputs(seed);
   conv.run(context, {{inputs.data(), kRows, 0, true, out.state.data(), out.output.data()}});
   return out;
@@ -130,8 +136,8 @@ TEST(CausalConv, BitsDependOnTheSequenceAlone) {
   for (const Shape& shape : kShapes) {
     const Conv conv(shape);
     for (const CpuLevel level : levels_here()) {
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " channels " << shape.channels << " taps "
-                                      << shape.taps);
+      SCOPED_TRACE(testing::Message()
+                   << cpu_level_name(level) << " channels " << shape.channels << " taps " << shape.taps);
       const KernelContext alone{.level = level}, threads{.level = level, .pool = &pool};
       const Outcome expected = whole(conv, shape, alone, 5), other = whole(conv, shape, alone, 6);
       const std::vector<float> inputs = conv.inputs(5), others = conv.inputs(6);
@@ -146,17 +152,19 @@ TEST(CausalConv, BitsDependOnTheSequenceAlone) {
         at_cut = got.state;
         got.output.assign(got.output.size(), 9.0f);
         std::copy_n(expected.output.begin(), cut * shape.channels, got.output.begin());
-        conv.run(threads, {{others.data(), kRows, 0, true, beside.state.data(), beside.output.data(),
-                            {{cut, copy.data()}}},
-                           {inputs.data() + cut * conv.stride(), kRows - cut, 0, false, got.state.data(),
-                            got.output.data() + cut * shape.channels}});
+        conv.run(
+            threads,
+            {{others.data(), kRows, 0, true, beside.state.data(), beside.output.data(), {{cut, copy.data()}}},
+             {inputs.data() + cut * conv.stride(), kRows - cut, 0, false, got.state.data(),
+              got.output.data() + cut * shape.channels}});
         EXPECT_TRUE(got == expected) << "cut at " << cut;
         EXPECT_TRUE(beside == other) << "cut at " << cut;
         // Who goes on from the copy gets the rest of the other.
         std::vector<float> rest(Conv::size((kRows - cut) * shape.channels));
-        conv.run(alone, {{others.data() + cut * conv.stride(), kRows - cut, 0, false, copy.data(), rest.data()}});
-        EXPECT_TRUE(std::equal(rest.begin(), rest.end(), other.output.begin() + cut * shape.channels,
-                               Outcome::same));
+        conv.run(alone,
+                 {{others.data() + cut * conv.stride(), kRows - cut, 0, false, copy.data(), rest.data()}});
+        EXPECT_TRUE(
+            std::equal(rest.begin(), rest.end(), other.output.begin() + cut * shape.channels, Outcome::same));
         EXPECT_EQ(copy, other.state);
         // And what is kept at the cut is that of a sequence which ends there.
         std::vector<float> shorter(conv.state_size(), 9.0f), begun(Conv::size(cut * shape.channels));

@@ -6,13 +6,13 @@
 //   rows of the sequence in this step    r0 r1 r2 | d0 d1      d: drafts, not yet known to be right
 //   state                              S ------> S' . . .      what drafts make of it is seen by them alone
 //
-// A kernel goes through a sequence's rows strictly in order: it reads `pieces` (zeros if `fresh`), gives every
-// row its result, and writes the state as it is behind the row before the first draft back to `pieces`; and,
-// in passing, as it is behind store.num_rows rows to store.pieces. Whoever keeps a tile of the state in the
-// nearest cache stores it at these places and goes on in the tile. Drafts that were right come again in the
-// next step as ordinary rows, and are computed to the same bits.
-// Invariant: a row's result and the state depend on the sequence's own rows alone, not on how they are cut
-// into steps. So one code for one row and for many, and no rounding but to float32 between rows.
+// A kernel goes through a sequence's rows strictly in order: it reads `pieces` (zeros if `fresh`), gives
+// every row its result, and writes the state as it is behind the row before the first draft back to `pieces`;
+// and, in passing, as it is behind store.num_rows rows to store.pieces. Whoever keeps a tile of the state in
+// the nearest cache stores it at these places and goes on in the tile. Drafts that were right come again in
+// the next step as ordinary rows, and are computed to the same bits. Invariant: a row's result and the state
+// depend on the sequence's own rows alone, not on how they are cut into steps. So one code for one row and
+// for many, and no rounding but to float32 between rows.
 #include <cstdint>
 #include <span>
 
@@ -41,7 +41,9 @@ struct LayerStates {
   float* piece(const StateSequence& sequence, std::int32_t index) const {
     return sequence.pieces[first_piece + index];
   }
-  float* piece(const StateStore& store, std::int32_t index) const { return store.pieces[first_piece + index]; }
+  float* piece(const StateStore& store, std::int32_t index) const {
+    return store.pieces[first_piece + index];
+  }
 };
 
 }  // namespace pagoda

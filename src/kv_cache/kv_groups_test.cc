@@ -167,11 +167,12 @@ TEST(KvGroups, ConversationsFindAsMuchOfTheirPrefixWithWindows) {
   }
 }
 
-// The conversations as above, in pools that hold all that is said beside the states, or a part of it.
+// The conversations as above, in pools that hold all that is said, or a part of it; against the same layers
+// all seeing everything.
 TEST(KvGroups, ConversationsFindMostOfTheirPrefixWithStates) {
   for (const std::int32_t forgotten : {0, 5}) {
     for (const std::int32_t pages : {12'000, 2'400}) {
-      const Trace full = converse({{.pages_per_row = 1}}, pages, forgotten);
+      const Trace full = converse({{.pages_per_row = 4}}, pages, forgotten);
       const Trace kept = converse(states(), pages, forgotten);
       std::printf("%d pages, %d tokens forgotten: of %lld prompt tokens %lld found, with states %lld: %.3f\n",
                   pages, forgotten, static_cast<long long>(full.asked), static_cast<long long>(full.found),

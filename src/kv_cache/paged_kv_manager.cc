@@ -19,9 +19,11 @@ PagedKvManager::PagedKvManager(PagedKvConfig config)
       hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1);
   CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
-  CHECK(!has_states_ || (groups_.back().is_state() && std::ranges::count_if(groups_, &KvGroup::is_state) == 1));
+  CHECK(!has_states_ ||
+        (groups_.back().is_state() && std::ranges::count_if(groups_, &KvGroup::is_state) == 1));
   if (has_states_)
-    pool_.set_on_forget(static_cast<std::int32_t>(state_group()), [this](BlockId row) { shelf_.remove(row); });
+    pool_.set_on_forget(static_cast<std::int32_t>(state_group()),
+                        [this](BlockId row) { shelf_.remove(row); });
   for (const KvGroup& group : groups_) {
     CHECK(group.tokens_per_row == config_.block_size && group.pages_per_row >= 1);
     CHECK((group.kind == KvKind::window) == (group.window > 0));
@@ -209,13 +211,14 @@ void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   copy = at(parent);
   copy.num_promised = 0;
   copy.snapshots.clear();
+  copy.latest_state.reset();
   each_row(copy, [this](std::size_t, BlockId block) { pool_.share(block); });
 }
 
 std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
   const Table& table = at(id);
-  if (has_states_) return shareable_with_state(table, num_tokens);
-  const std::int32_t whole = num_tokens / config_.block_size * config_.block_size;
+  const std::int32_t whole = has_states_ ? shareable_with_state(table, num_tokens)
+                                         : num_tokens / config_.block_size * config_.block_size;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].first_visible_row(whole) < table.groups[group].first) return 0;
   }
@@ -230,7 +233,8 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].is_state() && whole > 0) {  // a copy of its own
       Rows& rows = copy.groups[group];
-      const auto state = pool_.acquire_cached(from.hashes[num(num_full - 1)], static_cast<std::int32_t>(group));
+      const auto state =
+          pool_.acquire_cached(from.hashes[num(num_full - 1)], static_cast<std::int32_t>(group));
       CHECK(state);
       pool_.append_pages(*state, rows.pages);
       rows.end = 1;

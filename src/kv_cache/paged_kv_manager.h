@@ -5,13 +5,14 @@
 // writes into a shared last row gets a copy of it. Full rows are published under a hash chain and found again
 // by later requests with the same salt and prefix. A group with a window gives back what no position to come
 // will see, and its rows are published only at anchors: where a later request can be expected to go on
-// (paged_prefix.cc), as states are (paged_states.cc). A prompt that was let in can finish: what it has yet to take is set aside as a count
-// (paged_promise.cc). A pinned prefix is a sequence like others, which nobody runs. Swapped out, a sequence's
-// rows are counted in a pool of their own; its content is there only. A group of states has one row a sequence,
-// which every token is written into: forks copy it with their next token. Invariants: a row's ref_count is the
-// number of tables it stands in; a row that a sequence may write into (at or after its num_computed tokens,
-// once grown) stands in no other table and is not published; what is set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4;
-// prefix cache: vLLM's automatic prefix caching. Threads: none; owned by the engine thread.
+// (paged_prefix.cc), as states are (paged_states.cc). A prompt that was let in can finish: what it has yet to
+// take is set aside as a count (paged_promise.cc). A pinned prefix is a sequence like others, which nobody
+// runs. Swapped out, a sequence's rows are counted in a pool of their own; its content is there only. A group
+// of states has one row a sequence, which every token is written into: forks copy it with their next token.
+// Invariants: a row's ref_count is the number of tables it stands in; a row that a sequence may write into
+// (at or after its num_computed tokens, once grown) stands in no other table and is not published; what is
+// set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4; prefix cache: vLLM's automatic prefix
+// caching. Threads: none; owned by the engine thread.
 #include <atomic>
 #include <string>
 #include <unordered_map>
@@ -134,15 +135,15 @@ class PagedKvManager : public KvManager {
     std::vector<Rows> groups;   // of the pool; of the swap space while `swapped`
     std::vector<KvTable> more;  // of groups 1, 2, … for the kernels: valid once grown
     bool swapped = false;
-    std::int32_t num_tokens = 0;        // there is room for so many
-    std::int32_t num_computed = 0;      // so many have K/V
-    std::int32_t num_promised = 0;      // what is set aside lets it get so far; 0: nothing is
-    std::int32_t promised_chunk = 0;    // by so many tokens at a time
-    std::int32_t num_hashed = 0;        // full rows whose hashes are in the chain
-    BlockHash root;                     // of the chain: model and salt
-    BlockHash chain;                    // hash of the last of them; the root when there is none
-    std::vector<BlockHash> hashes;      // of all of them, where there are anchors
-    std::vector<TokenId> content;       // with verify_hits: their tokens
+    std::int32_t num_tokens = 0;      // there is room for so many
+    std::int32_t num_computed = 0;    // so many have K/V
+    std::int32_t num_promised = 0;    // what is set aside lets it get so far; 0: nothing is
+    std::int32_t promised_chunk = 0;  // by so many tokens at a time
+    std::int32_t num_hashed = 0;      // full rows whose hashes are in the chain
+    BlockHash root;                   // of the chain: model and salt
+    BlockHash chain;                  // hash of the last of them; the root when there is none
+    std::vector<BlockHash> hashes;    // of all of them, where there are anchors
+    std::vector<TokenId> content;     // with verify_hits: their tokens
     // Ascending, in rows: where window rows and states are published, or have been.
     std::vector<std::int32_t> anchors;
     // Where there are states: the computed tokens behind the last full row; copies to be published; what it
@@ -150,8 +151,9 @@ class PagedKvManager : public KvManager {
     std::vector<TokenId> tail;
     std::vector<Snapshot> snapshots;
     std::optional<BlockHash> origin;
+    std::optional<BlockId> latest_state;  // of those that it has left
     bool copying = false;
-    bool forked = false;  // others have been, or it is one
+    bool forked = false;                // others have been, or it is one
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
   };
   struct Prefix {

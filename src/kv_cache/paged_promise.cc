@@ -25,8 +25,10 @@ std::int64_t PagedKvManager::set_aside_for(const Table& table, std::int32_t num_
         std::max<std::int64_t>(0, rows_for(group, num_promised) - end) + (shared && !copied ? 1 : 0);
     if (groups_[group].kind == KvKind::window && left > 0) {
       std::int64_t own = end - rows.end + (copied ? 1 : 0);
-      for (std::int32_t i = rows.first; i < rows.end; ++i)
+      for (std::int32_t i = rows.first; i < rows.end; ++i) {
+        if (shared && i == next_row(table, group)) continue;  // it comes back when its copy is there
         own += pool_.ref_count(row(table, group, i)) == 1 ? 1 : 0;
+      }
       left = std::clamp<std::int64_t>(groups_[group].rows_at_once(num_promised, chunk) - own, 0, left);
     }
     pages += left * groups_[group].pages_per_row;
@@ -104,9 +106,10 @@ std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
   std::int64_t pages = 0;
   for (const KvGroup& group : groups_) {
     const std::int64_t rows = 2 + group.whole_rows(num_tokens);
-    pages += group.pages_per_row * (group.is_state()              ? 1
-                                    : group.kind == KvKind::full ? rows
-                                                                 : std::min(rows, group.rows_for(group.window) + 2));
+    pages += group.pages_per_row * (group.is_state() ? 1
+                                    : group.kind == KvKind::full
+                                        ? rows
+                                        : std::min(rows, group.rows_for(group.window) + 2));
   }
   return pages;
 }

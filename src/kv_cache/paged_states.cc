@@ -1,9 +1,9 @@
 // States of PagedKvManager in the prefix cache.
 //
-// A state is worth nothing but at its own length. It is kept at anchors: at row borders (the last one that is 16
-// tokens before a prompt's end, a branch, where others wait) as a copy that a step makes in passing, and at a
-// sequence's end, at any length, where its own row simply stays. What stands behind the last full row there, a
-// *tail*, has a hash of its own: under it lie the row that it fills in part, and the state.
+// A state is worth nothing but at its own length. It is kept at anchors: at row borders (the last one that is
+// 16 tokens before a prompt's end, a branch, where others wait) as a copy that a step makes in passing, and
+// at a sequence's end, at any length, where its own row simply stays. What stands behind the last full row
+// there, a *tail*, has a hash of its own: under it lie the row that it fills in part, and the state.
 //
 //     full rows    h1 ------- h2 ------- h3 ------- tail of 5 tokens: next(h3, tail)
 //     states                  copy                  own
@@ -68,14 +68,12 @@ void PagedKvManager::publish_state(Table& table, BlockId row, const BlockHash& h
                                    std::span<const TokenId> content) {
   const std::size_t group = state_group();
   if (!publish(row, hash, group, content)) return;
-  const auto pass = [&](const BlockHash& before) {
-    const auto found = pool_.find_cached(before, static_cast<std::int32_t>(group));
-    if (found && *found != row) shelf_.pass(*found);
-  };
-  for (const std::int32_t anchor : table.anchors)
-    if (anchor > 0 && anchor <= table.num_hashed) pass(table.hashes[num(anchor - 1)]);
-  if (table.origin) pass(*table.origin);
+  if (const auto from =
+          table.origin ? pool_.find_cached(*table.origin, static_cast<std::int32_t>(group)) : std::nullopt)
+    shelf_.leave(*from);
   shelf_.put(row);
+  if (table.latest_state) shelf_.pair(*table.latest_state, row);
+  table.latest_state = row;
   const std::int64_t budget = std::max<std::int64_t>(1, num_blocks() / 4 / groups_[group].pages_per_row);
   while (shelf_.size() > budget) pool_.withdraw(*shelf_.first_to_go());  // which takes it off the shelf
 }
@@ -91,8 +89,8 @@ void PagedKvManager::publish_snapshots(Table& table) {
   });
 }
 
-// What a sequence leaves at its end: its own state, and the row that is filled in part. Not what others share:
-// they would have to copy it before they write on. Nor what one of several samples leaves, or a beam.
+// What a sequence leaves at its end: its own state, and the row that is filled in part. Not what others
+// share: they would have to copy it before they write on. Nor what one of several samples leaves, or a beam.
 void PagedKvManager::publish_end(Table& table) {
   const std::size_t group = state_group();
   const std::int32_t rows = table.num_hashed;
@@ -104,13 +102,15 @@ void PagedKvManager::publish_end(Table& table) {
     return;
   if (rest == 0) {
     if (rows > 0)
-      publish_state(table, row(table, group, 0), table.hashes[num(rows - 1)], content_of_row(table, rows - 1));
+      publish_state(table, row(table, group, 0), table.hashes[num(rows - 1)],
+                    content_of_row(table, rows - 1));
     return;
   }
   for (std::size_t other = 0; other < group; ++other)
     if (!own(other, rows)) return;
   const BlockHash hash = hash_block(table.chain, table.tail);
-  for (std::size_t other = 0; other < group; ++other) publish(row(table, other, rows), hash, other, table.tail);
+  for (std::size_t other = 0; other < group; ++other)
+    publish(row(table, other, rows), hash, other, table.tail);
   if (sees_all_ && !pool_.find_cached(hash)) return;
   publish_state(table, row(table, group, 0), hash, table.tail);
   std::vector<Tail>& tails = tails_[table.chain];
@@ -118,10 +118,10 @@ void PagedKvManager::publish_end(Table& table) {
   if (tails.size() == kMostTails) tails.erase(tails.begin());
   tails.push_back({hash, rest});
   if (tails_.size() <= 2 * num(config_.num_blocks)) return;
-  std::erase_if(tails_, [&](auto& entry) {
-    forget_dead_tails(entry.second);
-    return entry.second.empty();
-  });
+  for (auto it = tails_.begin(); it != tails_.end();) {
+    forget_dead_tails(it->second);
+    it = it->second.empty() ? tails_.erase(it) : std::next(it);
+  }
 }
 
 void PagedKvManager::forget_dead_tails(std::vector<Tail>& tails) {

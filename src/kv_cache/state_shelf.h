@@ -1,11 +1,14 @@
 #pragma once
-// StateShelf: which states are kept for the prefix cache, and which of them goes first when they take more than
-// their budget. A state is as large as thousands of tokens' keys and values, so there is a limit of its own to
-// them. Names rows of the pool, as BlockPool does; knows nothing of their content.
+// StateShelf: which states are kept for the prefix cache, and which of them goes first when they take more
+// than their budget. A state is as large as thousands of tokens' keys and values, so there is a limit of its
+// own to them. Names rows of the pool, as BlockPool does; knows nothing of their content.
 //
-//     put --> last of its chain --pass: a later state of the same text is kept, too--> inner
+//     put --> wanted --another of the same text is wanted instead--> passed --use--> wanted
 //
-// Inner ones go first, each kind the one that was used longest ago. Threads: none; owned by the manager.
+// Of a sequence two states are kept, before its prompt's end and at its end: the next turn of a conversation
+// begins at the second, or at the first where a template has changed the answer. Then the other is passed;
+// and so is the one that a turn began from, once the turn has left its own, unless others began there, too.
+// Passed ones go first, each kind the one that was used longest ago. Threads: none; owned by the manager.
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -18,9 +21,11 @@ namespace pagoda {
 class StateShelf {
  public:
   void put(BlockId row);  // not there yet
-  void use(BlockId row);  // as if it had been put just now; no effect on one that is not there
-  void pass(BlockId row);
-  void remove(BlockId row);  // likewise
+  void pair(BlockId a,
+            BlockId b);     // of the same sequence; like those below without effect on what is not there
+  void use(BlockId row);    // a sequence begins from it
+  void leave(BlockId row);  // which has left a later one
+  void remove(BlockId row);
   void clear();
 
   std::optional<BlockId> first_to_go() const;
@@ -32,10 +37,13 @@ class StateShelf {
   struct Place {
     Order* in;
     Order::iterator at;
+    std::int32_t uses = 0;
+    std::optional<BlockId> partner = {};
   };
-  void move(Place& place, Order& to);
+  Place* find(BlockId row);
+  static void move(Place& place, Order& to);
 
-  Order last_, inner_;
+  Order wanted_, passed_;
   std::unordered_map<std::int32_t, Place> places_;  // by row
 };
 

@@ -267,6 +267,7 @@ namespace {
 template <class HeadBytes>
 std::int64_t of_kept_layers(const ModelConfig& config, const HeadBytes& head_bytes) {
   const std::int32_t count = config.num_layers - config.shared_kv_layers;
+  if (config.latent.rank > 0) return std::int64_t{count} * head_bytes(config.latent.row_size());
   std::int64_t bytes = 0;
   for (std::int32_t layer = 0; layer < count; ++layer) {
     if (!config.keeps_kv(layer)) continue;
@@ -293,7 +294,7 @@ std::int64_t Description::state_bytes() const {
 }
 
 std::int64_t Description::kv_bytes_per_token_int8() const {
-  if (!config) return 0;
+  if (!config || config->latent.rank > 0) return 0;
   // kernels/kv_layout.h
   return of_kept_layers(*config, [](std::int64_t head_size) { return (head_size + 3) / 4 * 4 + 4; });
 }

@@ -35,6 +35,16 @@ struct ExpertsConfig {
   }
 };
 
+// Latent attention: what is kept of a token is a row for all heads; rank 0: the model has none.
+struct LatentConfig {
+  std::int32_t rank = 0;                                      // of the latent vector
+  std::int32_t query_rank = 0;                                // 0: queries are made of the layer's input
+  std::int32_t nope_size = 0, rope_size = 0, value_size = 0;  // of a head; its queries are nope + rope
+  float norm_eps = 1e-6f;                                     // of the norms within
+
+  std::int32_t row_size() const { return rank + rope_size; }
+};
+
 // Of one layer, where layers differ.
 struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
@@ -108,6 +118,7 @@ struct ModelConfig {
   std::int32_t position_offset = 0;  // of learned positions: row of position 0
 
   ExpertsConfig experts;
+  LatentConfig latent;
   bool query_key_norm = false;  // where a family has models with and without
 
   std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none

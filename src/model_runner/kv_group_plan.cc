@@ -17,7 +17,7 @@ constexpr std::int64_t kPieceAlign = 64;  // bytes
 
 // What a layer keeps of a token, in elements.
 std::int64_t size_of(const LayerState& layer) {
-  return std::int64_t{layer.num_kv_heads} * layer.head_size * 2;
+  return std::int64_t{layer.num_kv_heads} * layer.head_size * (layer.latent_size > 0 ? 1 : 2);
 }
 
 // Whether it has keys and values of its own.
@@ -68,7 +68,8 @@ struct StatePacking {
   StatePlace add(std::int64_t bytes) {
     auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
     if (page == used.end()) page = used.insert(used.end(), 0);
-    return {.page = static_cast<std::int32_t>(page - used.begin()), .offset = std::exchange(*page, *page + bytes)};
+    return {.page = static_cast<std::int32_t>(page - used.begin()),
+            .offset = std::exchange(*page, *page + bytes)};
   }
 };
 

@@ -4,8 +4,8 @@
 // Pages are equal whatever the group, so that any page serves any group; one layer's K and V of a row lie in
 // one page, behind those of the layers before it there. A layer that reads another's K and V has that one's
 // place. Layers with states are a group, too: its one row of a sequence holds the pieces of all of them, each
-// in one page. The same on every rank: only the bytes of a page differ. Not who owns which page: that is kv_cache/.
-// Errors: none. Threads: plain data.
+// in one page. The same on every rank: only the bytes of a page differ. Not who owns which page: that is
+// kv_cache/. Errors: none. Threads: plain data.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -34,16 +34,16 @@ struct StatePlace {
 };
 
 struct KvGroupPlan {
-  std::vector<KvGroup> groups;   // what sees everything comes first; none: nothing is kept (encoders)
-  std::vector<KvPlace> layers;   // by layer of the model; empty where nothing is kept
+  std::vector<KvGroup> groups;  // what sees everything comes first; none: nothing is kept (encoders)
+  std::vector<KvPlace> layers;  // by layer of the model; empty where nothing is kept
   // Of all layers with states, one after the other; and of each layer of the model the number of those before
   // its own.
   std::vector<StatePlace> pieces;
   std::vector<std::int32_t> first_piece;
   std::int64_t state_page_bytes = 0;  // that pieces take of a page, at most
-  std::int32_t page_layers = 0;  // of the layers of a page, at most
-  bool uniform = true;           // all layers have heads alike
-  double padding = 0;            // share of the pages of a row of each group
+  std::int32_t page_layers = 0;       // of the layers of a page, at most
+  bool uniform = true;                // all layers have heads alike
+  double padding = 0;                 // share of the pages of a row of each group
 
   bool has_states() const { return !pieces.empty(); }
   std::int32_t state_group() const { return static_cast<std::int32_t>(groups.size()) - 1; }  // of those

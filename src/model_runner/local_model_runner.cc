@@ -55,6 +55,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
     KvLayout& of_layer = runner->layer_layouts_.emplace_back(*layout);
     of_layer.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers[i].heads.kv.count);
     of_layer.head_size = layers[i].head_size;
+    of_layer.latent_size = layers[i].latent_size;
     of_layer.num_layers = 1;
   }
   runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows,

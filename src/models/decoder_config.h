@@ -99,11 +99,8 @@ struct AttentionConfig {
 
 // Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a
 // short convolution of what they read, with a gated norm behind them:
-//   gated delta net (Qwen3-Next, Qwen3.5)   queries and keys of length one; a head's weight is a sigmoid, its
-//   decay
-//                                           exp(rate * softplus(a + bias))
-//   Mamba-2                                 key B, query C, weight softplus(dt + bias), decay exp(rate *
-//   weight)
+//   gated delta net   queries and keys of length one, weight a sigmoid, decay exp(rate * softplus(a + bias))
+//   Mamba-2           key B, query C, weight softplus(dt + bias), decay exp(rate * weight)
 struct LinearAttentionConfig {
   bool delta_rule = true;
   std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups of B and C
@@ -120,6 +117,21 @@ struct LinearAttentionConfig {
   std::int32_t key_width() const { return num_key_heads * key_size; }
   std::int32_t value_width() const { return num_heads * value_size; }
   std::int32_t num_channels() const { return 2 * key_width() + value_width(); }  // of the convolution
+};
+
+// Attention whose heads share one kept row a token, a latent vector and a rotated part: multi-head latent
+// attention. A head's query has nope_size elements that meet the latent vector and rope_size that are
+// rotated.
+struct LatentAttentionConfig {
+  std::int32_t num_heads = 0;
+  std::int32_t query_rank = 0;  // queries are made of so many numbers, normed; 0: of the layer's input
+  std::int32_t latent_size = 0, nope_size = 0, rope_size = 0, value_size = 0;
+  std::int32_t rope = 0;  // which of DecoderConfig::ropes
+  float scale = 1;        // of the products of queries and rows
+  float norm_eps = 1e-6f;
+
+  std::int32_t query_size() const { return nope_size + rope_size; }  // of a head
+  std::int32_t row_size() const { return latent_size + rope_size; }
 };
 
 // A short convolution between two gates: out = W_out (c * conv(b * x)), [b | c | x] = W_in h (LFM2).
@@ -162,7 +174,7 @@ struct ParallelMixersConfig {
 struct NoMixerConfig {};
 struct NoFeedForwardConfig {};
 
-using MixerConfig = std::variant<AttentionConfig, ShortConvConfig, LinearAttentionConfig,
+using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
                                  ParallelMixersConfig, NoMixerConfig>;
 using FeedForwardConfig =
     std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, NoFeedForwardConfig>;
@@ -219,10 +231,11 @@ struct LayerState {
   Kind kind = Kind::full;
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
-  std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
-  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous
-  // and lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one
-  // of all of them.
+  std::int32_t latent_size = 0;  // above 0: keys alone, of which the first so many elements are the values
+  std::int32_t of_layer = -1;    // keeps nothing: reads what this earlier layer keeps
+  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous and
+  // lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one of
+  // all of them.
   std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;

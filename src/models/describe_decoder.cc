@@ -30,6 +30,17 @@ Status check_part(const DecoderConfig& decoder, const AttentionConfig& c) {
   return ok_status();
 }
 
+Status check_part(const DecoderConfig& decoder, const LatentAttentionConfig& c) {
+  for (const std::int32_t size : {c.num_heads, c.latent_size, c.nope_size, c.rope_size, c.value_size})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads + 1} * (c.latent_size + c.query_size())));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads} * (c.nope_size + c.value_size)));
+  if (c.query_rank != 0) PAGODA_RETURN_IF_ERROR(check_size(c.query_rank));
+  if (decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size != c.rope_size || c.rope_size % 2 != 0)
+    return wrong(concat(c.rope_size, " rotated elements of a row"));
+  return ok_status();
+}
+
 Status check_part(const DecoderConfig& decoder, const ShortConvConfig& c) {
   if (c.num_taps < 2 || c.num_taps > kMaxConvTaps)
     return wrong(concat("a convolution over ", c.num_taps, " tokens, not 2 to ", kMaxConvTaps));

@@ -1,8 +1,8 @@
 #pragma once
 // The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
-// (attention.cc, short_conv.cc, linear_attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc,
-// mixture_beside_dense.cc). The decoder
-// (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
+// (attention.cc, latent_attention.cc, short_conv.cc), a FeedForward works on each token alone (dense_feed_forward.cc,
+// mixture.cc, mixture_beside_dense.cc). The decoder (decoder.cc) keeps the residual stream, the norms around
+// the parts and the chunks of rows. A part
 //   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
 //   * says what it keeps of a sequence in decoder_config.h (LayerState), and
 //   * runs forward over rows: entering and leaving chunk by chunk, mixing over the whole batch.
@@ -22,7 +22,7 @@
 #include "kernels/read_ahead.h"
 #include "kernels/sequence_state.h"
 #include "models/decoder_config.h"
-#include "models/rank_sum.h"
+#include "models/rank_exchange.h"
 #include "models/rope_table.h"
 #include "models/tensor_shard.h"
 #include "models/weight_loader.h"
@@ -45,7 +45,7 @@ struct DecoderBatch {
   std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
   KvLayout layout;
   std::byte* cache = nullptr;
-  std::span<const LayerKv> layers = {};            // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
   // By layer: the states of those that have one, in the order of LayerState::pieces; empty: none has.
   std::span<const LayerStates> states = {};
   std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
@@ -75,13 +75,12 @@ struct Chunks {
 // layer needs; each packs its own rows.
 struct LayerRoom {
   const KernelContext* context = nullptr;
-  RankSum* sum = nullptr;
+  RankExchange* ranks = nullptr;
   std::span<RopeTable> ropes;
   std::int64_t chunk_rows = 0;
   float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes
   float* mixed = nullptr;    // [tokens, mixed_width]
-  std::int64_t mixed_stride = 0;  // floats from row to row when it is read; 0: mixed_width
-  float* inner = nullptr;    // [chunk, inner_width]
+  float* inner = nullptr;    // [chunk, inner_width]: of whichever half is at work
 };
 
 using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied
@@ -91,6 +90,7 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::int64_t entered_width() const = 0;
   virtual std::int64_t mixed_width() const = 0;
+  virtual std::int64_t inner_width() const { return 0; }  // of room.inner, used while entering and leaving
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
 
@@ -104,11 +104,7 @@ class Mixer {
   virtual void list_ahead(const LayerRoom&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
   // y += these rows of room.mixed, which need not be the batch's any more. Not ok: another rank is lost.
   virtual Status leave(const LayerRoom& room, Rows rows, float* y) = 0;
-
- protected:
-  LinearInput mixed_rows(const LayerRoom& room, Rows rows) const {
-    const std::int64_t stride = room.mixed_stride > 0 ? room.mixed_stride : mixed_width();
-    return {.x = room.mixed + rows.first * stride, .stride = stride};
+};
   }
 };
 
@@ -132,6 +128,8 @@ struct LayerPlace {
   const LayerShard* shard = nullptr;
 };
 std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);

@@ -1,6 +1,6 @@
-// A short convolution (LFM2): one product gives [b | c | x] of each token; b * x is convolved over the last few
-// tokens, channel by channel, and scaled by c on its way into the output matrix. What is kept of a sequence is
-// its last inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as transformers has it.
+// A short convolution (LFM2): one product gives [b | c | x] of each token; b * x is convolved over the last
+// few tokens, channel by channel, and scaled by c on its way into the output matrix. What is kept of a
+// sequence is its last inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as transformers has it.
 #include <array>
 
 #include "kernels/causal_conv.h"
@@ -17,11 +17,7 @@ class ShortConv final : public Mixer {
   std::int64_t entered_width() const override { return 3 * channels_; }
   std::int64_t mixed_width() const override { return channels_; }
   Products entering() override { return {&in_}; }
-  Products leaving() override {
-    Products products;
-    for (PackedLinear& piece : out_) products.push_back(&piece);
-    return products;
-  }
+  Products leaving() override { return {&out_}; }
 
   void enter(const LayerRoom& room, const DecoderBatch&, Rows rows, const LinearInput& input) override {
     linear(*room.context, in_, input, rows.count, room.entered + rows.first * entered_width());
@@ -40,31 +36,27 @@ class ShortConv final : public Mixer {
                                 .states = batch.states_of(layer_)});
   }
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    return room.sum->add_product(*room.context, out_, parts_,
-                                 LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count,
-                                 y);
+    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count, y,
+           {.accumulate = true});
+    return ok_status();
   }
 
  private:
   std::int32_t layer_;
   std::int64_t channels_;
   std::int32_t num_taps_;
-  std::vector<std::int32_t> parts_;
-  PackedLinear in_;
-  RowParallelLinear out_;
+  PackedLinear in_, out_;
   std::vector<float> weight_, bias_;  // [taps, channels]; bias: or empty
 };
 
 ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader)
     : layer_(place.index),
       channels_(config.num_channels),
-      num_taps_(config.num_taps),
-      parts_(place.shard->heads.parts) {
+      num_taps_(config.num_taps) {
   const WeightNames& names = loader.names();
   WeightReader& reader = loader.reader();
   in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);
-  out_ = loader.row_parallel(place.prefix + names.conv_out, place.hidden_size, channels_,
-                             place.shard->heads.pieces);
+  out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_);
   weight_ = reader.channel_taps(place.prefix + names.conv, channels_, num_taps_);
   bias_ = reader.optional_vector(place.prefix + names.conv + ".bias", channels_);
 }

@@ -54,6 +54,19 @@ void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& 
   }
 }
 
+// [columns, rows] in float32, out of quantised [rows, columns].
+void transpose_values(const TensorView& stored, std::vector<std::byte>& copy) {
+  const std::int64_t rows = stored.rows(), columns = stored.columns();
+  std::vector<float> row_values(static_cast<std::size_t>(columns));
+  copy.resize(static_cast<std::size_t>(rows * columns) * sizeof(float));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    dequantize_row(stored, row, row_values.data());
+    for (std::int64_t column = 0; column < columns; ++column)
+      std::memcpy(copy.data() + static_cast<std::size_t>(column * rows + row) * sizeof(float),
+                  &row_values[static_cast<std::size_t>(column)], sizeof(float));
+  }
+}
+
 // Rows first, first + step, ... with each block's power of two in front of it, and in its bytes elements i
 // and i + 16 instead of neighbours: DType::mxfp4.
 void join_mxfp4(const TensorView& blocks, const TensorView& scales, Range rows, std::int64_t step,
@@ -170,6 +183,14 @@ void WeightLoader::add_picked(Matrices& matrices, const TensorView& stored, cons
            });
 }
 
+void WeightLoader::add_transposed(Matrices& matrices, const TensorView& stored, const std::string& name) {
+  if (!reader_.status().ok()) return;
+  if (!is_quantized(stored.dtype))
+    return add_picked(matrices, stored, name, {0, stored.columns()}, 1, /*transposed=*/true);
+  matrices.recipe += concat(" ", name, " transposed as float32");
+  add_copy(matrices, stored, {DType::f32, {stored.columns(), stored.rows()}, nullptr}, transpose_values);
+}
+
 void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
                              const std::string& name, Range rows, std::int64_t step) {
   if (!reader_.status().ok()) return;
@@ -244,45 +265,43 @@ void WeightLoader::add_columns(Matrices& matrices, const TensorView& matrix, con
            [range](const TensorView& from, std::vector<std::byte>& to) { copy_values(from, range, to); });
 }
 
-RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                             std::span<const Range> pieces, float factor) {
+PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                       Range own, const LayerShard& shard, float factor) {
+  Matrices matrices;
+  if (shard.exchange == ExchangeKind::gather || own.count == columns) {
+    const Range range = shard.exchange == ExchangeKind::gather ? shard.hidden : Range{0, rows};
+    add(matrices, name, rows, columns, std::array{range}, factor);
+    return pack(std::move(matrices), name);
+  }
   const std::string weight = name + ".weight";
   const TensorView whole = stored(weight, rows, columns);
   std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
-  if (rank_ != 0) bias.clear();
-  RowParallelLinear result;
-  for (const Range& piece : pieces) {
-    if (!reader_.status().ok()) return {};
-    Matrices matrices;
-    if (names_.transposed) {
-      // The columns of [out, in] are rows of what is stored.
-      matrices.recipe = concat(" ", weight, " rows ", text(piece), " transposed");
-      add_copy(matrices, with_rows(whole, piece), {whole.dtype, {rows, piece.count}, nullptr},
-               [rows](const TensorView& from, std::vector<std::byte>& to) {
-                 transpose(from, {0, rows}, to);
-               });
-    } else if (piece.count == columns) {
-      add_rows(matrices, whole, weight, {0, rows});
-    } else {
-      add_columns(matrices, whole, weight, piece);
-    }
-    if (result.empty()) matrices.bias = std::move(bias);
-    scale_from(matrices, 0, 0, factor);
-    result.push_back(pack(std::move(matrices), name));
+  if (!reader_.status().ok()) return {};
+  if (rank_ == 0) matrices.bias = std::move(bias);
+  if (names_.transposed) {
+    // The columns of [out, in] are rows of what is stored.
+    matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
+    add_copy(matrices, with_rows(whole, own), {whole.dtype, {rows, own.count}, nullptr},
+             [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
+  } else {
+    add_columns(matrices, whole, weight, own);
   }
-  return result;
+  scale_from(matrices, 0, 0, factor);
+  return pack(std::move(matrices), name);
 }
 
 void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads,
-                                std::int64_t head_size, std::int64_t rotary_size, std::int64_t first_bias) {
+                                std::int64_t head_size, std::int64_t rotary_size, std::int64_t first_bias,
+                                std::int64_t begin) {
   if (!reader_.status().ok()) return;
   matrices.recipe += concat(" interleaved ", view, " ", num_heads, " ", head_size, " ", rotary_size);
+  if (begin > 0) matrices.recipe += concat(" from ", begin);
   const auto each_row = [=](const auto& move) {
     for (std::int64_t head = 0; head < num_heads; ++head) {
       for (std::int64_t i = 0; i < rotary_size / 2; ++i) {
         for (std::int64_t part = 0; part < 2; ++part) {
-          const std::int64_t from = head * head_size + 2 * i + part;
-          move(from, head * head_size + part * (rotary_size / 2) + i);
+          const std::int64_t first = head * head_size + begin;
+          move(first + 2 * i + part, first + part * (rotary_size / 2) + i);
         }
       }
     }
@@ -343,9 +362,10 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   return *std::move(packed);
 }
 
-PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
+PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                  float factor) {
   Matrices matrices;
-  add(matrices, name, rows, columns, std::array{Range{0, rows}});
+  add(matrices, name, rows, columns, std::array{Range{0, rows}}, factor);
   return pack(std::move(matrices), name);
 }
 

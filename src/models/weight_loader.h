@@ -15,7 +15,6 @@
 #include "loader/model_source.h"
 #include "models/architecture.h"
 #include "models/decoder_config.h"
-#include "models/rank_sum.h"
 #include "models/tensor_shard.h"
 #include "models/weight_reader.h"
 #include "models/weight_store.h"
@@ -74,17 +73,21 @@ class WeightLoader {
   // the blocks' powers of two [rows, columns / 32].
   void add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
                  const std::string& name, Range rows, std::int64_t step);
-  // Rows 2i and 2i + 1 of a head rotate together in the file; the kernels rotate rows i and i + rotary / 2.
+  // Adds the columns of `stored` as rows; of a quantised one as what they mean, in float32.
+  void add_transposed(Matrices& matrices, const TensorView& stored, const std::string& name);
+  // Rows 2i and 2i + 1 of a head, counted from `begin`, rotate together in the file; the kernels rotate rows
+  // i and i + rotary / 2.
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
-                    std::int64_t rotary_size, std::int64_t first_bias);
+                    std::int64_t rotary_size, std::int64_t first_bias, std::int64_t begin = 0);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
   PackedLinear pack_exact(Matrices matrices, const std::string& name);  // as exact_linear()
-  PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
+  PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
-  // [rows, columns] cut into `pieces` of its columns, times `factor`.
-  RowParallelLinear row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                 std::span<const Range> pieces, float factor = 1);
+  // This rank's part of a matrix that ends a half of a layer: its rows, or columns `own` (ExchangeKind); times
+  // `factor`.
+  PackedLinear last_linear(const std::string& name, std::int64_t rows, std::int64_t columns, Range own,
+                           const LayerShard& shard, float factor = 1);
 
  private:
   void scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor);

@@ -27,7 +27,7 @@ inline const char* kv_kind_name(KvKind kind) {
 
 struct KvGroup {
   KvKind kind = KvKind::full;
-  std::int32_t window = 0;  // of kind window: 1 or more
+  std::int32_t window = 0;           // of kind window: 1 or more
   std::int32_t tokens_per_row = 16;  // of kind state: as the others'; its one row has any number
   std::int32_t pages_per_row = 1;
   std::int64_t state_bytes = 0;  // of kind state: what a step reads and writes for a sequence, padding apart

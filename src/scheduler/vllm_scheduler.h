@@ -11,12 +11,13 @@
 // each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
 // so that requests that come together compute their common prefix once. Draft tokens ride along where
 // neither tokens nor blocks are short; those that were right count as computed (but where layers have states,
-// which do not move by them), the room of the others is given back at the step's end. Under an order with turns (fair_order.h) who waits is taken by turn, and a
-// tenant of which nothing runs gets a place at once, another one's if need be, and its first token in a step
-// with few others. Invariants: running_ is sorted by (rank, order), waiting_ and swapped_ too; a running
-// group has at least one resident sequence; a waiting group has none; a swapped group has none, and one
-// swapped or more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve
-// (OSDI'24) for chunked prefill, decodes first. Threads: none; owned by the engine thread.
+// which do not move by them), the room of the others is given back at the step's end. Under an order with
+// turns (fair_order.h) who waits is taken by turn, and a tenant of which nothing runs gets a place at once,
+// another one's if need be, and its first token in a step with few others. Invariants: running_ is sorted by
+// (rank, order), waiting_ and swapped_ too; a running group has at least one resident sequence; a waiting
+// group has none; a swapped group has none, and one swapped or more. No step both swaps out and swaps in.
+// Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24) for chunked prefill, decodes first. Threads:
+// none; owned by the engine thread.
 #include <algorithm>
 #include <set>
 

@@ -191,8 +191,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   std::int64_t block_bytes = totals.kv_block_bytes;
   std::optional<VirtualKvPlan> virtual_plan;
   if (is_virtual(flags) || is_baseline(flags))
-    PAGODA_RETURN_IF_ERROR(
-        check_no_states(runner->local().kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
+    PAGODA_RETURN_IF_ERROR(check_no_states(
+        runner->local().kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
   if (is_virtual(flags)) {
     auto planned = virtual_kv_plan(flags, runner->local().kv_page_layout());
     if (!planned) return planned.error();

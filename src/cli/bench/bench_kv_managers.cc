@@ -171,7 +171,7 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   boost::json::array rows;
   const auto measure = [&](Result<KernelCase> made) -> Status {
     if (!made) return made.error();
-    const KernelTimes times = time_kernel(context, *made, decoder->layers.front().attention()->num_heads);
+    const KernelTimes times = time_kernel(context, *made, source.config().num_heads);
     std::printf("%-34s %12.1f %12.1f\n", made->label.c_str(), times.prefill_us, times.decode_us);
     std::fflush(stdout);
     rows.push_back(

@@ -19,7 +19,8 @@ void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std:
     for (std::int32_t i = 0; i < kept && !sequence.fresh; ++i)
       inputs[static_cast<std::size_t>(i)] = at(own, i);
     const auto keep = [&](float* columns) {
-      for (std::int32_t i = 0; i < kept; ++i) at(columns, i) = inputs[inputs.size() - static_cast<std::size_t>(kept - i)];
+      for (std::int32_t i = 0; i < kept; ++i)
+        at(columns, i) = inputs[inputs.size() - static_cast<std::size_t>(kept - i)];
     };
     for (std::int32_t row = 0; row < sequence.num_rows; ++row) {
       const std::int64_t from = (sequence.first_row + row) * args.row_stride + channel;
