@@ -94,7 +94,11 @@ constexpr const char* kFamilies[] = {
 };
 
 // Families with norms over all heads together, or with states: refused on several ranks.
-constexpr std::string_view kOneRank[] = {"lfm2", "lfm2_moe", "minimax_m2", "olmo3", "olmoe"};
+constexpr std::string_view kOneRank[] = {
+    "falcon_h1", "falcon_h1_norm", "granite_hybrid", "granite_hybrid_dense", "lfm2",
+    "lfm2_moe",  "minimax_m2",     "nemotron_h",     "nemotron_h_moe",       "olmo3",
+    "olmoe",     "qwen3_5",        "qwen3_5_moe",    "qwen3_5_wrapped",      "qwen3_next",
+};
 
 class Family : public ::testing::TestWithParam<const char*> {
  protected:

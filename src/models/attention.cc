@@ -185,7 +185,7 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
   output_ = loader.last_linear(prefix + names.attention_output, place.hidden_size, config.query_size(), query,
-                               *place.shard);
+                               *place.shard, config.output_factor);
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and

@@ -33,15 +33,13 @@ class LinearAttention final : public Mixer {
   std::int64_t entered_width() const override { return row_width() + 2 * config_.num_heads; }
   std::int64_t mixed_width() const override { return config_.value_width(); }
   Products entering() override { return {&in_, &gates_}; }
-  Products leaving() override {
-    Products products;
-    for (PackedLinear& piece : out_) products.push_back(&piece);
-    return products;
-  }
+  Products leaving() override { return {&out_}; }
   void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const LayerRoom& room, const DecoderBatch& batch) override;
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    return room.sum->add_product(*room.context, out_, parts_, mixed_rows(room, rows), rows.count, y);
+    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * mixed_width(), mixed_width()),
+           rows.count, y, {.accumulate = true});
+    return ok_status();
   }
 
  private:
@@ -65,9 +63,7 @@ class LinearAttention final : public Mixer {
   LinearAttentionConfig config_;
   std::int32_t layer_;
   float norm_eps_;
-  std::vector<std::int32_t> parts_;
-  PackedLinear in_, gates_;  // [what is convolved | gate], [weights | decays]
-  RowParallelLinear out_;
+  PackedLinear in_, gates_, out_;               // in: [what is convolved | gate]; gates: [weights | decays]
   std::vector<float> taps_, conv_bias_;         // [tap, channel]; bias: or empty
   std::vector<float> rate_, step_bias_, skip_;  // by head; skip: of Mamba-2
   std::vector<float> norm_;                     // of a delta net: of each head; empty: none
@@ -75,7 +71,7 @@ class LinearAttention final : public Mixer {
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place,
                                  WeightLoader& loader)
-    : config_(config), layer_(place.index), norm_eps_(place.norm->eps), parts_(place.shard->heads.parts) {
+    : config_(config), layer_(place.index), norm_eps_(place.norm->eps) {
   const LinearAttentionNames& names = loader.names().linear_attention;
   const std::string conv = place.prefix + loader.names().conv;
   WeightReader& reader = loader.reader();
@@ -83,8 +79,7 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Laye
     load_delta_net(place, loader);
   else
     load_mamba2(place, loader);
-  out_ = loader.row_parallel(place.prefix + names.out, place.hidden_size, config.value_width(),
-                             std::array{Range{0, config.value_width()}}, config.out_factor);
+  out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor);
   taps_ = reader.channel_taps(conv, config.num_channels(), config.num_taps);
   conv_bias_ = reader.optional_vector(conv + ".bias", config.num_channels());
   rate_ = reader.values(place.prefix + names.rate, config.num_heads);

@@ -19,6 +19,9 @@ class ParallelMixers final : public Mixer {
     return first_->entered_width() + second_->entered_width() +
            std::max(first_->mixed_width(), second_->mixed_width());
   }
+  std::int64_t inner_width() const override {
+    return std::max(first_->mixed_width(), second_->mixed_width());
+  }
   std::int64_t mixed_width() const override { return first_->mixed_width() + second_->mixed_width(); }
   Products entering() override { return both(first_->entering(), second_->entering()); }
   Products leaving() override { return both(first_->leaving(), second_->leaving()); }
@@ -35,11 +38,8 @@ class ParallelMixers final : public Mixer {
     first_->list_ahead(room, batch, out);
   }
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    LayerRoom own = room;
-    own.mixed_stride = mixed_width();
-    PAGODA_RETURN_IF_ERROR(first_->leave(own, rows, y));
-    own.mixed += first_->mixed_width();
-    return second_->leave(own, rows, y);
+    PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, y));
+    return leave_one(*second_, room, rows, first_->mixed_width(), y);
   }
 
  private:
@@ -66,6 +66,17 @@ class ParallelMixers final : public Mixer {
     });
   }
 
+  // Out of them, through room.inner.
+  Status leave_one(Mixer& mixer, const LayerRoom& room, Rows rows, std::int64_t column, float* y) {
+    const std::int64_t width = mixer.mixed_width(), all = mixed_width();
+    for (std::int64_t row = 0; row < rows.count; ++row)
+      std::memcpy(room.inner + row * width, room.mixed + (rows.first + row) * all + column,
+                  static_cast<std::size_t>(width) * sizeof(float));
+    LayerRoom own = room;
+    own.mixed = room.inner;
+    return mixer.leave(own, {0, rows.count}, y);
+  }
+
   std::unique_ptr<Mixer> first_, second_;
 };
 
@@ -73,14 +84,8 @@ class ParallelMixers final : public Mixer {
 
 std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader) {
-  auto attention = make_part(config.attention, place, decoder, loader);
-  // Its heads are on one rank, in one piece: only of attention do pieces stand in the shard.
-  LayerShard shard = *place.shard;
-  shard.heads.parts = {1};
-  LayerPlace own = place;
-  own.shard = &shard;
-  return std::make_unique<ParallelMixers>(std::move(attention),
-                                          make_part(config.linear, own, decoder, loader));
+  return std::make_unique<ParallelMixers>(make_part(config.attention, place, decoder, loader),
+                                          make_part(config.linear, place, decoder, loader));
 }
 
 }  // namespace pagoda
