@@ -57,4 +57,26 @@ void rope(const KernelContext& context, float* x, std::int64_t num_rows, std::in
   });
 }
 
+void heads_to_unit(const KernelContext& context, float* x, std::int64_t num_rows, std::int64_t row_stride,
+                   std::int32_t num_heads, std::int32_t head_size, float eps, float scale) {
+  const auto run = plain(context) ? reference::heads_to_unit : cpu::row_kernels(context.level).heads_to_unit;
+  for_rows(context, num_rows, static_cast<std::int64_t>(num_heads) * head_size,
+           [&](std::int64_t row) { run(x + row * row_stride, num_heads, head_size, eps, scale); });
+}
+
+void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows, float* x,
+                    std::int64_t x_stride, const float* gate, std::int64_t gate_stride) {
+  const auto run =
+      plain(context) ? reference::gated_rms_norm : cpu::row_kernels(context.level).gated_rms_norm;
+  for_rows(context, num_rows, static_cast<std::int64_t>(norm.num_groups) * norm.group_size,
+           [&](std::int64_t row) { run(norm, x + row * x_stride, gate + row * gate_stride); });
+}
+
+void times_sigmoid(const KernelContext& context, std::int64_t num_rows, std::int64_t width, float* x,
+                   std::int64_t x_stride, const float* gate, std::int64_t gate_stride) {
+  const auto run = plain(context) ? reference::times_sigmoid : cpu::row_kernels(context.level).times_sigmoid;
+  for_rows(context, num_rows, width,
+           [&](std::int64_t row) { run(x + row * x_stride, gate + row * gate_stride, width); });
+}
+
 }  // namespace pagoda

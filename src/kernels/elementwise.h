@@ -25,4 +25,24 @@ void rope(const KernelContext& context, float* x, std::int64_t num_rows, std::in
           std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
           std::span<const std::int32_t> positions, const float* cos_sin);
 
+// x = scale * x / sqrt(sum(x^2) + eps) of every head, in place; as in rope().
+void heads_to_unit(const KernelContext& context, float* x, std::int64_t num_rows, std::int64_t row_stride,
+                   std::int32_t num_heads, std::int32_t head_size, float eps, float scale);
+
+// RMS norms of groups of a row with a gate: of x * silu(gate), or of x, and then times silu(gate).
+struct GatedNorm {
+  std::int32_t num_groups = 1, group_size = 0;
+  const float* weight = nullptr;  // null: gated, not normed
+  bool own_weights = false;       // weight is [num_groups, group_size]; else [group_size], the same for each
+  bool gate_first = false;
+  float eps = 0;
+};
+// In place on x [num_rows, num_groups, group_size], with `x_stride` floats from row to row; gate likewise.
+void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows, float* x,
+                    std::int64_t x_stride, const float* gate, std::int64_t gate_stride);
+
+// x *= sigmoid(gate), in place on x [num_rows, width], with strides as above.
+void times_sigmoid(const KernelContext& context, std::int64_t num_rows, std::int64_t width, float* x,
+                   std::int64_t x_stride, const float* gate, std::int64_t gate_stride);
+
 }  // namespace pagoda

@@ -64,6 +64,40 @@ TEST(Rows, RopeAgreesWithReference) {
   }
 }
 
+TEST(Rows, GatesAgreeWithReference) {
+  for (const std::int64_t width : kWidths) {
+    const auto size = static_cast<std::int32_t>(width);
+    const std::int64_t stride = 2 * width + 3;  // two groups a row
+    const auto count = static_cast<std::size_t>(3 * stride);
+    const std::vector<float> x = random_floats(11, count, 3), gate = random_floats(12, count, 4),
+                             w = random_floats(13, static_cast<std::size_t>(2 * width));
+    const auto compare_on_x = [&](const auto& op) {
+      compare(count, 5e-6, [&](const KernelContext& c, float* out) {
+        std::copy(x.begin(), x.end(), out);
+        op(c, out);
+      });
+    };
+    for (const bool gate_first : {false, true}) {
+      for (const float* weight : {w.data(), static_cast<const float*>(nullptr)}) {
+        compare_on_x([&](const KernelContext& c, float* out) {
+          const GatedNorm norm = {.num_groups = 2,
+                                  .group_size = size,
+                                  .weight = weight,
+                                  .own_weights = gate_first,
+                                  .gate_first = gate_first,
+                                  .eps = 1e-3f};
+          gated_rms_norm(c, norm, 3, out, stride, gate.data(), stride);
+        });
+      }
+    }
+    compare_on_x([&](const KernelContext& c, float* out) {
+      times_sigmoid(c, 3, width, out, stride, gate.data(), stride);
+    });
+    compare_on_x(
+        [&](const KernelContext& c, float* out) { heads_to_unit(c, out, 3, stride, 2, size, 1e-6f, 0.25f); });
+  }
+}
+
 TEST(Rows, EmbeddingGivesTheRows) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::q8_0, DType::q4_1}) {
     const std::vector<std::byte> bytes = random_weights(7, dtype, 9 * 64);

@@ -29,6 +29,13 @@ std::span<const ConfigFamily> config_families() {
       {"Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel", "glm4_moe_lite", "deepseek2", read_glm4_moe_lite},
       {"MiniCPM3ForCausalLM", "MiniCPM3Model", "minicpm3", "minicpm3", read_minicpm3},
       {"Dots1ForCausalLM", "Dots1Model", "dots1", "dots1", read_dots1},
+      {"Qwen3NextForCausalLM", "Qwen3NextModel", "qwen3_next", "qwen3next", read_qwen3_next},
+      {"Qwen3_5ForCausalLM", "Qwen3_5TextModel", "qwen3_5_text", "qwen35", read_qwen3_5},
+      {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel", "qwen3_5_moe_text", "qwen35moe", read_qwen3_5_moe},
+      {"GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel", "granitemoehybrid", "granitehybrid",
+       read_granite_hybrid},
+      {"FalconH1ForCausalLM", "FalconH1Model", "falcon_h1", "falcon-h1", read_falcon_h1},
+      {"NemotronHForCausalLM", "NemotronHModel", "nemotron_h", "nemotron_h", read_nemotron_h},
       {"Lfm2ForCausalLM", "Lfm2Model", "lfm2", "lfm2", read_lfm2},
       {"Lfm2MoeForCausalLM", "Lfm2MoeModel", "lfm2_moe", "lfm2moe", read_lfm2_moe},
       {.hf_name = "GptOssForCausalLM",
@@ -84,6 +91,9 @@ std::span<const ConfigFamily> config_families() {
        true},
       {"Mistral3ForConditionalGeneration", "Mistral3Model", "mistral3", "mistral", read_llama_like, true},
       {"LlavaForConditionalGeneration", "LlavaModel", "llava", "llama", read_llama_like, true},
+      {"Qwen3_5ForConditionalGeneration", "Qwen3_5Model", "qwen3_5", "qwen35", read_qwen3_5, true},
+      {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeModel", "qwen3_5_moe", "qwen35moe", read_qwen3_5_moe,
+       true},
       {"Qwen3VLForConditionalGeneration", "Qwen3VLModel", "qwen3_vl", "qwen3", read_llama_like, true},
   });
   return all;

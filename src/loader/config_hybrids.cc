@@ -37,7 +37,60 @@ void read_lfm2_like(Fields& fields, Defaults absent, ModelConfig& config) {
   config.recurrent_layers = recurrent_layers(fields, "conv", config);
 }
 
+// Gated delta nets between attention with gates for its outputs (Qwen3-Next, Qwen3.5).
+void read_delta_net(Fields& fields, ModelConfig& config) {
+  config.norm_weight_offset = 1;
+  config.conv_taps = fields.integer("linear_conv_kernel_dim", 4);
+  config.state = {.num_heads = fields.integer("linear_num_value_heads", 32),
+                  .num_key_heads = fields.integer("linear_num_key_heads", 16),
+                  .key_size = fields.integer("linear_key_head_dim", 128),
+                  .value_size = fields.integer("linear_value_head_dim", 128)};
+  set_state_size(config);
+  fields.only("attn_output_gate", true);
+  fields.only("use_sliding_window", false);
+  config.recurrent_layers = recurrent_layers(fields, "linear_attention", config);
+  const std::int32_t interval = fields.integer("full_attention_interval", 4);
+  if (!config.recurrent_layers.empty()) return;
+  if (interval < 1) return fields.fail("full_attention_interval", "a positive integer");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    config.recurrent_layers.push_back((layer + 1) % interval != 0);
+}
+
 }  // namespace
+
+void read_qwen3_next(Fields& fields, ModelConfig& config) {
+  read_common(fields, {151936, 2048, 5632, 48, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
+              config);
+  read_delta_net(fields, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = fields.integer("num_experts", 512);
+  experts.per_token = fields.integer("num_experts_per_tok", 10);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 512);
+  experts.shared_intermediate_size = fields.integer("shared_expert_intermediate_size", 512);
+  experts.shared_gate = true;
+  experts.renormalize = fields.boolean("norm_topk_prob", true);
+  read_sparse_layers(fields, config);
+}
+
+void read_qwen3_5(Fields& fields, ModelConfig& config) {
+  read_common(fields, {248320, 4096, 12288, 32, 16, 4, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
+              config);
+  read_delta_net(fields, config);
+}
+
+void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
+  read_common(fields, {248320, 2048, 512, 40, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
+              config);
+  read_delta_net(fields, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = fields.integer("num_experts", 256);
+  experts.per_token = fields.integer("num_experts_per_tok", 8);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 512);
+  experts.shared_intermediate_size = fields.integer("shared_expert_intermediate_size", 512);
+  experts.shared_gate = true;
+  experts.renormalize = true;
+  fields.only("norm_topk_prob", true);
+}
 
 void read_lfm2(Fields& fields, ModelConfig& config) {
   read_lfm2_like(fields, {65536, 2560, 12288, 32, 32, 8, 128000, 1e-5f, 1000000.0f, 1, 2, 0, true}, config);

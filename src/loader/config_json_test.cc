@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "base/strings.h"
 #include "loader/json_overrides.h"
 #include "loader/test_files.h"
 
@@ -179,6 +180,70 @@ TEST(ConfigJson, ReadsGptOss) {
   EXPECT_EQ(config->experts.per_token, 4);
   for (const char* more : {R"(,"quantization_config":{"quant_method":"gptq"})", R"(,"swiglu_limit":5.0)"})
     EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
+}
+
+TEST(ConfigJson, ReadsDeltaNets) {
+  const char* kWrapped = R"({"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5",
+    "tie_word_embeddings": true, "text_config": {"model_type": "qwen3_5_text", "num_hidden_layers": 8,
+    "attn_output_gate": true, "full_attention_interval": 4, "linear_num_value_heads": 48,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "mrope_section": [11, 11, 10],
+                        "mrope_interleaved": true}}, "vision_config": {}})";
+  const Result<ModelConfig> config = parse_config_json(kWrapped);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->architecture, "qwen35");
+  EXPECT_TRUE(config->tie_embeddings);
+  EXPECT_EQ(config->head_size, 256);
+  EXPECT_EQ(config->rotary_size, 64);
+  EXPECT_EQ(config->state.num_heads, 48);
+  EXPECT_EQ(config->num_recurrent(), 6);
+  EXPECT_TRUE(config->keeps_kv(3));
+  EXPECT_FALSE(config->keeps_kv(4));
+  EXPECT_EQ(config->state_size, 48 * 128 * 128 + 3 * (2 * 16 * 128 + 48 * 128));
+  const auto refused = [](const char* field) {
+    const Result<ModelConfig> other = parse_config_json(
+        concat(R"({"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", )", field, "}"));
+    EXPECT_FALSE(other) << field;
+    return other ? std::string() : std::string(other.error().message());
+  };
+  EXPECT_NE(refused(R"("attn_output_gate": false)").find("attn_output_gate"), std::string::npos);
+  EXPECT_NE(refused(R"("full_attention_interval": 0)").find("full_attention_interval"), std::string::npos);
+  EXPECT_NE(refused(R"("linear_conv_kernel_dim": 1)").find("convolutions"), std::string::npos);
+  EXPECT_NE(refused(R"("linear_num_value_heads": 2000000000)").find("plausible"), std::string::npos);
+  EXPECT_NE(refused(R"("num_hidden_layers": 2, "layer_types": ["linear_attention", "mamba"])").find("mamba"),
+            std::string::npos);
+}
+
+// Python writes Infinity, which is not JSON; inside of a string it stays what it is.
+TEST(ConfigJson, ReadsMamba2) {
+  const char* kGranite = R"({"architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid",
+    "num_hidden_layers": 3, "layer_types": ["mamba", "attention", "mamba"], "time_step_limit": [0.5, Infinity],
+    "mamba_n_heads": 64, "mamba_d_head": "auto", "note": "a \"quoted\" Infinity"})";
+  const Result<ModelConfig> granite = parse_config_json(kGranite);
+  ASSERT_TRUE(granite) << granite.error().message();
+  EXPECT_EQ(granite->state.value_size, 128);
+  EXPECT_EQ(granite->state.least_step, 0.5f);
+  EXPECT_TRUE(std::isinf(granite->state.most_step));
+  EXPECT_EQ(granite->recurrent_layers, (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(granite->rope_layers, std::vector<bool>(3, false));
+
+  const char* kNemotron = R"({"architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h",
+    "hybrid_override_pattern": "M-M*E"})";
+  const Result<ModelConfig> nemotron = parse_config_json(kNemotron);
+  ASSERT_TRUE(nemotron) << nemotron.error().message();
+  EXPECT_EQ(nemotron->num_layers, 5);
+  EXPECT_EQ(nemotron->feed_forward_layers, (std::vector<bool>{false, true, false, false, true}));
+  EXPECT_EQ(nemotron->experts.layers, (std::vector<bool>{false, false, false, false, true}));
+  EXPECT_EQ(nemotron->num_recurrent(), 2);
+  EXPECT_TRUE(nemotron->keeps_kv(3));
+  EXPECT_FALSE(nemotron->keeps_kv(1));
+
+  for (const char* field : {R"("hybrid_override_pattern": "MX")", R"("layers_block_type": "mamba")",
+                            R"("layers_block_type": ["mamba", 3])", R"("use_bias": true)",
+                            R"("moe_latent_size": 8)", R"("time_step_min": "small")"})
+    EXPECT_FALSE(parse_config_json(
+        concat(R"({"architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", )", field,
+               R"(, "layer_types": ["mamba"]})")))
+        << field;
 }
 
 // As DeepSeek-V2-Lite is published: no rank of queries, a stretched rotation that also scales the products.

@@ -21,16 +21,6 @@ std::int32_t num_experts(Fields& fields, std::int32_t otherwise) {
 
 void no_windows(Fields& fields) { fields.only("use_sliding_window", false); }
 
-// Layers of which every `step`-th has a mixture, but for those named.
-void read_sparse_layers(Fields& fields, ModelConfig& config) {
-  const std::int32_t step = fields.integer("decoder_sparse_step", 1);
-  const std::vector<std::int32_t> dense = fields.integers("mlp_only_layers");
-  if (step < 1) return fields.fail("decoder_sparse_step", "a positive integer");
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    config.experts.layers.push_back((layer + 1) % step == 0 &&
-                                    std::find(dense.begin(), dense.end(), layer) == dense.end());
-}
-
 // An integer, or a list of equal ones, a layer each.
 std::int32_t one_of(Fields& fields, std::string_view name, std::int32_t otherwise) {
   const std::vector<std::int32_t> values = fields.integers(name);
@@ -63,6 +53,15 @@ void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelCon
   const std::int32_t dense = fields.integer("first_k_dense_replace", absent.dense);
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
     experts.layers.push_back(layer >= dense);
+}
+
+void read_sparse_layers(Fields& fields, ModelConfig& config) {
+  const std::int32_t step = fields.integer("decoder_sparse_step", 1);
+  const std::vector<std::int32_t> dense = fields.integers("mlp_only_layers");
+  if (step < 1) return fields.fail("decoder_sparse_step", "a positive integer");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    config.experts.layers.push_back((layer + 1) % step == 0 &&
+                                    std::find(dense.begin(), dense.end(), layer) == dense.end());
 }
 
 void read_qwen2_moe(Fields& fields, ModelConfig& config) {

@@ -268,12 +268,13 @@ template <class HeadBytes>
 std::int64_t of_kept_layers(const ModelConfig& config, const HeadBytes& head_bytes) {
   const std::int32_t count = config.num_layers - config.shared_kv_layers;
   if (config.latent.rank > 0) return std::int64_t{count} * head_bytes(config.latent.row_size());
-  if (config.layer_sizes.empty())
-    return 2 * std::int64_t{count - config.num_recurrent()} * config.num_kv_heads *
-           head_bytes(config.head_size);
   std::int64_t bytes = 0;
   for (std::int32_t layer = 0; layer < count; ++layer) {
-    if (config.is_recurrent(layer)) continue;
+    if (!config.keeps_kv(layer)) continue;
+    if (config.layer_sizes.empty()) {
+      bytes += 2 * std::int64_t{config.num_kv_heads} * head_bytes(config.head_size);
+      continue;
+    }
     const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(layer)];
     bytes += 2 * sizes.num_kv_heads * head_bytes(sizes.head_size);
   }

@@ -245,6 +245,68 @@ void read_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
 }
 
+// Sizes of heads with a matrix as their state; layers that have them have their tensors.
+void read_state_heads(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.recurrent_layers.push_back(names.contains(concat("blk.", layer, ".ssm_out.weight")));
+  config.conv_taps = keys.integer("ssm.conv_kernel");
+  config.state.num_heads = keys.integer("ssm.time_step_rank");
+  config.state.num_key_heads = keys.integer("ssm.group_count");
+  config.state.key_size = keys.integer("ssm.state_size");
+  const std::int32_t width = keys.integer("ssm.inner_size");
+  config.state.value_size = config.state.num_heads > 0 ? width / config.state.num_heads : 0;
+  set_state_size(config);
+}
+
+// Key-value heads of the layers that have any.
+void read_kv_heads(Keys& keys, ModelConfig& config) {
+  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers))
+    config.num_kv_heads = std::max(config.num_kv_heads, heads);
+}
+
+void read_granite_hybrid(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_granite(file, keys, config);
+  read_state_heads(file, keys, config);
+  read_kv_heads(keys, config);
+  config.state.norm_groups = config.state.num_key_heads;
+  // "Finetuned" says whether attention rotates at all.
+  if (!file.boolean(concat(config.architecture, ".rope.scaling.finetuned")).value_or(true))
+    config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
+}
+
+// The gate is behind the norm, where there is one.
+void read_falcon_h1(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_state_heads(file, keys, config);
+  config.state_beside_kv = true;
+  config.state.gate_first = false;
+  if (has_tensor(file, "blk.0.ssm_norm.weight")) config.state.norm_groups = config.state.num_key_heads;
+}
+
+// The file does not say the least step, which is the same in all models of the family.
+void read_nemotron_h(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_state_heads(file, keys, config);
+  read_kv_heads(keys, config);
+  config.state.norm_groups = config.state.num_key_heads;
+  config.state.least_step = 0.001f;
+  for (const std::int32_t inner : keys.of_layers("feed_forward_length", config.num_layers)) {
+    config.feed_forward_layers.push_back(inner > 0);
+    config.intermediate_size = std::max(config.intermediate_size, inner);
+  }
+  config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
+  if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
+}
+
+// Qwen3.5's value heads of one key head do not stand side by side.
+void read_delta_net(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_state_heads(file, keys, config);
+  config.state.tiled_heads = config.architecture != "qwen3next";
+  if (config.experts.count == 0) return;
+  read_layers_with_routers(file, keys, config);
+  config.experts.shared_gate = true;
+}
+
 // The file has one row for each type of token.
 void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
   for (const GgufTensor& tensor : file.tensor_list())
@@ -252,6 +314,10 @@ void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
       config.token_types =
           static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
 }
+
+constexpr decltype(GgufFamily::own_keys) kStateKeys = {
+    "ssm.conv_kernel", "ssm.time_step_rank",      "ssm.group_count",           "ssm.state_size",
+    "ssm.inner_size",  "full_attention_interval", "attention.recurrent_layers"};
 
 }  // namespace
 
@@ -375,6 +441,28 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "dots1",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
+      {.name = "qwen3next", .read = read_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
+      {.name = "qwen35", .read = read_delta_net, .own_keys = kStateKeys},
+      {.name = "qwen35moe", .read = read_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
+      {.name = "granitehybrid",
+       .interleaved_rows = true,
+       .layers_differ = true,
+       .read = read_granite_hybrid,
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale", "ssm.conv_kernel",
+                    "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"},
+       .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
+      {.name = "falcon-h1", .read = read_falcon_h1, .own_keys = kStateKeys},
+      {.name = "nemotron_h",
+       .activation = "relu2",
+       .layers_differ = true,
+       .read = read_nemotron_h,
+       .own_keys = kStateKeys},
+      {.name = "nemotron_h_moe",
+       .activation = "relu2",
+       .layers_differ = true,
+       .read = read_nemotron_h,
+       .own_keys = kStateKeys,
+       .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "lfm2", .layers_differ = true, .read = read_lfm2, .own_keys = {"shortconv.l_cache"}},
       {.name = "lfm2moe",
        .layers_differ = true,

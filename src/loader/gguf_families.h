@@ -29,7 +29,7 @@ struct GgufFamily {
   bool latent = false;            // latent attention; read() reads the sizes of heads
   bool layers_differ = false;     // in key-value heads or the size of their feed-forward; read() reads these
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
-  std::array<std::string_view, 8> own_keys = {};
+  std::array<std::string_view, 12> own_keys = {};
   GgufExperts experts = {};
 };
 std::span<const GgufFamily> gguf_families();

@@ -35,6 +35,10 @@ Status check_experts(const ModelConfig& config) {
   return ok_status();
 }
 
+bool is_for_each_layer(const std::vector<bool>& flags, const ModelConfig& config) {
+  return flags.empty() || flags.size() == static_cast<std::size_t>(config.num_layers);
+}
+
 Status check_latent(const ModelConfig& config) {
   const LatentConfig& latent = config.latent;
   if (latent.rank == 0) return ok_status();
@@ -70,6 +74,9 @@ Status check_layers(const ModelConfig& config) {
        config.state_size > std::int64_t{1} << 32))
     return corrupt_data(concat("layers with convolutions over ", config.conv_taps,
                                " tokens, or not told for every layer, are not plausible"));
+  if (!is_for_each_layer(config.feed_forward_layers, config) ||
+      !is_for_each_layer(config.rope_layers, config))
+    return corrupt_data("what layers are is not told for every layer");
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");
@@ -85,6 +92,20 @@ Status check_layers(const ModelConfig& config) {
 }
 
 }  // namespace
+
+void set_state_size(ModelConfig& config) {
+  constexpr std::int32_t kMost = 1 << 16;  // beyond it nothing is plausible, and products may overflow
+  const StateHeads& state = config.state;
+  for (const std::int32_t size :
+       {state.num_heads, state.num_key_heads, state.key_size, state.value_size, config.conv_taps}) {
+    if (size >= 1 && size <= kMost) continue;
+    config.state_size = -1;
+    return;
+  }
+  const std::int64_t keys = std::int64_t{state.num_key_heads} * state.key_size,
+                     values = std::int64_t{state.num_heads} * state.value_size;
+  config.state_size = (config.conv_taps - 1) * (2 * keys + values) + values * state.key_size;
+}
 
 Status finish_config(ModelConfig& config) {
   struct Bound {

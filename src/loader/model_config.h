@@ -2,7 +2,9 @@
 // ModelConfig: the hyperparameters of a decoder-only model, filled alike from config.json and from GGUF
 // metadata. An option that is not understood is refused by name where the file is read, never ignored.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -46,6 +48,26 @@ struct LatentConfig {
 // Of one layer, where layers differ.
 struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
+};
+
+// Heads that keep a matrix of a sequence: of gated delta nets, and of Mamba-2.
+struct StateHeads {
+  std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups
+  std::int32_t key_size = 0, value_size = 0;      // Mamba-2: state size, head size
+  bool tiled_heads = false;  // those of one key head stand num_key_heads apart; else side by side
+  // Mamba-2 alone: bounds of its steps, groups of the norm behind it (0: there is none), whether the gate
+  // comes before it; and factors of what it reads (gate, value, B, C, step) and of what it gives.
+  float least_step = 0, most_step = std::numeric_limits<float>::infinity();
+  std::int32_t norm_groups = 0;
+  bool gate_first = true;
+  std::array<float, 5> in_factors = {1, 1, 1, 1, 1};
+  float out_factor = 1;
+};
+
+// Factors of products (Falcon-H1), where a file's weights do not have them.
+struct ProductFactors {
+  float query = 1, key = 1, value = 1, attention_output = 1;
+  float gate = 1, down = 1;
 };
 
 struct ModelConfig {
@@ -101,7 +123,12 @@ struct ModelConfig {
 
   std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none
   std::int32_t conv_taps = 0;          // tokens that their convolutions see, itself included
-  std::int64_t state_size = 0;         // numbers that each of them keeps of a sequence; for people
+  StateHeads state;                    // where they are more than convolutions
+  // Where a layer is a mixer or a feed-forward, not both: which are the latter. Empty: each layer is both.
+  std::vector<bool> feed_forward_layers;
+  ProductFactors factors;
+  std::int64_t state_size = 0;   // numbers that each of them keeps of a sequence; for people
+  bool state_beside_kv = false;  // they keep keys and values, too
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
@@ -119,6 +146,10 @@ struct ModelConfig {
   std::int32_t num_recurrent() const {
     return static_cast<std::int32_t>(std::count(recurrent_layers.begin(), recurrent_layers.end(), true));
   }
+  bool keeps_kv(std::int32_t layer) const {
+    return (!is_recurrent(layer) || state_beside_kv) &&
+           (feed_forward_layers.empty() || !feed_forward_layers[static_cast<std::size_t>(layer)]);
+  }
   bool has_window(std::int32_t layer) const {
     return sliding_window > 0 && (window_layers.empty() || window_layers[static_cast<std::size_t>(layer)]);
   }
@@ -128,6 +159,9 @@ struct ModelConfig {
 // num_heads a multiple of num_kv_heads, an even rotary_size of at most head_size, positive finite
 // floats. Drops special token ids outside the vocabulary. corrupt_data names the first field that is off.
 Status finish_config(ModelConfig& config);
+
+// conv_taps and state are known. state_size: the last inputs of a convolution, and the heads' matrices.
+void set_state_size(ModelConfig& config);
 
 // "silu" and so on for a name as transformers writes it; unimplemented names it and what is supported.
 Result<std::string> normalize_activation(std::string_view name);

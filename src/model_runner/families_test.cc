@@ -31,6 +31,8 @@ constexpr const char* kFamilies[] = {
     "exaone4_full",
     "falcon",
     "falcon_grouped",
+    "falcon_h1",
+    "falcon_h1_norm",
     "gemma",
     "gemma2",
     "gemma2_scalar",
@@ -48,6 +50,8 @@ constexpr const char* kFamilies[] = {
     "gpt_oss",
     "gpt_oss_mxfp4",
     "gptj",
+    "granite_hybrid",
+    "granite_hybrid_dense",
     "granitemoe",
     "granitemoeshared",
     "hunyuan",
@@ -67,13 +71,19 @@ constexpr const char* kFamilies[] = {
     "moonlight",
     "mpt",
     "nemotron",
+    "nemotron_h",
+    "nemotron_h_moe",
     "olmo3",
     "olmoe",
     "phi",
     "phi3_long",
     "phi3_short",
     "qwen2_moe",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "qwen3_5_wrapped",
     "qwen3_moe",
+    "qwen3_next",
     "qwen3_vl_text",
     "qwen3_yarn",
     "seed_oss",
@@ -84,7 +94,11 @@ constexpr const char* kFamilies[] = {
 };
 
 // Families with norms over all heads together, or with states: refused on several ranks.
-constexpr std::string_view kOneRank[] = {"lfm2", "lfm2_moe", "minimax_m2", "olmo3", "olmoe"};
+constexpr std::string_view kOneRank[] = {
+    "falcon_h1", "falcon_h1_norm", "granite_hybrid", "granite_hybrid_dense", "lfm2",
+    "lfm2_moe",  "minimax_m2",     "nemotron_h",     "nemotron_h_moe",       "olmo3",
+    "olmoe",     "qwen3_5",        "qwen3_5_moe",    "qwen3_5_wrapped",      "qwen3_next",
+};
 
 class Family : public ::testing::TestWithParam<const char*> {
  protected:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -181,6 +182,35 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     return part;
   }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
+  if (kind == "times_rows") {  // so many rows times this, so many times that, ...
+    auto value = values.begin();
+    for (std::size_t i = 1; i + 1 < what.size(); i += 2)
+      for (std::size_t left = what[i].to_number<std::size_t>() * columns; left > 0; --left, ++value)
+        *value *= what[i + 1].to_number<float>();
+    return values;
+  }
+  if (kind == "rows" ||
+      kind == "rate") {  // so many at once, these of them; rate: minus exp of what is stored
+    const std::size_t unit = what[1].to_number<std::size_t>() * columns;
+    std::vector<float> picked;
+    for (std::size_t i = 2; i < what.size(); ++i) {
+      const auto from = values.begin() + static_cast<std::ptrdiff_t>(what[i].to_number<std::size_t>() * unit);
+      picked.insert(picked.end(), from, from + static_cast<std::ptrdiff_t>(unit));
+    }
+    if (kind == "rate")
+      for (float& value : picked) value = -std::exp(value);
+    return picked;
+  }
+  if (kind == "column_blocks") {  // of so many columns, in this order
+    const std::size_t unit = what[1].to_number<std::size_t>();
+    auto to = values.begin();
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t i = 2; i < what.size(); ++i)
+        to = std::copy_n(tensor.values.begin() + static_cast<std::ptrdiff_t>(
+                                                     row * columns + what[i].to_number<std::size_t>() * unit),
+                         unit, to);
+    return values;
+  }
   std::size_t next = 0;
   const auto take = [&](std::size_t row) {
     std::copy_n(tensor.values.begin() + static_cast<std::ptrdiff_t>(row * columns), columns,

@@ -10,14 +10,7 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,      kBailingMoe2,    kBert,       kBloom,      kChatGlm, kCohere,     kCohere2,
-      kCommandR,   kDeepSeek2,      kMiniCpm3,   kDots1,      kErnie45, kErnie45Moe, kExaone4,
-      kFalcon,     kFalconTwoNorms, kGemma,      kGemma2,     kGemma3,  kGemma4,     kGlm,
-      kGlm4,       kGlm4Moe,        kGpt2,       kGptJ,       kGptNeoX, kGptOss,     kGranite,
-      kGraniteMoe, kHunyuanDense,   kHunyuanMoe, kInternLm2,  kLfm2, kLfm2Moe, kLlama,   kLlama4,     kMiniMaxM2,
-      kMistral,    kMistral3,       kMixtral,    kModernBert, kMpt,     kNemotron,   kNomicBert,
-      kOlmo2,      kOlmoe,          kOpt,        kPhi2,       kPhi3,    kQwen2,      kQwen2Moe,
-      kQwen3,      kQwen3Moe,       kQwen3Vl,    kSeedOss,    kSmolLm3, kStableLm,   kStarcoder2};
+      kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2};
   return all;
 }
 

@@ -30,6 +30,19 @@ struct ExpertNames {
   bool separate() const { return down.find("{}") != std::string::npos; }
 };
 
+// Names of what heads with a matrix as their state have, behind `layer`; as in WeightNames. A file has the
+// products in one of the forms.
+struct LinearAttentionNames {
+  std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
+  std::string by_key_head = {};           // [query | key | values | gates] of each key head
+  std::string gates_by_key_head = {};     // [weights | decays] of each key head's heads
+  std::string in = {};                    // of Mamba-2: all of it
+  std::string rate = {}, step_bias = {};  // whole names; rate: of the decay
+  bool rate_is_log = false;               // of minus the rate
+  std::string skip = {};                  // whole name; of Mamba-2
+  std::string norm = {}, out = {};
+};
+
 // Names of tensors without ".weight" and ".bias". "" means that the family has no such tensor; "{}" in
 // `layer` is the layer's number, and `layer` stands before each of the names below it.
 struct WeightNames {
@@ -56,6 +69,7 @@ struct WeightNames {
   std::string query_a = {}, query_a_norm = {}, query_b = {}, kv_a = {}, kv_a_norm = {}, kv_b = {};
   std::string key_b = {}, value_b = {};
   std::string conv_in = {}, conv = {}, conv_out = {};  // of a short convolution
+  LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
   bool transposed = false;                // linear weights are stored [in, out]
@@ -100,14 +114,11 @@ WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);
 
+std::vector<ExpertNames> granitemoe_experts();  // of folders
+
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR,
-    kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3,
-    kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense,
-    kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral,
-    kModernBert, kMpt, kNemotron, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3,
-    kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

@@ -17,13 +17,18 @@ class Attention final : public Mixer {
   Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
             WeightLoader& loader);
 
-  std::int64_t entered_width() const override { return own_.qkv_size(); }
+  std::int64_t entered_width() const override {
+    return own_.qkv_size() + (own_.output_gate ? own_.query_size() : 0);
+  }
   std::int64_t mixed_width() const override { return own_.query_size(); }
   Products entering() override { return {&qkv_}; }
   Products leaving() override { return {&output_}; }
   void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const LayerRoom& room, const DecoderBatch& batch) override {
     paged_attention(*room.context, arguments(room, batch));
+    if (own_.output_gate)
+      times_sigmoid(*room.context, static_cast<std::int64_t>(batch.token_ids.size()), mixed_width(),
+                    room.mixed, mixed_width(), room.entered + own_.qkv_size(), entered_width());
   }
   void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
@@ -59,6 +64,15 @@ std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard&
   for (const std::int64_t part : {group, group + 1})
     for (std::int64_t head = shard.kv.first; head < shard.kv.end(); ++head)
       ranges.push_back({(head * (group + 2) + part) * size, size});
+  return ranges;
+}
+
+// The rows of queries in a matrix that has a gate behind each head's, or, `part` 1, of those gates.
+std::vector<Range> every_other_head(const AttentionConfig& config, const HeadShard& shard,
+                                    std::int64_t part) {
+  std::vector<Range> ranges;
+  for (std::int64_t head = shard.query.first; head < shard.query.end(); ++head)
+    ranges.push_back({(2 * head + part) * config.head_size, config.head_size});
   return ranges;
 }
 
@@ -143,15 +157,26 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
     for (const Range& rows : {query, key, value})
       loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
-    loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query});
+    const auto add_queries = [&](std::int64_t part) {  // or, part 1, their gates
+      if (config.output_gate)
+        loader.add(qkv, prefix + names.query, 2 * config.query_size(), place.hidden_size,
+                   every_other_head(config, shard, part));
+      else
+        loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query},
+                   config.query_factor);
+    };
+    add_queries(0);
     // Some files have those of layers that do not read them.
     if (!config.has_own_kv())
       for (const std::string& name : {names.key, names.value, names.key_norm})
         loader.reader().ignore(prefix + name + ".weight");
     // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
     if (config.has_own_kv())
-      for (const std::string& name : {names.key, config.key_is_value ? names.key : names.value})
-        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv});
+      for (const auto& [name, factor] :
+           {std::pair{names.key, config.key_factor},
+            std::pair{config.key_is_value ? names.key : names.value, config.value_factor}})
+        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv}, factor);
+    if (config.output_gate) add_queries(1);
   }
   if (decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
     loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
@@ -160,7 +185,7 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
   qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
   for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
   output_ = loader.last_linear(prefix + names.attention_output, place.hidden_size, config.query_size(), query,
-                               *place.shard);
+                               *place.shard, config.output_factor);
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and
@@ -176,7 +201,7 @@ void Attention::normalize_heads(const KernelContext& context, float* qkv, std::i
   };
   const bool own_weights = own_.query_key_norm == QueryKeyNorm::each_head;
   const auto body = [&](std::int64_t row, int) {
-    float* heads = qkv + row * own_.qkv_size();
+    float* heads = qkv + row * entered_width();
     if (whole) {
       normalize(heads, own_.query_size(), query_norm_);
       return normalize(heads + own_.query_size(), own_.kv_size(), key_norm_);
@@ -230,7 +255,7 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
 }
 
 void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv) const {
-  for (std::size_t row = 0; row < positions.size(); ++row, qkv += own_.qkv_size()) {
+  for (std::size_t row = 0; row < positions.size(); ++row, qkv += entered_width()) {
     const std::int32_t times = (positions[row] + own_.temperature_offset) / own_.temperature_positions;
     if (times == 0) continue;
     const auto scale = static_cast<float>(1 + own_.temperature_beta * std::log1p(static_cast<double>(times)));
@@ -251,7 +276,7 @@ PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatc
           .query = room.entered,
           .key = key,
           .value = key != nullptr ? key + own_.kv_size() : nullptr,
-          .row_stride = own_.qkv_size(),
+          .row_stride = entered_width(),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
           .causal = own_.causal,

@@ -23,6 +23,22 @@ LayerState state_of(const ShortConvConfig& conv) {
   return {.kind = LayerState::Kind::state, .pieces = {std::int64_t{conv.num_taps - 1} * conv.num_channels}};
 }
 
+LayerState state_of(const LinearAttentionConfig& config) {
+  LayerState state = {.kind = LayerState::Kind::state,
+                      .pieces = {std::int64_t{config.num_taps - 1} * config.num_channels()}};
+  state.pieces.insert(state.pieces.end(), static_cast<std::size_t>(config.num_heads),
+                      std::int64_t{config.key_size} * config.value_size);
+  return state;
+}
+
+LayerState state_of(const ParallelMixersConfig& config) {
+  LayerState state = state_of(config.attention);
+  state.pieces = state_of(config.linear).pieces;
+  return state;
+}
+
+LayerState state_of(const NoMixerConfig&) { return {.kind = LayerState::Kind::none}; }
+
 }  // namespace
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {

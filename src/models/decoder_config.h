@@ -9,7 +9,9 @@
 //
 // A new kind of mixer or feed-forward is a struct here, an alternative of its variant, and a file with its
 // class (layer_part.h). What a layer keeps of a sequence is LayerState: the KV cache's side of it.
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,6 +69,8 @@ enum class QueryKeyNorm {
 
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
+  // Each head's query comes with a gate, behind it in its product: what is attended is scaled by its sigmoid.
+  bool output_gate = false;
   bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
@@ -85,11 +89,34 @@ struct AttentionConfig {
   bool value_norm = false;     // an RMS norm without a weight of every value head
   bool key_is_value = false;   // values are the keys before their norm and rotation
   std::int32_t kv_layer = -1;  // keys and values are those of this earlier layer; -1: its own
+  float query_factor = 1, key_factor = 1, value_factor = 1, output_factor = 1;  // of these products
 
   bool has_own_kv() const { return kv_layer < 0; }
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
+};
+
+// Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a
+// short convolution of what they read, with a gated norm behind them:
+//   gated delta net   queries and keys of length one, weight a sigmoid, decay exp(rate * softplus(a + bias))
+//   Mamba-2           key B, query C, weight softplus(dt + bias), decay exp(rate * weight)
+struct LinearAttentionConfig {
+  bool delta_rule = true;
+  std::int32_t num_heads = 0, num_key_heads = 0;  // Mamba-2: groups of B and C
+  std::int32_t key_size = 0, value_size = 0;      // of a head; Mamba-2: state size, head size
+  std::int32_t num_taps = 0;                      // of the convolution
+  bool tiled_heads = false;  // head h has key head h % num_key_heads; else consecutive ones have the same
+  // Mamba-2 alone; of a delta net each head has a norm, all with the same weights, and the gate behind it.
+  float least_step = 0, most_step = std::numeric_limits<float>::infinity();
+  std::int32_t norm_groups = 0;  // 0: gated, not normed
+  bool gate_first = true;
+  std::array<float, 5> in_factors = {1, 1, 1, 1, 1};  // of gate, value, B, C, step
+  float out_factor = 1;
+
+  std::int32_t key_width() const { return num_key_heads * key_size; }
+  std::int32_t value_width() const { return num_heads * value_size; }
+  std::int32_t num_channels() const { return 2 * key_width() + value_width(); }  // of the convolution
 };
 
 // Attention whose heads share one kept row a token, a latent vector and a rotated part: multi-head latent
@@ -117,6 +144,7 @@ struct DenseFeedForwardConfig {
   std::int32_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool gated = true;
+  float gate_factor = 1, down_factor = 1;  // of these products
 };
 
 // Experts, of which each token goes through some, and one that all go through.
@@ -136,8 +164,20 @@ struct MixtureBesideDenseConfig {
   MixtureConfig mixture;
 };
 
-using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig>;
-using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig>;
+// Both read the same, and what they give is added (Falcon-H1).
+struct ParallelMixersConfig {
+  AttentionConfig attention;
+  LinearAttentionConfig linear;
+};
+
+// A layer that is only the other half (Nemotron-H).
+struct NoMixerConfig {};
+struct NoFeedForwardConfig {};
+
+using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
+                                 ParallelMixersConfig, NoMixerConfig>;
+using FeedForwardConfig =
+    std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, NoFeedForwardConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;

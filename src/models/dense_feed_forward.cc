@@ -21,12 +21,14 @@ class DenseFeedForward final : public FeedForward {
       for (const auto& rows : {own_rows, up_rows})
         loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
     } else {
-      if (config.gated) loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows);
+      if (config.gated)
+        loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);
       loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
     }
     in_ = loader.pack(std::move(in), place.prefix + (fused ? names.gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, inner, shard.own, *place.shard);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, inner, shard.own, *place.shard,
+                              config.down_factor);
   }
 
   std::int64_t inner_width() const override { return width_; }
@@ -44,7 +46,7 @@ class DenseFeedForward final : public FeedForward {
 
  private:
   Activation activation_;
-  std::int64_t width_;  // this rank's features between the matrices
+  std::int64_t width_;          // this rank's features between the matrices
   std::vector<Range> columns_;  // of the second matrix, of each rank
   PackedLinear in_;             // gate and up, or up alone
   PackedLinear out_;

@@ -48,6 +48,29 @@ Status check_part(const DecoderConfig& decoder, const ShortConvConfig& c) {
   return ok_status();
 }
 
+Status check_part(const DecoderConfig&, const LinearAttentionConfig& c) {
+  for (const std::int32_t size : {c.num_heads, c.num_key_heads, c.key_size, c.value_size})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
+  if (c.num_heads % c.num_key_heads != 0)
+    return wrong(
+        concat(c.num_heads, " heads with states are not a multiple of ", c.num_key_heads, " key heads"));
+  if (c.num_taps < 2 || c.num_taps > kMaxConvTaps)
+    return wrong(concat("a convolution over ", c.num_taps, " tokens, not 2 to ", kMaxConvTaps));
+  if (c.norm_groups < 0 || (c.norm_groups > 0 && c.num_heads % c.norm_groups != 0))
+    return wrong(concat(c.norm_groups, " groups of ", c.num_heads, " heads' norms"));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads} * c.value_size));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_key_heads} * c.key_size));
+  return check_size(std::int64_t{c.key_size} * c.value_size);
+}
+
+Status check_part(const DecoderConfig& decoder, const ParallelMixersConfig& c) {
+  PAGODA_RETURN_IF_ERROR(check_part(decoder, c.attention));
+  return check_part(decoder, c.linear);
+}
+
+Status check_part(const DecoderConfig&, const NoMixerConfig&) { return ok_status(); }
+Status check_part(const DecoderConfig&, const NoFeedForwardConfig&) { return ok_status(); }
+
 Status check_part(const DecoderConfig&, const DenseFeedForwardConfig& c) {
   return check_size(c.intermediate_size);
 }

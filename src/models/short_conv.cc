@@ -57,13 +57,7 @@ ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, Wei
   WeightReader& reader = loader.reader();
   in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);
   out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_);
-  const std::vector<float> stored = reader.channel_taps(place.prefix + names.conv, channels_, num_taps_);
-  if (stored.empty()) return;
-  weight_.resize(stored.size());
-  for (std::int64_t channel = 0; channel < channels_; ++channel)
-    for (std::int32_t tap = 0; tap < num_taps_; ++tap)
-      weight_[static_cast<std::size_t>(tap * channels_ + channel)] =
-          stored[static_cast<std::size_t>(channel * num_taps_ + tap)];
+  weight_ = reader.channel_taps(place.prefix + names.conv, channels_, num_taps_);
   bias_ = reader.optional_vector(place.prefix + names.conv + ".bias", channels_);
 }
 

@@ -100,6 +100,23 @@ Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cu
   return HeadShard{.query = all, .kv = {}, .ranks = {all}};
 }
 
+Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  const Range all = {0, config.num_heads};
+  return HeadShard{.query = all, .kv = {}, .ranks = {all}};
+}
+
+Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  return shard_of(config.attention, block, cut);
+}
+
+Result<HeadShard> shard_of(const NoMixerConfig&, std::int64_t, const Cut&) { return HeadShard{}; }
+
+Result<FeedForwardShard> shard_of(const NoFeedForwardConfig&, std::int64_t, const Cut&) {
+  return FeedForwardShard{};
+}
+
 FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
   return {.own = ranks[static_cast<std::size_t>(cut.rank)], .ranks = std::move(ranks)};
 }

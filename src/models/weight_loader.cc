@@ -127,7 +127,9 @@ TensorView with_rows(const TensorView& matrix, Range range) {
 
 std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64_t size,
                                              const NormConfig& config) {
-  std::vector<float> weight = reader_.vector(name + ".weight", size);
+  // Falcon-H1's GGUF files name one of theirs without the ending.
+  const bool bare = !reader_.has(name + ".weight") && reader_.has(name);
+  std::vector<float> weight = reader_.vector(bare ? name : name + ".weight", size);
   if (config.weight_offset != 0)
     for (float& value : weight) value += config.weight_offset;
   return weight;
@@ -201,7 +203,8 @@ void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const
 }
 
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
-                       std::span<const Range> ranges) {
+                       std::span<const Range> ranges, float factor) {
+  const std::size_t first_view = matrices.views.size(), first_bias = matrices.bias.size();
   const TensorView whole = stored(name + ".weight", rows, columns);
   const std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
   if (!reader_.status().ok()) return;
@@ -220,6 +223,27 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
     if (!bias.empty())
       matrices.bias.insert(matrices.bias.end(), bias.begin() + range.first, bias.begin() + range.end());
     matrices.bias.resize(static_cast<std::size_t>(before + range.count), 0.0f);
+  }
+  scale_from(matrices, first_view, first_bias, factor);
+}
+
+// Views and biases from these on become copies in float32, times `factor`.
+void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias,
+                              float factor) {
+  if (factor == 1 || !reader_.status().ok()) return;
+  matrices.recipe += concat(" from ", first_view, " times ", factor);
+  for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= factor;
+  for (std::size_t i = first_view; i < matrices.views.size(); ++i) {
+    matrices.to_copy.push_back([i, factor, stored = matrices.views[i].dtype](Matrices& to) {
+      TensorView& view = to.views[i];
+      const TensorView from = {stored, view.shape, view.data};
+      std::vector<std::byte>& copy = to.copies.emplace_back();
+      copy_values(from, {0, from.columns()}, copy);
+      auto* const values = reinterpret_cast<float*>(copy.data());
+      for (std::int64_t at = 0; at < from.rows() * from.columns(); ++at) values[at] *= factor;
+      view.data = copy.data();
+    });
+    matrices.views[i].dtype = DType::f32;
   }
 }
 
@@ -242,11 +266,11 @@ void WeightLoader::add_columns(Matrices& matrices, const TensorView& matrix, con
 }
 
 PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                       Range own, const LayerShard& shard) {
+                                       Range own, const LayerShard& shard, float factor) {
   Matrices matrices;
   if (shard.exchange == ExchangeKind::gather || own.count == columns) {
     const Range range = shard.exchange == ExchangeKind::gather ? shard.hidden : Range{0, rows};
-    add(matrices, name, rows, columns, std::array{range});
+    add(matrices, name, rows, columns, std::array{range}, factor);
     return pack(std::move(matrices), name);
   }
   const std::string weight = name + ".weight";
@@ -262,6 +286,7 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
   } else {
     add_columns(matrices, whole, weight, own);
   }
+  scale_from(matrices, 0, 0, factor);
   return pack(std::move(matrices), name);
 }
 
@@ -337,15 +362,20 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   return *std::move(packed);
 }
 
-PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
+PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                  float factor) {
   Matrices matrices;
-  add(matrices, name, rows, columns, std::array{Range{0, rows}});
+  add(matrices, name, rows, columns, std::array{Range{0, rows}}, factor);
   return pack(std::move(matrices), name);
 }
 
 PackedLinear WeightLoader::exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
   Matrices matrices;
   add(matrices, name, rows, columns, std::array{Range{0, rows}});
+  return pack_exact(std::move(matrices), name);
+}
+
+PackedLinear WeightLoader::pack_exact(Matrices matrices, const std::string& name) {
   return pack_as(std::move(matrices), name, LinearForm::stacked, "float32");
 }
 

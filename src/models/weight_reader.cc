@@ -85,6 +85,18 @@ std::vector<float> WeightReader::vector(const std::string& name, std::int64_t si
   return values;
 }
 
+std::vector<float> WeightReader::values(const std::string& name, std::int64_t count) {
+  const TensorView* const found = find(name);
+  std::int64_t all = found != nullptr ? 1 : 0;
+  for (std::size_t axis = 0; found != nullptr && axis < found->shape.size(); ++axis)
+    all *= found->shape[axis];
+  const TensorView* tensor = take(name, all == count ? found->shape : std::vector<std::int64_t>{count});
+  if (tensor == nullptr) return {};
+  std::vector<float> values(static_cast<std::size_t>(count));
+  dequantize(tensor->dtype, tensor->data, count, values.data());
+  return values;
+}
+
 std::vector<float> WeightReader::channel_taps(const std::string& name, std::int64_t channels,
                                               std::int64_t taps) {
   const std::string weight = name + ".weight";
@@ -92,8 +104,12 @@ std::vector<float> WeightReader::channel_taps(const std::string& name, std::int6
   const bool flat = found != nullptr && found->shape.size() == 2;
   const TensorView* tensor = flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
   if (tensor == nullptr) return {};
-  std::vector<float> values(static_cast<std::size_t>(channels * taps));
-  dequantize(tensor->dtype, tensor->data, channels * taps, values.data());
+  std::vector<float> stored(static_cast<std::size_t>(channels * taps)), values(stored.size());
+  dequantize(tensor->dtype, tensor->data, channels * taps, stored.data());
+  for (std::int64_t channel = 0; channel < channels; ++channel)
+    for (std::int64_t tap = 0; tap < taps; ++tap)
+      values[static_cast<std::size_t>(tap * channels + channel)] =
+          stored[static_cast<std::size_t>(channel * taps + tap)];
   return values;
 }
 

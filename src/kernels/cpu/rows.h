@@ -5,6 +5,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/backend.h"
+#include "kernels/elementwise.h"
 
 namespace pagoda::cpu {
 
@@ -18,6 +19,10 @@ struct RowKernels {
                    std::int64_t num_rows, std::int64_t width, float* out, std::int64_t out_stride);
   void (*rope)(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
                const float* cos_sin);
+
+  void (*heads_to_unit)(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale);
+  void (*gated_rms_norm)(const GatedNorm& norm, float* x, const float* gate);
+  void (*times_sigmoid)(float* x, const float* gate, std::int64_t width);
 
   float (*max)(const float* x, std::int64_t n);                   // NaNs are passed over
   float (*sum_exp)(const float* x, std::int64_t n, float shift);  // sum of exp(x - shift)

@@ -170,6 +170,55 @@ void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t
   }
 }
 
+void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale) {
+  for (std::int32_t head = 0; head < num_heads; ++head, x += head_size) {
+    const float sum = sum_row(head_size, [&](std::int64_t i, std::int64_t lanes) {
+      const F v = get(x + i, lanes);
+      return mul(v, v);
+    });
+    const F factor = set1(scale / std::sqrt(sum + eps));
+    for_lanes(head_size,
+              [&](std::int64_t i, std::int64_t lanes) { put(x + i, mul(get(x + i, lanes), factor), lanes); });
+  }
+}
+
+template <bool kGateFirst>
+void gated_rms_norm_as(const GatedNorm& norm, float* x, const float* gate) {
+  const std::int64_t size = norm.group_size;
+  const auto gated = [&](F v, std::int64_t i, std::int64_t lanes) {
+    const F g = get(gate + i, lanes);
+    return times_sigmoid(mul(v, g), g);
+  };
+  const float* weight = norm.weight;
+  for (std::int32_t group = 0; group < norm.num_groups; ++group, x += size, gate += size) {
+    if (kGateFirst || weight == nullptr)
+      for_lanes(size, [&](std::int64_t i, std::int64_t lanes) {
+        put(x + i, gated(get(x + i, lanes), i, lanes), lanes);
+      });
+    if (weight == nullptr) continue;
+    const float sum = sum_row(size, [&](std::int64_t i, std::int64_t lanes) {
+      const F v = get(x + i, lanes);
+      return mul(v, v);
+    });
+    const F scale = set1(1.0f / std::sqrt(sum / static_cast<float>(size) + norm.eps));
+    for_lanes(size, [&](std::int64_t i, std::int64_t lanes) {
+      const F v = mul(mul(get(x + i, lanes), scale), get(weight + i, lanes));
+      put(x + i, kGateFirst ? v : gated(v, i, lanes), lanes);
+    });
+    if (norm.own_weights) weight += size;
+  }
+}
+
+void gated_rms_norm(const GatedNorm& norm, float* x, const float* gate) {
+  norm.gate_first ? gated_rms_norm_as<true>(norm, x, gate) : gated_rms_norm_as<false>(norm, x, gate);
+}
+
+void times_sigmoid_row(float* x, const float* gate, std::int64_t width) {
+  for_lanes(width, [&](std::int64_t i, std::int64_t lanes) {
+    put(x + i, times_sigmoid(get(x + i, lanes), get(gate + i, lanes)), lanes);
+  });
+}
+
 float max_row(const float* x, std::int64_t n) {
   F largest = set1(-std::numeric_limits<float>::infinity());
   for_lanes(n, [&](std::int64_t i, std::int64_t lanes) {
@@ -215,6 +264,9 @@ constexpr RowKernels kRowKernels = {.rms_norm = rms_norm,
                                     .layer_norm = layer_norm,
                                     .activate = activate,
                                     .rope = rope,
+                                    .heads_to_unit = heads_to_unit,
+                                    .gated_rms_norm = gated_rms_norm,
+                                    .times_sigmoid = times_sigmoid_row,
                                     .max = max_row,
                                     .sum_exp = sum_exp,
                                     .find_greater = find_greater,

@@ -70,4 +70,39 @@ void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t
   }
 }
 
+void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale) {
+  for (std::int32_t head = 0; head < num_heads; ++head, x += head_size) {
+    double sum = 0;
+    for (std::int32_t i = 0; i < head_size; ++i) sum += static_cast<double>(x[i]) * x[i];
+    for (std::int32_t i = 0; i < head_size; ++i)
+      x[i] = static_cast<float>(scale * x[i] / std::sqrt(sum + eps));
+  }
+}
+
+void gated_rms_norm(const GatedNorm& norm, float* x, const float* gate) {
+  const auto silu = [](double v) { return v / (1.0 + std::exp(-v)); };
+  for (std::int32_t group = 0; group < norm.num_groups; ++group) {
+    double sum = 0;
+    for (std::int32_t i = 0; i < norm.group_size; ++i) {
+      if (norm.gate_first) x[i] = static_cast<float>(x[i] * silu(gate[i]));
+      sum += static_cast<double>(x[i]) * x[i];
+    }
+    const float* weight =
+        norm.weight + (norm.own_weights ? static_cast<std::ptrdiff_t>(group) * norm.group_size : 0);
+    for (std::int32_t i = 0; i < norm.group_size; ++i) {
+      double value = x[i];
+      if (norm.weight != nullptr) value *= weight[i] / std::sqrt(sum / norm.group_size + norm.eps);
+      if (!norm.gate_first) value *= silu(gate[i]);
+      x[i] = static_cast<float>(value);
+    }
+    x += norm.group_size;
+    gate += norm.group_size;
+  }
+}
+
+void times_sigmoid(float* x, const float* gate, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; ++i)
+    x[i] = static_cast<float>(x[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))));
+}
+
 }  // namespace pagoda::reference

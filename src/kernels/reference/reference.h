@@ -4,6 +4,7 @@
 #include "kernels/causal_conv.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
+#include "kernels/linear_attention.h"
 #include "kernels/logits.h"
 #include "kernels/mixture.h"
 #include "kernels/paged_attention.h"
@@ -17,6 +18,9 @@ float activation(Activation activation, float x);
 float gate_factor(Activation activation, float up);  // what the activated gate is multiplied by
 void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
           const float* cos_sin);
+void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale);
+void gated_rms_norm(const GatedNorm& norm, float* x, const float* gate);
+void times_sigmoid(float* x, const float* gate, std::int64_t width);
 
 // Weights as the arithmetic of storage.type sees them, as float32 rows.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
@@ -37,6 +41,7 @@ void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence,
 void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,
             std::int32_t query_head);
 
+void linear_attention(const LinearAttentionArgs& args, const StateSequence& sequence, std::int32_t head);
 // Channels [begin, end) of one sequence.
 void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t begin,
                  std::int64_t end);

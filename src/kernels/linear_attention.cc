@@ -1,0 +1,84 @@
+// Chooses the implementation, and cuts the work into tiles: columns of a head of a sequence.
+#include "kernels/linear_attention.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/cpu/linear_attention.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/reference/reference.h"
+#include "kernels/tiles.h"
+
+namespace pagoda {
+namespace {
+
+struct Columns {
+  std::int32_t first = 0, count = 0;
+};
+
+// All rows of one sequence, for some columns of one head.
+void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, const StateSequence& sequence,
+              std::int32_t head, Columns columns) {
+  thread_local cpu::Scratch scratch;
+  const std::int64_t offset = std::int64_t{columns.first} * args.key_size;
+  const std::size_t bytes = static_cast<std::size_t>(args.key_size) * columns.count * sizeof(float);
+  float* const kept = args.states.piece(sequence, args.piece + head) + offset;
+  if (sequence.fresh) std::memset(kept, 0, bytes);
+
+  const std::int64_t first_row = sequence.first_row;
+  const std::int64_t key = first_row * args.row_stride + std::int64_t{args.key_head(head)} * args.key_size;
+  const std::int64_t value = std::int64_t{head} * args.value_size + columns.first;
+  cpu::LinearAttentionTile tile = {.key_size = args.key_size,
+                                   .columns = columns.count,
+                                   .delta_rule = args.delta_rule,
+                                   .query = args.query + key,
+                                   .key = args.key + key,
+                                   .value = args.value + first_row * args.row_stride + value,
+                                   .row_stride = args.row_stride,
+                                   .decay = args.decay + first_row * args.gate_stride + head,
+                                   .weight = args.weight + first_row * args.gate_stride + head,
+                                   .gate_stride = args.gate_stride,
+                                   .skip = args.skip != nullptr ? args.skip[head] : 0,
+                                   .output = args.output + first_row * args.output_stride + value,
+                                   .output_stride = args.output_stride,
+                                   .state = kept};
+  auto go_to = [&, row = std::int32_t{0}](std::int32_t end) mutable {
+    if (end > row) rows(tile, row, end);
+    row = end;
+  };
+  for (const StateStore& store : sequence.stores) {
+    go_to(store.num_rows);
+    std::memcpy(args.states.piece(store, args.piece + head) + offset, kept, bytes);
+  }
+  go_to(sequence.num_rows - sequence.num_drafts);
+  if (sequence.num_drafts == 0) return;
+  tile.state = reinterpret_cast<float*>(scratch.take(bytes));
+  std::memcpy(tile.state, kept, bytes);
+  go_to(sequence.num_rows);
+}
+
+}  // namespace
+
+void linear_attention(const KernelContext& context, const LinearAttentionArgs& args) {
+  CHECK(args.num_key_heads > 0 && args.num_heads % args.num_key_heads == 0);
+  const auto sequences = static_cast<std::int64_t>(args.states.sequences.size());
+  if (context.backend == Backend::reference) {
+    for_tiles(context, sequences * args.num_heads, [&](std::int64_t tile, int) {
+      reference::linear_attention(args,
+                                  args.states.sequences[static_cast<std::size_t>(tile / args.num_heads)],
+                                  static_cast<std::int32_t>(tile % args.num_heads));
+    });
+    return;
+  }
+  const cpu::LinearAttentionRows rows = cpu::linear_attention_rows(context.level);
+  const std::int64_t tiles_of_head = ceil_div(args.value_size, kStateColumns);
+  const std::int64_t tiles_of_sequence = args.num_heads * tiles_of_head;
+  for_tiles(context, sequences * tiles_of_sequence, [&](std::int64_t tile, int) {
+    const StateSequence& sequence = args.states.sequences[static_cast<std::size_t>(tile / tiles_of_sequence)];
+    const auto head = static_cast<std::int32_t>(tile % tiles_of_sequence / tiles_of_head);
+    const auto first = static_cast<std::int32_t>(tile % tiles_of_head) * kStateColumns;
+    run_tile(rows, args, sequence, head, {first, std::min(kStateColumns, args.value_size - first)});
+  });
+}
+
+}  // namespace pagoda

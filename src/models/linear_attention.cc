@@ -1,0 +1,242 @@
+// Linear attention: one product gives the queries, keys and values of each token, which a short convolution
+// mixes with those of the last few, and a gate; another, in float32 whatever the weights, how much of the
+// state is kept and how much the token weighs. Every head's matrix goes through the tokens in order
+// (kernels/linear_attention.h); what it says of a token is gated, normed, and multiplied. Kept of a sequence:
+// the last inputs of the convolution, and the matrices. The delta rule and Mamba-2 differ in the order of the
+// product's rows, in what they make of the second one, and in their norm. Source: arXiv 2412.06464; arXiv
+// 2405.21060; transformers' modeling_qwen3_next.
+#include "kernels/linear_attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "kernels/causal_conv.h"
+#include "kernels/elementwise.h"
+#include "kernels/tiles.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+constexpr float kUnitEps = 1e-6f;  // of the length of queries and keys; no file says it
+
+float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
+
+class LinearAttention final : public Mixer {
+ public:
+  LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place, WeightLoader& loader);
+
+  // Rows of the product, and behind all of them what the other one becomes: a weight and a decay of each
+  // head.
+  std::int64_t entered_width() const override { return row_width() + 2 * config_.num_heads; }
+  std::int64_t mixed_width() const override { return config_.value_width(); }
+  Products entering() override { return {&in_, &gates_}; }
+  Products leaving() override { return {&out_}; }
+  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
+  void mix(const LayerRoom& room, const DecoderBatch& batch) override;
+  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * mixed_width(), mixed_width()),
+           rows.count, y, {.accumulate = true});
+    return ok_status();
+  }
+
+ private:
+  // [token, weights | decays], or of Mamba-2 all weights, then all decays: these follow from those.
+  struct Gates {
+    float *weight, *decay;
+    std::int64_t stride;
+  };
+  Gates gates_of(const LayerRoom& room, const DecoderBatch& batch) const {
+    const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
+    float* const weight = room.entered + tokens * row_width();
+    const std::int64_t heads = config_.num_heads;
+    if (config_.delta_rule) return {weight, weight + heads, 2 * heads};
+    return {weight, weight + tokens * heads, heads};
+  }
+  std::int64_t row_width() const { return config_.num_channels() + config_.value_width(); }
+  void load_delta_net(const LayerPlace& place, WeightLoader& loader);
+  void load_mamba2(const LayerPlace& place, WeightLoader& loader);
+  void turn_gates(const Gates& gates) const;  // of one row
+
+  LinearAttentionConfig config_;
+  std::int32_t layer_;
+  float norm_eps_;
+  PackedLinear in_, gates_, out_;               // in: [what is convolved | gate]; gates: [weights | decays]
+  std::vector<float> taps_, conv_bias_;         // [tap, channel]; bias: or empty
+  std::vector<float> rate_, step_bias_, skip_;  // by head; skip: of Mamba-2
+  std::vector<float> norm_;                     // of a delta net: of each head; empty: none
+};
+
+LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place,
+                                 WeightLoader& loader)
+    : config_(config), layer_(place.index), norm_eps_(place.norm->eps) {
+  const LinearAttentionNames& names = loader.names().linear_attention;
+  const std::string conv = place.prefix + loader.names().conv;
+  WeightReader& reader = loader.reader();
+  if (config.delta_rule)
+    load_delta_net(place, loader);
+  else
+    load_mamba2(place, loader);
+  out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor);
+  taps_ = reader.channel_taps(conv, config.num_channels(), config.num_taps);
+  conv_bias_ = reader.optional_vector(conv + ".bias", config.num_channels());
+  rate_ = reader.values(place.prefix + names.rate, config.num_heads);
+  if (names.rate_is_log)
+    for (float& rate : rate_) rate = -std::exp(rate);
+  step_bias_ = reader.values(place.prefix + names.step_bias, config.num_heads);
+  if (config.delta_rule || config.norm_groups > 0)
+    norm_ = reader.values(place.prefix + names.norm + ".weight",
+                          config.delta_rule ? config.value_size : config.value_width());
+}
+
+void LinearAttention::load_delta_net(const LayerPlace& place, WeightLoader& loader) {
+  const LinearAttentionNames& names = loader.names().linear_attention;
+  const std::int64_t hidden = place.hidden_size, heads = config_.num_heads, keys = config_.num_key_heads;
+  Matrices in, gates;
+  const auto add = [&](Matrices& to, const std::string& name, std::int64_t rows) {
+    loader.add(to, place.prefix + name, rows, hidden, std::array{Range{0, rows}});
+  };
+  // Of each key head the part of its rows that begins behind `before` of them.
+  const auto add_parts = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
+                             std::int64_t all) {
+    std::vector<Range> ranges;
+    for (std::int64_t head = 0; head < keys; ++head) ranges.push_back({head * all + before, count});
+    loader.add(to, place.prefix + name, keys * all, hidden, ranges);
+  };
+  const auto has = [&](const std::string& name) {
+    return !name.empty() && loader.reader().has(place.prefix + name + ".weight");
+  };
+  if (has(names.by_key_head)) {
+    const std::int64_t key = config_.key_size, value = heads / keys * config_.value_size;
+    const std::int64_t all = 2 * key + 2 * value;
+    add_parts(in, names.by_key_head, 0, key, all);
+    add_parts(in, names.by_key_head, key, key, all);
+    add_parts(in, names.by_key_head, 2 * key, value, all);
+    add_parts(in, names.by_key_head, 2 * key + value, value, all);
+  } else {
+    add(in, names.qkv, config_.num_channels());
+    add(in, names.gate, config_.value_width());
+  }
+  if (has(names.gates_by_key_head)) {
+    add_parts(gates, names.gates_by_key_head, 0, heads / keys, 2 * heads / keys);
+    add_parts(gates, names.gates_by_key_head, heads / keys, heads / keys, 2 * heads / keys);
+  } else {
+    add(gates, names.weight, heads);
+    add(gates, names.decay, heads);
+  }
+  in_ = loader.pack(std::move(in), place.prefix + (has(names.by_key_head) ? names.by_key_head : names.qkv));
+  gates_ = loader.pack_exact(std::move(gates), place.prefix + names.decay);
+}
+
+// One matrix: [gate | value | B | C | step].
+void LinearAttention::load_mamba2(const LayerPlace& place, WeightLoader& loader) {
+  const LinearAttentionNames& names = loader.names().linear_attention;
+  const std::int64_t width = config_.value_width(), keys = config_.key_width(), heads = config_.num_heads;
+  const std::int64_t sizes[] = {width, width, keys, keys, heads};
+  const std::string name = place.prefix + names.in;
+  std::int64_t all = 0, first[5];
+  for (int i = 0; i < 5; ++i) first[i] = std::exchange(all, all + sizes[i]);
+  Matrices in, gates;
+  const auto add = [&](Matrices& to, int part) {
+    loader.add(to, name, all, place.hidden_size, std::array{Range{first[part], sizes[part]}},
+               config_.in_factors[static_cast<std::size_t>(part)]);
+  };
+  for (const int part : {1, 2, 3, 0}) add(in, part);
+  add(gates, 4);
+  in_ = loader.pack(std::move(in), name);
+  gates_ = loader.pack_exact(std::move(gates), name);
+  skip_ = loader.reader().values(place.prefix + names.skip, heads);
+}
+
+void LinearAttention::turn_gates(const Gates& gates) const {
+  for (std::int32_t head = 0; head < config_.num_heads; ++head) {
+    const auto at = static_cast<std::size_t>(head);
+    if (config_.delta_rule) {
+      gates.weight[head] = 1 / (1 + std::exp(-gates.weight[head]));
+      gates.decay[head] = std::exp(rate_[at] * softplus(gates.decay[head] + step_bias_[at]));
+    } else {
+      const float step = softplus(gates.weight[head] + step_bias_[at]);
+      gates.weight[head] = std::clamp(step, config_.least_step, config_.most_step);
+      gates.decay[head] = std::exp(rate_[at] * gates.weight[head]);
+    }
+  }
+}
+
+void LinearAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
+                            const LinearInput& input) {
+  linear(*room.context, in_, input, rows.count, room.entered + rows.first * row_width());
+  Gates gates = gates_of(room, batch);
+  gates.weight += rows.first * gates.stride;
+  gates.decay += rows.first * gates.stride;
+  linear(*room.context, gates_, input, rows.count, gates.weight);
+  for_ranges(*room.context, rows.count, 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = first; row < last; ++row)
+      turn_gates({gates.weight + row * gates.stride, gates.decay + row * gates.stride, gates.stride});
+  });
+}
+
+void LinearAttention::mix(const LayerRoom& room, const DecoderBatch& batch) {
+  const KernelContext& context = *room.context;
+  const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
+  const std::int64_t width = row_width(), key_width = config_.key_width(),
+                     value_width = config_.value_width();
+  const bool delta = config_.delta_rule;
+  const LayerStates& states = batch.states_of(layer_);
+  causal_conv(context, {.num_channels = config_.num_channels(),
+                        .num_taps = config_.num_taps,
+                        .weight = taps_.data(),
+                        .bias = conv_bias_.empty() ? nullptr : conv_bias_.data(),
+                        .silu = true,
+                        .input = room.entered,
+                        .row_stride = width,
+                        .output = room.entered,
+                        .output_stride = width,
+                        .states = states});
+  // What is convolved: [query | key | value], or of Mamba-2 [value | key | query].
+  float* const query = room.entered + (delta ? 0 : value_width + key_width);
+  float* const key = room.entered + (delta ? key_width : value_width);
+  const float* const value = room.entered + (delta ? 2 * key_width : 0);
+  if (delta) {
+    const float scale = 1 / std::sqrt(static_cast<float>(config_.key_size));
+    heads_to_unit(context, query, rows, width, config_.num_key_heads, config_.key_size, kUnitEps, scale);
+    heads_to_unit(context, key, rows, width, config_.num_key_heads, config_.key_size, kUnitEps, 1);
+  }
+  const Gates gates = gates_of(room, batch);
+  linear_attention(context, {.num_heads = config_.num_heads,
+                             .num_key_heads = config_.num_key_heads,
+                             .tiled_heads = config_.tiled_heads,
+                             .key_size = config_.key_size,
+                             .value_size = config_.value_size,
+                             .delta_rule = delta,
+                             .query = query,
+                             .key = key,
+                             .value = value,
+                             .row_stride = width,
+                             .decay = gates.decay,
+                             .weight = gates.weight,
+                             .gate_stride = gates.stride,
+                             .skip = skip_.empty() ? nullptr : skip_.data(),
+                             .output = room.mixed,
+                             .output_stride = value_width,
+                             .states = states,
+                             .piece = 1});
+  const std::int32_t groups = delta ? config_.num_heads : std::max(config_.norm_groups, 1);
+  const GatedNorm norm = {.num_groups = groups,
+                          .group_size = config_.value_width() / groups,
+                          .weight = norm_.empty() ? nullptr : norm_.data(),
+                          .own_weights = !delta,
+                          .gate_first = !delta && config_.gate_first,
+                          .eps = norm_eps_};
+  gated_rms_norm(context, norm, rows, room.mixed, value_width, room.entered + config_.num_channels(), width);
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig&, WeightLoader& loader) {
+  return std::make_unique<LinearAttention>(config, place, loader);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,91 @@
+// Two mixers that read the same and whose results are added: attention beside linear attention (Falcon-H1).
+// Each has a part of the room for what it made of the rows before it mixes; what they mixed stands side by
+// side in each row.
+#include <cstring>
+
+#include "kernels/tiles.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+class ParallelMixers final : public Mixer {
+ public:
+  ParallelMixers(std::unique_ptr<Mixer> first, std::unique_ptr<Mixer> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
+
+  // Behind what each enters, room for what one of them mixes.
+  std::int64_t entered_width() const override {
+    return first_->entered_width() + second_->entered_width() +
+           std::max(first_->mixed_width(), second_->mixed_width());
+  }
+  std::int64_t inner_width() const override {
+    return std::max(first_->mixed_width(), second_->mixed_width());
+  }
+  std::int64_t mixed_width() const override { return first_->mixed_width() + second_->mixed_width(); }
+  Products entering() override { return both(first_->entering(), second_->entering()); }
+  Products leaving() override { return both(first_->leaving(), second_->leaving()); }
+
+  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override {
+    first_->enter(room, batch, rows, input);
+    second_->enter(behind_first(room, batch), batch, rows, input);
+  }
+  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+    mix_one(*first_, room, batch, room, 0);
+    mix_one(*second_, behind_first(room, batch), batch, room, first_->mixed_width());
+  }
+  void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
+    first_->list_ahead(room, batch, out);
+  }
+  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+    PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, y));
+    return leave_one(*second_, room, rows, first_->mixed_width(), y);
+  }
+
+ private:
+  static Products both(Products first, const Products& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+  LayerRoom behind_first(const LayerRoom& room, const DecoderBatch& batch) const {
+    LayerRoom own = room;
+    own.entered += static_cast<std::int64_t>(batch.token_ids.size()) * first_->entered_width();
+    return own;
+  }
+  // Into the columns of each row of room.mixed that begin at `column`.
+  void mix_one(Mixer& mixer, LayerRoom own, const DecoderBatch& batch, const LayerRoom& room,
+               std::int64_t column) {
+    const auto tokens = static_cast<std::int64_t>(batch.token_ids.size());
+    const std::int64_t width = mixer.mixed_width(), all = mixed_width();
+    own.mixed = room.entered + tokens * (first_->entered_width() + second_->entered_width());
+    mixer.mix(own, batch);
+    for_ranges(*room.context, tokens, 64, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t row = first; row < last; ++row)
+        std::memcpy(room.mixed + row * all + column, own.mixed + row * width,
+                    static_cast<std::size_t>(width) * sizeof(float));
+    });
+  }
+
+  // Out of them, through room.inner.
+  Status leave_one(Mixer& mixer, const LayerRoom& room, Rows rows, std::int64_t column, float* y) {
+    const std::int64_t width = mixer.mixed_width(), all = mixed_width();
+    for (std::int64_t row = 0; row < rows.count; ++row)
+      std::memcpy(room.inner + row * width, room.mixed + (rows.first + row) * all + column,
+                  static_cast<std::size_t>(width) * sizeof(float));
+    LayerRoom own = room;
+    own.mixed = room.inner;
+    return mixer.leave(own, {0, rows.count}, y);
+  }
+
+  std::unique_ptr<Mixer> first_, second_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader) {
+  return std::make_unique<ParallelMixers>(make_part(config.attention, place, decoder, loader),
+                                          make_part(config.linear, place, decoder, loader));
+}
+
+}  // namespace pagoda
