@@ -23,6 +23,7 @@ const char* unknown_of(const AttentionConfig& c) {
 }
 
 const char* unknown_of(const LayerConfig& layer) {
+  if (layer.attention() == nullptr) return "layers that are no plain attention";
   if (const char* what = unknown_of(*layer.attention())) return what;
   const DenseFeedForwardConfig* const dense = layer.dense();
   if (dense == nullptr) return "mixtures of experts";
