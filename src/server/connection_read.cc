@@ -27,7 +27,8 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds duration) 
 
 // Counts a body's bytes against what all connections, and this peer's, may hold together. False: there is no
 // room.
-bool Connection::hold_body(std::size_t bytes) {
+bool Connection::hold_body(std::size_t count) {
+  const auto bytes = static_cast<std::int64_t>(count);
   if (!server_.bodies.add(peer_, held_body_, bytes)) return false;
   held_body_ += bytes;
   return true;
@@ -60,6 +61,10 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
     }
     if (co_await read_some(deadline, kReadSize) == 0) {
       if (timed_out_) error = HttpError{408, "The request head did not arrive in time."};
+      co_return false;
+    }
+    if (!server_.memory.hold_head(memory_, buffer_.size())) {
+      error = HttpError{503, "Too many long request heads are being read; please try again."};
       co_return false;
     }
   }

@@ -205,16 +205,20 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
       continue;
     }
     const std::size_t count = server.num_connections.load();
-    const bool over_limit = count >= server.config.max_connections;
+    std::optional<MemoryReservation> memory = server.memory.connection();
+    const bool over_limit = count >= server.config.max_connections || !memory;
     if (over_limit) close_oldest_idle();
-    if (!door.of_operator && count >= server.config.max_connections + kReserve) {
+    const bool too_many = count >= server.config.max_connections + kReserve ||
+                          (!memory && server.num_beyond.load() >= kReserve);
+    if (!door.of_operator && too_many) {
       refuse(socket);
       continue;
     }
     const std::shared_ptr<const TlsContext> context = door.of_operator ? nullptr : tls.current();
     const Connection::Origin origin{.over_limit = over_limit && !door.of_operator,
                                     .of_operator = door.of_operator};
-    auto connection = std::make_shared<Connection>(std::move(socket), context, server, wakes, origin);
+    auto connection = std::make_shared<Connection>(std::move(socket), context, server, wakes, origin,
+                                                   std::move(memory).value_or(MemoryReservation()));
     {
       std::lock_guard lock(mutex);
       if (connections.size() >= sweep_at) {

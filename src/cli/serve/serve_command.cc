@@ -1,5 +1,6 @@
 #include "cli/serve/serve_command.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/memory_plan.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/serve/model_watch.h"
@@ -31,6 +33,7 @@ namespace {
 constexpr double kServeTargetItlMs = 100;
 constexpr double kServeQueueTimeS = 10;
 constexpr int kExitStalled = 3;
+constexpr std::int64_t kSpacious = std::int64_t{2} << 30;
 constexpr std::chrono::seconds kStallGrace{8};  // for the server to end its calls and itself
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -91,6 +94,15 @@ void print_try_line(std::string url, const ServerFlags& flags, const AssembledEn
   std::fflush(stdout);
 }
 
+// With little memory what the allocator keeps for itself counts: it gives freed memory back at once, and
+// threads share its arenas, each of which takes 64 MiB of address space.
+void save_memory(std::int64_t limit) {
+  if (limit >= kSpacious) return;
+  mallopt(M_ARENA_MAX, 2);
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+}
+
 // A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams
 // have got their error events by then, from a server that takes the engine for dead.
 void end_stalled(AssembledEngine& engine) {
@@ -135,8 +147,11 @@ Status run_serve(const ServeArgs& args) {
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
+  config.memory = &(*engine)->ledger();
   auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
+  log_ledger((*engine)->ledger());
+  save_memory((*engine)->ledger().limit());
   if (flags.uds.empty() && !is_loopback(flags.host) && flags.api_keys.empty() && flags.api_key_file.empty())
     log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
                                 "reaches this port may use it"));
