@@ -2,10 +2,18 @@
 import os
 import signal
 import socket
+import time
 
 import httpx
 
 from conftest import serving, small_model
+
+
+def wait(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_the_service_manager_is_told(tmp_path):
@@ -22,3 +30,26 @@ def test_the_service_manager_is_told(tmp_path):
                 pass
             assert last == b"STOPPING=1"
             assert server.process.wait(timeout=30) == 0
+
+
+def test_sighup_takes_the_log_level_from_the_config_file(tmp_path):
+    config = tmp_path / "pagoda.yaml"
+    config.write_text("log-level: info\n")
+    with serving(small_model(), "--access-log", "--config", str(config)) as server:
+        def logged(path):
+            before = len(server.log)
+            httpx.get(server.url + path)
+            return lambda: any(path in line for line in server.log[before:])
+        wait(logged("/health?one"))
+        config.write_text("log-level: warning\n")
+        server.process.send_signal(signal.SIGHUP)
+        wait(lambda: any("reloading" in line for line in server.log))
+        quiet = lambda: not logged("/health?two")() and not logged("/health?three")()
+        wait(quiet)
+        config.write_text("log-level: loud\n")  # keeps it, and says so
+        server.process.send_signal(signal.SIGHUP)
+        wait(lambda: any("the log level stays as it was" in line for line in server.log))
+        config.write_text("log-level: info\n")
+        server.process.send_signal(signal.SIGHUP)
+        wait(lambda: any("log level: info" in line for line in server.log))
+        wait(logged("/health?four"))

@@ -138,6 +138,16 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       seconds("shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests",
               "after SIGTERM or SIGINT, for running requests; a second signal ends at once"),
       {.name = "ui", .value = flags::on_off(flags.page), .help = "the page at /: chat, and the engine live"},
+      {.name = "log-level",
+       .value = flags::choice(flags.log_level, {"debug", "info", "warning", "error"}),
+       .help = "of the log; in a --config file SIGHUP reads it again",
+       .default_text = "PAGODA_LOGGING_LEVEL, else info"},
+      {.name = "sandbox",
+       .value = flags::on_off(flags.sandbox),
+       .help = "once started, only its own files, no connections outwards, no other programs",
+       .details = "once it has its flags the server opens only its model, keys, certificates, caches and the "
+                  "system's libraries, begins no connections and starts no programs (Landlock and seccomp, as far "
+                  "as the kernel has them)"},
       {.name = "access-log",
        .value = flags::on(flags.access_log),
        .help = "one line per request, without its text",

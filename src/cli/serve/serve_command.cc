@@ -22,7 +22,9 @@
 #include "cli/assembly/memory_plan.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/serve/log_level.h"
 #include "cli/serve/model_watch.h"
+#include "cli/serve/serve_sandbox.h"
 #include "cli/serve/service_manager.h"
 #include "server/protocols.h"
 #include "server/server.h"
@@ -134,6 +136,8 @@ Status run_serve(const ServeArgs& args) {
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
                          std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
+  if (!flags.log_level.empty()) PAGODA_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
+  config.reload = LogLevelReload(engine_flags);
   auto protocols = protocols_named(flags.apis);
   if (!protocols) return protocols.error();
   config.protocols = *std::move(protocols);
@@ -143,6 +147,7 @@ Status run_serve(const ServeArgs& args) {
   const auto model = model_path(engine_flags);
   auto model_files =
       std::make_unique<ModelWatch>(model ? ModelWatch::files_of(*model) : std::vector<std::string>{});
+  PAGODA_RETURN_IF_ERROR(enter_serve_sandbox(engine_flags));
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
