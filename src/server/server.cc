@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/thread_turns.h"
 #include "server/connection.h"
 #include "server/http_response.h"
 #include "server/keys/key_file.h"
@@ -340,7 +341,11 @@ Status Server::run() {
   log_info("server", "Application startup complete.");
   std::vector<std::thread> threads;
   for (std::int32_t i = 1; i < impl.server.config.io_threads; ++i)
-    threads.emplace_back([&impl] { impl.io.run(); });
+    threads.emplace_back([&impl] {
+      prefer_short_turns();
+      impl.io.run();
+    });
+  prefer_short_turns();
   impl.io.run();
   for (std::thread& thread : threads) thread.join();
   return impl.ended;

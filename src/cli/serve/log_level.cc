@@ -56,7 +56,7 @@ void LogLevelReload::operator()() const {
   if (!status.ok())
     log_error("server", concat("the log level stays as it was: ", status.message()));
   else
-    log_info("server", concat("log level: ", *level));
+    log_warning("server", concat("log level: ", *level));  // seen at both levels
 }
 
 }  // namespace pagoda
