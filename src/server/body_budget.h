@@ -19,8 +19,9 @@ class BodyBudget {
   // The size of an account in which large bodies may have `bytes`.
   static std::int64_t with_room_for_small(std::int64_t bytes) { return bytes + bytes / kShareOfSmall; }
 
-  BodyBudget(MemoryBudget& memory, MemoryBudget::AccountId account)
-      : BodyBudget(*memory.try_reserve(account, 0), memory.account(account).limit) {}
+  // One body of `largest` fits in any case.
+  BodyBudget(MemoryBudget& memory, MemoryBudget::AccountId account, std::int64_t largest)
+      : BodyBudget(*memory.try_reserve(account, 0), memory.account(account).limit, largest) {}
 
   // `held`: what the connection has already. False, and nothing is counted: there is no room.
   bool add(const std::string& peer, std::int64_t held, std::int64_t bytes) {
@@ -28,7 +29,7 @@ class BodyBudget {
     std::int64_t& of_peer = peers_[peer];
     const bool small = held + bytes <= kSmall;
     const std::int64_t limit = small ? limit_ : limit_for_large_;
-    const bool fits = all_ + bytes <= limit && of_peer + bytes <= limit - limit / 4 &&
+    const bool fits = all_ + bytes <= limit && of_peer + bytes <= std::max(limit - limit / 4, largest_) &&
                       reserved_.try_resize(all_ + bytes);
     if (!fits) {
       if (of_peer == 0) peers_.erase(peer);
@@ -50,12 +51,13 @@ class BodyBudget {
 
  private:
   static constexpr std::int64_t kShareOfSmall = 16;
-  BodyBudget(MemoryReservation reserved, std::int64_t limit)
+  BodyBudget(MemoryReservation reserved, std::int64_t limit, std::int64_t largest)
       : limit_(limit),
+        largest_(largest),
         limit_for_large_(limit - limit / (kShareOfSmall + 1)),
         reserved_(std::move(reserved)) {}
 
-  const std::int64_t limit_, limit_for_large_;
+  const std::int64_t limit_, largest_, limit_for_large_;
   std::mutex mutex_;
   std::int64_t all_ = 0;
   MemoryReservation reserved_;                           // all_

@@ -12,7 +12,7 @@ class BodyBudgetTest : public ::testing::Test {
   MemoryBudget memory{100 * kMiB};
   MemoryBudget::AccountId account = *memory.add_account("bodies", 0, BodyBudget::with_room_for_small(4 * kMiB));
   MemoryBudget::AccountId other = *memory.add_account("other", 0, 100 * kMiB);
-  BodyBudget budget{memory, account};
+  BodyBudget budget{memory, account, kMiB};
 };
 
 // D7: one peer held all of it, and nobody else could send five kilobytes.

@@ -21,10 +21,10 @@ constexpr std::int64_t kLargeAnswer = std::int64_t{1} << 20;
 constexpr std::int64_t kEventBytes = 256;  // of a token in a stream
 
 std::int64_t prompt_bytes(std::span<const Request> requests) {
-  std::int64_t tokens = 0;
+  std::size_t bytes = 0;
   for (const Request& request : requests)
-    tokens += static_cast<std::int64_t>(request.prompt_token_ids.capacity() + sizeof(Request));
-  return tokens * static_cast<std::int64_t>(sizeof(TokenId));
+    bytes += request.prompt_token_ids.capacity() * sizeof(TokenId) + sizeof(Request);
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::int64_t num_output_tokens(std::span<const Request> requests) {

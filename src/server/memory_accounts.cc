@@ -50,7 +50,9 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
     return *account;
   };
   answers_ = add("answers", signed_size(config.max_answer_memory), 4);
-  const std::int64_t bodies = std::min(signed_size(config.max_bodies_bytes), all / 2);
+  // One of the largest fits in any case.
+  const std::int64_t bodies =
+      std::min(signed_size(std::max(config.max_bodies_bytes, config.max_body_bytes)), all / 2);
   bodies_ = add("bodies", BodyBudget::with_room_for_small(bodies), 8);
   texts_ = add("texts", all / 2, 8);
   connections_ = add("connections", signed_size(config.max_connections) * per_connection_, 16);
@@ -59,8 +61,7 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
   stored_bytes_ = *ledger_->try_reserve(stored_, stored);
 
   config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
-  const auto largest = static_cast<std::size_t>(bodies - bodies / 4);
-  if (config.max_body_bytes > largest && config.memory != nullptr) {
+  if (const auto largest = static_cast<std::size_t>(bodies); config.max_body_bytes > largest) {
     log_warning("memory", concat("request bodies may have at most ", largest, " bytes: there is no memory for more"));
     config.max_body_bytes = largest;
   }

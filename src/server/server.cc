@@ -111,7 +111,7 @@ struct Server::Impl {
   std::vector<Door> doors;  // fixed before run()
   TlsStore tls;
   asio::signal_set signals{io};
-  // What is reloaded, and when: one after another.
+  // Accepting, reloading and ending are one after another, whatever the number of threads.
   asio::strand<asio::io_context::executor_type> control{io.get_executor()};
   asio::steady_timer key_check{control};
   bool reload_wanted = false, reloading = false;
@@ -192,7 +192,7 @@ void Server::Impl::close_oldest_idle() {
 }
 
 asio::awaitable<void> Server::Impl::accept(const Door& door) {
-  asio::steady_timer pause(io);
+  asio::steady_timer pause(control);
   Listener::Acceptor& acceptor = door.listener->acceptor();
   while (acceptor.is_open()) {
     // One I/O thread is a strand by itself.
@@ -233,7 +233,7 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
 }
 
 asio::awaitable<void> Server::Impl::drain() {
-  asio::steady_timer timer(io);
+  asio::steady_timer timer(control);
   const auto wait_until_idle = [&](milliseconds limit) -> asio::awaitable<void> {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     while (server.num_active.load() > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -255,7 +255,7 @@ void Server::Impl::begin_drain() {
   if (server.config.on_drain) server.config.on_drain();
   log_info("server", concat("Shutting down: waiting for ", server.num_active.load(), " running requests."));
   for (Door& door : doors) door.listener->close();
-  asio::co_spawn(io, drain(), asio::detached);
+  asio::co_spawn(control, drain(), asio::detached);
 }
 
 asio::awaitable<void> Server::Impl::heed_signals() {
@@ -311,7 +311,7 @@ asio::awaitable<void> Server::Impl::watch_key_file() {
 
 // A front that lives on while its engine is dead helps nobody.
 asio::awaitable<void> Server::Impl::watch_engine() {
-  asio::steady_timer timer(io);
+  asio::steady_timer timer(control);
   while (server.engine.healthy()) {
     timer.expires_after(kEngineCheck);
     co_await timer.async_wait(kAwait);
@@ -333,9 +333,9 @@ Status Server::run() {
     impl.signals.add(SIGHUP, ignored);
     asio::co_spawn(impl.control, impl.heed_signals(), asio::detached);
   }
-  for (const Door& door : impl.doors) asio::co_spawn(impl.io, impl.accept(door), asio::detached);
+  for (const Door& door : impl.doors) asio::co_spawn(impl.control, impl.accept(door), asio::detached);
   if (impl.server.keys.has_file()) asio::co_spawn(impl.control, impl.watch_key_file(), asio::detached);
-  asio::co_spawn(impl.io, impl.watch_engine(), asio::detached);
+  asio::co_spawn(impl.control, impl.watch_engine(), asio::detached);
   const std::string& uds = impl.server.config.uds;
   log_info("server", concat("Listening on ", uds.empty() ? url() : concat("unix:", uds)));
   log_info("server", "Application startup complete.");
@@ -352,7 +352,7 @@ Status Server::run() {
 }
 
 void Server::stop() {
-  asio::post(impl_->io, [impl = impl_.get()] { impl->begin_drain(); });
+  asio::post(impl_->control, [impl = impl_.get()] { impl->begin_drain(); });
 }
 
 std::uint16_t Server::port() const { return impl_->port; }

@@ -54,7 +54,7 @@ struct ServerContext {
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols, config.page)),
         snapshots(client),
         live(client, kLiveReaders, config.max_unsent_bytes),
-        bodies(memory.ledger(), memory.bodies()),
+        bodies(memory.ledger(), memory.bodies(), static_cast<std::int64_t>(config.max_body_bytes)),
         jobs({.threads = config.worker_threads,
               .max_jobs = config.max_pending_calls,
               .max_bytes = std::max(config.max_bodies_bytes, config.max_body_bytes),

@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
+#include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/memory_plan.h"
 #include "cli/assembly/poison_file.h"
@@ -64,6 +66,8 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);
   config.max_stored_answers_bytes = static_cast<std::size_t>(flags.response_store_bytes);
   config.max_connections = static_cast<std::size_t>(flags.max_connections);
+  config.io_threads = flags.io_threads > 0 ? flags.io_threads : std::clamp(usable_cores() / 8, 1, 4);
+  config.worker_threads = config.io_threads;
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
   config.head_timeout = milliseconds(flags.header_timeout_s);
   config.body_timeout = milliseconds(flags.body_timeout_s);
