@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/hub_paths.h"
+#include "cli/assembly/runner_options.h"
 #include "loader/model_files.h"
 
 namespace pagoda {
