@@ -143,7 +143,7 @@ def test_attacks_in_600_MiB_end_with_refusals():
                 def fill(number):
                     body = {"prompt": [1 + number] + [7] * 900, "max_tokens": 16, "ignore_eos": True}
                     done.append(http.post("/v1/completions", json=body).status_code)
-                threads = [threading.Thread(target=fill, args=(number,)) for number in range(80)]
+                threads = [threading.Thread(target=fill, args=(number,)) for number in range(40)]
                 for thread in threads:
                     thread.start()
                 for thread in threads:

@@ -88,7 +88,7 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan) {
   const std::int64_t weights = memory.weight_bytes + memory.embedding_bytes;
   const std::int64_t in_memory = weights - memory.mapped_bytes;
-  const std::int64_t program = std::max(16 * kMiB, plan.private_bytes - in_memory);
+  const std::int64_t program = std::max<std::int64_t>(0, plan.private_bytes - in_memory);
   const struct {
     const char* name;
     std::int64_t bytes;
