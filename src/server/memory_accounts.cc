@@ -56,11 +56,11 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
   bodies_ = add("bodies", BodyBudget::with_room_for_small(bodies), 8);
   texts_ = add("texts", all / 2, 8);
   connections_ = add("connections", signed_size(config.max_connections) * per_connection_, 16);
-  const std::int64_t stored = std::min(signed_size(config.max_stored_answers_bytes), all / 16);
-  stored_ = add("stored answers", stored, 16);
-  stored_bytes_ = *ledger_->try_reserve(stored_, stored);
-
-  config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
+  if (config.stored_answers == nullptr) {  // in memory, not in files
+    const std::int64_t stored = std::min(signed_size(config.max_stored_answers_bytes), all / 16);
+    stored_bytes_ = *ledger_->try_reserve(add("stored answers", stored, 16), stored);
+    config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
+  }
   if (const auto largest = static_cast<std::size_t>(bodies); config.max_body_bytes > largest) {
     log_warning("memory", concat("request bodies may have at most ", largest, " bytes: there is no memory for more"));
     config.max_body_bytes = largest;

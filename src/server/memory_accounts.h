@@ -35,7 +35,7 @@ class MemoryAccounts {
   MemoryBudget alone_;  // where none is given: as large as the accounts
   MemoryBudget* ledger_;
   std::int64_t per_connection_;
-  MemoryBudget::AccountId answers_, bodies_, texts_, connections_, stored_;
+  MemoryBudget::AccountId answers_, bodies_, texts_, connections_;
   MemoryReservation stored_bytes_;
 };
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "api/answer_files.h"
 #include "api/api_context.h"
 #include "api/protocol.h"
 #include "base/memory_budget.h"
@@ -58,6 +59,7 @@ struct ServerConfig {
   // The process's ledger, out of which the three above are taken; it may have less. Null: one of the server's
   // own, with all that they say.
   MemoryBudget* memory = nullptr;
+  std::shared_ptr<const AnswerFiles> stored_answers = {};        // where they are kept; null: in memory
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;
 

@@ -46,7 +46,7 @@ struct ServerContext {
       : memory(server_config),
         config(std::move(server_config)),
         engine(client),
-        kept_answers(config.max_stored_answers_bytes),
+        kept_answers(config.max_stored_answers_bytes, config.stored_answers),
         api(api_context),
         metrics(registry),
         keys(registry, clock),

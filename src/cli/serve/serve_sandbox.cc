@@ -86,6 +86,7 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   }
   for (const std::string* path : {&flags.record, &flags.poison_record, &server.uds, &server.admin_socket})
     if (!path->empty()) rules.writable.push_back(folder_of(*path));
+  if (!server.response_store_dir.empty()) rules.writable.push_back(server.response_store_dir);
   return rules;
 }
 
