@@ -108,6 +108,7 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   if (!read_by) return read_by.error();
   const ConfigFamily& family = **read_by;
   config.architecture = family.name;
+  config.family = family.model_type;
   for (Fields* each : {&fields, &inner}) PAGODA_RETURN_IF_ERROR(check_quantization(family, *each));
   family.read(inner, config);
   // Where the whole says so, it decides: it is the whole that has the head.

@@ -180,13 +180,67 @@ void config_rows(const Description& description, Table& table) {
                                                      : "")});
   table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
   table.row({"context", concat(config.max_positions, " tokens")});
-  const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
-                     int8 = description.kv_bytes_per_token_int8();
-  table.row({"KV cache", concat("per token ", human_bytes(bf16), " in bfloat16, ", human_bytes(int8),
-                                " in int8, ", human_bytes(f32), " in float32")});
-  table.row({"", concat("one full context ", human_bytes(bf16 * config.max_positions), " in bfloat16, ",
-                        human_bytes(int8 * config.max_positions), " in int8, ",
-                        human_bytes(f32 * config.max_positions), " in float32")});
+}
+
+std::string human_kv(const KvBytes& bytes) {
+  return concat(human_bytes(bytes.bfloat16), " in bfloat16, ", human_bytes(bytes.int8), " in int8, ",
+                human_bytes(bytes.float32), " in float32");
+}
+
+json::object kv_json(const KvBytes& bytes) {
+  return {{"float32", bytes.float32}, {"bfloat16", bytes.bfloat16}, {"int8", bytes.int8}};
+}
+
+// Of all groups together.
+KvBytes sum_of(const ServingFacts& facts, KvBytes DescribedKvGroup::*part) {
+  KvBytes sum;
+  for (const DescribedKvGroup& group : facts.kv_groups) {
+    sum.float32 += (group.*part).float32;
+    sum.bfloat16 += (group.*part).bfloat16;
+    sum.int8 += (group.*part).int8;
+  }
+  return sum;
+}
+
+void facts_rows(const ServingFacts& facts, Table& table) {
+  if (!facts.family.empty()) {
+    table.row({"family", facts.family});
+    table.row({"checked against", facts.checked});
+  }
+  for (const DescribedKvGroup& group : facts.kv_groups) {
+    const std::string layers = concat(group.num_layers, " layers that see ",
+                                      group.window > 0 ? concat("the last ", group.window, " tokens") : "everything");
+    table.row({&group == facts.kv_groups.data() ? "KV cache" : "", concat(layers, ": ",
+                                                                          human_kv(group.per_1024_tokens),
+                                                                          " for 1k tokens")});
+    if (group.window > 0) table.row({"", concat("  at most ", human_kv(group.full_context), " a sequence")});
+  }
+  if (!facts.kv_groups.empty())
+    table.row({"", concat("one full context ", human_kv(sum_of(facts, &DescribedKvGroup::full_context)))});
+  if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
+    table.row({"speed", concat("at most about ",
+                               fixed(facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes), 1),
+                               " tokens/s for one request (an estimate: ", human_bytes(facts.active_bytes),
+                               " of weights a token, memory of ",
+                               fixed(facts.memory_bytes_per_second / 1e9, 1), " GB/s measured just now)")});
+}
+
+json::object facts_json(const ServingFacts& facts) {
+  json::array groups;
+  for (const DescribedKvGroup& group : facts.kv_groups)
+    groups.push_back({{"layers", group.num_layers},
+                      {"window", group.window > 0 ? json::value(group.window) : json::value(nullptr)},
+                      {"bytes_per_1024_tokens", kv_json(group.per_1024_tokens)},
+                      {"bytes_full_context", kv_json(group.full_context)}});
+  json::object out = {{"family", facts.family.empty() ? json::value(nullptr) : json::value(facts.family)},
+                      {"checked_against", facts.checked},
+                      {"kv_groups", std::move(groups)},
+                      {"active_weight_bytes", facts.active_bytes}};
+  if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
+    out["speed_estimate"] = {
+        {"memory_bytes_per_second", facts.memory_bytes_per_second},
+        {"tokens_per_second_at_most", facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes)}};
+  return out;
 }
 
 }  // namespace
@@ -201,15 +255,16 @@ std::string describe_json(const Description& description) {
         description.supported ? json::value(nullptr) : json::value(valid_utf8(description.reason));
   }
   if (description.config) {
-    const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
-                       int8 = description.kv_bytes_per_token_int8();
     out["config"] = config_json(*description.config);
-    out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", int8}};
+  }
+  if (description.facts) {
+    const ServingFacts& facts = *description.facts;
+    out["serving"] = facts_json(facts);
+    const KvBytes some = sum_of(facts, &DescribedKvGroup::per_1024_tokens);
+    out["kv_bytes_per_token"] =
+        kv_json({.float32 = some.float32 / 1024, .bfloat16 = some.bfloat16 / 1024, .int8 = some.int8 / 1024});
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
-                     {"kv_bytes_one_full_context",
-                      {{"float32", f32 * description.config->max_positions},
-                       {"bfloat16", bf16 * description.config->max_positions},
-                       {"int8", int8 * description.config->max_positions}}}};
+                     {"kv_bytes_one_full_context", kv_json(sum_of(facts, &DescribedKvGroup::full_context))}};
   }
   if (description.is_model || !description.tensors.empty()) {
     out["num_tensors"] = description.tensors.size();
@@ -244,6 +299,7 @@ std::string describe_table(const Description& description) {
     summary.row({"can be run", description.supported ? "yes" : concat("no: ", description.reason)});
   }
   if (description.config) config_rows(description, summary);
+  if (description.facts) facts_rows(*description.facts, summary);
   if (!description.tensors.empty()) {
     summary.row({"parameters", concat(human_count(description.parameters()), " in ",
                                       description.tensors.size(), " tensors")});

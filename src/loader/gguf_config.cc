@@ -133,7 +133,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   if (family == families.end()) return unsupported_architecture(*architecture, supported_names());
 
   ModelConfig config;
-  config.architecture = *architecture;
+  config.architecture = config.family = *architecture;
   if (const std::string* name = file.string("general.name")) config.name = *name;
   Keys keys(file, *architecture);
   if (keys.integer("expert_count", 0) > 0 && !family->experts.known)

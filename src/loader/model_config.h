@@ -39,6 +39,7 @@ struct LayerSizes {
 
 struct ModelConfig {
   std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
+  std::string family;        // as the file calls it: config.json's model_type, or GGUF's architecture
   std::string name;          // for people: general.name, or the folder's
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
