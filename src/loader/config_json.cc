@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "loader/config_families.h"
 #include "loader/config_fields.h"
+#include "loader/config_options.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -113,11 +114,7 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   family.read(inner, config);
   // Where the whole says so, it decides: it is the whole that has the head.
   if (wrapped) config.tie_embeddings = fields.boolean("tie_word_embeddings", config.tie_embeddings);
-  // Options of relatives that would change the result.
-  inner.refuse_unasked({"attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
-                        "query_pre_attn_scalar", "embedding_multiplier", "residual_multiplier",
-                        "attention_multiplier", "logits_scaling", "clip_qkv", "num_local_experts",
-                        "num_experts", "llama_4_scaling_beta"});
+  sort_unasked(inner, "", config);
   if (config.embedding_size == 0) config.embedding_size = config.hidden_size;
   for (Fields* each : {&inner, &fields}) {
     if (each->written("eos_token_id")) config.eos_token_ids = each->integers("eos_token_id");

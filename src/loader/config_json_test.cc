@@ -162,6 +162,22 @@ TEST(ConfigJson, RefusesByName) {
   EXPECT_FALSE(parse_config_json(std::string(100'000, '[')));
 }
 
+TEST(ConfigJson, ListsWhatNobodyKnows) {
+  const auto read = [](std::string_view more) {
+    return parse_config_json(R"({"model_type":"llama","use_cache":true)" + std::string(more) + "}");
+  };
+  EXPECT_TRUE(read("")->unknown_options.empty());
+  const auto config = read(
+      R"(,"new_hint":1,"other":null,"off":false,"rope_scaling":{"rope_type":"linear","factor":2.0,"new_base":3})");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->unknown_options, (std::vector<std::string>{"rope_scaling.new_base", "new_hint"}));
+  for (const char* more : {R"(,"scale_emb":12)", R"(,"use_sliding_window":true)",
+                           R"(,"layer_types":["sliding_attention"])", R"(,"kv_lora_rank":512)"})
+    EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
+  for (const char* more : {R"(,"layer_types":["full_attention"])", R"(,"use_sliding_window":false)"})
+    EXPECT_TRUE(read(more)) << more;
+}
+
 TEST(ConfigJson, ReadsGptOss) {
   const auto read = [](std::string_view more) {
     return parse_config_json(R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",)"

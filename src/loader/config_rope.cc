@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "loader/config_families.h"
+#include "loader/config_options.h"
 
 namespace pagoda {
 namespace {
@@ -63,10 +64,8 @@ void read_dynamic(Fields& rope, ModelConfig& config) {
   if (alpha > 0 && size > 2) config.rope_theta *= std::pow(alpha, size / (size - 2));
 }
 
-}  // namespace
-
-void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
-                      bool may_be_partial) {
+void read_scaling(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                  bool may_be_partial) {
   config.rope_theta = rope.number("rope_theta", config.rope_theta);
   const std::string type = rope.string("rope_type", rope.string("type", "default"));
   const float partial = rope.number("partial_rotary_factor", 0);
@@ -101,6 +100,24 @@ void read_rope_object(Fields& fields, Fields& rope, std::string_view where, Mode
                          "' is not supported; supported: default, linear, dynamic, llama3, yarn, longrope, "
                          "proportional"));
   }
+}
+
+// Of one kind of scaling, they may stand beside another, which does without them.
+void sort_others(Fields& rope, std::string_view where, ModelConfig& config) {
+  for (const std::string_view name :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "beta_fast",
+        "beta_slow", "mscale", "mscale_all_dim", "attention_factor", "truncate", "short_factor", "long_factor",
+        "short_mscale", "long_mscale", "alpha", "mrope_section", "mrope_interleaved", "finetuned", "type"})
+    rope.find(name);
+  sort_unasked(rope, concat(where, "."), config);
+}
+
+}  // namespace
+
+void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                      bool may_be_partial) {
+  read_scaling(fields, rope, where, config, may_be_partial);
+  sort_others(rope, where, config);
 }
 
 void read_rope(Fields& fields, ModelConfig& config, float default_theta, float default_partial) {
@@ -154,6 +171,8 @@ void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta
     } else {
       rope.only("rope_type", "default");
       config.rope_local_theta = rope.number("rope_theta", config.rope_local_theta);
+      rope.find("partial_rotary_factor");
+      sort_others(rope, "rope_parameters.sliding_attention", config);
     }
   }
 }

@@ -98,6 +98,7 @@ json::object config_json(const ModelConfig& config) {
        config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
   };
   if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
+  if (!config.unknown_options.empty()) out["unknown_options"] = json::value_from(config.unknown_options);
   if (config.rotary_size > 0) {
     out["rope_theta"] = config.rope_theta;
     out["rotary_size"] = config.rotary_size;
@@ -180,6 +181,7 @@ void config_rows(const Description& description, Table& table) {
                                                      : "")});
   table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
   table.row({"context", concat(config.max_positions, " tokens")});
+  if (!config.unknown_options.empty()) table.row({"not known", describe_unknown_options(config)});
 }
 
 std::string human_kv(const KvBytes& bytes) {

@@ -91,6 +91,7 @@ void read_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config) {
     return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not of every layer"));
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  config.layer_sizes.clear();
   for (std::size_t layer = 0; layer < kv_heads.size(); ++layer) {
     const bool window = config.has_window(static_cast<std::int32_t>(layer));
     config.layer_sizes.push_back({.num_kv_heads = kv_heads[layer],
@@ -215,7 +216,6 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "gemma3", .activation = "gelu_new", .read = read_gemma3, .own_keys = {"rope.freq_base_swa"}},
       {.name = "gemma4",
        .activation = "gelu_new",
-       .layers_differ = true,
        .read = read_gemma4,
        .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa",
                     "attention.value_length_swa", "attention.shared_kv_layers", "final_logit_softcapping",

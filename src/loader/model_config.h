@@ -1,6 +1,7 @@
 #pragma once
 // ModelConfig: the hyperparameters of a decoder-only model, filled alike from config.json and from GGUF
-// metadata. An option that is not understood is refused by name where the file is read, never ignored.
+// metadata. An option that changes the result and is not understood is refused by name where the file is read; one
+// that nobody knows is listed.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -35,6 +36,7 @@ struct ExpertsConfig {
 // Of one layer, where layers differ.
 struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
+  std::int32_t num_heads = 0;  // 0: as many as the model
 };
 
 struct ModelConfig {
@@ -98,6 +100,8 @@ struct ModelConfig {
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
 
+  std::vector<std::string> unknown_options;  // for people: of the file, which nobody here knows
+
   bool has_window(std::int32_t layer) const {
     return sliding_window > 0 && (window_layers.empty() || window_layers[static_cast<std::size_t>(layer)]);
   }
@@ -113,6 +117,9 @@ Result<std::string> normalize_activation(std::string_view name);
 
 // "Q4_1", or by share "Q4_1 (71 %), Q8_0 (28 %)"; types under 1 % are left out.
 std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type);
+
+// "the file has 2 options that are not known, which were left aside: a, b"; "" if there are none.
+std::string describe_unknown_options(const ModelConfig& config);
 
 // "architecture 'X' is not supported; supported: ..."
 Status unsupported_architecture(std::string_view name, std::string_view supported);

@@ -143,6 +143,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
     decoder.layers.push_back(layer);
     if (!config.layer_sizes.empty()) {
       const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(index)];
+      if (sizes.num_heads > 0) decoder.layers.back().attention()->num_heads = sizes.num_heads;
       decoder.layers.back().attention()->num_kv_heads = sizes.num_kv_heads;
       decoder.layers.back().attention()->head_size = sizes.head_size;
       decoder.layers.back().dense()->intermediate_size = sizes.intermediate_size;

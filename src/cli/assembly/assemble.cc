@@ -252,6 +252,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (const std::string unused = describe_unused(runner->local().ignored_tensors(), config.num_layers);
       !unused.empty())
     log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
+  if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
+    log_warning("start", unknown);
 
   EngineConfig engine_config;
   engine_config.max_model_len = plan->max_model_len;
