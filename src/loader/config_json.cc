@@ -6,6 +6,7 @@
 #include "loader/config_families.h"
 #include "loader/config_fields.h"
 #include "loader/config_options.h"
+#include "loader/json_object.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -16,14 +17,6 @@ std::string supported_names() {
   for (const ConfigFamily& family : config_families())
     names += concat(names.empty() ? "" : ", ", family.hf_name);
   return names;
-}
-
-Result<json::value> parse_object(std::string_view text, std::string_view file) {
-  boost::system::error_code error;
-  json::value value = json::parse(json::string_view(text.data(), text.size()), error);
-  if (error) return corrupt_data(concat(file, " is not well-formed JSON: ", error.message()));
-  if (!value.is_object()) return corrupt_data(concat(file, " is not a JSON object"));
-  return value;
 }
 
 // "Qwen3ForSequenceClassification" of "Qwen3Model": the same model with another head.
@@ -92,10 +85,10 @@ Status check_quantization(const ConfigFamily& family, Fields& fields) {
 
 Result<ModelConfig> parse_config_json(std::string_view text,
                                       std::optional<std::string_view> generation_config) {
-  Result<json::value> document = parse_object(text, "config.json");
+  Result<json::object> document = parse_json_object(text, "config.json");
   if (!document) return document.error();
   Status status;
-  Fields fields(document->get_object(), status);
+  Fields fields(*document, status);
   const Result<const ConfigFamily*> found = find_family(fields);
   if (!found) return found.error();
   const bool wrapped = (*found)->wrapped;
@@ -104,7 +97,7 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   const json::object* text_config = wrapped ? fields.object("text_config") : nullptr;
   if (wrapped && text_config == nullptr) fields.fail("text_config", "given");
   if (!status.ok()) return status;
-  Fields inner(text_config != nullptr ? *text_config : document->get_object(), status);
+  Fields inner(text_config != nullptr ? *text_config : *document, status);
   const Result<const ConfigFamily*> read_by = wrapped ? text_family(inner, **found) : found;
   if (!read_by) return read_by.error();
   const ConfigFamily& family = **read_by;
@@ -122,9 +115,9 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   }
 
   if (generation_config) {
-    Result<json::value> generation = parse_object(*generation_config, "generation_config.json");
+    Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
     if (!generation) return generation.error();
-    Fields more(generation->get_object(), status);
+    Fields more(*generation, status);
     for (const std::int32_t id : more.integers("eos_token_id")) {
       if (std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), id) ==
           config.eos_token_ids.end()) {
@@ -141,9 +134,9 @@ Result<ModelConfig> parse_config_json(std::string_view text,
 }
 
 Result<std::string> architecture_of_config_json(std::string_view text) {
-  Result<json::value> document = parse_object(text, "config.json");
+  Result<json::object> document = parse_json_object(text, "config.json");
   if (!document) return document.error();
-  const json::object& object = document->get_object();
+  const json::object& object = *document;
   if (const json::value* list = object.if_contains("architectures"); list != nullptr && list->is_array()) {
     if (!list->get_array().empty() && list->get_array().front().is_string()) {
       return std::string(list->get_array().front().get_string());
