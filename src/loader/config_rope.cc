@@ -1,5 +1,6 @@
 // Rotation in config.json: transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters,
 // for some families an object for each kind of layer. Source: transformers' modeling_rope_utils.
+#include <algorithm>
 #include <cmath>
 
 #include "loader/config_families.h"
@@ -56,12 +57,19 @@ void read_longrope(Fields& rope, ModelConfig& config) {
   config.rope_attention_factor = rope.number("attention_factor", scale);
 }
 
-// Beyond max_position_embeddings the base would grow, where no sequence comes to; with `alpha` (Hunyuan) it
-// is larger from the start.
+// For sequences beyond max_position_embeddings the base grows with their length; with `alpha` (Hunyuan) it is
+// larger from the start.
 void read_dynamic(Fields& rope, ModelConfig& config) {
   const float alpha = rope.number("alpha", 0);
   const auto size = static_cast<float>(config.rotary_size);
   if (alpha > 0 && size > 2) config.rope_theta *= std::pow(alpha, size / (size - 2));
+  const float factor = rope.number("factor", 1);
+  if (alpha > 0 || !(factor > 1) || size <= 2) return;
+  config.rope_scaling = RopeScaling::dynamic;
+  config.rope_factor = factor;
+  config.rope_original_positions = config.max_positions;
+  config.max_positions = static_cast<std::int32_t>(
+      std::min(static_cast<double>(config.max_positions) * factor, static_cast<double>(1 << 30)));
 }
 
 void read_scaling(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,

@@ -64,6 +64,8 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
       return "yarn";
     case RopeScaling::longrope:
       return "longrope";
+    case RopeScaling::dynamic:
+      return "dynamic";
   }
   return "";
 }

@@ -12,7 +12,7 @@
 
 namespace pagoda {
 
-enum class RopeScaling { none, linear, llama3, yarn, longrope };
+enum class RopeScaling { none, linear, llama3, yarn, longrope, dynamic };
 
 enum class ExpertScore { softmax, softmax_of_chosen, sigmoid };
 
@@ -68,7 +68,6 @@ struct ModelConfig {
   float rope_attention_factor = 1;                           // of cosines and sines
   std::vector<float> rope_short_factors, rope_long_factors;  // longrope: divisors of each pair's frequency
   std::int32_t rope_turned = 0;  // proportional: dimensions of rotary_size that turn at all; 0: all
-  bool long_context = false;     // set where a model is loaded: sequences may pass rope_original_positions
   float rope_local_theta = 0;    // of layers with a window, unscaled; 0: as all others
 
   float norm_weight_offset = 0;                    // what norms' weights are more than the file has

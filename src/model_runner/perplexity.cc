@@ -21,6 +21,7 @@ Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const Tok
     sequence.num_prompt_tokens = static_cast<std::int32_t>(tokens.size());
     sequence.block_table = blocks;
     sequence.prompt_logprobs = 0;
+    sequence.rotation = runner.rotation_rule().rotation_of(sequence.num_prompt_tokens);
     ScheduledBatch batch;
     batch.num_tokens = static_cast<std::int32_t>(sequence.tokens.size());
     batch.sequences.push_back(sequence);

@@ -68,6 +68,7 @@ class Driver {
       scheduled.all_tokens = sequence->tokens;
       scheduled.num_prompt_tokens = sequence->num_prompt;
       scheduled.block_table = sequence->blocks;
+      scheduled.rotation = runner_.rotation_rule().rotation_of(sequence->num_prompt);
       scheduled.sample = sequence->num_computed + count == known;
       scheduled.spec.params = &sequence->params;
       scheduled.spec.seed = sequence->seed;

@@ -109,7 +109,8 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .beta_slow = config.rope_beta_slow,
       .truncate = config.rope_truncate,
       .turned = config.rope_turned,
-      .divisors = config.long_context ? config.rope_long_factors : config.rope_short_factors,
+      .divisors = config.rope_short_factors,
+      .long_divisors = config.rope_long_factors,
       .attention_factor = config.rope_attention_factor};
   decoder.ropes.push_back(rope);
   if (config.rope_local_theta > 0)

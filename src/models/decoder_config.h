@@ -51,11 +51,18 @@ struct RopeConfig {
   float beta_fast = 32, beta_slow = 1;  // yarn: turns within original_positions between which it blends
   bool truncate = true;                 // yarn: the blend begins and ends at whole dimensions
   std::int32_t turned = 0;              // of rotary_size, those that turn at all; 0: all
-  std::vector<float> divisors = {};     // of each pair's frequency (longrope); empty: none
+  std::vector<float> divisors = {};       // of each pair's frequency (longrope); empty: none
+  std::vector<float> long_divisors = {};  // the same in sequences that may pass original_positions
   float attention_factor = 1;           // of cosines and sines
 };
 
 constexpr std::int32_t kNoRope = -1;
+
+// Whether sequences that may pass original_positions are rotated in another way: all in the same one, or each
+// as its length says.
+inline bool depends_on_length(const RopeConfig& rope) {
+  return rope.scaling == RopeScaling::dynamic || rope.scaling == RopeScaling::longrope;
+}
 
 enum class QueryKeyNorm {
   none,

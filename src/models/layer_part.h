@@ -45,6 +45,8 @@ struct DecoderBatch {
   KvLayout layout;
   std::byte* cache = nullptr;
   std::span<const LayerKv> layers = {};            // by layer; empty: all of them lie in blocks of `layout`
+  // Of each row, the rotation of its sequence (DecoderConfig::rotation_of's numbers); empty: 0 for all.
+  std::span<const std::int32_t> rotations = {};
   std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
 
   LayerKv kv_of(std::int32_t layer) const {
