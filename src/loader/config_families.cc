@@ -50,6 +50,7 @@ std::span<const ConfigFamily> config_families() {
       {"HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Model", "hunyuan_v1_dense", "hunyuan-dense", read_hunyuan},
       {"Ernie4_5ForCausalLM", "Ernie4_5Model", "ernie4_5", "ernie4_5", read_ernie4_5},
       {"InternLM2ForCausalLM", "InternLM2Model", "internlm2", "internlm2", read_internlm2},
+      {"ApertusForCausalLM", "ApertusModel", "apertus", "apertus", read_apertus},
       {"ArceeForCausalLM", "ArceeModel", "arcee", "arcee", read_arcee},
       {"StableLmForCausalLM", "StableLmModel", "stablelm", "stablelm", read_stablelm},
       {"NemotronForCausalLM", "NemotronModel", "nemotron", "nemotron", read_nemotron},

@@ -125,6 +125,19 @@ void read_internlm2(Fields& fields, ModelConfig& config) {
   read_common(fields, {103168, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, 2, false}, config);
 }
 
+void read_apertus(Fields& fields, ModelConfig& config) {
+  Defaults absent = {131072, 4096, 14336, 32, 32, 0, 65536, 1e-5f, 12000000.0f, 1, 2, 3, false};
+  absent.activation = "xielu";
+  read_common(fields, absent, config);
+  if (fields.object("rope_scaling") == nullptr && fields.object("rope_parameters") == nullptr) {
+    config.rope_scaling = RopeScaling::llama3;
+    config.rope_factor = 8;
+    config.rope_original_positions = 8192;
+  }
+  if (config.activation != "xielu") fields.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
+  config.activation = "silu";  // of no matrix
+}
+
 void read_arcee(Fields& fields, ModelConfig& config) {
   Defaults absent = {32000, 2560, 18432, 32, 32, 0, 4096, 1e-5f, 10000.0f, 128000, 128001, -1, false};
   absent.activation = "relu2";

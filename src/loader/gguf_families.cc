@@ -164,6 +164,17 @@ void read_gpt_oss(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_window_pattern(file, keys, 2, config);
 }
 
+// A number of each layer's curve, or one for all.
+void read_apertus(const GgufFile&, Keys& keys, ModelConfig& config) {
+  const auto alpha_p = keys.numbers_of_layers("xielu.alpha_p", config.num_layers),
+             alpha_n = keys.numbers_of_layers("xielu.alpha_n", config.num_layers),
+             beta = keys.numbers_of_layers("xielu.beta", config.num_layers),
+             eps = keys.numbers_of_layers("xielu.eps", config.num_layers);
+  if (!keys.status().ok()) return;
+  for (std::size_t layer = 0; layer < alpha_p.size(); ++layer)
+    config.xielu.push_back({alpha_p[layer], alpha_n[layer], beta[layer], eps[layer]});
+}
+
 void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
   for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
     config.rope_layers.push_back((layer + 1) % 4 != 0);
@@ -252,6 +263,9 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "hunyuan-dense"},
       {.name = "ernie4_5", .interleaved_rows = true},
       {.name = "internlm2", .interleaved_rows = true},
+      {.name = "apertus",
+       .read = read_apertus,
+       .own_keys = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"}},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},
       {.name = "nemotron", .activation = "relu2", .layer_norm = true},

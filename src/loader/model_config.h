@@ -33,6 +33,11 @@ struct ExpertsConfig {
   }
 };
 
+// Of one layer's xIELU.
+struct XieluNumbers {
+  float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;
+};
+
 // Of one layer, where layers differ.
 struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
@@ -90,6 +95,7 @@ struct ModelConfig {
   bool query_key_norm = false;  // where a family has models with and without
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
+  std::vector<XieluNumbers> xielu;      // by layer, in files that have them beside their tensors
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
   bool keys_are_values = false;         // of layers without a window
   std::int32_t layer_input_size = 0;    // what each layer gets of each token beside the stream; 0: nothing

@@ -10,7 +10,7 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,      kBailingMoe2, kBert,    kBloom,      kChatGlm,   kCohere,     kCohere2,
+      kApertus,    kArcee,      kBailingMoe2, kBert,    kBloom,      kChatGlm,   kCohere,     kCohere2,
       kCommandR,   kDots1,       kErnie45, kErnie45Moe, kExaone4,   kFalcon,     kFalconTwoNorms,
       kGemma,      kGemma2,      kGemma3,  kGemma4,     kGlm,       kGlm4,       kGlm4Moe,
       kGpt2,       kGptJ,        kGptNeoX, kGptOss,     kGranite,   kGraniteMoe, kHunyuanDense,

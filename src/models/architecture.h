@@ -53,6 +53,7 @@ struct WeightNames {
   std::string sinks = {};                      // whole name
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
+  std::string curve = {};                 // of the numbers of a learned activation
   bool transposed = false;                // linear weights are stored [in, out]
   std::vector<ExpertNames> experts = {};  // a file has one of these forms
   // Of a mixture beside a dense feed-forward: of what the mixture reads, and of what each of the two gives.
@@ -98,7 +99,7 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
+extern const Architecture kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
     kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
     kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
     kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,

@@ -105,6 +105,13 @@ struct DenseFeedForwardConfig {
   bool gated = true;
 };
 
+// Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them beside
+// its tensors.
+struct XieluConfig {
+  std::int32_t intermediate_size = 0;
+  float alpha_p = 0.8f, alpha_n = 0.8f, beta = 0.5f, eps = -1e-6f;
+};
+
 // Experts, of which each token goes through some, and one that all go through.
 struct MixtureConfig {
   RoutingRule routing;
@@ -123,7 +130,7 @@ struct MixtureBesideDenseConfig {
 };
 
 using MixerConfig = std::variant<AttentionConfig>;
-using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig>;
+using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, XieluConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;

@@ -113,6 +113,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      kTransformers, "7B",
      R"({"model_type":"starcoder2","hidden_size":4608,"num_hidden_layers":32,"num_attention_heads":36,
          "num_key_value_heads":4,"max_position_embeddings":16384,"sliding_window":4096})"},
+    {"Apertus 8B, 70B", "apertus", "apertus", "norms of queries and keys, plain MLP of xIELU", kTransformers, "8B",
+     R"({"model_type":"apertus","num_key_value_heads":8})"},
     {"Arcee AFM 4.5B", "arcee", "arcee", "plain MLP of squared ReLU", kTransformers, "4.5B",
      R"({"model_type":"arcee","num_hidden_layers":36,"num_attention_heads":20,"num_key_value_heads":4})"},
     {"StableLM 2: 1.6B, 12B", "stablelm", "stablelm",

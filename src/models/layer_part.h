@@ -129,6 +129,8 @@ std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerP
                                        const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place,
+                                       const DecoderConfig& decoder, WeightLoader& loader);
 
 // A dense feed-forward under these names, behind the layer's prefix, and with this part of its features.
 struct DenseNames {

@@ -168,6 +168,10 @@ Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::i
   return shard;
 }
 
+Result<FeedForwardShard> shard_of(const XieluConfig& config, std::int64_t block, const Cut& cut) {
+  return shard_of(DenseFeedForwardConfig{config.intermediate_size}, block, cut);
+}
+
 }  // namespace
 
 ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,
