@@ -84,6 +84,10 @@ std::span<const ConfigFamily> config_families() {
   return all;
 }
 
+namespace {
+bool family_has_chunks(const ModelConfig& config) { return config.architecture == "llama4"; }
+}  // namespace
+
 bool read_layer_types(Fields& fields, ModelConfig& config) {
   const json::value* types = fields.find("layer_types");
   if (types == nullptr) return false;
@@ -94,7 +98,7 @@ bool read_layer_types(Fields& fields, ModelConfig& config) {
     return true;
   }
   for (const json::value& type : *list) {
-    const bool sliding = type == "sliding_attention";
+    const bool sliding = type == "sliding_attention" || (type == "chunked_attention" && family_has_chunks(config));
     if (!sliding && type != "full_attention" && type != "attention") {
       fields.refuse(concat("config.json: layer type ", show(type),
                            " is not supported; supported: full_attention, sliding_attention"));

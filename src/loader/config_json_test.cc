@@ -196,7 +196,7 @@ TEST(ConfigJson, ReadsGptOss) {
     EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
 }
 
-TEST(ConfigJson, EndsLlama4sContextsWithItsChunks) {
+TEST(ConfigJson, ReadsLlama4sChunks) {
   const auto read = [](std::string_view more) {
     return parse_config_json(R"({"architectures":["Llama4ForCausalLM"],"model_type":"llama4_text",)"
                              R"("num_hidden_layers":8)" +
@@ -204,11 +204,13 @@ TEST(ConfigJson, EndsLlama4sContextsWithItsChunks) {
   };
   const auto config = read("");
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->max_positions, 8192);
+  EXPECT_EQ(config->max_positions, 131072);
+  EXPECT_EQ(config->sliding_window, 8192);
+  EXPECT_EQ(config->window_layers, config->rope_layers);
   EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false, true, true, true, false}));
   const auto other = read(R"(,"attention_chunk_size":null,"moe_layers":[1],"no_rope_layers":[])");
   ASSERT_TRUE(other) << other.error().message();
-  EXPECT_EQ(other->max_positions, 8192) << "null is absent";
+  EXPECT_EQ(other->sliding_window, 8192) << "null is absent";
   EXPECT_EQ(std::count(other->experts.layers.begin(), other->experts.layers.end(), true), 1);
 }
 

@@ -163,9 +163,10 @@ void read_llama4(Fields& fields, ModelConfig& config) {
     config.temperature_beta = fields.number("attn_scale", 0.1f);
     config.temperature_positions = fields.integer("floor_scale", 8192);
   }
-  // Up to here a layer that sees its chunk alone sees everything.
-  const std::int32_t chunk = fields.integer("attention_chunk_size", 8192);
-  if (chunk > 0) config.max_positions = std::min(config.max_positions, chunk);
+  // Chunks, where a layer rotates.
+  config.sliding_window = fields.integer("attention_chunk_size", 8192);
+  if (!read_layer_types(fields, config)) config.window_layers = config.rope_layers;
+  finish_windows(fields, config);
 }
 
 void read_olmoe(Fields& fields, ModelConfig& config) {

@@ -183,14 +183,15 @@ void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
 // The file leaves out what all models of the family have alike. Maverick, of 128 experts, alone has no norms
 // of queries and keys.
 void read_llama4(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  constexpr std::int32_t kChunk = 8192;  // up to here a layer that sees its chunk alone sees everything
+  constexpr std::int32_t kChunk = 8192;
   read_smollm3(file, keys, config);
   read_layers_with_routers(file, keys, config);
   config.experts.shared_intermediate_size = config.experts.intermediate_size;
   config.query_key_norm = config.experts.count != 128;
   config.temperature_beta = 0.1f;
   config.temperature_positions = kChunk;
-  config.max_positions = std::min(config.max_positions, kChunk);
+  config.sliding_window = keys.integer("attention.chunk_size", kChunk);
+  config.window_layers = config.rope_layers;
 }
 
 void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {

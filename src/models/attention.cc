@@ -263,6 +263,7 @@ PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatc
           .scale = own_.scale,
           .causal = own_.causal,
           .sliding_window = own_.sliding_window,
+          .chunks = own_.chunks,
           .softcap = own_.softcap,
           .sinks = sinks_.empty() ? nullptr : sinks_.data(),
           .slopes = own_.slopes.empty() ? nullptr : own_.slopes.data(),

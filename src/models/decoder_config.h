@@ -76,6 +76,7 @@ struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
   bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
+  bool chunks = false;              // of W tokens: attends to those of its own chunk alone
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
   float scale = 1;                  // of the products of queries and keys
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;

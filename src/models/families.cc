@@ -63,8 +63,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      .config = R"({"model_type":"gpt_oss","num_hidden_layers":24})",
      .note = "experts in MXFP4 or as values"},
     {"Llama 4: Scout, Maverick (text)", "llama4 llama4_text", "llama4",
-     "mixtures weighed before the expert, norms without weights, every fourth layer does not rotate. Contexts of "
-     "up to 8192 tokens",
+     "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but for every fourth layer, "
+     "which does not rotate",
      kTransformers, "Scout", R"({"model_type":"llama4_text"})"},
     {"Gemma 1: 2B, 7B", "gemma", "gemma", "scaled embedding, GELU", kTransformers, "7B",
      R"({"model_type":"gemma"})"},
