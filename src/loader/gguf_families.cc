@@ -190,7 +190,7 @@ void read_llama4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.query_key_norm = config.experts.count != 128;
   config.temperature_beta = 0.1f;
   config.temperature_positions = kChunk;
-  config.sliding_window = keys.integer("attention.chunk_size", kChunk);
+  config.sliding_window = kChunk;
   config.window_layers = config.rope_layers;
 }
 
