@@ -15,6 +15,7 @@ namespace pagoda::testing {
 namespace {
 
 constexpr const char* kFamilies[] = {
+    "apertus",
     "arcee",
     "bailing_moe2",
     "bloom",
@@ -50,8 +51,10 @@ constexpr const char* kFamilies[] = {
     "hunyuan_moe",
     "internlm2",
     "llama4",
+    "llama4_chunks",
     "llama4_interleaved",
     "llama_dynamic",
+    "llama_dynamic_long",
     "llama_yarn",
     "minimax_m2",
     "ministral3",
@@ -61,8 +64,10 @@ constexpr const char* kFamilies[] = {
     "nemotron",
     "olmo3",
     "olmoe",
+    "opt_350m",
     "phi",
     "phi3_long",
+    "phi3_mixed",
     "phi3_short",
     "qwen2_moe",
     "qwen3_moe",
