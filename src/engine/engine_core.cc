@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "scheduler/group_ops.h"
 
 namespace pagoda {
 namespace {

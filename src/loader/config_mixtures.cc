@@ -197,6 +197,7 @@ void read_ernie4_5_moe(Fields& fields, ModelConfig& config) {
   experts.intermediate_size = fields.integer("moe_intermediate_size", 1536);
   experts.shared_intermediate_size = shared_size(fields, "moe_num_shared_experts", 2, experts);
   experts.renormalize = true;
+  fields.only("moe_norm_min", 1e-12);
   const std::int32_t first = fields.integer("moe_layer_start_index", 1);
   const std::int32_t last = fields.integer("moe_layer_end_index", config.num_layers - 1);
   const std::int32_t step = fields.integer("moe_layer_interval", 1);

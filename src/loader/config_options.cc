@@ -20,27 +20,7 @@ constexpr std::array kComputing = std::to_array<std::string_view>({
 
 // Of training, of how text is generated, of libraries; and of tensors, which say the same by being there.
 constexpr std::array kHarmless = std::to_array<std::string_view>({
-    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_name_or_path",
-    "add_cross_attention", "architectures", "attention_bias", "attention_dropout", "attention_probs_dropout_prob",
-    "attn_implementation", "attn_pdrop", "auto_map", "bad_words_ids", "begin_suppress_tokens", "bos_token_id",
-    "cache_implementation", "chunk_size_feed_forward", "classifier_activation", "classifier_bias",
-    "classifier_dropout", "classifier_pooling", "cross_attention_hidden_size", "decoder_start_token_id",
-    "diversity_penalty", "do_sample", "dtype", "early_stopping", "embd_pdrop", "embedding_dropout",
-    "encoder_no_repeat_ngram_size", "eos_token_id", "exponential_decay_length_penalty", "finetuning_task",
-    "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "head_type", "hidden_dropout",
-    "hidden_dropout_prob", "id2label", "initializer_factor", "initializer_range", "is_composition", "is_decoder",
-    "is_encoder_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id", "length_penalty",
-    "max_length", "max_window_layers", "min_length", "mlp_bias", "mlp_dropout", "model_type", "mtp_loss_weight",
-    "n_ctx", "no_repeat_ngram_size", "norm_bias", "num_beam_groups", "num_beams", "num_labels",
-    "num_nextn_predict_layers", "num_return_sequences", "output_attentions", "output_hidden_states",
-    "output_router_logits", "output_scores", "pad_token_id", "prefix", "pretraining_tp", "problem_type",
-    "pruned_heads", "quantization_config", "remove_invalid_values", "repetition_penalty", "resid_pdrop",
-    "residual_dropout", "return_dict", "return_dict_in_generate", "rope_interleaved", "rotary", "router_aux_loss_coef",
-    "router_jitter_noise", "router_z_loss_coef", "sep_token_id", "summary_activation", "summary_first_dropout",
-    "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params",
-    "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings", "tokenizer_class", "top_k",
-    "top_p", "torch_dtype", "torchscript", "transformers_version", "typical_p", "unsloth_fixed",
-    "unsloth_version", "use_bfloat16", "use_cache", "use_qkv_bias", "vision_config",
+    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "add_cross_attention", "architectures", "attention_bias", "attention_dropout", "attention_probs_dropout_prob", "attn_implementation", "attn_pdrop", "auto_map", "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "cache_implementation", "chunk_size_feed_forward", "classifier_activation", "classifier_bias", "classifier_dropout", "classifier_pooling", "cls_token_id", "cross_attention_hidden_size", "decoder_bias", "decoder_start_token_id", "diversity_penalty", "do_sample", "dropout", "dtype", "early_stopping", "emb_pdrop", "embd_pdrop", "embedding_dropout", "embedding_fraction", "encoder_no_repeat_ngram_size", "eod_token_id", "eos_token_id", "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "head_type", "hidden_dropout", "hidden_dropout_prob", "id2label", "init_device", "init_std", "initializer_cutoff_factor", "initializer_factor", "initializer_range", "is_composition", "is_decoder", "is_encoder_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id", "layerdrop", "length_penalty", "max_length", "max_window_layers", "min_length", "mlp_bias", "mlp_dropout", "model_type", "mtp_loss_weight", "n_ctx", "no_repeat_ngram_size", "norm_bias", "num_beam_groups", "num_beams", "num_labels", "num_nextn_predict_layers", "num_return_sequences", "output_attentions", "output_hidden_states", "output_router_logits", "output_scores", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "pruned_heads", "quantization_config", "remove_invalid_values", "repetition_penalty", "resid_pdrop", "residual_dropout", "return_dict", "return_dict_in_generate", "rope_interleaved", "rotary", "router_aux_loss_coef", "router_jitter_noise", "router_z_loss_coef", "sep_token_id", "sparse_pred_ignore_index", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript", "transformers_version", "typical_p", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_bias", "use_cache", "use_qkv_bias", "vision_config",
 });
 
 bool is_in(std::span<const std::string_view> names, std::string_view name) {

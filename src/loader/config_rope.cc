@@ -44,7 +44,7 @@ void read_yarn(Fields& fields, Fields& rope, ModelConfig& config) {
                           : yarn_scale(config.rope_factor, 1);
   config.rope_attention_factor = rope.number("attention_factor", scale);
   config.temperature_beta = rope.number("llama_4_scaling_beta", fields.number("llama_4_scaling_beta", 0));
-  config.temperature_positions = config.rope_original_positions;
+  if (config.temperature_beta != 0) config.temperature_positions = config.rope_original_positions;
 }
 
 void read_longrope(Fields& rope, ModelConfig& config) {
@@ -115,7 +115,7 @@ void sort_others(Fields& rope, std::string_view where, ModelConfig& config) {
   for (const std::string_view name :
        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "beta_fast",
         "beta_slow", "mscale", "mscale_all_dim", "attention_factor", "truncate", "short_factor", "long_factor",
-        "short_mscale", "long_mscale", "alpha", "mrope_section", "mrope_interleaved", "finetuned", "type"})
+        "short_mscale", "long_mscale", "alpha", "mrope_section", "mrope_interleaved", "finetuned", "type", "max_position_embeddings"})
     rope.find(name);
   sort_unasked(rope, concat(where, "."), config);
 }

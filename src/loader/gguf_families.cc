@@ -164,14 +164,23 @@ void read_gpt_oss(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_window_pattern(file, keys, 2, config);
 }
 
-// A number of each layer's curve, or one for all.
-void read_apertus(const GgufFile&, Keys& keys, ModelConfig& config) {
-  const auto alpha_p = keys.numbers_of_layers("xielu.alpha_p", config.num_layers),
-             alpha_n = keys.numbers_of_layers("xielu.alpha_n", config.num_layers),
-             beta = keys.numbers_of_layers("xielu.beta", config.num_layers),
-             eps = keys.numbers_of_layers("xielu.eps", config.num_layers);
-  if (!keys.status().ok()) return;
-  for (std::size_t layer = 0; layer < alpha_p.size(); ++layer)
+// A number of each layer's curve, or one for all; under names without the architecture's.
+void read_apertus(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  const auto count = static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096));
+  const auto numbers = [&](std::string_view name) {
+    std::vector<float> out;
+    if (const GgufArray* array = file.array(name))
+      for (const double each : array->floats) out.push_back(static_cast<float>(each));
+    else if (const std::optional<double> one = file.number(name))
+      out.assign(count, static_cast<float>(*one));
+    if (out.size() != count)
+      keys.fail(corrupt_data(concat("GGUF metadata '", name, "' is not a number for each layer")));
+    out.resize(count);
+    return out;
+  };
+  const auto alpha_p = numbers("xielu.alpha_p"), alpha_n = numbers("xielu.alpha_n"), beta = numbers("xielu.beta"),
+             eps = numbers("xielu.eps");
+  for (std::size_t layer = 0; layer < count; ++layer)
     config.xielu.push_back({alpha_p[layer], alpha_n[layer], beta[layer], eps[layer]});
 }
 
@@ -264,9 +273,7 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "hunyuan-dense"},
       {.name = "ernie4_5", .interleaved_rows = true},
       {.name = "internlm2", .interleaved_rows = true},
-      {.name = "apertus",
-       .read = read_apertus,
-       .own_keys = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"}},
+      {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},
       {.name = "nemotron", .activation = "relu2", .layer_norm = true},

@@ -121,20 +121,6 @@ class Keys {
     return out;
   }
 
-  // The same of numbers.
-  std::vector<float> numbers_of_layers(std::string_view name, std::int32_t count) {
-    const GgufArray* array = file_.array(key(name));
-    const auto size = static_cast<std::size_t>(std::clamp(count, 0, 4096));
-    if (array == nullptr || array->floats.empty()) return std::vector<float>(size, number(name));
-    std::vector<float> out;
-    for (const double each : array->floats) out.push_back(static_cast<float>(each));
-    if (out.size() != size)
-      fail(corrupt_data(
-          concat("GGUF metadata '", key(name), "' has ", out.size(), " entries for ", count, " layers")));
-    out.resize(size);
-    return out;
-  }
-
   float number(std::string_view name, std::optional<float> otherwise = std::nullopt) {
     const std::string full = key(name);
     const std::optional<double> value = file_.number(full);

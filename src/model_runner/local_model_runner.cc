@@ -237,12 +237,12 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   flatten(batch, result);
   result.status = decoder_->forward({.token_ids = token_ids_,
                                      .positions = positions_,
-                                     .rotations = rotations_,
                                      .sequences = sequences_,
                                      .output_rows = output_row_ids_,
                                      .layout = layout_,
                                      .cache = kv_.data(),
                                      .layers = layer_kv_,
+                                     .rotations = rotations_,
                                      .token_types = token_types_});
   if (!result.status.ok()) return result;
   if (pooler_)
