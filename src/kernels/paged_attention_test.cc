@@ -214,8 +214,8 @@ TEST(PagedAttention, ChunksAgreeWithReference) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
       for (const std::int32_t chunk : {1, 20, 256, 300}) {
         const Shape shape{dtype, 1, 3, 16, 16, chunk, false, chunk == 20, false, true};
-        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " chunk "
-                                        << chunk);
+        SCOPED_TRACE(testing::Message()
+                     << cpu_level_name(level) << " " << dtype_info(dtype).name << " chunk " << chunk);
         const KernelContext cpu = {.backend = Backend::cpu, .level = level};
         const World packed = run(cpu, shape, {600, 257}, 1, 100);
         expect_close(packed, run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));

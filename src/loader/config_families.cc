@@ -98,7 +98,8 @@ bool read_layer_types(Fields& fields, ModelConfig& config) {
     return true;
   }
   for (const json::value& type : *list) {
-    const bool sliding = type == "sliding_attention" || (type == "chunked_attention" && family_has_chunks(config));
+    const bool sliding =
+        type == "sliding_attention" || (type == "chunked_attention" && family_has_chunks(config));
     if (!sliding && type != "full_attention" && type != "attention") {
       fields.refuse(concat("config.json: layer type ", show(type),
                            " is not supported; supported: full_attention, sliding_attention"));

@@ -217,24 +217,27 @@ TEST(ConfigJson, ReadsLlama4sChunks) {
 
 // All of a config that a reader fills.
 std::string all_of(const ModelConfig& c) {
-  std::string out =
-      concat(c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers, " heads ",
-             c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size, " positions ",
-             c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.activation, " tied ",
-             c.tie_embeddings, " norms ", c.norm_before, c.final_norm, " window ", c.sliding_window);
+  std::string out = concat(
+      c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers, " heads ",
+      c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size, " positions ",
+      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.activation, " tied ",
+      c.tie_embeddings, " norms ", c.norm_before, c.final_norm, " window ", c.sliding_window);
   out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
                 static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
-                c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ", c.rope_beta_slow,
-                " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rope_turned, " ", c.rope_local_theta);
+                c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ",
+                c.rope_beta_slow, " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rope_turned, " ",
+                c.rope_local_theta);
   out += concat(" offset ", c.norm_weight_offset, " caps ", c.attention_softcap, " ", c.logit_softcap,
-                " temperature ", c.temperature_beta, " ", c.temperature_positions, " parallel ", c.parallel, " alibi ",
-                c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ", c.residual_scale, " ",
-                c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ", c.position_offset, " qk ",
-                c.query_key_norm, " shared ", c.shared_kv_layers, " ", c.keys_are_values, " ", c.layer_input_size);
+                " temperature ", c.temperature_beta, " ", c.temperature_positions, " parallel ", c.parallel,
+                " alibi ", c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ",
+                c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
+                c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
+                c.keys_are_values, " ", c.layer_input_size);
   const ExpertsConfig& e = c.experts;
-  out += concat(" experts ", e.count, " ", e.per_token, " ", e.intermediate_size, " ", e.shared_intermediate_size, " ",
-                e.shared_gate, " ", static_cast<int>(e.score), " ", e.renormalize, " ", e.scale, " ", e.groups, " ",
-                e.groups_used, " bos ", c.bos_token_id, " pad ", c.pad_token_id, " eos");
+  out += concat(" experts ", e.count, " ", e.per_token, " ", e.intermediate_size, " ",
+                e.shared_intermediate_size, " ", e.shared_gate, " ", static_cast<int>(e.score), " ",
+                e.renormalize, " ", e.scale, " ", e.groups, " ", e.groups_used, " bos ", c.bos_token_id,
+                " pad ", c.pad_token_id, " eos");
   for (const std::int32_t id : c.eos_token_ids) out += concat(" ", id);
   for (const std::vector<bool>* layers : {&c.window_layers, &c.rope_layers, &e.layers}) {
     out += " | ";
@@ -245,7 +248,8 @@ std::string all_of(const ModelConfig& c) {
   return out;
 }
 
-// What a file leaves out is what transformers would have written. The fixture is made by make_config_defaults.py.
+// What a file leaves out is what transformers would have written. The fixture is made by
+// make_config_defaults.py.
 TEST(ConfigJson, DefaultsAreTransformers) {
   const json::value all = json::parse(testing::read_binary(testing::fixture("config_defaults.json")));
   EXPECT_GT(all.as_object().size(), 45u);

@@ -36,8 +36,10 @@ void read_llama_like(Fields& fields, ModelConfig& config) {
   config.head_size =
       fields.integer("head_dim", fixed_head ? 128 : divide(config.hidden_size, config.num_heads));
   const bool sees = config.family.starts_with("qwen3_vl");  // the text part of a model that does
-  config.max_positions =
-      fields.integer("max_position_embeddings", llama ? 2048 : mistral ? 131072 : sees ? 128000 : 32768);
+  config.max_positions = fields.integer("max_position_embeddings", llama     ? 2048
+                                                                   : mistral ? 131072
+                                                                   : sees    ? 128000
+                                                                             : 32768);
   config.norm_eps = fields.number("rms_norm_eps", 1e-6f);
   config.activation = fields.string("hidden_act", "silu");
   config.tie_embeddings = fields.boolean("tie_word_embeddings", false);

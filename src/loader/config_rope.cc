@@ -112,10 +112,26 @@ void read_scaling(Fields& fields, Fields& rope, std::string_view where, ModelCon
 
 // Of one kind of scaling, they may stand beside another, which does without them.
 void sort_others(Fields& rope, std::string_view where, ModelConfig& config) {
-  for (const std::string_view name :
-       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "beta_fast",
-        "beta_slow", "mscale", "mscale_all_dim", "attention_factor", "truncate", "short_factor", "long_factor",
-        "short_mscale", "long_mscale", "alpha", "mrope_section", "mrope_interleaved", "finetuned", "type", "max_position_embeddings"})
+  for (const std::string_view name : {"factor",
+                                      "low_freq_factor",
+                                      "high_freq_factor",
+                                      "original_max_position_embeddings",
+                                      "beta_fast",
+                                      "beta_slow",
+                                      "mscale",
+                                      "mscale_all_dim",
+                                      "attention_factor",
+                                      "truncate",
+                                      "short_factor",
+                                      "long_factor",
+                                      "short_mscale",
+                                      "long_mscale",
+                                      "alpha",
+                                      "mrope_section",
+                                      "mrope_interleaved",
+                                      "finetuned",
+                                      "type",
+                                      "max_position_embeddings"})
     rope.find(name);
   sort_unasked(rope, concat(where, "."), config);
 }

@@ -30,14 +30,15 @@ struct KvBytes {
 // What a model keeps of each sequence in layers of one kind.
 struct DescribedKvGroup {
   std::int32_t num_layers = 0, window = 0;  // window 0: they see everything
-  KvBytes per_1024_tokens, full_context;    // the second is one whole sequence's, as long as the model's context
+  KvBytes per_1024_tokens,
+      full_context;  // the second is one whole sequence's, as long as the model's context
 };
 
 // What loader/ cannot know of a model: whoever can puts it in.
 struct ServingFacts {
   std::string family, checked;  // what people call it; what it was compared with
   std::vector<DescribedKvGroup> kv_groups;
-  std::int64_t active_bytes = 0;      // of weights that a token's step reads
+  std::int64_t active_bytes = 0;       // of weights that a token's step reads
   double memory_bytes_per_second = 0;  // measured just now; 0: it was not
 };
 

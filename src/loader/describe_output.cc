@@ -212,21 +212,22 @@ void facts_rows(const ServingFacts& facts, Table& table) {
     table.row({"checked against", facts.checked});
   }
   for (const DescribedKvGroup& group : facts.kv_groups) {
-    const std::string layers = concat(group.num_layers, " layers that see ",
-                                      group.window > 0 ? concat("the last ", group.window, " tokens") : "everything");
-    table.row({&group == facts.kv_groups.data() ? "KV cache" : "", concat(layers, ": ",
-                                                                          human_kv(group.per_1024_tokens),
-                                                                          " for 1k tokens")});
+    const std::string layers =
+        concat(group.num_layers, " layers that see ",
+               group.window > 0 ? concat("the last ", group.window, " tokens") : "everything");
+    table.row({&group == facts.kv_groups.data() ? "KV cache" : "",
+               concat(layers, ": ", human_kv(group.per_1024_tokens), " for 1k tokens")});
     if (group.window > 0) table.row({"", concat("  at most ", human_kv(group.full_context), " a sequence")});
   }
   if (!facts.kv_groups.empty())
     table.row({"", concat("one full context ", human_kv(sum_of(facts, &DescribedKvGroup::full_context)))});
   if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
-    table.row({"speed", concat("at most about ",
-                               fixed(facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes), 1),
-                               " tokens/s for one request (an estimate: ", human_bytes(facts.active_bytes),
-                               " of weights a token, memory of ",
-                               fixed(facts.memory_bytes_per_second / 1e9, 1), " GB/s measured just now)")});
+    table.row(
+        {"speed", concat("at most about ",
+                         fixed(facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes), 1),
+                         " tokens/s for one request (an estimate: ", human_bytes(facts.active_bytes),
+                         " of weights a token, memory of ", fixed(facts.memory_bytes_per_second / 1e9, 1),
+                         " GB/s measured just now)")});
 }
 
 json::object facts_json(const ServingFacts& facts) {
@@ -241,9 +242,9 @@ json::object facts_json(const ServingFacts& facts) {
                       {"kv_groups", std::move(groups)},
                       {"active_weight_bytes", facts.active_bytes}};
   if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
-    out["speed_estimate"] = {
-        {"memory_bytes_per_second", facts.memory_bytes_per_second},
-        {"tokens_per_second_at_most", facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes)}};
+    out["speed_estimate"] = {{"memory_bytes_per_second", facts.memory_bytes_per_second},
+                             {"tokens_per_second_at_most",
+                              facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes)}};
   return out;
 }
 

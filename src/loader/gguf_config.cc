@@ -130,8 +130,7 @@ void read_sizes(Keys& keys, ModelConfig& config) {
   const std::vector<std::int32_t> kv_heads =
       keys.has("attention.head_count_kv") ? of_layers("attention.head_count_kv") : heads;
   // Where all layers have experts, some files leave it out.
-  const auto absent =
-      keys.has("expert_feed_forward_length") ? std::optional<std::int32_t>(0) : std::nullopt;
+  const auto absent = keys.has("expert_feed_forward_length") ? std::optional<std::int32_t>(0) : std::nullopt;
   const std::vector<std::int32_t> inner = of_layers("feed_forward_length", absent);
   if (kv_heads.size() != heads.size() || inner.size() != heads.size()) return;
   // The model's own are those of the layer with the most heads; what later arithmetic relies on is checked
@@ -146,9 +145,8 @@ void read_sizes(Keys& keys, ModelConfig& config) {
   if (!differ(heads) && !differ(kv_heads) && !differ(inner)) return;
   config.intermediate_size = *std::ranges::max_element(inner);
   for (std::size_t layer = 0; layer < heads.size(); ++layer)
-    config.layer_sizes.push_back({.num_kv_heads = kv_heads[layer],
-                                  .intermediate_size = inner[layer],
-                                  .num_heads = heads[layer]});
+    config.layer_sizes.push_back(
+        {.num_kv_heads = kv_heads[layer], .intermediate_size = inner[layer], .num_heads = heads[layer]});
 }
 
 std::string supported_names() {

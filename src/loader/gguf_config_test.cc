@@ -225,7 +225,8 @@ TEST(GgufConfig, RefusesByName) {
   expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}), "not plausible");
   expect_refused(uneven({2, 4}, {2, 1}, {64, 0}), "not plausible");
   expect_refused(uneven({2, 4}, {2, 1}, {64, 96, 96}), "entries for");
-  expect_refused(llama().f32("llama.attention.new_scale", 0.5f), "'llama.attention.new_scale' is not supported");
+  expect_refused(llama().f32("llama.attention.new_scale", 0.5f),
+                 "'llama.attention.new_scale' is not supported");
   expect_refused(llama().u32("llama.attention.head_count_kv", 3), "not a multiple");
   expect_refused(llama().u32("llama.attention.value_length", 8), "value heads");
   expect_refused(llama().string("llama.attention.head_count_kv", "x"), "not a 32-bit integer");

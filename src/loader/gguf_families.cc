@@ -178,8 +178,8 @@ void read_apertus(const GgufFile& file, Keys& keys, ModelConfig& config) {
     out.resize(count);
     return out;
   };
-  const auto alpha_p = numbers("xielu.alpha_p"), alpha_n = numbers("xielu.alpha_n"), beta = numbers("xielu.beta"),
-             eps = numbers("xielu.eps");
+  const auto alpha_p = numbers("xielu.alpha_p"), alpha_n = numbers("xielu.alpha_n"),
+             beta = numbers("xielu.beta"), eps = numbers("xielu.eps");
   for (std::size_t layer = 0; layer < count; ++layer)
     config.xielu.push_back({alpha_p[layer], alpha_n[layer], beta[layer], eps[layer]});
 }

@@ -1,7 +1,7 @@
 #pragma once
 // ModelConfig: the hyperparameters of a decoder-only model, filled alike from config.json and from GGUF
-// metadata. An option that changes the result and is not understood is refused by name where the file is read; one
-// that nobody knows is listed.
+// metadata. An option that changes the result and is not understood is refused by name where the file is
+// read; one that nobody knows is listed.
 #include <cstdint>
 #include <map>
 #include <string>

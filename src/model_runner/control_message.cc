@@ -94,9 +94,9 @@ class Reader {
   bool ok_ = true;
 };
 
-// One sequence in words: computed tokens, prompt tokens, rotation, flags, drafts, prompt_logprobs, first row, and the
-// numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its first
-// row and its number of blocks before it.
+// One sequence in words: computed tokens, prompt tokens, rotation, flags, drafts, prompt_logprobs, first row,
+// and the numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its
+// first row and its number of blocks before it.
 constexpr std::size_t kSequenceWords = 10, kTableWords = 2;
 constexpr std::int32_t kSample = 1, kWholePrompt = 2, kEmbed = 4, kScore = 8;
 

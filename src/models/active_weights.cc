@@ -51,8 +51,9 @@ const MixtureConfig* mixture_of(const LayerConfig& layer) {
 // Of a tensor of layers; 0 of any other, and of layers behind the model's.
 std::int64_t read_of_layer(const DecoderConfig& decoder, const WeightNames& names, const StoredTensor& tensor,
                            std::string_view own_name) {
-  auto rest = behind(own_name, std::string_view(names.layer).substr(names.prefix.size(),
-                                                                    names.layer.find("{}") - names.prefix.size()));
+  auto rest =
+      behind(own_name, std::string_view(names.layer)
+                           .substr(names.prefix.size(), names.layer.find("{}") - names.prefix.size()));
   if (!rest) return 0;
   const std::optional<std::int32_t> index = take_number(*rest);
   if (!index || *index < 0 || *index >= decoder.num_layers() || !rest->starts_with('.')) return 0;

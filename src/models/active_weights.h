@@ -1,6 +1,7 @@
 #pragma once
-// How many bytes of weights one token's step reads: of a mixture the experts it goes through, of the embedding
-// a row, of what is no part of the language model nothing. Bytes as the file stores them; packed ones are near.
+// How many bytes of weights one token's step reads: of a mixture the experts it goes through, of the
+// embedding a row, of what is no part of the language model nothing. Bytes as the file stores them; packed
+// ones are near.
 #include <cstdint>
 #include <span>
 #include <string_view>

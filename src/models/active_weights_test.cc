@@ -26,14 +26,16 @@ TEST(ActiveWeights, OfSafetensors) {
       {"lm_head.weight", 100'000},
       {"model.layers.0.self_attn.q_proj.weight", 10'000},
       {"model.layers.0.mlp.gate_proj.weight", 4'000},
-      {"model.layers.1.mlp.gate.weight", 100},                      // the router
-      {"model.layers.1.mlp.experts.3.down_proj.weight", 800},       // one of eight: a quarter of each on average
-      {"model.layers.1.mlp.experts.gate_up_proj", 40},              // of all
-      {"model.layers.2.mlp.gate_proj.weight", 7},                   // behind the model: drafts
+      {"model.layers.1.mlp.gate.weight", 100},                 // the router
+      {"model.layers.1.mlp.experts.3.down_proj.weight", 800},  // one of eight: a quarter of each on average
+      {"model.layers.1.mlp.experts.gate_up_proj", 40},         // of all
+      {"model.layers.2.mlp.gate_proj.weight", 7},              // behind the model: drafts
       {"model.visual.layers.0.mlp.gate_proj.weight", 7},
   };
-  EXPECT_EQ(active_weight_bytes(two_layers(false), names, tensors), 100'000 + 10'000 + 4'000 + 100 + 200 + 10);
-  EXPECT_EQ(active_weight_bytes(two_layers(true), names, tensors), 1'000'000 + 10'000 + 4'000 + 100 + 200 + 10);
+  EXPECT_EQ(active_weight_bytes(two_layers(false), names, tensors),
+            100'000 + 10'000 + 4'000 + 100 + 200 + 10);
+  EXPECT_EQ(active_weight_bytes(two_layers(true), names, tensors),
+            1'000'000 + 10'000 + 4'000 + 100 + 200 + 10);
 }
 
 TEST(ActiveWeights, OfGguf) {

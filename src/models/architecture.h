@@ -99,11 +99,11 @@ WeightNames olmo2_names(ModelFormat format);
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDots1,
-    kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4,
-    kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2,
-    kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNomicBert,
-    kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl, kSeedOss, kSmolLm3,
-    kStableLm, kStarcoder2;
+extern const Architecture kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2,
+    kCommandR, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconTwoNorms, kGemma, kGemma2, kGemma3,
+    kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteMoe, kHunyuanDense,
+    kHunyuanMoe, kInternLm2, kLlama, kLlama4, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt,
+    kNemotron, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kQwen3Vl,
+    kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

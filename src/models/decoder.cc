@@ -91,9 +91,9 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   for (std::size_t i = 0; i < config->ropes.size(); ++i) {
     const DecoderWeights& weights = decoder->weights_;
     const bool first = i == 0;  // whose divisors a file brings
-    auto rope = RopeTable::create(config->ropes[i], first ? weights.rope_factors : std::vector<float>(),
-                                  config->max_positions,
-                                  first ? weights.rope_factors_long : std::vector<float>(), max_batched_tokens);
+    auto rope = RopeTable::create(
+        config->ropes[i], first ? weights.rope_factors : std::vector<float>(), config->max_positions,
+        first ? weights.rope_factors_long : std::vector<float>(), max_batched_tokens);
     if (!rope) return rope.error();
     decoder->ropes_.push_back(*std::move(rope));
   }

@@ -30,7 +30,8 @@ class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
   // or misshapen. invalid_argument: it cannot be cut into so many parts. Nothing of `source` is kept.
-  // max_batched_tokens bounds every batch. `caching`: through the cache on disk. Without a head there are no logits, only hidden states.
+  // max_batched_tokens bounds every batch. `caching`: through the cache on disk. Without a head there are no
+  // logits, only hidden states.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},

@@ -48,12 +48,12 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int32_t original_positions = 0;
-  float beta_fast = 32, beta_slow = 1;  // yarn: turns within original_positions between which it blends
-  bool truncate = true;                 // yarn: the blend begins and ends at whole dimensions
-  std::int32_t turned = 0;              // of rotary_size, those that turn at all; 0: all
+  float beta_fast = 32, beta_slow = 1;    // yarn: turns within original_positions between which it blends
+  bool truncate = true;                   // yarn: the blend begins and ends at whole dimensions
+  std::int32_t turned = 0;                // of rotary_size, those that turn at all; 0: all
   std::vector<float> divisors = {};       // of each pair's frequency (longrope); empty: none
   std::vector<float> long_divisors = {};  // the same in sequences that may pass original_positions
-  float attention_factor = 1;           // of cosines and sines
+  float attention_factor = 1;             // of cosines and sines
 };
 
 constexpr std::int32_t kNoRope = -1;
@@ -106,8 +106,8 @@ struct DenseFeedForwardConfig {
   bool gated = true;
 };
 
-// Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them beside
-// its tensors.
+// Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them
+// beside its tensors.
 struct XieluConfig {
   std::int32_t intermediate_size = 0;
   float alpha_p = 0.8f, alpha_n = 0.8f, beta = 0.5f, eps = -1e-6f;
@@ -131,7 +131,8 @@ struct MixtureBesideDenseConfig {
 };
 
 using MixerConfig = std::variant<AttentionConfig>;
-using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, XieluConfig>;
+using FeedForwardConfig =
+    std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, XieluConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;

@@ -9,8 +9,8 @@ constexpr std::string_view kTransformers = "transformers";
 
 // The place for a new family. Sizes are those of the published config.json.
 constexpr std::array kFamilies = std::to_array<ModelFamily>({
-    {"Llama 2, 3, 3.1, 3.2, Mistral 7B, Nemo, Small, TinyLlama, SmolLM2, ...", "llama mistral llava", "llama", "–",
-     "transformers, the real SmolLM2 135M", "Llama 3.1 8B",
+    {"Llama 2, 3, 3.1, 3.2, Mistral 7B, Nemo, Small, TinyLlama, SmolLM2, ...", "llama mistral llava", "llama",
+     "–", "transformers, the real SmolLM2 135M", "Llama 3.1 8B",
      R"({"model_type":"llama","num_key_value_heads":8,"max_position_embeddings":131072})"},
     {"Qwen 2, 2.5: 0.5B to 72B", "qwen2", "qwen2", "biases", kTransformers, "7B",
      R"({"model_type":"qwen2","hidden_size":3584,"num_hidden_layers":28,"num_attention_heads":28,
@@ -32,8 +32,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      .only_experts = true},
     {"OLMoE 7B-A1B", "olmoe", "olmoe", "mixtures, norms of all heads together; one rank only", kTransformers,
      "7B-A1B", R"({"model_type":"olmoe"})"},
-    {"Granite 3 MoE: 1B-A400M, 3B-A800M", "granitemoe granitemoeshared", "granitemoe", "Granite with mixtures",
-     kTransformers, "3B-A800M",
+    {"Granite 3 MoE: 1B-A400M, 3B-A800M", "granitemoe granitemoeshared", "granitemoe",
+     "Granite with mixtures", kTransformers, "3B-A800M",
      R"({"model_type":"granitemoe","hidden_size":1536,"num_attention_heads":24,"num_key_value_heads":8})"},
     {"ERNIE 4.5 MoE: 21B-A3B", "ernie4_5_moe", "ernie4_5-moe",
      "mixtures behind dense layers, adjacent pairs rotate", kTransformers, "21B-A3B",
@@ -42,28 +42,31 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      "sigmoid routing with a correction and groups, partial rotation", kTransformers, "4.5-Air",
      R"({"model_type":"glm4_moe","head_dim":128})"},
     {"Ling, Ring 2: mini 16B-A1.4B", "bailing_moe", "bailingmoe2",
-     "query, key and value in one matrix, half of each head rotates, norms of queries and keys, the same routing",
+     "query, key and value in one matrix, half of each head rotates, norms of queries and keys, the same "
+     "routing",
      "transformers' GLM 4.5 on the same numbers", "mini", R"({"model_type":"bailing_moe"})"},
-    {"dots.llm1", "dots1", "dots1", "Qwen 3 with the same routing and shared experts", kTransformers, "142B-A14B",
+    {"dots.llm1", "dots1", "dots1", "Qwen 3 with the same routing and shared experts", kTransformers,
+     "142B-A14B",
      R"({"model_type":"dots1","hidden_size":4096,"n_routed_experts":128,"num_experts_per_tok":6})"},
-    {"Hunyuan MoE: A13B", "hunyuan_v1_moe", "hunyuan-moe", "mixtures, norms behind the rotation", kTransformers,
-     "80B-A13B",
+    {"Hunyuan MoE: A13B", "hunyuan_v1_moe", "hunyuan-moe", "mixtures, norms behind the rotation",
+     kTransformers, "80B-A13B",
      R"({"model_type":"hunyuan_v1_moe","num_key_value_heads":8,"num_experts":64,"moe_topk":8})"},
     {"MiniMax M2", "minimax_m2", "minimax-m2",
-     "sigmoid routing with a correction, norms of all heads together; one rank only", kTransformers, "230B-A10B",
-     R"({"model_type":"minimax_m2"})"},
+     "sigmoid routing with a correction, norms of all heads together; one rank only", kTransformers,
+     "230B-A10B", R"({"model_type":"minimax_m2"})"},
     {.name = "gpt-oss: 20B, 120B",
      .model_types = "gpt_oss",
      .gguf = "gpt-oss",
-     .differs =
-         "mixtures with biases, gates and ups cut off at 7, a sink for each head, windows in every second layer, "
-         "YaRN",
+     .differs = "mixtures with biases, gates and ups cut off at 7, a sink for each head, windows in every "
+                "second layer, "
+                "YaRN",
      .checked = kTransformers,
      .size = "20B",
      .config = R"({"model_type":"gpt_oss","num_hidden_layers":24})",
      .note = "experts in MXFP4 or as values"},
     {"Llama 4: Scout, Maverick (text)", "llama4 llama4_text", "llama4",
-     "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but for every fourth layer, "
+     "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but for every fourth "
+     "layer, "
      "which does not rotate",
      kTransformers, "Scout", R"({"model_type":"llama4_text"})"},
     {"Gemma 1: 2B, 7B", "gemma", "gemma", "scaled embedding, GELU", kTransformers, "7B",
@@ -76,9 +79,10 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      "norms on both sides of each half, two rotations, windows in five of six layers, scaled embedding",
      "transformers, the real 270M", "4B",
      R"({"model_type":"gemma3_text","num_hidden_layers":34,"sliding_window":1024})"},
-    {"Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)",
-     "gemma4 gemma4_text gemma4_unified gemma4_unified_text", "gemma4",
-     "Gemma 3 with two head sizes, values that are normed and may be the keys, layers that read earlier ones' keys "
+    {"Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)", "gemma4 gemma4_text gemma4_unified gemma4_unified_text",
+     "gemma4",
+     "Gemma 3 with two head sizes, values that are normed and may be the keys, layers that read earlier "
+     "ones' keys "
      "and values, inputs of layers, a mixture beside each dense feed-forward",
      kTransformers, "26B-A4B",
      R"({"model_type":"gemma4_text","num_hidden_layers":30,"num_attention_heads":16,"num_key_value_heads":8,
@@ -92,7 +96,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      "adjacent pairs in half of each head, fused gate and up; 0414: norms on both sides of each half",
      kTransformers, "9B", R"({"model_type":"glm"})"},
     {"Command R, R+, R7B, A, Aya", "cohere cohere2", "command-r cohere2",
-     "layer norms, both halves see the same, adjacent pairs; R+: a norm of every head's own; R7B, A: windows, which "
+     "layer norms, both halves see the same, adjacent pairs; R+: a norm of every head's own; R7B, A: "
+     "windows, which "
      "alone rotate",
      kTransformers, "R7B",
      R"({"model_type":"cohere2","hidden_size":4096,"num_hidden_layers":32,"num_attention_heads":32,
@@ -102,7 +107,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      R"({"model_type":"exaone4","hidden_size":5120,"num_hidden_layers":64,"num_attention_heads":40,
          "num_key_value_heads":8,"max_position_embeddings":131072})"},
     {"InternLM 2, 2.5", "internlm2", "internlm2", "query, key and value in one matrix",
-     "transformers' Llama on the same numbers", "7B", R"({"model_type":"internlm2","num_key_value_heads":8})"},
+     "transformers' Llama on the same numbers", "7B",
+     R"({"model_type":"internlm2","num_key_value_heads":8})"},
     {"Seed-OSS 36B", "seed_oss", "seed_oss", "biases", kTransformers, "36B", R"({"model_type":"seed_oss"})"},
     {"Hunyuan: 0.5B to 7B, HY-MT", "hunyuan_v1_dense", "hunyuan-dense",
      "norms of queries and keys behind the rotation", kTransformers, "7B",
@@ -113,8 +119,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      kTransformers, "7B",
      R"({"model_type":"starcoder2","hidden_size":4608,"num_hidden_layers":32,"num_attention_heads":36,
          "num_key_value_heads":4,"max_position_embeddings":16384,"sliding_window":4096})"},
-    {"Apertus 8B, 70B", "apertus", "apertus", "norms of queries and keys, plain MLP of xIELU", kTransformers, "8B",
-     R"({"model_type":"apertus","num_key_value_heads":8})"},
+    {"Apertus 8B, 70B", "apertus", "apertus", "norms of queries and keys, plain MLP of xIELU", kTransformers,
+     "8B", R"({"model_type":"apertus","num_key_value_heads":8})"},
     {"Arcee AFM 4.5B", "arcee", "arcee", "plain MLP of squared ReLU", kTransformers, "4.5B",
      R"({"model_type":"arcee","num_hidden_layers":36,"num_attention_heads":20,"num_key_value_heads":4})"},
     {"StableLM 2: 1.6B, 12B", "stablelm", "stablelm",
@@ -129,8 +135,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      "Pythia 6.9B", R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
                         "num_attention_heads":32})"},
     {"GPT-J 6B", "gptj", "", "the same, adjacent pairs", kTransformers, "6B", R"({"model_type":"gptj"})"},
-    {"Falcon: 7B, 40B, 180B", "falcon", "falcon",
-     "the same, few key-value heads. Not RW (ALiBi)", kTransformers, "7B", R"({"model_type":"falcon"})"},
+    {"Falcon: 7B, 40B, 180B", "falcon", "falcon", "the same, few key-value heads. Not RW (ALiBi)",
+     kTransformers, "7B", R"({"model_type":"falcon"})"},
     {"BLOOM, MPT", "bloom mpt", "bloom mpt", "layer norms, ALiBi", kTransformers, "MPT 7B",
      R"({"model_type":"mpt","d_model":4096,"n_layers":32,"n_heads":32})"},
     {"Granite 3: 2B, 8B", "granite", "granite", "four scales", kTransformers, "8B",
@@ -140,7 +146,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      R"({"model_type":"olmo3","max_position_embeddings":65536})"},
     {"SmolLM3 3B", "smollm3", "smollm3", "every fourth layer does not rotate", "own reference in numpy", "3B",
      R"({"model_type":"smollm3"})"},
-    {"GPT-2", "gpt2", "gpt2", "layer norm, learned positions", kTransformers, "124M", R"({"model_type":"gpt2"})"},
+    {"GPT-2", "gpt2", "gpt2", "layer norm, learned positions", kTransformers, "124M",
+     R"({"model_type":"gpt2"})"},
     {"OPT: 125M to 66B", "opt", "", "layer norm, learned positions, ReLU", kTransformers, "13B",
      R"({"model_type":"opt","hidden_size":5120,"num_hidden_layers":40,"num_attention_heads":40})"},
 

@@ -1,7 +1,7 @@
 #pragma once
-// ModelFamily: what people call a family of models, and what was tried of it. A row of families.cc is a row of
-// docs/models.md and what `pagoda inspect` says of a file. Not how a family computes: that is architecture.h.
-// Owner: nobody, constants. Threads: any.
+// ModelFamily: what people call a family of models, and what was tried of it. A row of families.cc is a row
+// of docs/models.md and what `pagoda inspect` says of a file. Not how a family computes: that is
+// architecture.h. Owner: nobody, constants. Threads: any.
 #include <span>
 #include <string_view>
 
@@ -15,11 +15,12 @@ struct ModelFamily {
   std::string_view gguf;         // general.architecture, likewise
   std::string_view differs;      // from Llama by this; of encoders: what it is
   std::string_view checked;      // against what
-  std::string_view size = {};    // of which `config` is the config.json, as far as it says what is kept of tokens
+  std::string_view size =
+      {};  // of which `config` is the config.json, as far as it says what is kept of tokens
   std::string_view config = {};
-  bool vectors = false;           // it makes vectors and no text
-  std::string_view note = {};     // behind its names of config.json
-  bool only_experts = false;      // of models of these names, those with mixtures of experts
+  bool vectors = false;        // it makes vectors and no text
+  std::string_view note = {};  // behind its names of config.json
+  bool only_experts = false;   // of models of these names, those with mixtures of experts
 };
 
 std::span<const ModelFamily> model_families();

@@ -36,7 +36,8 @@ TEST(ModelFamilies, EveryRowsNamesAreRead) {
   for (const ModelFamily& family : model_families()) {
     std::istringstream types{std::string(family.model_types)}, architectures{std::string(family.gguf)};
     for (std::string name; types >> name;)
-      EXPECT_TRUE(std::ranges::any_of(configs, [&](const auto& each) { return each.model_type == name; })) << name;
+      EXPECT_TRUE(std::ranges::any_of(configs, [&](const auto& each) { return each.model_type == name; }))
+          << name;
     for (std::string name; architectures >> name;)
       EXPECT_NE(std::ranges::find(ggufs, name), ggufs.end()) << name;
     EXPECT_TRUE(family.vectors || !family.config.empty()) << family.name << " has no size to show memory of";

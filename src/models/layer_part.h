@@ -44,7 +44,7 @@ struct DecoderBatch {
   std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
   KvLayout layout;
   std::byte* cache = nullptr;
-  std::span<const LayerKv> layers = {};            // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
   // Of each row, the rotation of its sequence (DecoderConfig::rotation_of's numbers); empty: 0 for all.
   std::span<const std::int32_t> rotations = {};
   std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0

@@ -1,7 +1,7 @@
 // Llama 4 (text): Llama with mixtures of which a token takes one expert and a shared one, and its weight lies
 // on what that expert reads; norms without weights of every query and key head behind the rotation. Every
-// fourth layer does not rotate; its queries grow with the position instead. The others see their chunk of 8192
-// tokens alone.
+// fourth layer does not rotate; its queries grow with the position instead. The others see their chunk of
+// 8192 tokens alone.
 #include "models/architecture.h"
 
 namespace pagoda {

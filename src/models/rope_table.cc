@@ -40,8 +40,7 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
     theta *= std::pow(config.factor * times - (config.factor - 1), size / (size - 2));
   }
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    double frequency =
-        std::pow(theta, -2.0 * static_cast<double>(i) / config.rotary_size);
+    double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / config.rotary_size);
     if (!factors.empty()) {  // a file that brings factors has the scaling in them
       frequency /= factors[i];
     } else if (config.scaling == RopeScaling::linear) {
@@ -78,7 +77,8 @@ Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const fl
   if (!memory) return memory.error();
   table.memory_ = *std::move(memory);
   if (!depends_on_length(config) || max_rows == 0) return table;
-  auto own = Memory::reserve(static_cast<std::size_t>(max_rows) * table.frequencies_.size() * 2 * sizeof(float));
+  auto own =
+      Memory::reserve(static_cast<std::size_t>(max_rows) * table.frequencies_.size() * 2 * sizeof(float));
   if (!own) return own.error();
   table.own_ = *std::move(own);
   return table;
@@ -117,7 +117,8 @@ void RopeTable::prepare(const KernelContext& context, std::span<const std::int32
 RopeRows RopeTable::of_rows(const KernelContext& context, std::span<const std::int32_t> positions,
                             std::int64_t first) {
   if (!own_rows_) return {positions, rows(context, *std::ranges::max_element(positions) + 1)};
-  return {std::span(row_numbers_).subspan(static_cast<std::size_t>(first), positions.size()), own_.as<float>()};
+  return {std::span(row_numbers_).subspan(static_cast<std::size_t>(first), positions.size()),
+          own_.as<float>()};
 }
 
 const float* RopeTable::rows(const KernelContext& context, std::int32_t num_positions) {

@@ -14,8 +14,8 @@
 
 namespace pagoda {
 
-// Radians per position of each rotated pair; `factors` divide them (GGUF's rope_freqs) or is empty. `rotation`:
-// as RotationRule (request/rotation_rule.h) numbers them; 0 is the ordinary one.
+// Radians per position of each rotated pair; `factors` divide them (GGUF's rope_freqs) or is empty.
+// `rotation`: as RotationRule (request/rotation_rule.h) numbers them; 0 is the ordinary one.
 std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const float> factors,
                                      std::int32_t rotation = 0);
 

@@ -65,8 +65,8 @@ class Xielu final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place, const DecoderConfig&,
-                                       WeightLoader& loader) {
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place,
+                                       const DecoderConfig&, WeightLoader& loader) {
   return std::make_unique<Xielu>(config, place, loader);
 }
 

@@ -84,8 +84,8 @@ struct SequenceGroup {
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
 
   const SamplingParams& sampling() const { return request.sampling; }
-  // What its K and V depend on beside tokens: those of a prefix fit another group of an equal one. No text of a
-  // client's gives one with a rotation.
+  // What its K and V depend on beside tokens: those of a prefix fit another group of an equal one. No text of
+  // a client's gives one with a rotation.
   std::string prefix_salt() const {
     constexpr char kMark = '\1';
     const std::string& salt = request.cache_salt;

@@ -41,9 +41,9 @@ struct PreTokenizerRecipe {
 #define DEEPSEEK3_WORDS \
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
 #define DEEPSEEK3 DEEPSEEK3_WORDS "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
-#define GPT4O(NUMBERS)                                                                                     \
-  "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*"   \
-  CONTRACTIONS "?|" NUMBERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
+#define GPT4O(NUMBERS)                                                                                 \
+  "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER \
+  "*" CONTRACTIONS "?|" NUMBERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
 
 const std::vector<PreTokenizerRecipe>& recipes() {
   static const std::vector<PreTokenizerRecipe> all = {
@@ -135,7 +135,8 @@ const std::vector<PreTokenizerRecipe>& recipes() {
       {{"youtu"},
        {{Step::split,
          "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}"
-         "\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+|"
+         "\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+"
+         "|"
          "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"},
         {Step::split, GPT4O("\\p{N}")}},
        false,
@@ -143,22 +144,18 @@ const std::vector<PreTokenizerRecipe>& recipes() {
       {{"spark2_5"},
        {{Step::split, "\\p{N}{1,3}"},
         {Step::split, "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"},
-        {Step::split,
-         DEEPSEEK3_WORDS "| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+"},
+        {Step::split, DEEPSEEK3_WORDS "| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+"},
         {Step::split, "\\p{N}"}}},
-      {{"minicpm5"},
-       {{Step::split, "\\p{N}{1,3}"}, {Step::split, LLAMA3("\\p{N}+")}},
-       false,
-       true},
+      {{"minicpm5"}, {{Step::split, "\\p{N}{1,3}"}, {Step::split, LLAMA3("\\p{N}+")}}, false, true},
       {{"laguna"}, {{Step::split, "[^\\n]+|[\\n]+"}, {Step::split, LLAMA3("\\p{N}")}}},
       {{"ufakzeka"},
        {{Step::split, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES}}},
       // White space in runs of powers of two.
       {{"jais-2"},
-       {{Step::split,
-         CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
-                      "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|"
-                      "\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"}}},
+       {{Step::split, CONTRACTIONS
+         "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+         "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|"
+         "\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"}}},
       {{"kimi-k2"},
        {{Step::split, "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" UPPER_NOT_HAN "*" LOWER_NOT_HAN "+" CONTRACTIONS
                       "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER_NOT_HAN "+" LOWER_NOT_HAN "*" CONTRACTIONS

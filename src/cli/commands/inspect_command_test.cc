@@ -37,8 +37,8 @@ TEST(Inspect, OneJsonObjectOnStdout) {
 }
 
 boost::json::value inspect_config(const std::string& config) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
-                                       ("pagoda_inspect_" + std::to_string(::getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("pagoda_inspect_" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "config.json") << config;
   const Outcome outcome = inspect((folder / "config.json").string(), true);

@@ -1,11 +1,13 @@
 #pragma once
-// What `pagoda inspect` and docs/models.md say of a model beyond what its file says: its family, what was tried
-// of it, the memory that keys and values take, and how fast this machine could be at most. Threads: any.
+// What `pagoda inspect` and docs/models.md say of a model beyond what its file says: its family, what was
+// tried of it, the memory that keys and values take, and how fast this machine could be at most. Threads:
+// any.
 #include "loader/describe.h"
 
 namespace pagoda {
 
-// Fills `description.facts`, where there is a configuration; what only models/ finds wrong makes it unsupported.
+// Fills `description.facts`, where there is a configuration; what only models/ finds wrong makes it
+// unsupported.
 void add_facts(Description& description);
 // Reads this machine's memory for a moment, for the estimate of speed.
 void measure_memory(Description& description);

@@ -92,8 +92,8 @@ std::string models_page() {
   std::string decoders = kIntroduction, vectors = kVectors;
   for (const ModelFamily& family : model_families()) {
     std::string& table = family.vectors ? vectors : decoders;
-    table += concat("| ", family.name, " | ", config_names(family), " | ", gguf_names(family), " | ", family.differs,
-                    " | ", family.checked, " |");
+    table += concat("| ", family.name, " | ", config_names(family), " | ", gguf_names(family), " | ",
+                    family.differs, " | ", family.checked, " |");
     table += family.vectors ? "\n" : concat(" ", memory(family), " |\n");
   }
   return decoders + vectors;
