@@ -14,14 +14,14 @@ float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 class Xielu final : public FeedForward {
  public:
   Xielu(const XieluConfig& config, const LayerPlace& place, WeightLoader& loader)
-      : width_(place.shard->inner.own.count), parts_(place.shard->inner.parts) {
+      : width_(place.shard->inner.own.count), columns_(place.shard->inner.ranks) {
     const WeightNames& names = loader.names();
     const std::array own_rows = {place.shard->inner.own};
     Matrices in;
     loader.add(in, place.prefix + names.up, config.intermediate_size, place.hidden_size, own_rows);
     in_ = loader.pack(std::move(in), place.prefix + names.up);
-    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, config.intermediate_size,
-                               place.shard->inner.pieces);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
+                              place.shard->inner.own, *place.shard);
     const auto number = [&](const char* name, float written) {
       if (names.curve.empty()) return written;
       const std::string whole = place.prefix + names.curve + name;
@@ -36,11 +36,7 @@ class Xielu final : public FeedForward {
 
   std::int64_t inner_width() const override { return width_; }
   Products entering() override { return {&in_}; }
-  Products leaving() override {
-    Products products;
-    for (PackedLinear& piece : out_) products.push_back(&piece);
-    return products;
-  }
+  Products leaving() override { return {&out_}; }
 
   Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
     linear(*room.context, in_, input, count, room.inner);
@@ -49,17 +45,15 @@ class Xielu final : public FeedForward {
         *x = *x > 0 ? (positive_ * *x + beta_) * *x
                     : (std::expm1(std::min(*x, eps_)) - *x) * negative_ + beta_ * *x;
     });
-    const LinearInput inner = LinearInput::rows(room.inner, width_);
-    if (room.sum->split()) return room.sum->add_product(*room.context, out_, parts_, inner, count, y);
-    linear(*room.context, out_.front(), inner, count, y, {.accumulate = true});
+    if (room.ranks->split()) return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
+    linear(*room.context, out_, LinearInput::rows(room.inner, width_), count, y, {.accumulate = true});
     return ok_status();
   }
 
  private:
   std::int64_t width_;  // this rank's features between the matrices
-  std::vector<std::int32_t> parts_;
-  PackedLinear in_;
-  RowParallelLinear out_;
+  std::vector<Range> columns_;  // of the second matrix, of each rank
+  PackedLinear in_, out_;
   float beta_ = 0, eps_ = 0, positive_ = 0, negative_ = 0;
 };
 
