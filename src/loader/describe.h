@@ -22,7 +22,7 @@ struct DescribedTensor {
   std::int64_t bytes = 0;
 };
 
-// Of keys and values, in each type in which they may be kept.
+// Of keys and values, in each type in which they may be kept; int8 0: not in that.
 struct KvBytes {
   std::int64_t float32 = 0, bfloat16 = 0, int8 = 0;
 };
@@ -30,6 +30,7 @@ struct KvBytes {
 // What a model keeps of each sequence in layers of one kind.
 struct DescribedKvGroup {
   std::int32_t num_layers = 0, window = 0;  // window 0: they see everything
+  bool state = false;                       // instead: a state, of the same size whatever the length
   KvBytes per_1024_tokens,
       full_context;  // the second is one whole sequence's, as long as the model's context
 };

@@ -101,6 +101,8 @@ json::object config_json(const ModelConfig& config) {
   };
   if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
   if (!config.unknown_options.empty()) out["unknown_options"] = json::value_from(config.unknown_options);
+  if (config.latent.rank > 0) out["latent_row"] = config.latent.row_size();
+  if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
   if (config.rotary_size > 0) {
     out["rope_theta"] = config.rope_theta;
     out["rotary_size"] = config.rotary_size;
@@ -175,9 +177,12 @@ void config_rows(const Description& description, Table& table) {
   if (!config.name.empty()) table.row({"name", printable(config.name)});
   table.row({"layers", concat(config.num_layers)});
   table.row({"hidden size", concat(config.hidden_size, ", feed-forward ", config.intermediate_size)});
+  const LatentConfig& latent = config.latent;
   table.row(
-      {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ", config.num_kv_heads,
-                           " for keys and values",
+      {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ",
+                           latent.rank > 0 ? concat("one latent row of ", latent.rank, " + ",
+                                                    latent.rope_size, " a token for all of them")
+                                           : concat(config.num_kv_heads, " for keys and values"),
                            config.sliding_window > 0 ? concat(", window ", config.sliding_window, " in ",
                                                               num_window_layers(config), " layers")
                                                      : "")});
@@ -187,12 +192,15 @@ void config_rows(const Description& description, Table& table) {
 }
 
 std::string human_kv(const KvBytes& bytes) {
-  return concat(human_bytes(bytes.bfloat16), " in bfloat16, ", human_bytes(bytes.int8), " in int8, ",
+  return concat(human_bytes(bytes.bfloat16), " in bfloat16, ",
+                bytes.int8 > 0 ? concat(human_bytes(bytes.int8), " in int8, ") : std::string(),
                 human_bytes(bytes.float32), " in float32");
 }
 
 json::object kv_json(const KvBytes& bytes) {
-  return {{"float32", bytes.float32}, {"bfloat16", bytes.bfloat16}, {"int8", bytes.int8}};
+  return {{"float32", bytes.float32},
+          {"bfloat16", bytes.bfloat16},
+          {"int8", bytes.int8 > 0 ? json::value(bytes.int8) : json::value(nullptr)}};
 }
 
 // Of all groups together.
@@ -212,6 +220,11 @@ void facts_rows(const ServingFacts& facts, Table& table) {
     table.row({"checked against", facts.checked});
   }
   for (const DescribedKvGroup& group : facts.kv_groups) {
+    if (group.state) {
+      table.row({"", concat(group.num_layers, " layers with a state of ",
+                            human_bytes(group.full_context.bfloat16), " a sequence, padding included")});
+      continue;
+    }
     const std::string layers =
         concat(group.num_layers, " layers that see ",
                group.window > 0 ? concat("the last ", group.window, " tokens") : "everything");
@@ -235,6 +248,7 @@ json::object facts_json(const ServingFacts& facts) {
   for (const DescribedKvGroup& group : facts.kv_groups)
     groups.push_back({{"layers", group.num_layers},
                       {"window", group.window > 0 ? json::value(group.window) : json::value(nullptr)},
+                      {"state", group.state},
                       {"bytes_per_1024_tokens", kv_json(group.per_1024_tokens)},
                       {"bytes_full_context", kv_json(group.full_context)}});
   json::object out = {{"family", facts.family.empty() ? json::value(nullptr) : json::value(facts.family)},

@@ -190,7 +190,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   read_sizes(keys, config);
   config.head_size =
       keys.integer("attention.key_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
-  if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
+  if (!family->latent && keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
   for (LayerSizes& layer : config.layer_sizes) layer.head_size = config.head_size;

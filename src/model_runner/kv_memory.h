@@ -20,7 +20,7 @@ struct KvGroupMemory {
   }
 };
 
-// By group, on one rank; nothing where nothing is kept. `dtype`: of keys and values.
+// By group, on one rank; nothing where nothing is kept, or not in this type. `dtype`: of keys and values.
 std::vector<KvGroupMemory> kv_memory(const DecoderConfig& config, DType dtype, std::int32_t block_size = 16);
 
 }  // namespace pagoda

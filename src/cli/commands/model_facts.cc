@@ -1,5 +1,7 @@
 #include "cli/commands/model_facts.h"
 
+#include <algorithm>
+
 #include "base/thread_pool.h"
 #include "cli/assembly/machine.h"
 #include "model_runner/kv_memory.h"
@@ -44,12 +46,13 @@ Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& con
   std::vector<DescribedKvGroup> out;
   const auto add = [&](DType dtype, std::int64_t KvBytes::*bytes) {
     const std::vector<KvGroupMemory> groups = kv_memory(*decoder, dtype);
-    out.resize(groups.size());
+    out.resize(std::max(out.size(), groups.size()));
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const KvGroupMemory& group = groups[i];
       out[i].num_layers = group.num_layers;
       out[i].window = group.group.window;
-      out[i].per_1024_tokens.*bytes = group.group.rows_for(1024) * group.row_bytes;
+      out[i].state = group.group.is_state();
+      if (!out[i].state) out[i].per_1024_tokens.*bytes = group.group.rows_for(1024) * group.row_bytes;
       out[i].full_context.*bytes = group.bytes(config.max_positions);
     }
   };

@@ -53,14 +53,17 @@ std::string memory(const ModelFamily& family) {
   CHECK(config);  // families_test.cc
   const auto groups = described_kv_groups(*config);
   CHECK(groups);
-  std::int64_t growing = 0, windows = 0;
+  std::int64_t growing = 0, windows = 0, states = 0;
   for (const DescribedKvGroup& group : *groups) {
-    if (group.window > 0)
+    if (group.state)
+      states += group.full_context.bfloat16;
+    else if (group.window > 0)
       windows += group.full_context.bfloat16;
     else
       growing += group.per_1024_tokens.bfloat16;
   }
   std::string out = concat(family.size, ": ", mebibytes(growing));
+  if (states > 0) out += concat(", states ", mebibytes(states));
   if (windows > 0) out += concat(", windows ", mebibytes(windows));
   return out;
 }
