@@ -50,6 +50,7 @@ struct RouteFacts {
 struct ApiCall {
   std::string_view method, path;  // of the row
   std::string parameter;          // what stands for the braces of the path, decoded
+  std::string query = {};         // what follows the '?' of the target, as sent
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id

@@ -152,6 +152,10 @@ void EngineCore::heartbeat() {
 bool EngineCore::step() {
   if (!status_.ok()) return false;
   if (!deadlines_.empty()) end_late();
+  if (asleep()) {
+    update_gauges(0);
+    return false;
+  }
   plan_step();
   if (journal_ != nullptr) journal_->begin_step(num_steps_ + 1);
   ScheduledBatch& batch = parts_.scheduler->schedule();

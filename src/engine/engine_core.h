@@ -63,6 +63,13 @@ class EngineCore {
   std::vector<PrefixInfo> prefixes() const;   // any thread
   bool hide_prefix(const std::string& name);  // any thread; from the list, before it is dropped
 
+  // Sleeping; see client.h. In engine_sleep.cc. Whoever still wants an answer from a sleeping engine waits;
+  // only what is late ends.
+  Status sleep(std::int32_t level);
+  Status wake_up(const WakeOrder& order);
+  bool asleep() const { return sleep_level_ >= 0; }
+  void reset_prefix_cache();
+
   // What a forecast goes by; see queue_forecast.h. In engine_load.cc.
   EngineLoad load() const;
 
@@ -74,7 +81,7 @@ class EngineCore {
   std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
   void heartbeat();
   // For an idle engine: a few milliseconds of what later steps would wait for; false when nothing is left.
-  bool prepare_ahead() { return status_.ok() && parts_.runner->prepare_ahead(); }
+  bool prepare_ahead() { return status_.ok() && !asleep() && parts_.runner->prepare_ahead(); }
   // Ends every request with `error`.
   void fail_all(const Status& error);
 
@@ -182,6 +189,8 @@ class EngineCore {
   std::uint64_t num_drawn_seeds_ = 0;
   std::int64_t num_added_ = 0;  // to the scheduler
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
+  std::int32_t sleep_level_ = -1;                     // -1: awake
+  WakeOrder sleeping_;                                // what is still to be woken
   std::int64_t num_constrained_ = 0;                  // requests
   std::int64_t num_set_aside_ = 0;                    // requests that were preempted and are not back
   std::set<std::pair<TimeNs, RequestId>> deadlines_;  // of those that have one

@@ -81,6 +81,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   call->parameter = *std::move(parameter);
   call->method = match.route->facts.method;
   call->path = match.route->facts.path;
+  call->query = request.query;
   call->headers = request.headers;
   call->id = request_id_;
   call->created = std::time(nullptr);

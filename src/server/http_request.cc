@@ -18,6 +18,13 @@ std::string_view trimmed(std::string_view text) {
 
 HttpError bad(std::string message) { return {400, std::move(message)}; }
 
+// "/path?query"
+void split_origin(std::string_view target, HttpRequest& request) {
+  const std::size_t mark = target.find('?');
+  request.path = target.substr(0, mark);
+  if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
+}
+
 // "http://host:8000/path?query", as a client sends it to a proxy, to what it means here. False: malformed.
 bool split_absolute(std::string_view target, HttpRequest& request) {
   const std::size_t scheme_end = target.find("://");
@@ -28,7 +35,7 @@ bool split_absolute(std::string_view target, HttpRequest& request) {
   const std::size_t end = std::min(target.find_first_of("/?#"), target.size());
   request.authority = lowered(target.substr(0, end));
   target.remove_prefix(end);
-  request.path = target.substr(0, target.find('?'));
+  split_origin(target, request);
   if (request.path.empty()) request.path = "/";
   return !request.authority.empty() && request.authority.find('@') == std::string::npos &&
          request.path.starts_with('/');
@@ -58,7 +65,7 @@ std::optional<HttpError> parse_request_line(std::string_view line, const HttpLim
   if (!visible) return bad("The request target is malformed.");
   request.method = method;
   if (target.starts_with('/') || asterisk)
-    request.path = target.substr(0, target.find('?'));
+    split_origin(target, request);
   else if (!split_absolute(target, request))
     return bad("The request target is malformed.");
   return std::nullopt;
@@ -201,6 +208,21 @@ std::optional<std::string> percent_decode(std::string_view text) {
     if (error != std::errc{} || end != begin + 2 || value == 0) return std::nullopt;
     out.push_back(static_cast<char>(value));
     i += 2;
+  }
+  return out;
+}
+
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> out;
+  while (!query.empty()) {
+    const std::string_view item = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), item.size() + 1));
+    if (item.empty()) continue;
+    const std::size_t equals = std::min(item.find('='), item.size());
+    std::optional<std::string> name = percent_decode(item.substr(0, equals));
+    std::optional<std::string> value = percent_decode(item.substr(std::min(item.size(), equals + 1)));
+    if (!name || !value) return std::nullopt;
+    out.emplace_back(*std::move(name), *std::move(value));
   }
   return out;
 }

@@ -21,6 +21,7 @@ struct HttpLimits {
 struct HttpRequest {
   std::string method;
   std::string path;       // the target up to '?', as sent; of "http://host/path" what follows the host
+  std::string query;      // what follows the '?', as sent
   std::string authority;  // "host:port" of such a target, which must be that of the Host header; else empty
   int minor_version = 1;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
@@ -54,6 +55,9 @@ std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& lim
 bool is_token_char(char c);  // RFC 9110 tchar
 char lower(char c);          // of ASCII letters alone, as names in HTTP are compared
 std::string lowered(std::string_view text);
+
+// "a=1&b=%2F" -> (a, 1), (b, /), in order; nullopt for a malformed escape or NUL.
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query);
 
 // "%2F" -> "/"; nullopt for a malformed escape or NUL.
 std::optional<std::string> percent_decode(std::string_view text);

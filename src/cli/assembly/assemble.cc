@@ -21,6 +21,7 @@
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/assembly/sampling_defaults.h"
+#include "cli/assembly/tokenizer_info.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
@@ -330,7 +331,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                      .hidden_size = config.hidden_size,
                      .num_layers = config.num_layers};
   parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));
-  if (parts.tokenizer != nullptr) parts.api.make_ready();
+  if (parts.tokenizer != nullptr) {
+    parts.api.make_ready();
+    parts.api.tokenizer_info = tokenizer_info(*source, flags.tokenizer, *parts.tokenizer,
+                                              parts.chat_template.get(), plan->max_model_len);
+  }
 
   if (report == Report::table) {
     log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
