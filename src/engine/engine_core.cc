@@ -145,6 +145,11 @@ void EngineCore::set_journal(Journal* journal) {
   parts_.kv->set_observer(journal);
 }
 
+void EngineCore::set_cache_observer(CacheObserver* observer) {
+  cache_observer_ = observer;
+  parts_.kv->set_cache_observer(observer);
+}
+
 void EngineCore::heartbeat() {
   if (status_.ok()) status_ = parts_.runner->heartbeat();
 }

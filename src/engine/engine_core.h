@@ -30,6 +30,7 @@
 #include "engine/queue_forecast.h"
 #include "engine/step_budget.h"
 #include "engine/step_observer.h"
+#include "kv_cache/cache_observer.h"
 #include "model_runner/model_runner.h"
 #include "scheduler/scheduler.h"
 
@@ -99,6 +100,12 @@ class EngineCore {
   void set_observer(StepObserver* observer) { observer_ = observer; }
   // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.
   void set_journal(Journal* journal);
+  // What the prefix cache holds is told there; null: nowhere. Borrowed. Before the first request. end_turn():
+  // all that belongs to the step, and to what came before it, has been told.
+  void set_cache_observer(CacheObserver* observer);
+  void end_turn() {
+    if (cache_observer_ != nullptr) cache_observer_->end_step();
+  }
   // Who hears of each step for a live view, with its own journal; null: nobody. Borrowed. Between steps.
   void set_live(LiveFeed* live);
   // What is in a step while it runs is noted there, and what stands there is refused; null: neither.
@@ -177,6 +184,7 @@ class EngineCore {
   StepObserver* observer_ = nullptr;
   Journal* journal_ = nullptr;
   LiveFeed* live_ = nullptr;
+  CacheObserver* cache_observer_ = nullptr;
   PoisonRecord* poison_ = nullptr;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   EngineLimits limits_;

@@ -19,8 +19,8 @@ Status EngineCore::sleep(std::int32_t level) {
     const KvManager& kv = *parts_.kv;
     const bool empty =
         kv.num_free_blocks() == kv.num_blocks() && kv.num_free_swap_blocks() == kv.num_swap_blocks();
-    PAGODA_RETURN_IF_ERROR(parts_.runner->release_memory(empty ? ModelRunner::KvContent::drop
-                                                               : ModelRunner::KvContent::keep));
+    PAGODA_RETURN_IF_ERROR(
+        parts_.runner->release_memory(empty ? ModelRunner::KvContent::drop : ModelRunner::KvContent::keep));
   }
   sleeping_.weights = sleeping_.kv_cache = std::max(level, sleep_level_) > 0;
   sleeping_.scheduling = true;

@@ -219,6 +219,7 @@ void EngineThread::serve() {
     for (Message& message : inbox_.drain()) handle(std::move(message));
     gate_.publish(core_->load(), num_taken_);
     core_->step();
+    core_->end_turn();
     if (falling_asleep_) fall_asleep();
     if (core_->idle()) gate_.publish(core_->load(), num_taken_);
     publish_progress();

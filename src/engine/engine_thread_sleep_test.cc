@@ -227,7 +227,7 @@ TEST(EngineSleep, StoppingOneThatFallsAsleepEndsEveryone) {
   rig.engine->stop();
   ASSERT_TRUE(running->wait());
   ASSERT_TRUE(held->wait());
-  asleep.get();  // it is told, one way or the other
+  EXPECT_EQ(asleep.wait_for(20s), std::future_status::ready) << "it is told, one way or the other";
 }
 
 TEST(EngineSleep, AResetCacheIsNotFound) {

@@ -25,6 +25,7 @@
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
+#include "kv_events/event_publisher.h"
 #include "model_runner/local_model_runner.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
@@ -41,6 +42,7 @@ struct AssembledEngine::Parts {
   MemoryTable memory;
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;             // of --record
+  std::unique_ptr<KvEventPublisher> kv_events;    // null: nothing is published
   std::unique_ptr<PoisonRecord> poison;           // null: none is kept
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
@@ -285,6 +287,14 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   core->set_observer(observer);
   parts.poison = poison_record(flags);
   core->set_poison_record(parts.poison.get());
+  if (flags.kv_events.enabled) {
+    if (!engine_config.enable_prefix_caching)
+      log_warning("start", "--kv-events-config without prefix caching: there is nothing to tell");
+    auto publisher = KvEventPublisher::create(flags.kv_events, block_size, parts.metrics);
+    if (!publisher) return publisher.error().annotate("--kv-events-config");
+    parts.kv_events = *std::move(publisher);
+    core->set_cache_observer(parts.kv_events.get());
+  }
   if (!flags.record.empty()) {
     const RunHeader header{
         .modes = {.scheduler = flags.scheduler,

@@ -23,7 +23,8 @@ json::object config_of(const ModelSource& source, const std::string& tokenizer_f
   if (tokenizer_file.empty()) return parsed(source.side_file(kName).value_or(""));
   const fs::path path(tokenizer_file);
   std::error_code error;
-  const auto text = read_text_file(((fs::is_directory(path, error) ? path : path.parent_path()) / kName).string());
+  const auto text =
+      read_text_file(((fs::is_directory(path, error) ? path : path.parent_path()) / kName).string());
   return text ? parsed(*text) : json::object();
 }
 
