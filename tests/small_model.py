@@ -19,8 +19,8 @@ def byte_alphabet():
     return [chr(b) for b in visible] + [chr(256 + i) for i, _ in enumerate(others)]
 
 
-def vocabulary(markers=()):
-    tokens, merges = ["<|endoftext|>", *byte_alphabet()], []
+def vocabulary(markers=(), without=""):
+    tokens, merges = ["<|endoftext|>", *(c for c in byte_alphabet() if c not in without)], []
     letters = "etaoinshrdlucmfwygpb"
     for first, second in [("Ġ", c) for c in letters] + [(a, b) for a in letters for b in letters if a != b]:
         if len(tokens) == VOCAB - len(markers):
@@ -57,9 +57,10 @@ def tensors():
             yield f"blk.{layer}.{name}.weight", (WIDTH,), None
 
 
-def write_small_model(path, markers=()):
-    """`markers`: tokens of their own, as models have for what begins and ends their reasoning."""
-    tokens, merges = vocabulary(markers)
+def write_small_model(path, markers=(), without="", control=False):
+    """`markers`: tokens of their own, as models have for what begins and ends their reasoning, `control`: special ones;
+    `without`: characters that no token holds."""
+    tokens, merges = vocabulary(markers, without)
     entries = [
         entry("general.architecture", STRING, "llama"), entry("general.name", STRING, "small"),
         entry("general.alignment", UINT32, 32), entry("llama.block_count", UINT32, LAYERS),
@@ -69,7 +70,7 @@ def write_small_model(path, markers=()):
         entry("llama.rope.dimension_count", UINT32, WIDTH // HEADS), entry("llama.vocab_size", UINT32, VOCAB),
         entry("tokenizer.ggml.model", STRING, "gpt2"), entry("tokenizer.ggml.pre", STRING, "gpt-2"),
         entry("tokenizer.ggml.tokens", STRING, tokens), entry("tokenizer.ggml.merges", STRING, merges),
-        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [USER_DEFINED] * len(markers)),
+        entry("tokenizer.ggml.token_type", INT32, [CONTROL] + [NORMAL] * (VOCAB - 1 - len(markers)) + [CONTROL if control else USER_DEFINED] * len(markers)),
         entry("tokenizer.ggml.bos_token_id", UINT32, 0), entry("tokenizer.ggml.eos_token_id", UINT32, 0)]
     draw, infos, data = random.Random(1), [], bytearray()
     for name, shape, deviation in tensors():

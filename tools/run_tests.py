@@ -92,7 +92,7 @@ def build(directory, targets, *options):
     if not ninja.exists() or (packages.exists() and packages.stat().st_mtime > ninja.stat().st_mtime):
         say(f"configuring {directory.name}")
         done = subprocess.run(["cmake", "-S", ROOT, "-B", directory, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
-                               "-DCMAKE_CXX_COMPILER=clang++-19", *options], stdout=subprocess.DEVNULL)
+                               "-DCMAKE_CXX_COMPILER=clang++-19", "-DPAGODA_PRECOMPILE=ON", *options], stdout=subprocess.DEVNULL)
         if done.returncode:
             return False
     say(f"building {directory.name}")

@@ -17,8 +17,13 @@ thread_local std::string* xgrammar_warning = nullptr;
 bool xgrammar_holds_pattern(const std::string& pattern) {
   if (!std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c >= 0x20 && c <= 0x7e; }))
     return false;
+  // What it warns of it would leave out.
+  std::string warning;
+  std::string* const outer = xgrammar_warning;
+  xgrammar_warning = &warning;
   auto built = xgrammar::GrammarFSMBuilder::Regex(pattern, true);
-  if (built.IsErr()) return false;
+  xgrammar_warning = outer;
+  if (built.IsErr() || !warning.empty()) return false;
   std::unordered_set<int> reachable;
   built.ValueRef().GetReachableStates(&reachable);
   return std::any_of(reachable.begin(), reachable.end(),

@@ -1,16 +1,31 @@
 #pragma once
 // AnswerStore: answers that a client may ask for again by their id, for protocols that promise it. Texts in
-// memory, in no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first.
-// What is still being made is here, too, and is not made to leave. Gone with the process. An answer belongs
-// to an owner; for anybody else there is none. Threads: any.
+// no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first. In memory and
+// gone with the process, or in files that the next one finds (answer_files.h). What is still being made is in
+// memory, and is not made to leave. An answer belongs to an owner; for anybody else there is none.
+//
+//     add(running) -> finish -> settled            with files: settled -> being written -> written
+//     add ----------------------> settled
+//
+// Files are written on a thread of the store's own, so that a slow disk is nobody's wait; until an answer is
+// written it is in memory, within the bound. Invariant: bytes() is the sum over what is listed, written or
+// not, and at most the bound. Threads: any. Owner: the server; ends after who uses it, and then writes what is
+// not written yet.
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+
+#include "api/answer_files.h"
+#include "api/answer_log.h"
 
 namespace pagoda {
 
@@ -19,15 +34,24 @@ struct StoredAnswer {
   std::string answer;        // as a client is given it
   std::string conversation;  // what it is an answer to
   bool running = false;
+  // Its stream as far as it has come, for clients that follow it; not in files. Null: it is no stream.
+  std::shared_ptr<AnswerLog> log = {};
 
-  std::size_t bytes() const { return owner.size() + answer.size() + conversation.size() + 256; }
+  std::size_t bytes() const {
+    const std::size_t of_log = log == nullptr ? 0 : running ? log->max_bytes() : log->bytes();
+    return owner.size() + answer.size() + conversation.size() + of_log + 256;
+  }
 };
 
 class AnswerStore {
  public:
-  explicit AnswerStore(std::size_t max_bytes) : max_bytes_(max_bytes) {}  // 0: nothing is kept
+  // 0: nothing is kept. `files` null: in memory.
+  explicit AnswerStore(std::size_t max_bytes, std::shared_ptr<const AnswerFiles> files = nullptr);
+  ~AnswerStore();
+  AnswerStore(const AnswerStore&) = delete;
 
   bool enabled() const { return max_bytes_ > 0; }
+  std::size_t max_bytes() const { return max_bytes_; }
   // False: the id is taken, or there is no room for it.
   bool add(const std::string& id, StoredAnswer answer);
   // What a running one has become. False: it has been erased, or is not running any more.
@@ -36,22 +60,33 @@ class AnswerStore {
   bool erase(std::string_view id, std::string_view owner);
 
   std::size_t bytes() const;
+  void wait_until_written();  // for tests
   void check_invariants() const;
 
  private:
   struct Entry {
-    StoredAnswer answer;
+    StoredAnswer answer;  // without its texts once they are in a file
+    std::size_t bytes = 0;
+    bool written = false;
     std::list<std::string>::iterator place;
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
   bool make_room();
   void remove(Entries::iterator entry);
+  void settle(const std::string& id);
+  void write_files();
 
   const std::size_t max_bytes_;
+  const std::shared_ptr<const AnswerFiles> files_;
   mutable std::mutex mutex_;
+  std::condition_variable changed_;
   std::size_t bytes_ = 0;
   std::list<std::string> by_use_;  // the last used first
   Entries entries_;
+  std::deque<std::string> to_write_;
+  std::string being_written_;
+  bool ending_ = false;
+  std::thread writer_;  // last: uses all of the above
 };
 
 // Calls that go on without the client that made them.

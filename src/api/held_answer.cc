@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "api/call_arguments.h"
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
 #include "text/answer_formats.h"
@@ -27,8 +28,16 @@ Status bad_field(std::string_view param, std::string_view problem) {
   return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
 }
 
+// `middle` of a shape, with the name where it stands again.
+std::string middle_of(const CallShape& shape, std::string_view name) {
+  constexpr std::string_view kName = "{name}";
+  const std::size_t at = shape.middle.find(kName);
+  if (at == std::string_view::npos) return std::string(shape.middle);
+  return concat(shape.middle.substr(0, at), name, shape.middle.substr(at + kName.size()));
+}
+
 // The arguments of a tool as its schema has them, or as any object.
-json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
+Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
   json::object schema = tool.parameters;
   if (any)
     schema = {{"type", "object"}, {"additionalProperties", true}};
@@ -36,9 +45,10 @@ json::value arguments_of(const ToolSpec& tool, const CallShape& shape, bool any)
     schema = {{"type", "object"}, {"additionalProperties", false}};
   else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
     schema["type"] = "object";
+  if (is_own_style(shape.style)) return own_arguments(schema, shape.style);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
-  if (shape.style == "json") part["max_whitespace_cnt"] = kMaxCallSpace;
-  return part;
+  part["max_whitespace_cnt"] = kMaxCallSpace;
+  return json::value(std::move(part));
 }
 
 class Builder {
@@ -49,7 +59,13 @@ class Builder {
         wishes_(wishes),
         shape_(shape),
         parser_(parser),
-        reasoning_(reasoning_shape(parser.reasoning_parser)) {}
+        reasoning_(reasoning_of(parser)) {}
+
+  // Formats that read whole messages write reasoning in them, whether it is told apart or not.
+  static ReasoningShape reasoning_of(const AnswerParserOptions& parser) {
+    if (!parser.reasoning_parser.empty()) return reasoning_shape(parser.reasoning_parser);
+    return reads_whole_messages(parser.tool_parser) ? reasoning_shape(parser.tool_parser) : ReasoningShape();
+  }
 
   bool has_reasoning() const { return !reasoning_.end.empty(); }
 
@@ -76,7 +92,51 @@ class Builder {
   }
   bool open() const { return parser_.starts_in_reasoning.value_or(false); }
 
+  // A text whose markers are said as the tokens that they are.
+  json::array said(std::string_view text) const {
+    json::array out;
+    while (!text.empty()) {
+      const std::size_t end = text.starts_with("<|") ? text.find("|>") : std::string_view::npos;
+      const std::string_view marker = end == std::string_view::npos ? text.substr(0, 0) : text.substr(0, end + 2);
+      const std::optional<TokenId> token = marker.empty() ? std::nullopt : tokenizer_.find(marker);
+      if (token && tokenizer_.is_special(*token)) {
+        out.push_back({{"type", "token"}, {"token", *token}});
+        text.remove_prefix(marker.size());
+        continue;
+      }
+      const std::string_view plain = text.substr(0, text.find("<|", 1));
+      out.push_back(text_of(plain));
+      text.remove_prefix(plain.size());
+    }
+    return out;
+  }
+
+  // Messages of their own (harmony): "<|channel|>analysis<|message|>…<|end|><|start|>assistant".
+  json::value reasoning_message() const {
+    json::array parts = said(reasoning_.begin);
+    json::object text = {{"type", "any_tokens"}};
+    if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
+    json::array excluded;
+    for (const std::string_view marker : {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>"})
+      if (const auto token = tokenizer_.find(marker)) excluded.push_back(*token);
+    text["exclude_tokens"] = std::move(excluded);
+    const auto is_token = [](const json::value& part) { return part.at("type") == "token"; };
+    if (!is_token(parts.back()) || !is_token(said(reasoning_.end).front())) {  // a vocabulary without them
+      text = {{"type", "any_text"}};
+      if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
+      json::value tag = {
+          {"type", "tag"}, {"begin", reasoning_.begin}, {"content", text}, {"end", reasoning_.end}};
+      return {{"type", "optional"}, {"content", sequence({std::move(tag), text_of(reasoning_.behind)})}};
+    }
+    json::value begin = std::move(parts.back());
+    parts.back() = {
+        {"type", "tag"}, {"begin", std::move(begin)}, {"content", text}, {"end", said(reasoning_.end).front()}};
+    for (json::value& part : said(reasoning_.behind)) parts.push_back(std::move(part));
+    return {{"type", "optional"}, {"content", sequence(std::move(parts))}};
+  }
+
   json::value reasoning() const {
+    if (reasoning_.by_token) return reasoning_message();
     json::object text = {{"type", "any_text"}};
     json::value end;
     // An end that is one token can be forced; of one that is several the beginning could be written for ever.
@@ -101,21 +161,25 @@ class Builder {
   Result<json::value> answer() {
     const bool forced = wishes_.choice.forced();
     if (calls_wanted() && (forced || wishes_.form)) {
-      const json::value calls = call_section();
+      Result<json::value> section = call_section();
+      if (!section) return section.error();
+      const json::value calls = *std::move(section);
       if (forced) return behind_space(calls);
-      Result<json::value> form = form_of(*wishes_.form);
+      Result<json::value> form = content_of(*wishes_.form);
       if (!form) return form.error();
       return behind_space({{"type", "or"}, {"elements", json::array{*std::move(form), calls}}});
     }
     if (wishes_.form) {
-      Result<json::value> form = form_of(*wishes_.form);
+      Result<json::value> form = content_of(*wishes_.form);
       if (!form) return form.error();
       return behind_space(*std::move(form));
     }
     json::array excluded;  // reasoning that was not at the beginning would not be held
-    if (has_reasoning()) excluded.push_back(json::string(reasoning_.begin));
+    if (has_reasoning() && !reasoning_.by_token) excluded.push_back(json::string(reasoning_.begin));
     if (!calls_wanted()) return json::value{{"type", "any_text"}, {"excludes", excluded}};
-    json::array tags = call_tags();
+    Result<json::array> made = call_tags(shape_.begin);
+    if (!made) return made.error();
+    json::array tags = *std::move(made);
     if (!shape_.section_begin.empty())
       tags = {{{"type", "tag"},
                {"begin", shape_.section_begin},
@@ -129,17 +193,23 @@ class Builder {
   }
 
   json::value behind_space(json::value rest) const {
-    if (!has_reasoning()) return rest;
+    if (!has_reasoning() || reasoning_.by_token) return rest;
     return sequence({{{"type", "regex"}, {"pattern", kSpace}}, std::move(rest)});
   }
 
-  json::array call_tags() const {
+  // `begin`: as much of what begins a call as is in its tag.
+  Result<json::array> call_tags(std::string_view begin) const {
     json::array tags;
     for (const ToolSpec& tool : wishes_.tools) {
       if (wishes_.choice.kind == ToolChoice::Kind::named && tool.name != wishes_.choice.name) continue;
+      json::array inside;
+      if (shape_.by_token) inside = said(shape_.middle);
+      Result<json::value> arguments = arguments_of(tool, shape_, any_ && !tool.strict);
+      if (!arguments) return arguments.error();
+      inside.push_back(*std::move(arguments));
       tags.push_back({{"type", "tag"},
-                      {"begin", concat(shape_.begin, tool.name, shape_.middle)},
-                      {"content", arguments_of(tool, shape_, any_ && !tool.strict)},
+                      {"begin", concat(begin, tool.name, shape_.by_token ? "" : middle_of(shape_, tool.name))},
+                      {"content", sequence(std::move(inside))},
                       {"end", shape_.end}});
     }
     return tags;
@@ -153,10 +223,30 @@ class Builder {
             {"at_least_one", true},
             {"stop_after_first", one}};
   }
-  json::value call_section() const {
-    json::value calls = several(call_tags());
+  Result<json::value> call_section() const {
+    if (shape_.by_token) {  // a tag begins with a text: the token before it stands by itself
+      json::array parts = said(shape_.begin);
+      const std::string_view text = parts.back().at("value").as_string();
+      Result<json::array> tags = call_tags(std::string(text));
+      if (!tags) return tags.error();
+      json::value calls = several(*std::move(tags));
+      parts.back() = std::move(calls);
+      return sequence(std::move(parts));
+    }
+    Result<json::array> tags = call_tags(shape_.begin);
+    if (!tags) return tags.error();
+    json::value calls = several(*std::move(tags));
     if (shape_.section_begin.empty()) return calls;
     return sequence({text_of(shape_.section_begin), std::move(calls), text_of(shape_.section_end)});
+  }
+
+  // The content, where it is of this form.
+  Result<json::value> content_of(const GrammarSpec& form) const {
+    Result<json::value> part = form_of(form);
+    if (!part || reasoning_.answer_begin.empty()) return part;
+    json::array parts = said(reasoning_.answer_begin);
+    parts.push_back(*std::move(part));
+    return sequence(std::move(parts));
   }
 
   // A form as a part of a structural tag.
@@ -203,6 +293,13 @@ class Builder {
   bool any_ = false;
 };
 
+bool all_writable(const AnswerWishes& wishes, const CallShape& shape) {
+  return std::ranges::all_of(wishes.tools, [&](const ToolSpec& tool) {
+    const Result<json::value> arguments = arguments_of(tool, shape, false);
+    return arguments || arguments.error().code() != StatusCode::unimplemented;
+  });
+}
+
 }  // namespace
 
 Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const ApiContext& context,
@@ -220,11 +317,17 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
         .with_param(std::string(param))
         .with_reason("unsupported_parameter");
   }
-  const CallShape* shape = find_call_shape(parser.tool_parser);
+  const CallShape* shape = find_call_shape(
+      parser.tool_parser, [&](std::string_view token) { return context.tokenizer->find(token).has_value(); });
   const bool strict = std::ranges::any_of(wishes.tools, &ToolSpec::strict);
   const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
   if (forced && wishes.form)
     return bad_field("tool_choice", concat("cannot be forced beside '", wishes.form->param, "'"));
+  // What its form has no words for is written as hermes does.
+  if (forced && shape != nullptr && is_own_style(shape->style) && !all_writable(wishes, *shape)) {
+    shape = &hermes_call_shape();
+    parser.tool_parser = shape->tool_parser;
+  }
   if ((forced || (automatic && strict)) && shape == nullptr) {
     // A format that is not known so well: the call is written as hermes does, and read so.
     if (!parser.tool_parser.empty() && reads_whole_messages(parser.tool_parser))
@@ -237,7 +340,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   // Without a tool that wants it, an automatic call is written as the model likes to.
   const bool held_calls =
       forced || (automatic && (strict || wishes.form) && shape != nullptr && shape->marked);
-  const bool whole_form = wishes.form && parser.reasoning_parser.empty() && !held_calls;
+  const bool whole_form = wishes.form && Builder::reasoning_of(parser).end.empty() && !held_calls;
   if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
   AnswerWishes known = wishes;
   if (!held_calls) known.tools = {};
@@ -250,10 +353,15 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   for (const bool any : {false, true}) {
     if (any && !held_calls) break;
     Result<GrammarSpec> grammar = builder.build(any);
+    if (!grammar && is_own_style(shape->style)) {
+      // What their schemas ask for cannot be held; those that are not strict take any object.
+      if (!any && !strict) continue;
+      return bad_field("tools", concat("cannot be used: ", grammar.error().message()));
+    }
     if (!grammar) return grammar.error();
     if (grammars.empty() || grammars.back().text != grammar->text) grammars.push_back(*std::move(grammar));
   }
-  parser.calls_held = held_calls && shape->style == "json";
+  parser.held_shape = held_calls && shape->style == "json" ? shape : nullptr;
   return grammars;
 }
 

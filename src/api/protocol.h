@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/answer_log.h"
 #include "api/answer_writer.h"
 #include "api/api_context.h"
 #include "api/errors.h"
@@ -50,7 +51,7 @@ struct RouteFacts {
 struct ApiCall {
   std::string_view method, path;  // of the row
   std::string parameter;          // what stands for the braces of the path, decoded
-  std::string query = {};         // what follows the '?' of the target, as sent
+  std::string query = {};         // behind the path's '?', as sent
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id
@@ -69,6 +70,9 @@ struct ApiAnswer {
   std::string body;
   std::string content_type = "application/json";
   int status = 200;
+  // Given: the answer is the events of this log from `first_event` on, as they come, instead.
+  std::shared_ptr<AnswerLog> follow = {};
+  std::size_t first_event = 0;
 };
 
 // A call for the engine, understood and checked.
@@ -82,6 +86,7 @@ struct ApiGeneration {
   std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
   // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
   std::optional<std::string> at_once = {};
+  std::shared_ptr<AnswerLog> follow = {};  // of such a call: what the client is streamed instead
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);

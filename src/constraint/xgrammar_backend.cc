@@ -19,6 +19,7 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <optional>
 
@@ -137,6 +138,28 @@ std::string problem(std::string_view message) {
   return out.empty() ? "it cannot be compiled" : out;
 }
 
+// The tokens that a structural tag says by their ids.
+void collect_tokens(const boost::json::value& part, std::vector<TokenId>& out) {
+  if (const boost::json::array* list = part.if_array())
+    for (const boost::json::value& one : *list) collect_tokens(one, out);
+  const boost::json::object* object = part.if_object();
+  if (object == nullptr) return;
+  const boost::json::value* type = object->if_contains("type");
+  const boost::json::value* token = object->if_contains("token");
+  if (type != nullptr && *type == "token" && token != nullptr && token->is_int64() && token->get_int64() >= 0 &&
+      token->get_int64() < std::numeric_limits<TokenId>::max())
+    out.push_back(static_cast<TokenId>(token->get_int64()));
+  for (const auto& entry : *object) collect_tokens(entry.value(), out);
+}
+std::vector<TokenId> said_tokens(std::string_view tag) {
+  std::vector<TokenId> out;
+  if (const Result<boost::json::value> parsed = parse_grammar_json(tag)) collect_tokens(*parsed, out);
+  std::ranges::sort(out);
+  const auto [first, last] = std::ranges::unique(out);
+  out.erase(first, last);
+  return out;
+}
+
 class XgrammarBackend final : public GrammarBackend {
  public:
   XgrammarBackend(const Tokenizer& tokenizer, std::int32_t vocab_size, std::vector<TokenId> stop_tokens)
@@ -211,12 +234,16 @@ class XgrammarBackend final : public GrammarBackend {
     if (special_.empty())
       for (TokenId id = 0; id < count; ++id)
         if (tokenizer_.is_special(id)) special_.emplace_back(id, tokenizer_.token_bytes(id));
-    std::vector<TokenId> named;
+    std::vector<TokenId> named, said;
+    if (spec.kind == GrammarSpec::Kind::structural_tag) said = said_tokens(spec.text);
     for (const auto& [id, text] : special_)
       if (spec.special_tokens && !text.empty() && spec.text.find(text) != std::string::npos)
         named.push_back(id);
+    std::erase_if(said, [&](TokenId id) {
+      return id < 0 || id >= count || !tokenizer_.is_special(id) || std::ranges::binary_search(named, id);
+    });
     for (auto known = made_.begin(); known != made_.end(); ++known) {
-      if (known->special != named) continue;
+      if (known->special != named || known->said != said) continue;
       std::rotate(made_.begin(), known, known + 1);
       return made_.front().compiler;
     }
@@ -224,11 +251,14 @@ class XgrammarBackend final : public GrammarBackend {
     for (TokenId id = 0; id < count; ++id)
       if (!tokenizer_.is_special(id) || std::ranges::binary_search(named, id))
         tokens[static_cast<std::size_t>(id)] = tokenizer_.token_bytes(id);
+    // No text has this byte: only the grammar's own word for the token lets it be said.
+    for (const TokenId id : said)
+      tokens[static_cast<std::size_t>(id)] = concat("\xff", tokenizer_.token_bytes(id));
     std::vector<std::int32_t> stops;
     for (const TokenId id : stop_tokens_)
       if (std::cmp_less(id, tokens.size())) stops.push_back(id);
     const xgrammar::TokenizerInfo info(tokens, xgrammar::VocabType::RAW, vocab_size_, stops);
-    made_.insert(made_.begin(), {named, std::make_shared<const XgrammarCompiler>(info, kSharedBytes)});
+    made_.insert(made_.begin(), {named, said, std::make_shared<const XgrammarCompiler>(info, kSharedBytes)});
     if (made_.size() > kMaxVocabularies) made_.pop_back();
     return made_.front().compiler;
   }
@@ -238,7 +268,8 @@ class XgrammarBackend final : public GrammarBackend {
   const std::vector<TokenId> stop_tokens_;
   mutable std::mutex mutex_;
   struct Vocabulary {
-    std::vector<TokenId> special;  // that may be said
+    std::vector<TokenId> special;  // that may be said, by a text that spells them
+    std::vector<TokenId> said;     // likewise, by their ids alone
     std::shared_ptr<const XgrammarCompiler> compiler;
   };
   mutable std::vector<Vocabulary> made_;  // the latest used first

@@ -22,14 +22,19 @@ Status Communicator::broadcast(std::vector<std::byte>& bytes, std::size_t max_by
   return status;
 }
 
-Status Communicator::all_reduce_sum(std::span<float> data, std::int64_t length,
-                                    std::span<const std::int32_t> parts, Order order, RankTimeout timeout) {
-  CHECK(parts.size() == static_cast<std::size_t>(size()));
-  CHECK(static_cast<std::int64_t>(data.size()) >= length * parts[static_cast<std::size_t>(rank())]);
+Status Communicator::all_reduce_sum(std::span<float> data, RankTimeout timeout) {
   ++stats_.sums;
-  stats_.sum_bytes +=
-      length * parts[static_cast<std::size_t>(rank())] * static_cast<std::int64_t>(sizeof(float));
-  return measured([&] { return do_all_reduce_sum(data, length, parts, order, timeout); });
+  stats_.sum_bytes += static_cast<std::int64_t>(data.size_bytes());
+  return measured([&] { return do_all_reduce_sum(data, timeout); });
+}
+
+Status Communicator::all_gather(std::span<const float> mine, std::span<const std::size_t> sizes, float* all,
+                                RankTimeout timeout) {
+  CHECK(sizes.size() == static_cast<std::size_t>(size()));
+  CHECK(mine.size() == sizes[static_cast<std::size_t>(rank())]);
+  ++stats_.gathers;
+  stats_.gather_bytes += static_cast<std::int64_t>(mine.size_bytes());
+  return measured([&] { return do_all_gather(mine, sizes, all, timeout); });
 }
 
 Status Communicator::gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes,
@@ -43,10 +48,6 @@ Status Communicator::gather(std::span<const std::byte> mine, std::span<const std
 
 Status Communicator::barrier(RankTimeout timeout) {
   return measured([&] { return do_barrier(timeout); });
-}
-
-void add_vector(const float* vector, std::int64_t length, float* out) {
-  for (std::int64_t i = 0; i < length; ++i) out[i] += vector[i];
 }
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
 // Communicator: what the ranks of a tensor-parallel group say to each other: rank 0's control messages to
-// all, sums of activations among all, parts of logits to rank 0. Every rank makes the same calls with the
+// all, activations among all, parts of logits to rank 0. Every rank makes the same calls with the
 // same sizes in the same order. Not here: what the bytes mean, and who decides (rank 0, always).
 //
 // Every call has a deadline; when it passes, or a rank is gone, the call fails and so does every later one:
@@ -9,7 +9,7 @@
 //     single_process.h  no others          shared_memory.h  threads, or processes of one machine
 //     mpi.h             ranks started by mpirun, on one machine or many
 //
-// Source: Megatron-LM (arXiv 1909.08053) §3 for what is summed where; PagedAttention (SOSP'23) §4.6.
+// Source: Megatron-LM (arXiv 1909.08053) §3 for what is cut where; PagedAttention (SOSP'23) §4.6.
 // Threads: each rank's object has one caller.
 #include <chrono>
 #include <cstddef>
@@ -42,12 +42,12 @@ class Communicator {
   // Rank 0's bytes, on every rank. corrupt_data: more than max_bytes.
   Status broadcast(std::vector<std::byte>& bytes, std::size_t max_bytes, RankTimeout timeout);
 
-  // Rank r brings parts[r] >= 1 vectors of `length`, one after the other, in `data`. Afterwards data's first
-  // `length` elements are the sum of all vectors of all ranks, the same bits on every rank. Order: with
-  // in_order, ((v0 + v1) + v2) + ... by rank and then by place; else as the implementation likes.
-  enum class Order { any, in_order };
-  Status all_reduce_sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts,
-                        Order order, RankTimeout timeout);
+  // data = the sum over all ranks, in any order; the same length and the same bits on every rank.
+  Status all_reduce_sum(std::span<float> data, RankTimeout timeout);
+
+  // sizes[r] floats of each rank r, one after the other, into `all` on every rank. `mine` may lie in its place.
+  Status all_gather(std::span<const float> mine, std::span<const std::size_t> sizes, float* all,
+                    RankTimeout timeout);
 
   // sizes[r] bytes of each rank r, one after the other, into `all` on rank 0. `mine` may lie in its place.
   Status gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes, std::byte* all,
@@ -63,8 +63,9 @@ class Communicator {
 
  protected:
   virtual Status do_broadcast(std::vector<std::byte>& bytes, std::size_t max_bytes, RankTimeout timeout) = 0;
-  virtual Status do_all_reduce_sum(std::span<float> data, std::int64_t length,
-                                   std::span<const std::int32_t> parts, Order order, RankTimeout timeout) = 0;
+  virtual Status do_all_reduce_sum(std::span<float> data, RankTimeout timeout) = 0;
+  virtual Status do_all_gather(std::span<const float> mine, std::span<const std::size_t> sizes, float* all,
+                               RankTimeout timeout) = 0;
   virtual Status do_gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes,
                            std::byte* all, RankTimeout timeout) = 0;
   virtual Status do_barrier(RankTimeout timeout) = 0;
@@ -76,8 +77,5 @@ class Communicator {
   CommunicationStats stats_;
   Status lost_;
 };
-
-// out[i] += vector[i]
-void add_vector(const float* vector, std::int64_t length, float* out);
 
 }  // namespace pagoda

@@ -69,8 +69,24 @@ class MpiCommunicator final : public Communicator {
     return ok_status();
   }
 
-  Status do_all_reduce_sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts,
-                           Order order, RankTimeout timeout) override;
+  Status do_all_reduce_sum(std::span<float> data, RankTimeout timeout) override {
+    CHECK(data.size() <= std::size_t{std::numeric_limits<int>::max()});
+    return finish(mpi_.start_sum(data.data(), static_cast<int>(data.size())), timeout);
+  }
+
+  Status do_all_gather(std::span<const float> mine, std::span<const std::size_t> sizes, float* all,
+                       RankTimeout timeout) override {
+    counts_.clear();
+    std::size_t total = 0, before = 0;
+    for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+      if (rank == static_cast<std::size_t>(rank_)) before = total;
+      total += sizes[rank];
+      counts_.push_back(static_cast<int>(sizes[rank]));
+    }
+    CHECK(total <= std::size_t{std::numeric_limits<int>::max()});
+    if (mine.data() != all + before) std::memcpy(all + before, mine.data(), mine.size_bytes());
+    return finish(mpi_.start_all_gather(all, counts_.data()), timeout);
+  }
 
   Status do_gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes, std::byte* all,
                    RankTimeout timeout) override {
@@ -91,7 +107,6 @@ class MpiCommunicator final : public Communicator {
   std::int32_t rank_, size_;
   bool failed_ = false;
   std::vector<int> counts_;
-  std::vector<float> gathered_;
 };
 
 Status MpiCommunicator::check(int error) {
@@ -129,32 +144,6 @@ Status MpiCommunicator::finish(int error, RankTimeout timeout) {
     std::this_thread::sleep_for(nap);
     nap = std::min(2 * nap, kLongestNap);
   }
-}
-
-Status MpiCommunicator::do_all_reduce_sum(std::span<float> data, std::int64_t length,
-                                          std::span<const std::int32_t> parts, Order order,
-                                          RankTimeout timeout) {
-  const std::int32_t mine = parts[static_cast<std::size_t>(rank_)];
-  CHECK(length < std::numeric_limits<int>::max());
-  if (order == Order::any) {
-    for (std::int32_t part = 1; part < mine; ++part)
-      add_vector(data.data() + part * length, length, data.data());
-    return finish(mpi_.start_sum(data.data(), static_cast<int>(length)), timeout);
-  }
-  counts_.clear();
-  std::int64_t total = 0;
-  for (const std::int32_t count : parts) {
-    counts_.push_back(static_cast<int>(count * length));
-    total += count * length;
-  }
-  CHECK(total < std::numeric_limits<int>::max());
-  gathered_.resize(static_cast<std::size_t>(total));
-  PAGODA_RETURN_IF_ERROR(
-      finish(mpi_.start_all_gather(data.data(), gathered_.data(), counts_.data()), timeout));
-  std::memcpy(data.data(), gathered_.data(), static_cast<std::size_t>(length) * sizeof(float));
-  for (std::int64_t first = length; first < total; first += length)
-    add_vector(gathered_.data() + first, length, data.data());
-  return ok_status();
 }
 
 }  // namespace

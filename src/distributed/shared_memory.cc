@@ -210,31 +210,46 @@ Status SharedMemoryCommunicator::do_broadcast(std::vector<std::byte>& bytes, std
   return ok_status();
 }
 
-Status SharedMemoryCommunicator::do_all_reduce_sum(std::span<float> data, std::int64_t length,
-                                                   std::span<const std::int32_t> parts, Order,
-                                                   RankTimeout timeout) {
-  const std::int32_t mine = parts[static_cast<std::size_t>(rank_)];
-  const auto most = static_cast<std::int64_t>(*std::max_element(parts.begin(), parts.end()));
-  const std::int64_t piece = static_cast<std::int64_t>(kHalfBytes / sizeof(float)) / most / 16 * 16;
-  CHECK(piece > 0);
-  for (std::int64_t first = 0; first < length; first += piece) {
-    const std::int64_t count = std::min(piece, length - first);
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+Status SharedMemoryCommunicator::do_all_reduce_sum(std::span<float> data, RankTimeout timeout) {
+  constexpr std::size_t kPiece = kHalfBytes / sizeof(float);
+  for (std::size_t first = 0; first < data.size(); first += kPiece) {
+    const std::size_t count = std::min(kPiece, data.size() - first), bytes = count * sizeof(float);
     PAGODA_RETURN_IF_ERROR(begin_round(timeout));
-    auto* const out = reinterpret_cast<float*>(half(rank_));
-    for (std::int32_t part = 0; part < mine; ++part)
-      std::memcpy(out + part * count, data.data() + part * length + first, bytes);
+    float* const sum = data.data() + first;
+    std::memcpy(half(rank_), sum, bytes);
     publish();
     PAGODA_RETURN_IF_ERROR(wait_for_others(round_, timeout));
-    float* const sum = data.data() + first;
-    for (std::int32_t peer = 0; peer < size(); ++peer) {
+    std::memcpy(sum, half(0), bytes);
+    for (std::int32_t peer = 1; peer < size(); ++peer) {
       const auto* in = reinterpret_cast<const float*>(half(peer));
-      for (std::int32_t part = 0; part < parts[static_cast<std::size_t>(peer)]; ++part, in += count) {
-        if (peer == 0 && part == 0)
-          std::memcpy(sum, in, bytes);
-        else
-          add_vector(in, count, sum);
+      for (std::size_t i = 0; i < count; ++i) sum[i] += in[i];
+    }
+  }
+  return ok_status();
+}
+
+Status SharedMemoryCommunicator::do_all_gather(std::span<const float> mine, std::span<const std::size_t> sizes,
+                                               float* all, RankTimeout timeout) {
+  constexpr std::size_t kPiece = kHalfBytes / sizeof(float);
+  const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
+  const auto bytes = [&](std::size_t size, std::size_t first) {
+    return first < size ? std::min(kPiece, size - first) * sizeof(float) : std::size_t{0};
+  };
+  for (std::size_t first = 0; first < largest; first += kPiece) {
+    PAGODA_RETURN_IF_ERROR(begin_round(timeout));
+    if (const std::size_t own = bytes(mine.size(), first); own > 0)
+      std::memcpy(half(rank_), mine.data() + first, own);
+    publish();
+    float* to = all;
+    for (std::int32_t peer = 0; peer < size(); ++peer) {
+      const std::size_t size = sizes[static_cast<std::size_t>(peer)], part = bytes(size, first);
+      if (peer != rank_) {
+        PAGODA_RETURN_IF_ERROR(wait_for(peer, round_, timeout));
+        if (part > 0) std::memcpy(to + first, half(peer), part);
+      } else if (part > 0 && to != mine.data()) {
+        std::memcpy(to + first, mine.data() + first, part);
       }
+      to += size;
     }
   }
   return ok_status();

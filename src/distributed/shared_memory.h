@@ -57,8 +57,9 @@ class SharedMemoryCommunicator : public Communicator {
 
  private:
   Status do_broadcast(std::vector<std::byte>& bytes, std::size_t max_bytes, RankTimeout timeout) override;
-  Status do_all_reduce_sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts,
-                           Order order, RankTimeout timeout) override;
+  Status do_all_reduce_sum(std::span<float> data, RankTimeout timeout) override;
+  Status do_all_gather(std::span<const float> mine, std::span<const std::size_t> sizes, float* all,
+                       RankTimeout timeout) override;
   Status do_gather(std::span<const std::byte> mine, std::span<const std::size_t> sizes, std::byte* all,
                    RankTimeout timeout) override;
   Status do_barrier(RankTimeout timeout) override;

@@ -39,28 +39,51 @@ std::vector<float> values(std::int32_t rank, std::int64_t count, std::uint64_t s
   return result;
 }
 
-TEST(SharedMemory, SumsAreTheSameBitsOnEveryRankAndInTheOrderOfParts) {
+void add(const std::vector<float>& from, std::vector<float>& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+}
+
+TEST(SharedMemory, SumsAreTheSameBitsOnEveryRank) {
   for (const std::int32_t size : {1, 2, 3, 4}) {
     for (const std::int64_t length : {1, 15, 4096, 65'536, 65'537, 200'000}) {
-      std::vector<std::int32_t> parts;
-      for (std::int32_t rank = 0; rank < size; ++rank) parts.push_back(1 + (rank + size) % 3);
-      std::vector<float> expected;
-      for (std::int32_t rank = 0; rank < size; ++rank) {
-        const std::int32_t count = parts[static_cast<std::size_t>(rank)];
-        const std::vector<float> all = values(rank, length * count, 7);
-        for (std::int32_t part = 0; part < count; ++part) {
-          if (expected.empty())
-            expected.assign(all.begin(), all.begin() + length);
-          else
-            add_vector(all.data() + part * length, length, expected.data());
-        }
-      }
+      std::vector<float> expected = values(0, length, 7);
+      for (std::int32_t rank = 1; rank < size; ++rank) add(values(rank, length, 7), expected);
       on_ranks(size, [&](Communicator& c) {
-        std::vector<float> data = values(c.rank(), length * parts[static_cast<std::size_t>(c.rank())], 7);
-        ASSERT_TRUE(c.all_reduce_sum(data, length, parts, Communicator::Order::in_order, kTimeout).ok());
+        std::vector<float> data = values(c.rank(), length, 7);
+        ASSERT_TRUE(c.all_reduce_sum(data, kTimeout).ok());
         EXPECT_EQ(std::memcmp(data.data(), expected.data(), expected.size() * sizeof(float)), 0)
             << size << " ranks, " << length;
       });
+    }
+  }
+}
+
+TEST(SharedMemory, WhatAllBringIsGatheredOnEveryRank) {
+  for (const std::int32_t size : {1, 2, 3, 4}) {
+    for (const std::int64_t length : {0, 1, 4096, 65'535, 65'537, 200'000}) {
+      // Of unequal length, and nothing of one of them.
+      const auto of = [&](std::int32_t rank) { return values(rank, rank == 2 ? 0 : length + rank, 11); };
+      std::vector<float> expected;
+      std::vector<std::size_t> sizes;
+      for (std::int32_t rank = 0; rank < size; ++rank) {
+        const std::vector<float> part = of(rank);
+        sizes.push_back(part.size());
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      for (const bool in_place : {false, true}) {
+        on_ranks(size, [&](Communicator& c) {
+          const std::vector<float> mine = of(c.rank());
+          std::vector<float> all(expected.size() + 1, -1.0f);
+          std::size_t before = 0;
+          for (std::int32_t rank = 0; rank < c.rank(); ++rank) before += sizes[static_cast<std::size_t>(rank)];
+          if (in_place) std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(before));
+          const std::span<const float> from =
+              in_place ? std::span<const float>(all).subspan(before, mine.size()) : mine;
+          ASSERT_TRUE(c.all_gather(from, sizes, all.data(), kTimeout).ok());
+          EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.begin())) << size << " ranks, " << length;
+          EXPECT_EQ(all.back(), -1.0f);
+        });
+      }
     }
   }
 }
@@ -83,11 +106,10 @@ TEST(SharedMemory, ARandomMixtureOfCallsAgreesWithAPlainModel) {
             break;
           }
           case 1: {
-            const std::vector<std::int32_t> parts(static_cast<std::size_t>(size), 1);
             std::vector<float> data = values(c.rank(), length, step), expected = values(0, length, step);
             for (std::int32_t rank = 1; rank < size; ++rank)
-              add_vector(values(rank, length, step).data(), length, expected.data());
-            ASSERT_TRUE(c.all_reduce_sum(data, length, parts, Communicator::Order::any, kTimeout).ok());
+              add(values(rank, length, step), expected);
+            ASSERT_TRUE(c.all_reduce_sum(data, kTimeout).ok());
             ASSERT_EQ(data, expected);
             break;
           }
@@ -161,14 +183,15 @@ TEST(SharedMemory, SizesOutOfRangeAreRefused) {
   EXPECT_FALSE(SharedMemoryGroup::create(SharedMemoryGroup::kMaxRanks + 1).has_value());
 }
 
-TEST(SingleProcess, SumsItsOwnParts) {
+TEST(SingleProcess, HasTheSumAndTheWhole) {
   SingleProcess alone;
-  std::vector<float> data = {1, 2, 10, 20, 100, 200};
-  const std::vector<std::int32_t> parts = {3};
-  ASSERT_TRUE(alone.all_reduce_sum(data, 2, parts, Communicator::Order::in_order, kNoTimeout).ok());
-  EXPECT_EQ(data[0], 111);
-  EXPECT_EQ(data[1], 222);
+  std::vector<float> data = {1, 2}, all(2);
+  const std::vector<std::size_t> sizes = {2};
+  ASSERT_TRUE(alone.all_reduce_sum(data, kNoTimeout).ok());
+  ASSERT_TRUE(alone.all_gather(data, sizes, all.data(), kNoTimeout).ok());
+  EXPECT_EQ(all, (std::vector<float>{1, 2}));
   EXPECT_EQ(alone.stats().sums, 1);
+  EXPECT_EQ(alone.stats().gathers, 1);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// SingleProcess: a group of one, for code that wants a group: its sums are of its own parts.
+// SingleProcess: a group of one, for code that wants a group: nothing is to be exchanged.
 #include <cstring>
 
 #include "distributed/communicator.h"
@@ -14,10 +14,10 @@ class SingleProcess final : public Communicator {
 
  private:
   Status do_broadcast(std::vector<std::byte>&, std::size_t, RankTimeout) override { return ok_status(); }
-  Status do_all_reduce_sum(std::span<float> data, std::int64_t length, std::span<const std::int32_t> parts,
-                           Order, RankTimeout) override {
-    for (std::int32_t part = 1; part < parts[0]; ++part)
-      add_vector(data.data() + part * length, length, data.data());
+  Status do_all_reduce_sum(std::span<float>, RankTimeout) override { return ok_status(); }
+  Status do_all_gather(std::span<const float> mine, std::span<const std::size_t>, float* all,
+                       RankTimeout) override {
+    if (mine.data() != all) std::memcpy(all, mine.data(), mine.size_bytes());
     return ok_status();
   }
   Status do_gather(std::span<const std::byte> mine, std::span<const std::size_t>, std::byte* all,

@@ -83,10 +83,8 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   EXPECT_GT(same(tight, "virtual, swapped").swaps, 0);
 }
 
-// Sums over ranks in a fixed order: one rank with the same order is what two must equal.
 TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   Trial one = {.model = folder_, .windows = false, .threads = 1, .num_requests = 8};
-  one.deterministic_sums = true;
   Trial two = one;
   two.ranks = 2;
   two.windows = two.chunked = two.all_at_once = true;

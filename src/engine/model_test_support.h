@@ -26,9 +26,8 @@ struct Trial {
   std::int64_t longest = 0;
   std::size_t num_requests = 14;
   std::optional<KvTensors> virtual_kv = {};
-  // Several ranks are threads of this process. Their bits are those of one rank with the same sums.
+  // Several ranks are threads of this process.
   std::int32_t ranks = 1;
-  bool deterministic_sums = false;
 };
 
 struct Outcome {
@@ -116,14 +115,13 @@ inline Outcome run(Trial setup) {
   options.threads = setup.threads;
   options.kv_windows = setup.windows;
   options.max_context = kMaxTokens;
-  options.parallel.deterministic = setup.deterministic_sums;
   std::optional<testing::TestRanks> ranks;  // outlives the engine
   std::unique_ptr<ModelRunner> runner;
   const LocalModelRunner* local = nullptr;
   LocalModelRunner* alone = nullptr;
   if (setup.ranks > 1) {
     options.num_blocks = setup.num_pages;
-    ranks.emplace(setup.model, options, setup.ranks, setup.deterministic_sums);
+    ranks.emplace(setup.model, options, setup.ranks);
     out.refused = ranks->status;
     if (!out.refused.ok()) return out;
     local = &ranks->runner->local();

@@ -138,6 +138,8 @@ RequestOutcome AnswerReader::finish(std::int64_t prompt_tokens, std::string_view
   } else if (!done_ && !finished_ && num_chunks_ > 0) {
     outcome.error = concat("the stream ended without [DONE], after ", num_chunks_, " chunks");
   }
+  const bool vector = wants_ == Wants::vectors && prompt_tokens_ && *prompt_tokens_ > 0;
+  if (outcome.error.empty() && vector) first_ = last_;
   if (outcome.error.empty() && first_ == 0) outcome.error = "no token was received";
   if (first_ != 0) {
     outcome.ttft_s = to_seconds(first_ - start_);

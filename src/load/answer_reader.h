@@ -35,7 +35,9 @@ struct RequestOutcome {
 class AnswerReader {
  public:
   enum class Texts { drop, keep };
-  AnswerReader(TimeNs start, Texts texts) : start_(start), texts_(texts) {}
+  enum class Wants { tokens, vectors };  // vectors come whole, and have no tokens
+  AnswerReader(TimeNs start, Texts texts, Wants wants = Wants::tokens)
+      : start_(start), texts_(texts), wants_(wants) {}
 
   // From the head: the answer's status, and whether its body is an event stream.
   void head(int status, bool is_event_stream,
@@ -74,6 +76,7 @@ class AnswerReader {
 
   TimeNs start_;
   Texts texts_;
+  Wants wants_;
   int status_ = 0;
   bool is_event_stream_ = false, is_lines_ = false, done_ = false, finished_ = false;
   SseScanner scanner_;

@@ -144,7 +144,7 @@ class LoadRun {
       fresh = false;
     }
     for (;;) {
-      AnswerReader reader(running.start, options_.texts);
+      AnswerReader reader(running.start, options_.texts, options_.wants);
       std::string failure;
       if (fresh) {
         running.exchange = std::make_unique<HttpExchange>(context_.get_executor());

@@ -41,6 +41,7 @@ struct LoadOptions {
   std::chrono::milliseconds read_timeout{600'000};      // without a byte of the answer
   std::chrono::milliseconds total_timeout{21'600'000};  // of one request
   AnswerReader::Texts texts = AnswerReader::Texts::drop;
+  AnswerReader::Wants wants = AnswerReader::Wants::tokens;
   // The body of the index-th request.
   std::function<std::string(const WorkloadRequest&, std::uint64_t index)> body;
   // Now and then: requests ended, requests under way. May be empty.

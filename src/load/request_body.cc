@@ -62,6 +62,8 @@ std::string write_other(const WorkloadRequest& request, const std::string& promp
                         const BodyOptions& options) {
   using Endpoint = BodyOptions::Endpoint;
   const char* const ignore_eos = options.ignore_eos ? ",\"ignore_eos\":true" : "";
+  if (options.endpoint == Endpoint::embeddings)  // a vector comes whole
+    return concat("{\"model\":", quoted(options.model), ",\"input\":", prompt, options.extra_members, "}");
   std::string body = concat("{\"model\":", quoted(options.model), ",\"stream\":true");
   const std::string messages = concat(R"(,"messages":[{"role":"user","content":)", prompt, "}]");
   switch (options.endpoint) {
@@ -84,11 +86,13 @@ std::string write_other(const WorkloadRequest& request, const std::string& promp
 }  // namespace
 
 std::string write_body(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options) {
+  using Endpoint = BodyOptions::Endpoint;
+  const bool takes_ids = has_choices(options.endpoint) || options.endpoint == Endpoint::llamacpp ||
+                         options.endpoint == Endpoint::embeddings;
   const bool chat = options.endpoint == BodyOptions::Endpoint::chat;
   std::string prompt =
       !request.prompt.empty() ? quoted(request.prompt)
-      : chat || (!has_choices(options.endpoint) && options.endpoint != BodyOptions::Endpoint::llamacpp) ||
-              options.made_up == BodyOptions::MadeUp::words
+      : chat || !takes_ids || options.made_up == BodyOptions::MadeUp::words
           ? made_up_words(request, index, options)
           : made_up_ids(request, index, options);
   if (!has_choices(options.endpoint)) return write_other(request, prompt, options);

@@ -12,7 +12,7 @@
 namespace pagoda {
 
 struct BodyOptions {
-  enum class Endpoint { completions, chat, responses, messages, ollama, llamacpp };
+  enum class Endpoint { completions, chat, responses, messages, ollama, llamacpp, embeddings };
   enum class MadeUp { token_ids, words };
   Endpoint endpoint = Endpoint::completions;
   MadeUp made_up = MadeUp::token_ids;

@@ -294,8 +294,8 @@ StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
   const CommunicationStats& after = parallel_.communicator->stats();
   ++steps_.steps;
   steps_.message_bytes += message_bytes;
-  steps_.sums += after.sums - before.sums;
-  steps_.sum_bytes += after.sum_bytes - before.sum_bytes;
+  steps_.exchanges += after.sums + after.gathers - before.sums - before.gathers;
+  steps_.exchanged_bytes += after.sum_bytes + after.gather_bytes - before.sum_bytes - before.gather_bytes;
   steps_.communication_seconds += after.seconds - before.seconds;
   steps_.seconds += to_seconds(clock.now() - start);
   return result;

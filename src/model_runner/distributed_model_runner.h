@@ -34,7 +34,7 @@ struct RankTotals {
 // included.
 struct RankSteps {
   std::int64_t steps = 0, message_bytes = 0;  // of control messages
-  std::int64_t sums = 0, sum_bytes = 0;       // that rank 0 brought
+  std::int64_t exchanges = 0, exchanged_bytes = 0;  // sums and gathers; bytes: what rank 0 brought
   double seconds = 0, communication_seconds = 0;
 };
 

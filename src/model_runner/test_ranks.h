@@ -11,7 +11,7 @@ namespace pagoda::testing {
 class TestRanks {
  public:
   // With an error instead of a runner where the model cannot be split so.
-  TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = false) {
+  TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = true) {
     auto opened = ModelSource::open(model);
     if (!opened) {
       status = opened.error();

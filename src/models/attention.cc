@@ -20,11 +20,7 @@ class Attention final : public Mixer {
   std::int64_t entered_width() const override { return own_.qkv_size(); }
   std::int64_t mixed_width() const override { return own_.query_size(); }
   Products entering() override { return {&qkv_}; }
-  Products leaving() override {
-    Products products;
-    for (PackedLinear& piece : output_) products.push_back(&piece);
-    return products;
-  }
+  Products leaving() override { return {&output_}; }
   void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const LayerRoom& room, const DecoderBatch& batch) override {
     paged_attention(*room.context, arguments(room, batch));
@@ -33,9 +29,8 @@ class Attention final : public Mixer {
     list_context(*room.context, arguments(room, batch), out);
   }
   Status leave(const LayerRoom& room, Rows rows, float* y) override {
-    const std::int64_t width = mixed_width();
-    return room.sum->add_product(*room.context, output_, parts_,
-                                 LinearInput::rows(room.mixed + rows.first * width, width), rows.count, y);
+    return room.ranks->add_product(*room.context, output_, columns_, room.mixed + rows.first * mixed_width(),
+                                   rows.count, y);
   }
 
  private:
@@ -48,9 +43,8 @@ class Attention final : public Mixer {
   std::int32_t layer_;
   std::int32_t rotary_size_ = 0;
   float norm_eps_;
-  std::vector<std::int32_t> parts_;
-  PackedLinear qkv_;
-  RowParallelLinear output_;
+  std::vector<Range> columns_;  // of the output matrix, of each rank
+  PackedLinear qkv_, output_;
   std::vector<float> query_norm_, key_norm_;
   std::vector<float> sinks_;  // of this rank's query heads, as own_.slopes are
 };
@@ -102,7 +96,7 @@ std::vector<float> head_norms(const std::string& name, std::int64_t count, Range
 
 Attention::Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
                      WeightLoader& loader)
-    : own_(config), layer_(place.index), norm_eps_(place.norm->eps), parts_(place.shard->heads.parts) {
+    : own_(config), layer_(place.index), norm_eps_(place.norm->eps) {
   const HeadShard& shard = place.shard->heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
   own_.num_kv_heads = static_cast<std::int32_t>(shard.kv.count);
@@ -164,10 +158,9 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
     loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
   }
   qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
-  std::vector<Range> pieces;
-  for (const Range& piece : shard.pieces) pieces.push_back(features(piece));
-  output_ =
-      loader.row_parallel(prefix + names.attention_output, place.hidden_size, config.query_size(), pieces);
+  for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
+  output_ = loader.last_linear(prefix + names.attention_output, place.hidden_size, config.query_size(), query,
+                               *place.shard);
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and

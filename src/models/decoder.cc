@@ -41,13 +41,13 @@ float rounded_to(DType dtype, float value) {
 }  // namespace
 
 Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
-                                 SumOrder order) {
+                                 ExchangeKind exchange) {
   auto config = describe_decoder(source.config());
   if (!config) return config.error();
   auto architecture = find_architecture(source.config().architecture);
   if (!architecture) return architecture.error();
   const WeightNames names = (*architecture)->names(source.format());
-  const auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), 0, size, order);
+  const auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), 0, size, exchange);
   return shard ? ok_status() : shard.error();
 }
 
@@ -74,7 +74,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
     config->tied_head = source.find(names.head + ".weight") == nullptr;
   config->head = with_head;
   auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), parallel.rank(),
-                          parallel.size(), parallel.deterministic ? SumOrder::fixed : SumOrder::any);
+                          parallel.size(), parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum);
   if (!shard) return shard.error();
 
   std::unique_ptr<DecoderModel> decoder(new DecoderModel);
@@ -82,10 +82,9 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->parallel_ = parallel;
   decoder->config_ = *config;
   decoder->shard_ = *std::move(shard);
-  decoder->one_each_.assign(static_cast<std::size_t>(parallel.size()), 1);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  const std::string part = concat(parallel.rank(), " of ", parallel.size(),
-                                  parallel.deterministic ? " fixed" : " any", with_head ? "" : " headless");
+  const std::string_view cut = parallel.size() == 1 ? "" : parallel.deterministic ? " by rows" : " by columns";
+  const std::string part = concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
   auto weights =
       caching != nullptr
           ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)
@@ -103,7 +102,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
     decoder->ropes_.push_back(*std::move(rope));
   }
   decoder->room_ = {.context = &decoder->context_,
-                    .sum = &decoder->sum_,
+                    .ranks = &decoder->exchange_,
                     .ropes = decoder->ropes_,
                     .chunk_rows = chunk_rows(max_batched_tokens)};
   PAGODA_RETURN_IF_ERROR(decoder->reserve_buffers());
@@ -116,7 +115,7 @@ void DecoderModel::release() {
 }
 
 Status DecoderModel::reserve_buffers() {
-  std::int64_t entered = 0, mixed = 0, inner = 0;
+  std::int64_t entered = 0, mixed = 0, inner = 0, whole = 0;
   bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DecoderLayer& layer = weights_.layers[i];
@@ -124,12 +123,14 @@ Status DecoderModel::reserve_buffers() {
     entered = std::max(entered, layer.mixer->entered_width());
     mixed = std::max(mixed, layer.mixer->mixed_width());
     inner = std::max(inner, layer.feed_forward->inner_width());
+    for (PackedLinear* last : layer.mixer->leaving()) whole = std::max(whole, last->k());
+    for (PackedLinear* last : layer.feed_forward->leaving()) whole = std::max(whole, last->k());
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
     parallel |= config.parallel;
   }
   const std::int64_t tokens = max_batched_tokens_, chunk = room_.chunk_rows;
   const std::int64_t rows = std::min(chunk, kLogitChunk), hidden = config_.hidden_size;
-  float* partial = nullptr;
+  float* exchanged = nullptr;
   struct Buffer {
     float** pointer;
     std::int64_t count;
@@ -144,8 +145,7 @@ Status DecoderModel::reserve_buffers() {
       {&embedded_, weights_.layer_inputs ? tokens * hidden : 0},
       {&input_room_, weights_.layer_inputs ? chunk * weights_.layer_inputs->room_width() : 0},
       {&room_.inner, chunk * inner},
-      {&partial,
-       shard_.split() ? static_cast<std::int64_t>(shard_.most_pieces) * chunk * hidden : std::int64_t{0}},
+      {&exchanged, RankExchange::room_for(shard_, chunk, whole, hidden)},
       {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0},
       {&gathered_, shard_.size > 1 && shard_.rank == 0 ? rows * config_.vocab_size : 0},
   };
@@ -156,7 +156,7 @@ Status DecoderModel::reserve_buffers() {
   memory_ = *std::move(memory);
   auto* next = memory_.as<float>();
   for (const Buffer& buffer : buffers) *buffer.pointer = std::exchange(next, next + padded(buffer.count));
-  sum_ = RankSum(parallel_, shard_.split(), partial);
+  exchange_ = RankExchange(parallel_, shard_, exchanged);
   return ok_status();
 }
 
@@ -205,7 +205,7 @@ Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out)
     if (!is_own(ids[row])) std::fill(values, values + width, 0.0f);
   }
   const std::int64_t length = static_cast<std::int64_t>(ids.size()) * width;
-  return sum_.sum(std::span(out, static_cast<std::size_t>(length)), length, one_each_);
+  return exchange_.sum({out, static_cast<std::size_t>(length)});
 }
 
 Status DecoderModel::embed(const DecoderBatch& batch) {

@@ -20,7 +20,7 @@
 #include "models/decoder_config.h"
 #include "models/decoder_weights.h"
 #include "models/layer_part.h"
-#include "models/rank_sum.h"
+#include "models/rank_exchange.h"
 #include "models/rope_table.h"
 #include "tensor/memory.h"
 
@@ -41,7 +41,7 @@ class DecoderModel {
 
   // What load() would say against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
-                            SumOrder order);
+                            ExchangeKind exchange);
 
   // Gives back the memory of weights and activations. From then on it only says what it was: what runs again
   // is another one, loaded anew.
@@ -93,11 +93,10 @@ class DecoderModel {
   ParallelContext parallel_;
   DecoderConfig config_;
   TensorShard shard_;
-  std::vector<std::int32_t> one_each_;  // parts of sums to which each rank brings one vector
   DecoderWeights weights_;
   float embedding_scale_ = 1;
   std::vector<RopeTable> ropes_;
-  RankSum sum_;
+  RankExchange exchange_;
   LayerRoom room_;
   std::int32_t max_batched_tokens_ = 0;
 

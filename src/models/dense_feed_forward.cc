@@ -11,7 +11,7 @@ class DenseFeedForward final : public FeedForward {
  public:
   DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
                    const LayerPlace& place, WeightLoader& loader)
-      : activation_(config.activation), width_(shard.own.count), parts_(shard.parts) {
+      : activation_(config.activation), width_(shard.own.count), columns_(shard.ranks) {
     const std::array own_rows = {shard.own};
     const std::int64_t inner = config.intermediate_size;
     const bool fused = !names.gate_up.empty();
@@ -26,33 +26,28 @@ class DenseFeedForward final : public FeedForward {
     }
     in_ = loader.pack(std::move(in), place.prefix + (fused ? names.gate_up : names.up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.row_parallel(place.prefix + names.down, place.hidden_size, inner, shard.pieces);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, inner, shard.own, *place.shard);
   }
 
   std::int64_t inner_width() const override { return width_; }
   Products entering() override { return {&in_}; }
-  Products leaving() override {
-    Products products;
-    for (PackedLinear& piece : out_) products.push_back(&piece);
-    return products;
-  }
+  Products leaving() override { return {&out_}; }
 
   Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
-    if (!room.sum->split()) {
-      linear_pair(*room.context, in_, activation_, out_.front(), input, count, room.inner, y);
+    if (!room.ranks->split()) {
+      linear_pair(*room.context, in_, activation_, out_, input, count, room.inner, y);
       return ok_status();
     }
     linear(*room.context, in_, input, count, room.inner, {.activation = activation_});
-    return room.sum->add_product(*room.context, out_, parts_, LinearInput::rows(room.inner, width_), count,
-                                 y);
+    return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
   }
 
  private:
   Activation activation_;
   std::int64_t width_;  // this rank's features between the matrices
-  std::vector<std::int32_t> parts_;
-  PackedLinear in_;  // gate and up, or up alone
-  RowParallelLinear out_;
+  std::vector<Range> columns_;  // of the second matrix, of each rank
+  PackedLinear in_;             // gate and up, or up alone
+  PackedLinear out_;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@
 #include "kernels/paged_attention.h"
 #include "kernels/read_ahead.h"
 #include "models/decoder_config.h"
-#include "models/rank_sum.h"
+#include "models/rank_exchange.h"
 #include "models/rope_table.h"
 #include "models/tensor_shard.h"
 #include "models/weight_loader.h"
@@ -71,7 +71,7 @@ struct Chunks {
 // layer needs; each packs its own rows.
 struct LayerRoom {
   const KernelContext* context = nullptr;
-  RankSum* sum = nullptr;
+  RankExchange* ranks = nullptr;
   std::span<RopeTable> ropes;
   std::int64_t chunk_rows = 0;
   float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes

@@ -1,6 +1,7 @@
 // Mixture: each token goes through the experts that a router chooses for it, and their sum by its weights is
 // what it gets; some mixtures have one more expert for all tokens. The router's product and the choice are in
-// float32 whatever the weights. On several ranks each has some experts whole and all make the same choice.
+// float32 whatever the weights. On several ranks each has some experts whole and all make the same choice;
+// what the experts make is gathered, or each rank's sum of its own summed (ExchangeKind).
 // Source: arXiv 1701.06538; shared experts: arXiv 2401.06066 (DeepSeekMoE).
 #include "kernels/mixture.h"
 
@@ -21,8 +22,7 @@ class Mixture final : public FeedForward {
       : config_(config),
         hidden_(place.hidden_size),
         own_(place.shard->experts.own),
-        pieces_(place.shard->experts.pieces),
-        parts_(place.shard->experts.parts) {
+        ranks_(place.shard->experts.ranks) {
     const std::int32_t experts = config.routing.num_experts;
     const ExpertNames& names = choose_expert_names(place.prefix, loader);
     router_ = loader.exact_linear(place.prefix + names.router, experts, hidden_);
@@ -63,42 +63,41 @@ class Mixture final : public FeedForward {
 
  private:
   std::int64_t shared_width() const { return shared_ != nullptr ? padded(shared_->inner_width()) : 0; }
-  RowGroups group_rows(std::int64_t count, const float* weights);
-  Status add_experts(const LayerRoom& room, const float* outs, std::int64_t count, const float* weights,
-                     float* y);
+  void group_rows(std::int64_t count, const float* weights);
+  RowGroups own_groups();
+  Status add_experts(const LayerRoom& room, float* outs, std::int64_t count, const float* weights, float* y);
   Status add_shared(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* between,
                     float* y);
 
   MixtureConfig config_;
   std::int64_t hidden_;
   Range own_;
-  std::vector<Range> pieces_;
-  std::vector<std::int32_t> parts_;
+  std::vector<Range> ranks_;  // experts of each rank
   PackedLinear router_, shared_router_;
   std::vector<float> correction_, router_norm_, expert_scales_;
   ExpertWeights experts_;  // this rank's
   std::unique_ptr<FeedForward> shared_;
 
-  // Of one chunk. chosen, places: [row, choice]; the rest as RowGroups says.
+  // Of one chunk and all experts. chosen, places: [row, choice]; the rest as RowGroups says.
   std::vector<std::int32_t> chosen_, places_, starts_, rows_;
   std::vector<float> factors_;
+  std::vector<std::int32_t> own_starts_;
+  std::vector<std::size_t> sizes_;  // floats that each rank's experts make
+  std::vector<float> partial_;      // [row, hidden]: this rank's sums
 };
 
-// Rows by the expert that they chose; an expert's in ascending order.
-RowGroups Mixture::group_rows(std::int64_t count, const float* weights) {
+// Rows by the expert that they chose; an expert's in ascending order. All ranks come to the same places.
+void Mixture::group_rows(std::int64_t count, const float* weights) {
   const std::int64_t per_token = config_.routing.per_token;
-  const auto own = [&](std::int32_t expert) { return expert >= own_.first && expert < own_.end(); };
-  starts_.assign(static_cast<std::size_t>(own_.count + 1), 0);
-  for (const std::int32_t expert : chosen_)
-    if (own(expert)) ++starts_[static_cast<std::size_t>(expert - own_.first + 1)];
+  starts_.assign(static_cast<std::size_t>(config_.routing.num_experts) + 1, 0);
+  for (const std::int32_t expert : chosen_) ++starts_[static_cast<std::size_t>(expert) + 1];
   for (std::size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
-  rows_.resize(static_cast<std::size_t>(starts_.back()));
+  rows_.resize(chosen_.size());
   factors_.resize(config_.weigh_input ? rows_.size() : 0);
-  places_.assign(chosen_.size(), -1);
+  places_.resize(chosen_.size());
   for (std::int64_t i = 0; i < count * per_token; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    if (!own(chosen_[at])) continue;
-    const std::int32_t place = starts_[static_cast<std::size_t>(chosen_[at] - own_.first)]++;
+    const std::int32_t place = starts_[static_cast<std::size_t>(chosen_[at])]++;
     places_[at] = place;
     rows_[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(i / per_token);
     if (config_.weigh_input) factors_[static_cast<std::size_t>(place)] = weights[i];
@@ -106,7 +105,18 @@ RowGroups Mixture::group_rows(std::int64_t count, const float* weights) {
   // Each begin has become its end.
   std::copy_backward(starts_.begin(), starts_.end() - 1, starts_.end());
   starts_.front() = 0;
-  return {.starts = starts_, .rows = rows_, .factors = factors_};
+}
+
+// Those of this rank's experts, whose first place is 0.
+RowGroups Mixture::own_groups() {
+  const auto begin = starts_.begin() + own_.first;
+  own_starts_.assign(begin, begin + own_.count + 1);
+  const auto first = static_cast<std::size_t>(own_starts_.front());
+  for (std::int32_t& start : own_starts_) start -= static_cast<std::int32_t>(first);
+  const auto size = static_cast<std::size_t>(own_starts_.back());
+  return {.starts = own_starts_,
+          .rows = std::span(rows_).subspan(first, size),
+          .factors = factors_.empty() ? std::span<const float>() : std::span(factors_).subspan(first, size)};
 }
 
 Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) {
@@ -127,35 +137,35 @@ Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::in
   route(context, config_.routing, logits, count, correction_, chosen_.data(), weights);
   for (std::size_t i = 0; i < chosen_.size() && !expert_scales_.empty(); ++i)
     weights[i] *= expert_scales_[static_cast<std::size_t>(chosen_[i])];
-  grouped_pair(context, experts_.in, config_.expert.activation, experts_.out, input, count,
-               group_rows(count, weights), outs);
+  group_rows(count, weights);
+  grouped_pair(context, experts_.in, config_.expert.activation, experts_.out, input, count, own_groups(),
+               outs + starts_[static_cast<std::size_t>(own_.first)] * hidden_);
   // Nothing is added to y, from which the input comes, before all have read it.
   if (shared_ != nullptr) PAGODA_RETURN_IF_ERROR(add_shared(room, input, count, rest, y));
   return add_experts(room, outs, count, config_.weigh_input ? nullptr : weights, y);
 }
 
-// A row's experts by ascending id; where ranks share the work, piece by piece of them, as one rank does then.
-Status Mixture::add_experts(const LayerRoom& room, const float* outs, std::int64_t count,
-                            const float* weights, float* y) {
-  const KernelContext& context = *room.context;
-  const std::int64_t per_token = config_.routing.per_token, length = count * hidden_;
-  if (!room.sum->split()) {
-    add_weighted(context, outs, hidden_, count, per_token, places_.data(), weights, y);
+// A row's experts by ascending id, those of all ranks or of this one, whose sums are then summed.
+Status Mixture::add_experts(const LayerRoom& room, float* outs, std::int64_t count, const float* weights,
+                            float* y) {
+  const std::int64_t per_token = config_.routing.per_token;
+  const auto start = [&](std::int64_t expert) { return starts_[static_cast<std::size_t>(expert)]; };
+  if (room.ranks->split() && !room.ranks->gathers()) {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (chosen_[i] < own_.first || chosen_[i] >= own_.end()) places_[i] = -1;
+    partial_.assign(static_cast<std::size_t>(count * hidden_), 0.0f);
+    add_weighted(*room.context, outs, hidden_, count, per_token, places_.data(), weights, partial_.data());
+    PAGODA_RETURN_IF_ERROR(room.ranks->sum(partial_));
+    for (std::size_t i = 0; i < partial_.size(); ++i) y[i] += partial_[i];
     return ok_status();
   }
-  float* const pieces = room.sum->room();
-  float* out = pieces;
-  std::vector<std::int32_t> places;
-  for (const Range& piece : pieces_) {
-    places = places_;
-    for (std::size_t i = 0; i < places.size(); ++i)
-      if (chosen_[i] < piece.first || chosen_[i] >= piece.end()) places[i] = -1;
-    std::fill_n(out, length, 0.0f);
-    add_weighted(context, outs, hidden_, count, per_token, places.data(), weights, out);
-    out += length;
+  if (room.ranks->split()) {
+    sizes_.clear();
+    for (const Range& experts : ranks_)
+      sizes_.push_back(static_cast<std::size_t>((start(experts.end()) - start(experts.first)) * hidden_));
+    PAGODA_RETURN_IF_ERROR(room.ranks->gather(sizes_, outs));
   }
-  PAGODA_RETURN_IF_ERROR(room.sum->sum(std::span(pieces, out), length, parts_));
-  for (std::int64_t i = 0; i < length; ++i) y[i] += pieces[i];
+  add_weighted(*room.context, outs, hidden_, count, per_token, places_.data(), weights, y);
   return ok_status();
 }
 

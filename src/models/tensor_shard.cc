@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -55,7 +55,6 @@ Result<std::vector<Heads>> split_heads(const AttentionConfig& config, std::int64
 }
 
 Result<std::vector<Range>> split_intermediate(std::int64_t total, std::int64_t block, std::int32_t size) {
-  // Not a function of `size`: the parts of 2 ranks have to be unions of the parts of 4.
   std::int64_t unit = block;
   if (block == 1 && total % 32 == 0 && total / 32 >= 4) unit = 32;  // whole groups of 8-bit activations
   if (total % unit != 0 || total / unit < size) {
@@ -68,73 +67,30 @@ Result<std::vector<Range>> split_intermediate(std::int64_t total, std::int64_t b
   return parts;
 }
 
-// The pieces of `whole` between the cuts, which include its ends.
-std::vector<Range> pieces_of(Range whole, const std::set<std::int64_t>& cuts) {
-  std::vector<Range> pieces;
-  for (auto cut = cuts.find(whole.first); *cut != whole.end();) {
-    const std::int64_t first = *cut++;
-    pieces.push_back({first, *cut - first});
-  }
-  return pieces;
-}
-
-void add_cuts(const Range& range, std::set<std::int64_t>& cuts) {
-  cuts.insert(range.first);
-  cuts.insert(range.end());
-}
-
-// How a layer's matrices are cut: for so many ranks, and also where they would be cut for the others that a
-// fixed order of sums stands for, as far as the model can be cut so.
+// One rank of so many.
 struct Cut {
   std::int32_t rank, size;
-  SumOrder order;
-
-  template <class Split, class RangeOf>
-  std::set<std::int64_t> places(const Split& split, const RangeOf& range_of) const {
-    std::set<std::int64_t> cuts;
-    const auto add = [&](std::int32_t parts) {
-      const auto ranges = split(parts);
-      if (!ranges) return;
-      for (const auto& part : *ranges) add_cuts(range_of(part), cuts);
-    };
-    add(size);
-    if (order == SumOrder::fixed) add(2), add(4);
-    return cuts;
-  }
 };
 
 Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
   if (config.query_key_norm == QueryKeyNorm::whole && cut.size > 1)
     return unimplemented("norms over all heads together cannot be split over ranks");
-  const auto split = [&](std::int32_t size) { return split_heads(config, block, size); };
-  const auto heads = split(cut.size);
+  const auto heads = split_heads(config, block, cut.size);
   if (!heads) return heads.error();
-  const auto cuts = cut.places(split, [](const Heads& part) { return part.query; });
   const Heads& own = (*heads)[static_cast<std::size_t>(cut.rank)];
-  HeadShard shard = {.query = own.query, .kv = own.kv, .pieces = pieces_of(own.query, cuts), .parts = {}};
-  for (const Heads& part : *heads)
-    shard.parts.push_back(static_cast<std::int32_t>(pieces_of(part.query, cuts).size()));
+  HeadShard shard = {.query = own.query, .kv = own.kv, .ranks = {}};
+  for (const Heads& part : *heads) shard.ranks.push_back(part.query);
   return shard;
 }
 
-// What a rank has of things that `split` cuts into ranges, one for each rank.
-template <class Split>
-Result<FeatureShard> shard_ranges(const Split& split, const Cut& cut) {
-  const auto parts = split(cut.size);
-  if (!parts) return parts.error();
-  const auto cuts = cut.places(split, [](const Range& part) { return part; });
-  const Range own = (*parts)[static_cast<std::size_t>(cut.rank)];
-  FeatureShard shard = {.own = own, .pieces = pieces_of(own, cuts), .parts = {}};
-  for (const Range& part : *parts)
-    shard.parts.push_back(static_cast<std::int32_t>(pieces_of(part, cuts).size()));
-  return shard;
+FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
+  return {.own = ranks[static_cast<std::size_t>(cut.rank)], .ranks = std::move(ranks)};
 }
 
 Result<FeedForwardShard> shard_of(const DenseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
-  auto inner = shard_ranges(
-      [&](std::int32_t size) { return split_intermediate(config.intermediate_size, block, size); }, cut);
+  auto inner = split_intermediate(config.intermediate_size, block, cut.size);
   if (!inner) return inner.error();
-  return FeedForwardShard{.inner = *std::move(inner), .experts = {}};
+  return FeedForwardShard{.inner = shard_of(*std::move(inner), cut), .experts = {}};
 }
 
 Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size) {
@@ -147,10 +103,9 @@ Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size
 
 Result<FeedForwardShard> shard_of(const MixtureConfig& config, std::int64_t block, const Cut& cut) {
   FeedForwardShard shard;
-  auto experts =
-      shard_ranges([&](std::int32_t size) { return split_experts(config.routing.num_experts, size); }, cut);
+  auto experts = split_experts(config.routing.num_experts, cut.size);
   if (!experts) return experts.error();
-  shard.experts = *std::move(experts);
+  shard.experts = shard_of(*std::move(experts), cut);
   if (config.shared_intermediate_size == 0) return shard;
   auto shared = shard_of(DenseFeedForwardConfig{config.shared_intermediate_size}, block, cut);
   if (!shared) return shared.error();
@@ -166,6 +121,15 @@ Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::i
   if (!dense) return dense.error();
   shard->inner = std::move(dense->inner);
   return shard;
+}
+
+// `count` rows or more, a rank's in whole tiles of 16 where that can be.
+std::vector<Range> split_rows(std::int64_t count, std::int32_t size) {
+  const std::int64_t unit = count % 16 == 0 && count / 16 >= size ? 16 : 1;
+  std::vector<Range> parts;
+  for (std::int32_t part = 0; part < size; ++part)
+    parts.push_back(scaled(part_of(count / unit, size, part), unit));
+  return parts;
 }
 
 }  // namespace
@@ -188,30 +152,32 @@ ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, 
 }
 
 Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& blocks, std::int32_t rank,
-                               std::int32_t size, SumOrder order) {
+                               std::int32_t size, ExchangeKind exchange) {
   CHECK(size >= 1 && rank >= 0 && rank < size);
-  if (order == SumOrder::fixed && size != 1 && size != 2 && size != 4)
-    return invalid_argument(concat("deterministic sums are for 1, 2 or 4 ranks, not ", size));
+  for (const auto& [count, what] : {std::pair(std::int64_t{config.vocab_size}, "vocabulary"),
+                                    std::pair(std::int64_t{config.hidden_size}, "hidden size")}) {
+    if (count < size)
+      return invalid_argument(concat("cannot split the model over ", size, " ranks: a ", what, " of ", count));
+  }
   TensorShard shard;
   shard.rank = rank;
   shard.size = size;
-  const Cut cut = {rank, size, order};
+  shard.exchange = exchange;
+  shard.vocab = split_rows(config.vocab_size, size);
+  shard.hidden = split_rows(config.hidden_size, size);
+  const Cut cut = {rank, size};
+  // Only columns can be cut inside of blocks.
+  const ColumnBlocks units = exchange == ExchangeKind::sum ? blocks : ColumnBlocks();
   for (const LayerConfig& layer : config.layers) {
-    auto heads = std::visit([&](const auto& mixer) { return shard_of(mixer, blocks.attention_output, cut); },
-                            layer.mixer);
+    auto heads =
+        std::visit([&](const auto& mixer) { return shard_of(mixer, units.attention_output, cut); }, layer.mixer);
     if (!heads) return heads.error();
-    auto inner =
-        std::visit([&](const auto& part) { return shard_of(part, blocks.down, cut); }, layer.feed_forward);
-    if (!inner) return inner.error();
-    shard.most_pieces = std::max({shard.most_pieces, heads->pieces.size(), inner->most_pieces()});
-    shard.layers.push_back({*std::move(heads), std::move(inner->inner), std::move(inner->experts)});
+    auto part =
+        std::visit([&](const auto& inner) { return shard_of(inner, units.down, cut); }, layer.feed_forward);
+    if (!part) return part.error();
+    shard.layers.push_back({*std::move(heads), std::move(part->inner), std::move(part->experts),
+                            shard.hidden[static_cast<std::size_t>(rank)], exchange});
   }
-  if (config.vocab_size < size)
-    return invalid_argument(
-        concat("cannot split the model over ", size, " ranks: a vocabulary of ", config.vocab_size));
-  const std::int64_t vocab_unit = config.vocab_size % 16 == 0 && config.vocab_size / 16 >= size ? 16 : 1;
-  for (std::int32_t part = 0; part < size; ++part)
-    shard.vocab.push_back(scaled(part_of(config.vocab_size / vocab_unit, size, part), vocab_unit));
   return shard;
 }
 

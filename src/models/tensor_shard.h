@@ -3,18 +3,18 @@
 // split):
 //
 //     query, key, value      rows of whole heads      (column-parallel: the rank's own heads)
-//     attention output       columns of those heads   (row-parallel: summed over the ranks)
+//     attention output       rows; or columns of those heads
 //     gate, up               rows                     (column-parallel)
-//     down                   columns of those rows    (row-parallel: summed over the ranks)
-//     experts                whole ones               (their sums are summed over the ranks)
+//     down                   rows; or columns of those rows
+//     experts                whole ones               (what comes out is gathered, or summed)
 //     routers                on every rank
 //     embedding, head        rows: tokens             (embeddings summed, logits gathered)
 //     norms, positions, projections in and out        on every rank
 //
+// Which of the two: ExchangeKind; what the ranks then say to each other: rank_exchange.h.
 // Parts are contiguous and nearly equal; they need not be equal. Key-value heads fewer than ranks are on
 // several ranks, each with some of their query heads. Columns of quantised matrices are cut between blocks.
 // Source: Megatron-LM (arXiv 1909.08053) §3.
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,54 +32,55 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// What a rank has of the heads of one layer. The output matrix's columns are summed as pieces, each by
-// itself; one piece unless deterministic.
+enum class ExchangeKind : std::uint8_t {
+  gather,  // matrices that end a half are cut by rows: the bits of one process
+  sum,     // by columns: products are summed over the ranks
+};
+
+// What a rank has of the heads of one layer.
 struct HeadShard {
   Range query, kv;
-  std::vector<Range> pieces;        // of this rank, inside `query`
-  std::vector<std::int32_t> parts;  // number of pieces of each rank
+  std::vector<Range> ranks;  // query heads of each rank
 };
 
 // The same of the features between a feed-forward's matrices.
 struct FeatureShard {
   Range own;
-  std::vector<Range> pieces;
-  std::vector<std::int32_t> parts;
+  std::vector<Range> ranks;
 };
 
 // The experts of a mixture are cut as features are; `inner` is then its shared expert's.
 struct FeedForwardShard {
   FeatureShard inner, experts;
-  std::size_t most_pieces() const { return std::max(inner.pieces.size(), experts.pieces.size()); }
 };
 
 struct LayerShard {
   HeadShard heads;
   FeatureShard inner, experts;
+  Range hidden;  // rows of the matrices that end its halves, where those are cut by rows
+  ExchangeKind exchange = ExchangeKind::gather;
 };
 
 struct TensorShard {
   std::int32_t rank = 0, size = 1;
   std::vector<LayerShard> layers;
-  std::vector<Range> vocab;     // of each rank
-  std::size_t most_pieces = 1;  // of one matrix
+  std::vector<Range> vocab;   // of each rank
+  std::vector<Range> hidden;  // of each rank: LayerShard::hidden
+  ExchangeKind exchange = ExchangeKind::gather;
 
   const Range& own_vocab() const { return vocab[static_cast<std::size_t>(rank)]; }
-  bool split() const { return size > 1 || most_pieces > 1; }
 };
 
-// Columns that have to stay together in the row-parallel matrices: a block of the file's quantisation where
-// the packed form keeps it, else 1.
+// Columns that have to stay together where matrices are cut by columns: a block of the file's quantisation
+// where the packed form keeps it, else 1.
 struct ColumnBlocks {
   std::int64_t attention_output = 1, down = 1;
 };
 ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,
                            std::string_view dtype);
 
-enum class SumOrder { any, fixed };  // fixed: pieces that are the same for 1, 2 and 4 ranks
-
 // invalid_argument: the model cannot be cut into so many parts; says what stands against it.
 Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& blocks, std::int32_t rank,
-                               std::int32_t size, SumOrder order);
+                               std::int32_t size, ExchangeKind exchange);
 
 }  // namespace pagoda

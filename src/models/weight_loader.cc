@@ -220,31 +220,28 @@ void WeightLoader::add_columns(Matrices& matrices, const TensorView& matrix, con
            [range](const TensorView& from, std::vector<std::byte>& to) { copy_values(from, range, to); });
 }
 
-RowParallelLinear WeightLoader::row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                             std::span<const Range> pieces) {
+PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                       Range own, const LayerShard& shard) {
+  Matrices matrices;
+  if (shard.exchange == ExchangeKind::gather || own.count == columns) {
+    const Range range = shard.exchange == ExchangeKind::gather ? shard.hidden : Range{0, rows};
+    add(matrices, name, rows, columns, std::array{range});
+    return pack(std::move(matrices), name);
+  }
   const std::string weight = name + ".weight";
   const TensorView whole = stored(weight, rows, columns);
   std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
-  if (rank_ != 0) bias.clear();
-  RowParallelLinear result;
-  for (const Range& piece : pieces) {
-    if (!reader_.status().ok()) return {};
-    Matrices matrices;
-    if (names_.transposed) {
-      // The columns of [out, in] are rows of what is stored.
-      matrices.recipe = concat(" ", weight, " rows ", text(piece), " transposed");
-      add_copy(
-          matrices, with_rows(whole, piece), {whole.dtype, {rows, piece.count}, nullptr},
-          [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
-    } else if (piece.count == columns) {
-      add_rows(matrices, whole, weight, {0, rows});
-    } else {
-      add_columns(matrices, whole, weight, piece);
-    }
-    if (result.empty()) matrices.bias = std::move(bias);
-    result.push_back(pack(std::move(matrices), name));
+  if (!reader_.status().ok()) return {};
+  if (rank_ == 0) matrices.bias = std::move(bias);
+  if (names_.transposed) {
+    // The columns of [out, in] are rows of what is stored.
+    matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
+    add_copy(matrices, with_rows(whole, own), {whole.dtype, {rows, own.count}, nullptr},
+             [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
+  } else {
+    add_columns(matrices, whole, weight, own);
   }
-  return result;
+  return pack(std::move(matrices), name);
 }
 
 void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads,

@@ -15,7 +15,6 @@
 #include "loader/model_source.h"
 #include "models/architecture.h"
 #include "models/decoder_config.h"
-#include "models/rank_sum.h"
 #include "models/tensor_shard.h"
 #include "models/weight_reader.h"
 #include "models/weight_store.h"
@@ -80,9 +79,9 @@ class WeightLoader {
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
-  // [rows, columns] cut into `pieces` of its columns.
-  RowParallelLinear row_parallel(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                 std::span<const Range> pieces);
+  // This rank's part of a matrix that ends a half of a layer: its rows, or columns `own` (ExchangeKind).
+  PackedLinear last_linear(const std::string& name, std::int64_t rows, std::int64_t columns, Range own,
+                           const LayerShard& shard);
 
  private:
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);

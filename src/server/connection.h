@@ -83,6 +83,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_generation(const Route& route, GenerationHandler handler,
                                     std::shared_ptr<ApiCall> call);
   Awaitable<Next> answer_stream(const Route& route, StreamHandler handler, std::shared_ptr<ApiCall> call);
+  Awaitable<Next> stream(AnswerForm form, std::shared_ptr<EngineStream> from);
+  // The events of an answer that is made without this client, until its end or the client's.
+  Awaitable<Next> follow(std::shared_ptr<AnswerLog> log, std::size_t first_event);
   // Puts the compiled grammar that a call asks for into its requests.
   Awaitable<Status> compile_grammar(ApiGeneration& generation);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);

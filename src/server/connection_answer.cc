@@ -115,9 +115,14 @@ asio::awaitable<Connection::Next> Connection::answer_whole(const Route& route,
                                                            std::shared_ptr<ApiCall> call) {
   const std::size_t bytes = call->body.size();
   auto response = std::make_shared<HttpResponse>();
+  struct Followed {
+    std::shared_ptr<AnswerLog> log;
+    std::size_t first = 0;
+  };
+  auto followed = std::make_shared<Followed>();
   ServerContext* server = &server_;
   const Route* row = &route;
-  std::function<void()> work = [response, call, server, row] {
+  std::function<void()> work = [response, followed, call, server, row] {
     if (const auto* handler = std::get_if<ServerHandler>(&row->handler)) {
       *response = (*handler)(*call, *server);
       return;
@@ -130,10 +135,12 @@ asio::awaitable<Connection::Next> Connection::answer_whole(const Route& route,
     response->status = answer->status;
     response->content_type = std::move(answer->content_type);
     response->body = std::move(answer->body);
+    *followed = {.log = std::move(answer->follow), .first = answer->first_event};
   };
   if (Status done = co_await run_job(route.facts.cost, bytes, std::move(work)); !done.ok())
     *response = error_response(done, route.protocol);
   if (gone_) co_return Next::gone;
+  if (followed->log != nullptr) co_return co_await follow(followed->log, followed->first);
   co_return co_await send(std::move(*response));
 }
 

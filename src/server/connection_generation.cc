@@ -130,6 +130,7 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
   if (parsed.at_once) {
     HttpResponse response;
     response.body = *std::move(parsed.at_once);
+    const std::shared_ptr<AnswerLog> log = std::move(parsed.follow);
     const std::uint64_t id = server_.next_request_id.fetch_add(parsed.requests.size());
     if (const Status refused = server_.background.start(std::move(parsed), *std::move(memory), id,
                                                         server_.clock.now(), deadline, account);
@@ -137,6 +138,7 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
       key_->account->limit.settle(taken_tokens, 0, server_.clock.now());
       co_return co_await send(refusal(refused, route.protocol, whose));
     }
+    if (log != nullptr) co_return co_await follow(log, 0);
     co_return co_await send(std::move(response));
   }
   RequestSpan span;

@@ -10,14 +10,33 @@ namespace asio = boost::asio;
 constexpr std::chrono::seconds kHeartbeat{15};
 constexpr std::string_view kNothing = ": nothing new\n\n";  // a comment, so that proxies keep the stream
 
+class FollowedAnswer final : public EngineStream {
+ public:
+  FollowedAnswer(AnswerLog& log, std::size_t first_event, std::size_t max_bytes, std::function<void()> wake)
+      : reader_(log.follow(first_event, std::move(wake))), max_bytes_(max_bytes) {}
+  bool take(std::string& out) override { return reader_->take(out, max_bytes_); }
+
+ private:
+  const std::unique_ptr<AnswerLog::Reader> reader_;
+  const std::size_t max_bytes_;
+};
+
 }  // namespace
 
 asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, StreamHandler handler,
                                                             std::shared_ptr<ApiCall> call) {
   Result<std::shared_ptr<EngineStream>> stream = handler(*call, server_, waker());
   if (!stream) co_return co_await send(error_response(stream.error(), route.protocol));
-  const std::shared_ptr<EngineStream> from = *std::move(stream);
-  std::string out = stream_head(route.facts.form);
+  co_return co_await this->stream(route.facts.form, *std::move(stream));
+}
+
+asio::awaitable<Connection::Next> Connection::follow(std::shared_ptr<AnswerLog> log, std::size_t first_event) {
+  co_return co_await stream(AnswerForm::sse, std::make_shared<FollowedAnswer>(
+                                                 *log, first_event, server_.config.max_unsent_bytes, waker()));
+}
+
+asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::shared_ptr<EngineStream> from) {
+  std::string out = stream_head(form);
   asio::steady_timer beat(stream_.get_executor());
   bool more = !framing_.head_only;
   auto quiet_until = std::chrono::steady_clock::now() + kHeartbeat;

@@ -18,11 +18,10 @@ std::string_view trimmed(std::string_view text) {
 
 HttpError bad(std::string message) { return {400, std::move(message)}; }
 
-// "/path?query"
-void split_origin(std::string_view target, HttpRequest& request) {
-  const std::size_t mark = target.find('?');
-  request.path = target.substr(0, mark);
-  if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
+void split_query(std::string_view target, HttpRequest& request) {
+  const std::size_t path_end = std::min(target.find('?'), target.size());
+  request.path = target.substr(0, path_end);
+  request.query = target.substr(std::min(path_end + 1, target.size()));
 }
 
 // "http://host:8000/path?query", as a client sends it to a proxy, to what it means here. False: malformed.
@@ -35,7 +34,7 @@ bool split_absolute(std::string_view target, HttpRequest& request) {
   const std::size_t end = std::min(target.find_first_of("/?#"), target.size());
   request.authority = lowered(target.substr(0, end));
   target.remove_prefix(end);
-  split_origin(target, request);
+  split_query(target, request);
   if (request.path.empty()) request.path = "/";
   return !request.authority.empty() && request.authority.find('@') == std::string::npos &&
          request.path.starts_with('/');
@@ -65,7 +64,7 @@ std::optional<HttpError> parse_request_line(std::string_view line, const HttpLim
   if (!visible) return bad("The request target is malformed.");
   request.method = method;
   if (target.starts_with('/') || asterisk)
-    split_origin(target, request);
+    split_query(target, request);
   else if (!split_absolute(target, request))
     return bad("The request target is malformed.");
   return std::nullopt;

@@ -21,7 +21,7 @@ struct HttpLimits {
 struct HttpRequest {
   std::string method;
   std::string path;       // the target up to '?', as sent; of "http://host/path" what follows the host
-  std::string query;      // what follows the '?', as sent
+  std::string query;      // behind that '?', as sent
   std::string authority;  // "host:port" of such a target, which must be that of the Host header; else empty
   int minor_version = 1;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case

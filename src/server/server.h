@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "api/answer_files.h"
 #include "api/api_context.h"
 #include "api/protocol.h"
 #include "base/metrics.h"
@@ -56,6 +57,7 @@ struct ServerConfig {
   std::size_t max_bodies_bytes = std::size_t{256} << 20;         // of all requests being read or parsed
   std::size_t max_answer_memory = std::size_t{1} << 30;          // of all answers being made and sent
   std::size_t max_stored_answers_bytes = std::size_t{64} << 20;  // that clients may ask for again; 0: none
+  std::shared_ptr<const AnswerFiles> stored_answers = {};        // where they are kept; null: in memory
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;
 

@@ -45,7 +45,7 @@ struct ServerContext {
                 const ApiContext& api_context, MetricsRegistry& registry)
       : config(std::move(server_config)),
         engine(client),
-        kept_answers(config.max_stored_answers_bytes),
+        kept_answers(config.max_stored_answers_bytes, config.stored_answers),
         api(api_context),
         metrics(registry),
         keys(registry, clock),

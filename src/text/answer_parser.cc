@@ -77,13 +77,14 @@ Result<AnswerParser> AnswerParser::create(AnswerParserOptions options) {
                                    " does not go with --tool-call-parser ", tool_parser));
 
   auto pipeline = std::make_unique<Pipeline>(options);
-  const answer::ToolContext context{.tools = pipeline->tools, .out = pipeline->sink};
+  const CallShape* shape = options.held_shape;
+  const answer::ToolContext context{
+      .tools = pipeline->tools, .out = pipeline->sink, .held = shape != nullptr};
   if (const answer::MessageFormat* format = of_tools ? of_tools : of_reasoning; format != nullptr) {
     pipeline->add(format->make(context, of_tools != nullptr && options.calls_allowed, of_reasoning != nullptr,
                                options.starts_in_reasoning));
     return AnswerParser(std::move(pipeline));
   }
-  const CallShape* shape = options.calls_held ? find_call_shape(tool_parser) : nullptr;
   if (shape != nullptr && shape->style == "json")
     pipeline->add(answer::make_held_calls_stage(*shape, context));
   else if (tool_format != nullptr && options.calls_allowed)

@@ -29,6 +29,7 @@
 
 #include "base/status.h"
 #include "request/request.h"
+#include "text/call_shape.h"
 
 namespace pagoda {
 
@@ -67,7 +68,8 @@ struct AnswerParserOptions {
   // Shared, so that every choice of an answer reads with the same ones. Null: none.
   std::shared_ptr<const std::vector<DeclaredTool>> tools;
   bool keep_special_tokens = false;  // those that no format means something by are text; else left out
-  bool calls_held = false;    // a grammar holds them to the format's CallShape: arguments are told as written
+  // Given: a grammar holds the calls to this shape of the format's: arguments are told as written.
+  const CallShape* held_shape = nullptr;
   bool calls_allowed = true;  // false (tool_choice none): tool markup stays content
   // Whether the prompt has already opened the reasoning (prompt_opens_reasoning in answer_formats.h). Absent:
   // what the format's models usually do.

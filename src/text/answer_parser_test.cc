@@ -350,6 +350,10 @@ const Case kCases[] = {
      "<|channel|>commentary to=functions.light <|constrain|>json<|message|>{\"level\": 1}<|call|>",
      {"Wait.", "hm", {{"light", "{\"level\": 1}"}}}},
     {"openai", "openai_gptoss", "<|channel|>final<|message|>Yes<|return|>", {"Yes", "", {}}},
+    {"openai",  // without its <|message|>
+     "openai_gptoss",
+     "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final {\"a\": 1}<|return|>",
+     {"<|start|>assistant<|channel|>final {\"a\": 1}<|return|>", "Hm", {}}},
     {"muse_glimmer",
      "muse_glimmer",
      " to=self<|message|>hm<|eom|><|start|>assistant to=light<|message|><atem:function_calls><atem:invoke "

@@ -22,12 +22,11 @@ struct Message {
   }
 };
 
-Message read(std::string_view tool_parser, std::string_view text, std::size_t piece,
-             std::string reasoning = "") {
+Message read(const CallShape& shape, std::string_view text, std::size_t piece, std::string reasoning = "") {
   AnswerParserOptions options;
-  options.tool_parser = std::string(tool_parser);
+  options.tool_parser = std::string(shape.tool_parser);
   options.reasoning_parser = std::move(reasoning);
-  options.calls_held = true;
+  options.held_shape = &shape;
   Result<AnswerParser> parser = AnswerParser::create(std::move(options));
   EXPECT_TRUE(parser.has_value());
   std::vector<AnswerEvent> events;
@@ -68,21 +67,20 @@ std::string written(const CallShape& shape, const std::vector<std::pair<std::str
 
 TEST(HeldCalls, EveryShapeIsReadByItsFormatAndWhileItIsWritten) {
   const std::string tricky = R"({"city": "Pa}]ris </tool_call>\n\"x\\", "n": [1, {"a": null}]})";
-  for (const std::string_view name : tool_parser_names()) {
-    const CallShape* shape = find_call_shape(name);
-    if (shape == nullptr || shape->style != "json") continue;
+  for (const CallShape& shape : call_shapes()) {
+    if (shape.style != "json") continue;
+    SCOPED_TRACE(std::string(shape.tool_parser) + shape.begin.data());
     std::vector<std::pair<std::string, std::string>> calls = {{"get_weather", tricky}};
-    if (shape->repeats) calls.emplace_back("f", "{}");
-    const std::string text = written(*shape, calls);
-    const Message whole = read(name, text, text.size());
-    EXPECT_EQ(whole.calls, calls) << name;
-    EXPECT_EQ(whole.content, "") << name;
-    for (std::size_t piece = 1; piece < 40; ++piece)
-      EXPECT_EQ(read(name, text, piece), whole) << name << " " << piece;
-    EXPECT_GT(read(name, text, 1).pieces_of_arguments, 20u) << name;
+    if (shape.repeats) calls.emplace_back("f", "{}");
+    const std::string text = written(shape, calls);
+    const Message whole = read(shape, text, text.size());
+    EXPECT_EQ(whole.calls, calls);
+    EXPECT_EQ(whole.content, "");
+    for (std::size_t piece = 1; piece < 40; ++piece) EXPECT_EQ(read(shape, text, piece), whole) << piece;
+    if (shape.tool_parser != "inkling") EXPECT_GT(read(shape, text, 1).pieces_of_arguments, 20u);
     // The format's own reader, which does not know that it is held, finds the same calls.
     AnswerParserOptions options;
-    options.tool_parser = std::string(name);
+    options.tool_parser = std::string(shape.tool_parser);
     Result<AnswerParser> parser = AnswerParser::create(std::move(options));
     std::vector<AnswerEvent> events;
     (*parser).push({.text = text, .token = {}}, events);
@@ -90,7 +88,7 @@ TEST(HeldCalls, EveryShapeIsReadByItsFormatAndWhileItIsWritten) {
     std::vector<std::string> names;
     for (const AnswerEvent& event : events)
       if (event.kind == AnswerEvent::Kind::call_begun) names.push_back(event.text);
-    EXPECT_EQ(names.size(), calls.size()) << name << "\n" << text;
+    EXPECT_EQ(names.size(), calls.size()) << text;
   }
 }
 
@@ -99,13 +97,13 @@ TEST(HeldCalls, TextAroundAndWhatIsCutOff) {
   const std::string call = written(hermes, {{"f", R"({"a": 1})"}});
   const std::string text = "Sure. " + call + "\nDone.";
   for (std::size_t piece = 1; piece < 30; ++piece) {
-    const Message message = read("hermes", text, piece);
+    const Message message = read(hermes, text, piece);
     EXPECT_EQ(message.content, "Sure. Done.");
     EXPECT_EQ(message.calls.size(), 1u);
-    const Message cut = read("hermes", std::string_view(call).substr(0, call.size() - 20), piece);
+    const Message cut = read(hermes, std::string_view(call).substr(0, call.size() - 20), piece);
     ASSERT_EQ(cut.calls.size(), 1u);
     EXPECT_TRUE(std::string_view(R"({"a": 1})").starts_with(cut.calls[0].second));
-    const Message thought = read("hermes", "<think>Hm.</think>\n\n" + call, piece, "qwen3");
+    const Message thought = read(hermes, "<think>Hm.</think>\n\n" + call, piece, "qwen3");
     EXPECT_EQ(thought.reasoning, "Hm.");
     EXPECT_EQ(thought.calls.size(), 1u);
   }

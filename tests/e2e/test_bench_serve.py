@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-from conftest import binary
+import vector_models
+from conftest import binary, serving
 
 VLLM_FIELDS = {
     "date", "endpoint_type", "backend", "label", "model_id", "tokenizer_id", "num_prompts", "request_rate",
@@ -88,6 +89,16 @@ def test_chat(server, tmp_path):
     _, chat = bench(server, tmp_path, "--backend", "openai-chat", "--num-prompts", "3", "--input-len", "10",
                     "--output-len", "5", "--temperature", "0.5", "--request-rate", "20")
     assert (chat["completed"], chat["total_output_tokens"]) == (3, 15)
+
+
+def test_embeddings(tmp_path):
+    folder, _ = vector_models.write("bert", tmp_path / "m", pooling="mean")
+    with serving(folder, "--served-model-name", "bert") as server:
+        done, result = bench(server, tmp_path, "--backend", "openai-embeddings", "--num-prompts", "9", "--input-len", "6",
+                             "--dataset-name", "random", "--max-concurrency", "3")
+    assert (result["completed"], result["failed"], result["total_output_tokens"]) == (9, 0, 0), done.stderr
+    assert result["total_input_tokens"] >= 9 * 6 and result["request_throughput"] > 0
+    assert result["mean_e2el_ms"] == result["mean_ttft_ms"] > 0
 
 
 def test_a_text_data_set(small_server, tmp_path):

@@ -1,10 +1,11 @@
 """What users of the official openai client see of /v1/responses; everything valid by OpenAI's own schema."""
+import subprocess
 import time
 
 import openai
 import pytest
 
-from conftest import shared_data, serving, default_model
+from conftest import binary, shared_data, serving, default_model
 from openapi import Validator
 
 GREEDY = {"model": "smol", "temperature": 0, "max_output_tokens": 16}
@@ -69,6 +70,29 @@ def test_in_the_background_it_is_asked_for_until_it_ends(client, conforms):
     assert client.responses.cancel(made.id).status == made.status, "it has ended"
 
 
+def test_a_stream_in_the_background_goes_on_without_its_client(client, conforms):
+    """Broken off in the middle, and gone on with from there: all of the events, each once."""
+    arguments = dict(input="Say hello.", **{**GREEDY, "max_output_tokens": 40})
+    first = []
+    with client.responses.create(stream=True, background=True, **arguments) as stream:
+        for event in stream:
+            conforms("ResponseStreamEvent", event)
+            first.append(event)
+            if len(first) == 6:
+                break
+    id = first[0].response.id
+    rest = list(client.responses.retrieve(id, stream=True, starting_after=first[-1].sequence_number))
+    for event in rest:
+        conforms("ResponseStreamEvent", event)
+    assert [event.sequence_number for event in first + rest] == list(range(len(first) + len(rest)))
+    whole = client.responses.create(**arguments)
+    assert rest[-1].response.output_text == whole.output_text == client.responses.retrieve(id).output_text
+    again = list(client.responses.retrieve(id, stream=True))
+    assert [event.type for event in again] == [event.type for event in first + rest]
+    with pytest.raises(openai.BadRequestError):
+        list(client.responses.retrieve(whole.id, stream=True))
+
+
 def test_a_cancelled_one_frees_the_engine(client, server):
     made = client.responses.create(input="Count.", background=True, model="smol", max_output_tokens=1500,
                                    extra_body={"seed": 1, "ignore_eos": True})
@@ -99,6 +123,53 @@ def test_errors_name_the_field(client):
         with pytest.raises(openai.APIStatusError) as error:
             client.responses.create(**arguments, **GREEDY)
         assert error.value.param == param
+
+
+def test_kept_answers_outlive_the_server(tmp_path):
+    """Asked for and gone on with after a restart; bounded; what is damaged is gone, and nothing else."""
+    folder = tmp_path / "kept"
+    flags = ["--max-model-len", "512", "--served-model-name", "smol", "--response-store-dir", str(folder), "--response-store-bytes", "1MiB"]
+
+    def asking(work):
+        with serving(default_model(), *flags) as server, openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+            return work(client)
+
+    def make(client):
+        first = client.responses.create(input="Name a colour.", **GREEDY)
+        made = client.responses.create(input="Say hello.", background=True, **GREEDY)
+        while made.status == "in_progress":
+            time.sleep(0.05)
+            made = client.responses.retrieve(made.id)
+        return first, made
+    first, second = asking(make)
+    assert len(list(folder.glob("*.answer"))) == 2
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.answer"))
+
+    def go_on(client):
+        assert client.responses.retrieve(first.id).output_text == first.output_text
+        assert client.responses.retrieve(second.id).to_dict() == second.to_dict()
+        third = client.responses.create(input="Another one.", previous_response_id=first.id, **GREEDY)
+        assert third.usage.input_tokens > first.usage.input_tokens
+        client.responses.delete(second.id)
+        return third
+    third = asking(go_on)
+    assert len(list(folder.glob("*.answer"))) == 2
+    for path in folder.glob("*.answer"):
+        if first.id.encode() in path.read_bytes().splitlines()[1]:
+            path.write_bytes(path.read_bytes()[:-3])
+
+    def after(client):
+        assert client.responses.retrieve(third.id).output_text == third.output_text
+        for id in first.id, second.id:
+            with pytest.raises(openai.NotFoundError):
+                client.responses.retrieve(id)
+        for i in range(4):  # the bound holds for what is on disk
+            client.responses.create(input="x", metadata={"a": "b"}, instructions="y" * 300, **GREEDY)
+    asking(after)
+    with serving(default_model(), *flags) as server:
+        done = subprocess.run([str(binary()), "serve", str(default_model()), "--port", "0", *flags], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2 and "another server" in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert server.process.poll() is None
 
 
 def test_without_a_store_nothing_is_kept():

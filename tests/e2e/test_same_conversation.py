@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from conftest import default_model, serving
+from small_model import write_small_model
 
 TOOL = {"name": "weather", "description": "of a city",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -172,6 +173,37 @@ def test_the_same_conversation(house, name, ask, stream):
         assert called == "weather"
         jsonschema.validate(arguments, TOOL["parameters"])
     assert ask(house.url, case, stream) == expected
+
+
+@pytest.fixture(scope="module")
+def dead_end(tmp_path_factory):
+    """A model with no token for what must come behind three letters: whatever it says ends in the middle, with an error."""
+    folder = tmp_path_factory.mktemp("dead end")
+    (folder / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
+    write_small_model(folder / "m.gguf", without="z")
+    with serving(folder / "m.gguf", "--served-model-name", "smol", "--chat-template", str(folder / "plain.jinja")) as server:
+        if not has_grammars(server.url):
+            pytest.skip("this build has no XGrammar")
+        yield server
+
+
+@pytest.mark.parametrize("ask", [chat, responses, messages, lines], ids=["chat", "responses", "messages", "ollama"])
+def test_an_error_in_the_middle_is_the_clients_own_error(dead_end, ask):
+    """Whole: the HTTP error of the protocol. In a stream, after some text: its error event, as its client reads it."""
+    case = dict(messages=[{"role": "user", "content": "Go"}], max=60, stop=None, tools=False, schema={"type": "string", "pattern": "^[ab]{30}z$"})
+    for stream in (False, True):
+        if ask is responses and stream:
+            with openai.OpenAI(base_url=dead_end.url + "/v1", api_key="none", max_retries=0) as client:
+                *events, last = client.responses.create(model="smol", input="Go", stream=True, temperature=0, text={
+                    "format": {"type": "json_schema", "name": "x", "schema": case["schema"]}})
+            assert "".join(event.delta for event in events if event.type == "response.output_text.delta") .startswith('"')
+            assert last.type == "response.failed" and last.response.status == "failed"
+            assert "dead end" in last.response.error.message, last
+            continue
+        with pytest.raises((openai.APIError, anthropic.APIStatusError, ollama.ResponseError)) as error:
+            ask(dead_end.url, case, stream)
+        assert "dead end" in str(error.value), error.value
+    assert dead_end.wait_until_idle()
 
 
 @pytest.mark.parametrize("path, body, param", [

@@ -68,6 +68,8 @@ void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
   if (kind == CallKind::completion) return;
   fields.not_built("audio", "this model takes and gives text only");
   fields.not_built("functions", "use 'tools'");
+  fields.not_built("function_call", "use 'tool_choice'");
+  fields.not_built("moderation", "it is not built in");
   fields.not_built("web_search_options", "it is not built in");
   if (const json::array* modalities = fields.array("modalities", 8))
     for (const json::value& modality : *modalities)

@@ -18,6 +18,7 @@ void ResponseWriter::event(std::string_view type, Write write) {
   write(json);
   json.end_object();
   events_.append("\n\n");
+  if (log_ != nullptr) log_->append(std::exchange(events_, {}));
 }
 
 // About the last item.
@@ -32,13 +33,19 @@ void ResponseWriter::item_event(std::string_view type, Write write) {
 }
 
 ResponseWriter::ResponseWriter(std::string id, std::int64_t created, std::string owner, ResponsesCall call,
-                               bool stored, const ApiContext& context)
+                               bool stored, std::shared_ptr<AnswerLog> log, const ApiContext& context)
     : StateWriter(std::move(call.chat.answer), call.stream, context),
       id_(std::move(id)),
       owner_(std::move(owner)),
       created_(created),
       call_(std::move(call)),
-      stored_(stored) {}
+      stored_(stored),
+      log_(std::move(log)) {}
+
+// Whoever follows one that was cancelled or given up is not left waiting.
+ResponseWriter::~ResponseWriter() {
+  if (log_ != nullptr) log_->end();
+}
 
 std::string_view ResponseWriter::status() const {
   if (!state_.error().ok()) return "failed";
@@ -210,7 +217,7 @@ void ResponseWriter::keep() {
 }
 
 void ResponseWriter::note_output() {
-  if (!stored_ || !state_.finished()) return;  // nobody takes what runs in the background
+  if (!stored_ || log_ != nullptr || !state_.finished()) return;  // nobody takes what is whole at the end
   take_fresh();
   keep();
 }
@@ -235,6 +242,7 @@ void ResponseWriter::write_events(std::string& out) {
       write_response(json);
     });
     keep();
+    if (log_ != nullptr) log_->end();
   }
   out.append(std::exchange(events_, {}));
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "api/answer_log.h"
 #include "api/errors.h"
 #include "api/json.h"
 #include "api/responses/responses_parser.h"
@@ -23,9 +24,11 @@ namespace pagoda {
 class ResponseWriter final : public StateWriter {
  public:
   // `call`: without its conversation, which has gone into the request; `stored`: under `id` in the store,
-  // where the call runs in the background. Else it is put there at the end, of `owner`.
+  // where the call runs in the background. Else it is put there at the end, of `owner`. `log`: of a stream in
+  // the background, where its events go instead of to who takes them; null else.
   ResponseWriter(std::string id, std::int64_t created, std::string owner, ResponsesCall call, bool stored,
-                 const ApiContext& context);
+                 std::shared_ptr<AnswerLog> log, const ApiContext& context);
+  ~ResponseWriter() override;
 
   bool needs_every_output() const override { return streaming() || !options_.stop.empty(); }
   // As the response stands: "in_progress" until it has ended.
@@ -65,6 +68,7 @@ class ResponseWriter final : public StateWriter {
   const std::int64_t created_;
   const ResponsesCall call_;
   const bool stored_;
+  const std::shared_ptr<AnswerLog> log_;
   std::vector<Item> items_;
   std::string events_;  // written, not yet taken
   std::int64_t num_events_ = 0;

@@ -160,7 +160,8 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   read_format(fields, call);
   read_reasoning(fields, call);
   read_tools(fields, call);
-  for (const std::string_view name : {"conversation", "prompt"}) fields.not_built(name, "it is not built in");
+  for (const std::string_view name : {"conversation", "prompt", "moderation", "context_management"})
+    fields.not_built(name, "it is not built in");
   if (fields.string("truncation", 32).value_or("disabled") != "disabled")
     fields.not_built("truncation", "a conversation that is too long is refused");
   const json::object* metadata = fields.object("metadata");
@@ -168,7 +169,6 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   call.shown["truncation"] = "disabled";
   call.shown["store"] = call.store;
   call.shown["background"] = call.background;
-  if (call.background && call.stream) fields.not_built("background", "with 'stream' it is not built in");
   if (call.background && (!call.store || context.detached == nullptr))
     fields.fail("background", "needs 'store', and a server that keeps answers (--response-store-bytes)");
 

@@ -1,8 +1,11 @@
 #include "api/responses/responses_protocol.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
+#include <charconv>
 
 #include "api/answer_store.h"
+#include "api/query.h"
 #include "api/error_body.h"
 #include "api/responses/input_items.h"
 #include "api/responses/response_writer.h"
@@ -23,6 +26,14 @@ Status in_its_words(const Status& error) {
   return std::move(named).with_param(concat("input", param.substr(std::string_view("messages").size())));
 }
 
+// What the events of an answer can take: each repeats the request's fields, or has a token and names around it. At
+// most a sixteenth of the store: a longer stream is not kept beyond that.
+std::size_t log_bytes(const ApiCall& call, const Request& request, const AnswerStore& store) {
+  constexpr std::size_t kFew = 65536, kToken = 400;
+  const auto tokens = static_cast<std::size_t>(request.sampling.max_tokens);
+  return std::min(kFew + 4 * call.body.size() + kToken * tokens, store.max_bytes() / 16);
+}
+
 Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   Result<ResponsesCall> parsed = parse_responses_call(call.body, call.owner, context);
   if (!parsed) return parsed.error();
@@ -30,23 +41,27 @@ Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   if (!made) return in_its_words(made.error());
   ApiGeneration out;
   out.id = concat("resp_", call.id);
-  out.requests.push_back(made->request);
   out.grammars = std::move(made->grammars);
   const bool background = parsed->background;
   std::string conversation;
   if (background)
     conversation = to_text({.items = parsed->conversation, .first_of_call = parsed->first_of_this_call});
+  std::shared_ptr<AnswerLog> log;
+  if (background && parsed->stream) log = std::make_shared<AnswerLog>(log_bytes(call, made->request, *context.answers));
   auto writer = std::make_unique<ResponseWriter>(out.id, call.created, call.owner, *std::move(parsed),
-                                                 background, context);
+                                                 background, log, context);
   if (background) {
     out.at_once = writer->response_json();
     if (!context.answers->add(out.id, {.owner = call.owner,
                                        .answer = *out.at_once,
                                        .conversation = std::move(conversation),
-                                       .running = true}))
+                                       .running = true,
+                                       .log = log}))
       return resource_exhausted("The store of answers has no room for another one that is running.")
           .with_reason("answer_store_full");
+    out.follow = log;
   }
+  out.requests.push_back(std::move(made->request));
   out.answer = std::move(writer);
   return out;
 }
@@ -84,6 +99,23 @@ std::string items_list(const StoredAnswer& answer, std::string_view id) {
   return json::serialize(list);
 }
 
+// ?stream=true&starting_after=7: the events behind the one of this number.
+Result<ApiAnswer> followed(const StoredAnswer& answer, const ApiCall& call) {
+  if (answer.log == nullptr)
+    return invalid_argument("This response was not made with 'background' and 'stream', or is kept without its stream.")
+        .with_param("stream");
+  ApiAnswer out("");
+  out.follow = answer.log;
+  if (const std::optional<std::string> after = query_value(call.query, "starting_after")) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(after->data(), after->data() + after->size(), number);
+    if (error != std::errc() || end != after->data() + after->size() || number > (std::size_t{1} << 40))
+      return invalid_argument("'starting_after' must be the number of an event.").with_param("starting_after");
+    out.first_event = number + 1;
+  }
+  return out;
+}
+
 Result<ApiAnswer> retrieve(const ApiCall& call, const ApiContext& context) {
   constexpr std::string_view kItems = "/input_items";
   std::string_view id = call.parameter;
@@ -91,6 +123,7 @@ Result<ApiAnswer> retrieve(const ApiCall& call, const ApiContext& context) {
   if (items) id.remove_suffix(kItems.size());
   Result<StoredAnswer> found = stored(id, call, context);
   if (!found) return found.error();
+  if (!items && query_value(call.query, "stream") == "true") return followed(*found, call);
   return ApiAnswer(items ? items_list(*found, id) : std::move(found->answer));
 }
 

@@ -249,36 +249,61 @@ TEST(StoredResponses, InTheBackgroundAreInProgressUntilTheyEndOrAreCancelled) {
   kept.store.check_invariants();
 }
 
-// Against a list in order of use.
-TEST(AnswerStore, TheOneUnusedTheLongestLeavesAndARunningOneNever) {
-  AnswerStore store(4000);
-  ASSERT_TRUE(store.add("running", {.owner = "", .answer = "r", .conversation = "", .running = true}));
-  std::vector<std::string> order;  // used last: at the end
-  std::uint32_t seed = 1;
-  for (int i = 0; i < 300; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    const std::string id = std::to_string(i);
-    if (seed >> 31 == 0 && !order.empty()) {
-      const std::size_t at = (seed >> 8) % order.size();
-      const std::string used = order[at];
-      ASSERT_TRUE(store.find(used, ""));
-      order.erase(order.begin() + static_cast<std::ptrdiff_t>(at));
-      order.push_back(used);
-      continue;
+// What the background makes is followed from its beginning, from its middle, and when it is over.
+TEST(StoredResponses, AStreamInTheBackgroundIsFollowed) {
+  Kept kept;
+  NoDetached detached;
+  kept.context.detached = &detached;
+  const auto follow = [&](std::string query) {
+    ApiCall call;
+    call.parameter = "resp_1";
+    call.query = std::move(query);
+    return std::get<AnswerHandler>(kept.route("GET", "/v1/responses/{response_id}").handler)(call, kept.context);
+  };
+  std::string whole, rest;
+  {
+    Answered one(kept, R"("input":"q","background":true,"stream":true)");
+    ASSERT_TRUE((*one.made)->follow);
+    const auto reader = (*one.made)->follow->follow(0, [] {});
+    (*one.made)->answer->take(one.out, 1000);
+    EXPECT_TRUE(reader->take(whole, 100'000));
+    EXPECT_NE(whole.find("response.created"), std::string::npos);
+    one.say("<think></think>ab");
+    EXPECT_EQ(one.out, "") << "nobody but the log is told";
+    while (reader->take(whole, 100'000)) {}
+    Answered plain(kept, R"("input":"q","stream":true)", "1x");
+    plain.say("<think></think>ab");
+    one.out = whole;
+    ASSERT_EQ(one.events().size(), plain.events().size());
+    for (std::size_t i = 0; i < plain.events().size(); ++i) {
+      EXPECT_EQ(one.events()[i].at("sequence_number"), i);
+      EXPECT_EQ(one.events()[i].at("type"), plain.events()[i].at("type"));
     }
-    const std::size_t length = (seed >> 8) % 600;
-    ASSERT_TRUE(store.add(id, {.owner = "", .answer = std::string(length, 'x'), .conversation = ""}));
-    order.push_back(id);
-    store.check_invariants();
-    ASSERT_LE(store.bytes(), 4000u);
-    std::size_t gone = 0;  // the longest prefix of the order that has left
-    while (gone < order.size() && !store.find(order[gone], "")) ++gone;
-    order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(gone));
-    for (const std::string& left : order) ASSERT_TRUE(store.find(left, "")) << i;
-    ASSERT_TRUE(store.find("running", ""));
   }
-  EXPECT_FALSE(store.add("large", {.owner = "", .answer = std::string(5000, 'x'), .conversation = ""}));
-  EXPECT_FALSE(store.add("running", {}));
+  Result<ApiAnswer> later = follow("stream=true&starting_after=3");
+  ASSERT_TRUE(later && later->follow);
+  while (later->follow->follow(later->first_event, [] {})->take(rest, 1 << 20)) {}
+  EXPECT_TRUE(rest.starts_with("event: ") && whole.ends_with(rest));
+  EXPECT_NE(rest.find("\"sequence_number\":4"), std::string::npos);
+  EXPECT_FALSE(follow("stream=true&starting_after=x"));
+  EXPECT_EQ(parse_json(follow("include=x")->body)->at("status"), "completed");
+  // One that is given up ends, too.
+  std::string cut;
+  std::unique_ptr<AnswerLog::Reader> reader;
+  {
+    Answered two(kept, R"("input":"q","background":true,"stream":true)", "2");
+    reader = (*two.made)->follow->follow(0, [] {});
+    EXPECT_TRUE(kept.ask("POST", "resp_2/cancel"));
+  }
+  EXPECT_FALSE(reader->take(cut, 1000));
+  Answered whole_one(kept, R"("input":"q")", "3");
+  whole_one.say("a");
+  ApiCall call;
+  call.parameter = "resp_3";
+  call.query = "stream=true";
+  EXPECT_FALSE(
+      std::get<AnswerHandler>(kept.route("GET", "/v1/responses/{response_id}").handler)(call, kept.context));
+  kept.store.check_invariants();
 }
 
 }  // namespace

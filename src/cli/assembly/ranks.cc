@@ -62,7 +62,7 @@ Status check_split(const EngineFlags& flags) {
   auto source = ModelSource::open(*path, hub_paths_from_environment(), flags.hf_overrides);
   if (!source) return source.error();
   return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
-                                   flags.deterministic_allreduce ? SumOrder::fixed : SumOrder::any);
+                                   flags.deterministic_allreduce ? ExchangeKind::gather : ExchangeKind::sum);
 }
 
 // Rank 0 has been told, and says it.

@@ -53,19 +53,19 @@ boost::json::object ranks_json(const RankSteps& ranks, std::int32_t size) {
           {"step_seconds", per_step(ranks.seconds, ranks)},
           {"communication_seconds", per_step(ranks.communication_seconds, ranks)},
           {"message_bytes", per_step(static_cast<double>(ranks.message_bytes), ranks)},
-          {"sums", per_step(static_cast<double>(ranks.sums), ranks)},
-          {"sum_bytes", per_step(static_cast<double>(ranks.sum_bytes), ranks)}};
+          {"exchanges", per_step(static_cast<double>(ranks.exchanges), ranks)},
+          {"exchanged_bytes", per_step(static_cast<double>(ranks.exchanged_bytes), ranks)}};
 }
 
 void print_ranks(const RankSteps& ranks, std::int32_t size) {
   std::printf(
-      "%d ranks, a step: %.3f ms, %.1f%% of it in communication; message of %.0f bytes, %.0f sums of %.0f "
+      "%d ranks, a step: %.3f ms, %.1f%% of it in communication; message of %.0f bytes, %.0f exchanges of %.0f "
       "bytes\n",
       size, per_step(ranks.seconds, ranks) * 1e3,
       100 * ranks.communication_seconds / std::max(ranks.seconds, 1e-9),
       per_step(static_cast<double>(ranks.message_bytes), ranks),
-      per_step(static_cast<double>(ranks.sums), ranks),
-      static_cast<double>(ranks.sum_bytes) / std::max<double>(1, static_cast<double>(ranks.sums)));
+      per_step(static_cast<double>(ranks.exchanges), ranks),
+      static_cast<double>(ranks.exchanged_bytes) / std::max<double>(1, static_cast<double>(ranks.exchanges)));
 }
 
 }  // namespace

@@ -125,7 +125,9 @@ Status find_form(const BenchServeArgs& args, const LoadOptions& options, bool ha
     if (!again->empty()) return unavailable(concat("the test request failed: ", *again));
   }
   body.continuous_usage = words.continuous_usage;
-  if (has_text || body.endpoint != BodyOptions::Endpoint::completions) return ok_status();
+  if (has_text || (body.endpoint != BodyOptions::Endpoint::completions &&
+                   body.endpoint != BodyOptions::Endpoint::embeddings))
+    return ok_status();
   const std::int32_t highest = body.token_high;
   for (const std::int32_t high : {highest, std::min(highest, 499)}) {
     BodyOptions ids = body;
@@ -253,6 +255,7 @@ Spoken spoken_by(std::string_view backend) {
   if (backend == "responses") return {Endpoint::responses, "/v1/responses"};
   if (backend == "anthropic") return {Endpoint::messages, "/v1/messages"};
   if (backend == "ollama") return {Endpoint::ollama, "/api/chat"};
+  if (backend == "openai-embeddings") return {Endpoint::embeddings, "/v1/embeddings"};
   if (backend == "llamacpp") return {Endpoint::llamacpp, "/completion"};
   return {Endpoint::completions, "/v1/completions"};
 }
@@ -310,6 +313,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
   if (args.max_concurrency > 0) options.max_concurrency = args.max_concurrency;
   if (args.request_id_prefix.find_first_of("\r\n") != std::string::npos)
     return invalid_argument("--request-id-prefix: a line break");
+  if (spoken.endpoint == BodyOptions::Endpoint::embeddings) options.wants = AnswerReader::Wants::vectors;
   if (args.save_detailed) options.texts = AnswerReader::Texts::keep;
 
   BodyOptions body;

@@ -28,8 +28,9 @@ std::vector<Flag> bench_serve_flags(BenchServeArgs& args) {
   return {
       {.name = "backend",
        .value = flags::choice(
-           args.backend, {"openai", "openai-chat", "vllm", "responses", "anthropic", "ollama", "llamacpp"}),
-       .help = "what is spoken: completions, chat or another protocol"},
+           args.backend, {"openai", "openai-chat", "openai-embeddings", "vllm", "responses", "anthropic",
+                          "ollama", "llamacpp"}),
+       .help = "what is spoken: completions, chat, embeddings or another protocol"},
       {.name = "base-url",
        .value = flags::text(args.base_url, "URL"),
        .help = "of the server, instead of host and port"},

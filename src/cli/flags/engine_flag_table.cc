@@ -226,10 +226,10 @@ std::vector<Flag> rank_flag_table(EngineFlags& flags) {
            "started ([tensor parallelism](tensor-parallelism.md)). Also `-tp`",
        .aliases = {"--tp"}},
       {.name = "deterministic-allreduce",
-       .value = flags::on(flags.deterministic_allreduce),
-       .help = "the same bits for 1, 2 and 4 ranks; slower",
-       .details =
-           "sums in pieces and an order that are the same for 1, 2 and 4 ranks: the same bits; slower"},
+       .value = flags::on_off(flags.deterministic_allreduce),
+       .help = "ranks give the same bits as one process; off: less is sent, other last bits",
+       .details = "what ranks bring is gathered instead of summed, so that they give the same bits as one "
+                  "process; off: less is sent, other last bits"},
       {.name = "rank-timeout",
        .value = flags::number(flags.rank_timeout_s, 0, kMaxSeconds),
        .help = "a rank that does not answer for so long is lost, and the engine ends; 0: never",

@@ -22,6 +22,7 @@ struct ServerFlags {
   std::string ssl_certfile, ssl_keyfile, ssl_ca_certs;  // PEM; without the first: no TLS
   std::int32_t ssl_cert_reqs = 0;                       // of clients: 0 none, 1 optional, 2 required
   std::int64_t response_store_bytes = std::int64_t{64} << 20;
+  std::string response_store_dir;            // where those answers outlive the process; empty: in memory
   std::vector<std::string> apis;             // names of protocols; empty: all
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
   std::string api_key_file;                  // YAML; empty: none
@@ -109,7 +110,7 @@ struct EngineFlags {
   std::int32_t tensor_parallel_size = 1;
   std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not
   std::int32_t mpi_rank = 0;        // this process's, under mpirun
-  bool deterministic_allreduce = false;
+  bool deterministic_allreduce = true;
   double rank_timeout_s = 4.0;  // 0: wait for ever
 
   std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none

@@ -120,8 +120,13 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .value = flags::int64(flags.response_store_bytes, 0, kMaxBytes),
        .help = "of answers that /v1/responses keeps to be asked for again; 0: none",
        .details =
-           "of answers in memory that `/v1/responses` keeps, to be asked for again or gone on with; the one "
-           "unused the longest leaves first; 0: none"},
+           "of answers that `/v1/responses` keeps, to be asked for again or gone on with; the one unused the "
+           "longest leaves first; 0: none"},
+      {.name = "response-store-dir",
+       .value = flags::text(flags.response_store_dir, "DIR"),
+       .help = "a folder where those answers outlive the process",
+       .details = "a folder for those answers, one file each, so that they outlive the process; made where there "
+                  "is none; without it they are in memory"},
       {.name = "max-header-bytes",
        .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
        .help = "larger request headers get 431"},

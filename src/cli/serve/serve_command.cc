@@ -127,6 +127,11 @@ Status run_serve(const ServeArgs& args) {
   auto protocols = protocols_named(flags.apis);
   if (!protocols) return protocols.error();
   config.protocols = *std::move(protocols);
+  if (!flags.response_store_dir.empty() && engine_flags.mpi_rank == 0) {
+    auto files = AnswerFiles::open(flags.response_store_dir);
+    if (!files) return files.error();
+    config.stored_answers = *std::move(files);
+  }
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
   PAGODA_RETURN_IF_ERROR(fetch_if_missing(engine_flags));

@@ -9,7 +9,7 @@ struct MpiFunctions {
   int (*init)(int* rank, int* size);
   int (*start_broadcast)(void* data, int bytes);                              // from rank 0
   int (*start_sum)(float* data, int count);                                   // in place, on every rank
-  int (*start_all_gather)(const float* mine, float* all, const int* counts);  // floats of each rank
+  int (*start_all_gather)(float* all, const int* counts);  // floats of each rank, its own in their place
   int (*start_gather)(const void* mine, void* all, const int* counts);        // bytes of each rank, to rank 0
   int (*start_barrier)();
   int (*test)(int* done);
@@ -19,5 +19,5 @@ struct MpiFunctions {
 };
 
 // The one symbol of the library; null: it was built for another version of this header.
-inline constexpr int kMpiFunctionsVersion = 1;
+inline constexpr int kMpiFunctionsVersion = 2;
 using GetMpiFunctions = const MpiFunctions* (*)(int version);

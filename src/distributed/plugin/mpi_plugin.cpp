@@ -39,10 +39,10 @@ int start_sum(float* data, int count) {
   return MPI_Iallreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
 }
 
-int start_all_gather(const float* mine, float* all, const int* counts) {
+int start_all_gather(float* all, const int* counts) {
   set_offsets(counts);
-  return MPI_Iallgatherv(mine, counts[rank], MPI_FLOAT, all, counts, offsets.data(), MPI_FLOAT,
-                         MPI_COMM_WORLD, &request);
+  return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_FLOAT, all, counts, offsets.data(), MPI_FLOAT, MPI_COMM_WORLD,
+                         &request);
 }
 
 int start_gather(const void* mine, void* all, const int* counts) {

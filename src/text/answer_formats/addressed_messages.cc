@@ -47,7 +47,7 @@ class AddressedStage : public AnswerStage {
     if (in_header_) {
       header_ += text;
     } else if (kind_ == Kind::call) {
-      body_ += text;
+      told_ ? context_.out.call_arguments(text) : void(body_ += text);
     } else {
       tell(text);
     }
@@ -59,11 +59,12 @@ class AddressedStage : public AnswerStage {
       if (marker == kMessage) return begin_message();
       if (marker == kStart) {  // a header that nothing followed
         header_.clear();
+        started_ = true;
         return;
       }
       const bool ends = contains(body_markers_, marker);
       if (ends) {
-        flush_header();
+        end_header(marker);
       } else {
         header_ += marker;
       }
@@ -72,6 +73,7 @@ class AddressedStage : public AnswerStage {
     end_message();
     in_header_ = true;
     header_.clear();
+    started_ = marker == kStart;
   }
 
   void on_end() override {
@@ -88,6 +90,8 @@ class AddressedStage : public AnswerStage {
  protected:
   virtual Kind kind_of(std::string_view header) const = 0;
   virtual std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const = 0;
+  // Of a call whose body is its arguments, so that a held one can be told while it is written; else empty.
+  virtual std::string_view name_of(std::string_view) const { return {}; }
   const ToolContext& context() const { return context_; }
 
  private:
@@ -97,6 +101,9 @@ class AddressedStage : public AnswerStage {
     body_.clear();
     in_header_ = false;
     messages_begun_ = true;
+    const std::string_view name = kind_ == Kind::call && context_.held ? name_of(header_) : "";
+    told_ = !name.empty();
+    if (told_) context_.out.call_begun(name, {});
     // Several of one kind are lines of their own; the message drops what nothing follows.
     if (kind_ == Kind::content && std::exchange(content_begun_, true)) context_.out.content("\n");
     if (kind_ == Kind::reasoning && std::exchange(reasoning_begun_, true)) context_.out.reasoning("\n");
@@ -109,9 +116,23 @@ class AddressedStage : public AnswerStage {
 
   void end_message() {
     if (kind_ != Kind::call) return;
+    if (told_) return context_.out.call_ended();
     const std::vector<WrittenCall> calls = read_calls(header_, body_);
     for (const WrittenCall& call : calls) context_.out.call(call);
     if (calls.empty()) context_.out.content(body_);
+  }
+
+  // A message that ends before it has begun: the model forgot <|message|>. Never lost.
+  void end_header(std::string_view marker) {
+    if (!messages_begun_) return flush_header();
+    const bool says_something = header_.find(kChannel) != std::string::npos;
+    if (says_something) {
+      if (std::exchange(content_begun_, true)) context_.out.content("\n");
+      if (started_) context_.out.content(kStart);
+      context_.out.content(header_);
+      context_.out.content(marker);
+    }
+    header_.clear();
   }
 
   // Text that no message began: a header's, unless the model forgot that headers are.
@@ -126,6 +147,8 @@ class AddressedStage : public AnswerStage {
   bool in_header_ = true;
   Kind kind_ = Kind::other;
   bool messages_begun_ = false, content_begun_ = false, reasoning_begun_ = false;
+  bool told_ = false;  // the call is told while it is written
+  bool started_ = false;  // kStart stands before the header
   std::string header_;
   std::string body_;  // of a call
 };
@@ -153,9 +176,13 @@ class HarmonyStage final : public AddressedStage {
     channel = channel.substr(0, channel.find_first_of(" \t\r\n<"));
     return channel == "analysis" ? Kind::reasoning : Kind::content;
   }
-  std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const override {
+  std::string_view name_of(std::string_view header) const override {
     std::string_view name = recipient_of(header);
     if (name.starts_with("functions.")) name.remove_prefix(10);
+    return name;
+  }
+  std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const override {
+    const std::string_view name = name_of(header);
     if (name.empty()) return {};
     std::string arguments(trim(body));
     if (arguments.empty()) arguments = "{}";

@@ -94,7 +94,7 @@ class HeldCallsStage final : public AnswerStage {
     told_ = raw.size();
     if (scanner_.state() == JsonScanner::State::more) return taken;
     out_.call_ended();
-    state_ = State::closing;
+    state_ = shape_.end.empty() ? State::behind : State::closing;
     return taken;
   }
 

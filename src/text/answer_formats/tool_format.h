@@ -15,6 +15,7 @@ namespace pagoda::answer {
 struct ToolContext {
   const ToolTypes& tools;
   AnswerOutput& out;
+  bool held = false;  // a grammar holds the calls
 };
 
 using Markers = std::vector<std::string_view>;

@@ -1,0 +1,280 @@
+// Goal: norms of heads, rotation, block write and paged attention compute what kernels/reference computes,
+// over random shapes; and a token's bits do not depend on the chunk it came in, on who computed it (decode's
+// splits or prefill's rows), on the rest of the batch, or on where its blocks lie.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "device/test_support.h"
+#include "kernels/elementwise.h"
+#include "kernels/paged_attention.h"
+#include "kernels/testing.h"
+
+namespace pagoda::device {
+namespace {
+
+const KernelContext kReference = {.backend = Backend::reference};
+
+struct Shape {
+  Element element = Element::f32;
+  std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, rotary = 32;
+  bool norms = false, sinks = false;
+  std::int32_t window = 0;
+  float softcap = 0;
+  std::vector<std::int32_t> lengths;
+
+  std::int32_t heads() const { return kv_heads * group; }
+  std::size_t row() const { return static_cast<std::size_t>((heads() + 2 * kv_heads) * head_size); }
+  std::size_t out() const { return static_cast<std::size_t>(heads() * head_size); }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_size)); }
+};
+
+Shape shape_of(std::uint64_t seed) {
+  auto draw = [&, i = std::uint64_t{0}](std::uint64_t n) mutable {
+    return static_cast<std::int32_t>(random_bits(seed, 2, i++) % n);
+  };
+  Shape shape;
+  shape.element = draw(2) == 0 ? Element::f32 : Element::bf16;
+  shape.kv_heads = 1 + draw(2);
+  shape.group = 1 + draw(3);
+  constexpr std::int32_t kSizes[] = {16, 32, 40, 64, 80};
+  shape.head_size = kSizes[draw(5)];
+  constexpr std::int32_t kBlocks[] = {4, 16, 17, 32};
+  shape.block_size = kBlocks[draw(4)];
+  shape.rotary = draw(2) == 0 ? shape.head_size : 8;
+  shape.norms = draw(2) == 0;
+  shape.sinks = draw(3) == 0;
+  shape.window = draw(3) == 0 ? 1 + draw(40) : 0;
+  shape.softcap = draw(3) == 0 ? 1.5f : 0;
+  for (std::int32_t i = 1 + draw(3); i > 0; --i) shape.lengths.push_back(1 + draw(40));
+  if (seed % 8 == 0) {  // over several splits, and little else: every multiplication takes its time here
+    shape.kv_heads = shape.group = 1;
+    shape.head_size = 16;
+    shape.rotary = 8;
+    shape.window = seed == 0 ? 0 : 250;
+    shape.lengths = {(seed == 0 ? 2 : 1) * kSplitTokens + 1 + draw(20), 3};
+  }
+  return shape;
+}
+
+// What the product of query, key and value gives for a token.
+std::vector<float> token_row(const Shape& shape, std::size_t sequence, std::int32_t position) {
+  return random_floats(1000 * sequence + static_cast<std::size_t>(position), shape.row(), 1.5f);
+}
+
+std::vector<float> turns(const Shape& shape) {
+  const std::int32_t most = *std::max_element(shape.lengths.begin(), shape.lengths.end());
+  std::vector<float> table;
+  for (std::int32_t position = 0; position < most; ++position)
+    for (const bool sine : {false, true})
+      for (std::int32_t i = 0; i < shape.rotary / 2; ++i) {
+        const double angle = position / std::pow(100.0, 2.0 * i / shape.rotary);
+        table.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
+      }
+  return table;
+}
+
+using Outputs = std::vector<std::vector<float>>;  // of each sequence, all rows
+
+Outputs reference_outputs(const Shape& shape) {
+  const auto query_norm = random_floats(501, static_cast<std::size_t>(shape.head_size));
+  const auto key_norm = random_floats(502, static_cast<std::size_t>(shape.head_size));
+  const auto sinks = random_floats(77, static_cast<std::size_t>(shape.heads()), 2.0f);
+  const std::vector<float> table = turns(shape);
+  Outputs outputs;
+  for (std::size_t s = 0; s < shape.lengths.size(); ++s) {
+    const std::int32_t length = shape.lengths[s];
+    std::vector<float> rows;
+    std::vector<std::int32_t> positions(static_cast<std::size_t>(length));
+    std::iota(positions.begin(), positions.end(), 0);
+    for (const std::int32_t position : positions) {
+      std::vector<float> row = token_row(shape, s, position);
+      for (std::int32_t head = 0; shape.norms && head < shape.heads() + shape.kv_heads; ++head) {
+        float* const x = row.data() + head * shape.head_size;
+        rms_norm(kReference, x, 1, shape.head_size, (head < shape.heads() ? query_norm : key_norm).data(),
+                 1e-6f, x);
+      }
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+    rope(kReference, rows.data(), length, static_cast<std::int64_t>(shape.row()),
+         shape.heads() + shape.kv_heads, shape.head_size, shape.rotary, positions, table.data());
+    PagedAttentionArgs args;
+    args.layout = {shape.element == Element::f32 ? DType::f32 : DType::bf16, 1, shape.kv_heads,
+                   shape.head_size, (length + 15) / 16 * 16};
+    std::vector<std::byte> cache(args.layout.block_bytes());
+    args.cache = cache.data();
+    const std::int32_t block = 0;
+    const AttentionSequence sequence = {0, length, length, &block};
+    args.sequences = {&sequence, 1};
+    args.query = rows.data();
+    args.key = args.query + shape.out();
+    args.value = args.key + shape.kv_heads * shape.head_size;
+    args.row_stride = static_cast<std::int64_t>(shape.row());
+    args.num_query_heads = shape.heads();
+    args.scale = shape.scale();
+    args.sliding_window = shape.window;
+    args.softcap = shape.softcap;
+    args.sinks = shape.sinks ? sinks.data() : nullptr;
+    outputs.emplace_back(static_cast<std::size_t>(length) * shape.out());
+    args.output = outputs.back().data();
+    paged_attention(kReference, args);
+  }
+  return outputs;
+}
+
+// All sequences in one cache, in steps: each of up to `chunk` tokens a sequence.
+class World {
+ public:
+  World(const Shape& shape, std::uint64_t seed) : shape_(shape), bench_(seed) {
+    std::int32_t blocks = 2;
+    for (const std::int32_t length : shape.lengths) {
+      width_ = std::max(width_, (length + shape.block_size - 1) / shape.block_size);
+      blocks += (length + shape.block_size - 1) / shape.block_size;
+      outputs_.emplace_back();
+    }
+    std::vector<std::int32_t> order(static_cast<std::size_t>(blocks));
+    std::iota(order.begin(), order.end(), 0);
+    for (std::size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[random_bits(seed, 1, i) % i]);
+    for (const std::int32_t length : shape.lengths) {
+      for (std::int32_t i = 0; i < width_; ++i) {
+        const bool has = i * shape.block_size < length;
+        tables_.push_back(has ? order.back() : -1);
+        if (has) order.pop_back();
+      }
+    }
+    // Two layers in a block, of which the second is used, and what nobody writes is NaN.
+    cache_.num_kv_heads = shape.kv_heads;
+    cache_.head_size = shape.head_size;
+    cache_.block_size = shape.block_size;
+    cache_.layer_offset = std::int64_t{2} * shape.kv_heads * shape.head_size * shape.block_size;
+    cache_.block_elements = 2 * cache_.layer_offset;
+    cache_.cache = bench_.make<std::byte>(
+        static_cast<std::size_t>(blocks * cache_.block_elements * (shape.element == Element::f32 ? 4 : 2)),
+        "cache");
+    tables_there_ = bench_.put(tables_, "tables");
+    turns_ = bench_.put(turns(shape), "turns");
+    query_norm_ = bench_.put(random_floats(501, static_cast<std::size_t>(shape.head_size)));
+    key_norm_ = bench_.put(random_floats(502, static_cast<std::size_t>(shape.head_size)));
+    sinks_ = bench_.put(random_floats(77, static_cast<std::size_t>(shape.heads()), 2.0f));
+  }
+
+  void step(const std::vector<std::int32_t>& counts, bool splits) {
+    std::vector<float> qkv;
+    std::vector<std::int32_t> rows, positions, sequences, blocks;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      const auto done = static_cast<std::int32_t>(outputs_[s].size() / shape_.out());
+      for (std::int32_t p = done; p < std::min(shape_.lengths[s], done + counts[s]); ++p) {
+        const std::vector<float> row = token_row(shape_, s, p);
+        qkv.insert(qkv.end(), row.begin(), row.end());
+        rows.push_back(static_cast<std::int32_t>(rows.size()));
+        positions.push_back(p);
+        sequences.push_back(static_cast<std::int32_t>(s));
+        blocks.push_back(
+            tables_[s * static_cast<std::size_t>(width_) + static_cast<std::size_t>(p / shape_.block_size)]);
+      }
+    }
+    if (rows.empty()) return;
+    const auto count = static_cast<std::int64_t>(rows.size());
+    RopeAndWriteArgs write = {.cache = cache_,
+                              .qkv = bench_.put(qkv, "qkv"),
+                              .positions = bench_.put(positions),
+                              .blocks = bench_.put(blocks),
+                              .cos_sin = turns_};
+    if (shape_.norms) {
+      write.query_norm = query_norm_;
+      write.key_norm = key_norm_;
+      write.norm_eps = 1e-6f;
+    }
+    write.num_query_heads = shape_.heads();
+    write.rotary_size = shape_.rotary;
+    ASSERT_TRUE(bench_.run().rope_and_write(shape_.element, write, count).ok());
+    AttentionArgs args = {.cache = cache_,
+                          .qkv = write.qkv,
+                          .rows = bench_.put(rows),
+                          .positions = write.positions,
+                          .sequences = bench_.put(sequences),
+                          .block_tables = tables_there_};
+    if (shape_.sinks) args.sinks = sinks_;
+    args.num_query_heads = shape_.heads();
+    args.table_width = width_;
+    args.window = shape_.window;
+    args.scale = shape_.scale();
+    args.softcap = shape_.softcap;
+    args.out = bench_.make<float>(rows.size() * shape_.out());
+    args.splits = *std::max_element(positions.begin(), positions.end()) / kSplitTokens + 1;
+    if (splits) {
+      args.partial = bench_.make<float>(static_cast<std::size_t>(KernelLaunches::partial_floats(args, count)),
+                                        "partial");
+      ASSERT_TRUE(bench_.run().attend_splits(shape_.element, args, count).ok());
+    } else {
+      ASSERT_TRUE(bench_.run().attend_rows(shape_.element, args, count).ok());
+    }
+    const std::vector<float> out = bench_.get(args.out, rows.size() * shape_.out());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::vector<float>& to = outputs_[static_cast<std::size_t>(sequences[r])];
+      const auto from = out.begin() + static_cast<std::ptrdiff_t>(r * shape_.out());
+      to.insert(to.end(), from, from + static_cast<std::ptrdiff_t>(shape_.out()));
+    }
+  }
+
+  bool done() const {
+    for (std::size_t s = 0; s < outputs_.size(); ++s)
+      if (outputs_[s].size() < static_cast<std::size_t>(shape_.lengths[s]) * shape_.out()) return false;
+    return true;
+  }
+  const Outputs& outputs() const { return outputs_; }
+
+ private:
+  Shape shape_;
+  KernelBench bench_;
+  std::int32_t width_ = 0;
+  std::vector<std::int32_t> tables_;
+  CacheArgs cache_;
+  std::int32_t* tables_there_ = nullptr;
+  float *turns_ = nullptr, *query_norm_ = nullptr, *key_norm_ = nullptr, *sinks_ = nullptr;
+  Outputs outputs_;
+};
+
+// chunk 0: all at once; -1: chunks of changing sizes, computed by turns by the one and the other.
+Outputs run(const Shape& shape, std::uint64_t seed, std::int32_t chunk, bool splits) {
+  World world(shape, seed);
+  for (std::uint64_t step = 0; !world.done() && !::testing::Test::HasFatalFailure(); ++step) {
+    std::vector<std::int32_t> counts;
+    for (std::size_t s = 0; s < shape.lengths.size(); ++s)
+      counts.push_back(
+          chunk == 0 ? 1 << 20
+                     : static_cast<std::int32_t>(random_bits(seed, 40 + s, step) % (step == 0 ? 300 : 60)));
+    world.step(counts, chunk == 0 ? splits : step % 2 == 1);
+  }
+  return world.outputs();
+}
+
+TEST(DeviceAttention, AgreesWithTheReference) {
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    SCOPED_TRACE(seed);
+    const Shape shape = shape_of(seed);
+    const Outputs wanted = reference_outputs(shape), rows = run(shape, seed, 0, false);
+    const float tolerance = shape.element == Element::f32 ? 2e-5f : 2e-2f;
+    for (std::size_t s = 0; s < wanted.size(); ++s)
+      for (std::size_t i = 0; i < wanted[s].size(); ++i)
+        ASSERT_NEAR(rows[s][i], wanted[s][i], tolerance) << "sequence " << s << ", element " << i;
+    // The same bits by splits, and in chunks.
+    const Outputs splits = run(shape, seed + 100, 0, true), chunks = run(shape, seed + 200, -1, false);
+    for (std::size_t s = 0; s < wanted.size(); ++s) {
+      EXPECT_TRUE(same_bits(rows[s], splits[s]));
+      EXPECT_TRUE(same_bits(rows[s], chunks[s]));
+    }
+  }
+}
+
+TEST(DeviceAttention, ALargeHead) {
+  Shape shape = {.kv_heads = 1, .group = 2, .head_size = 512, .rotary = 512, .lengths = {5}};
+  const Outputs wanted = reference_outputs(shape), rows = run(shape, 1, 0, true);
+  for (std::size_t i = 0; i < wanted[0].size(); ++i) ASSERT_NEAR(rows[0][i], wanted[0][i], 2e-5f);
+}
+
+}  // namespace
+}  // namespace pagoda::device

@@ -1,0 +1,88 @@
+#pragma once
+// Device: memory, streams, events and launches of an accelerator, as a device runner uses them. Two of them:
+// the emulated one (emulated/emulated_device.h), which runs the same kernel sources on the CPU and is
+// stricter than hardware, and the CUDA one (cuda/). Not here: what the kernels compute (kernels/), and who
+// calls them.
+//
+// Work is put into streams. A stream keeps its order; between streams only events do:
+//     record(event, a); wait(b, event);     what comes later in b runs after what came before in a
+// Memory named std::byte* here is the device's: the host never reads or writes it, and a kernel touches
+// nothing else. Host memory of copies is pinned (allocate_pinned) and stays as it is until the copy has run.
+//
+// Errors: resource_exhausted: there is no such memory; internal: everything else, and then all later calls
+// give the same error ("sticky", as in CUDA): the device is lost. Threads: one caller. Owner: the runner.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/status.h"
+
+namespace pagoda::device {
+
+enum class StreamId : std::int32_t {};
+enum class EventId : std::int32_t {};
+
+// What a device can launch. `entry` is the device's own business; kernels take one plain struct.
+struct Kernel {
+  const char* name = "";
+  const void* entry = nullptr;
+  std::size_t args_bytes = 0;
+};
+
+struct Dim3 {
+  std::uint32_t x = 1, y = 1, z = 1;
+};
+
+// Blocks of threads, whole warps of 32. shared_bytes: of each block, at most kMaxSharedBytes.
+struct LaunchShape {
+  Dim3 grid = {}, block = {};
+  std::uint32_t shared_bytes = 0;
+};
+inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 48 * 1024;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string describe() const = 0;  // one line
+  // By KernelId (kernel_table.h).
+  virtual std::span<const Kernel> kernels() const = 0;
+
+  // At multiples of 256; `name` is for messages. bytes > 0. What is in it is anybody's guess.
+  virtual Result<std::byte*> allocate(std::size_t bytes, std::string_view name) = 0;
+  // Nothing that is still to run may use it.
+  virtual Status free(std::byte* memory) = 0;
+  virtual std::size_t free_bytes() const = 0;
+  virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;
+  virtual Status free_pinned(std::byte* memory) = 0;
+
+  virtual Result<StreamId> create_stream() = 0;
+  virtual Result<EventId> create_event() = 0;
+  virtual Status record(EventId event, StreamId stream) = 0;
+  // For the latest record() of the event before this call; without one there is nothing to wait for.
+  virtual Status wait(StreamId stream, EventId event) = 0;
+  // Until all that was put into the stream has run.
+  virtual Status synchronize(StreamId stream) = 0;
+
+  // All of them return at once. Ranges of copy() do not overlap.
+  virtual Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) = 0;
+  virtual Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) = 0;
+  virtual Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  // `args` is copied; kernel.args_bytes of it.
+  virtual Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
+                        const void* args) = 0;
+};
+
+// The same with the type of the arguments, which has to be plain.
+template <class Args>
+Status launch(Device& device, StreamId stream, const Kernel& kernel, const LaunchShape& shape,
+              const Args& args) {
+  static_assert(std::is_trivially_copyable_v<Args>);
+  CHECK(kernel.args_bytes == sizeof(Args));
+  return device.launch(stream, kernel, shape, &args);
+}
+
+}  // namespace pagoda::device

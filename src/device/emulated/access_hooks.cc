@@ -1,0 +1,56 @@
+// What the compiler calls at every load and store of an emulated kernel. Kernel sources are compiled with
+// -fsanitize=thread, which names each access by a function; those functions are here instead of in a library,
+// so that the sources stay plain CUDA C++. In a build with -fsanitize=thread itself the names are taken:
+// there kernels run unchecked (src/CMakeLists.txt). This file itself is compiled without.
+#ifndef PAGODA_DEVICE_UNCHECKED
+#include "device/emulated/block_runner.h"
+
+using pagoda::device::emulated::AccessKind;
+using pagoda::device::emulated::BlockRunner;
+
+namespace {
+
+void note(const void* address, std::size_t size, AccessKind kind) {
+  BlockRunner::on_access(reinterpret_cast<std::uintptr_t>(address), size, kind);
+}
+
+}  // namespace
+
+#define PAGODA_HOOKS(size)                                                         \
+  void __tsan_read##size(void* p) { note(p, size, AccessKind::read); }             \
+  void __tsan_write##size(void* p) { note(p, size, AccessKind::write); }           \
+  void __tsan_unaligned_read##size(void* p) { note(p, size, AccessKind::read); }   \
+  void __tsan_unaligned_write##size(void* p) { note(p, size, AccessKind::write); } \
+  void __tsan_read_write##size(void* p) { note(p, size, AccessKind::write); }      \
+  void __tsan_unaligned_read_write##size(void* p) { note(p, size, AccessKind::write); }
+
+#pragma GCC diagnostic ignored "-Wreserved-identifier"
+extern "C" {
+PAGODA_HOOKS(1)
+PAGODA_HOOKS(2)
+PAGODA_HOOKS(4)
+PAGODA_HOOKS(8)
+PAGODA_HOOKS(16)
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+void __tsan_read_range(void* p, unsigned long size) { note(p, size, AccessKind::read); }
+void __tsan_write_range(void* p, unsigned long size) { note(p, size, AccessKind::write); }
+void* __tsan_memcpy(void* to, const void* from, unsigned long size) {
+  note(from, size, AccessKind::read);
+  note(to, size, AccessKind::write);
+  return __builtin_memcpy(to, from, size);
+}
+void* __tsan_memmove(void* to, const void* from, unsigned long size) {
+  note(from, size, AccessKind::read);
+  note(to, size, AccessKind::write);
+  return __builtin_memmove(to, from, size);
+}
+void* __tsan_memset(void* to, int value, unsigned long size) {
+  note(to, size, AccessKind::write);
+  return __builtin_memset(to, value, size);
+}
+}
+#endif

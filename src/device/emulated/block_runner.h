@@ -1,0 +1,89 @@
+#pragma once
+// BlockRunner: runs a launch on the emulated device, block after block, a block's threads as fibers that give
+// control back at barriers. Every load and store of the kernel comes here (access_hooks.cc), and is held
+// against who owns the memory and who else touches it.
+// Found: what lies outside of an allocation, of the block's shared memory and of the thread's own stack;
+// races; barriers that not all threads of the block, or of the warp, reach. The first fault ends the launch.
+// Stricter than CUDA: warps are whole, their masks full; a thread that has ended is missed at a barrier.
+// Threads: one; a launch runs on the caller's. Owner: EmulatedDevice.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "device/emulated/access_shadow.h"
+#include "device/emulated/device_memory.h"
+#include "device/emulated/fiber.h"
+
+namespace pagoda::device::emulated {
+
+// What an emulated Kernel::entry is.
+using KernelEntry = void (*)(const void* args);
+
+class BlockRunner {
+ public:
+  explicit BlockRunner(DeviceMemory& memory);
+
+  // `order` chooses in which order threads run between barriers, and blocks. Empty, or the fault.
+  std::string run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
+                  std::uint64_t order);
+
+  // For kernels (cuda_on_host.h), on the thread that runs: which one that is, ...
+  static BlockRunner& running();
+  Dim3 thread_index() const;
+  Dim3 block_index() const { return block_; }
+  const LaunchShape& shape() const { return *shape_; }
+  std::byte* shared() { return shared_.data(); }
+  // ... barriers, ...
+  void block_barrier();
+  // ... of a warp, where each lane brings a value and gets those of all.
+  using Lanes = std::array<std::uint64_t, kWarp>;
+  const Lanes& exchange(std::uint32_t mask, std::uint64_t value);
+  std::uint32_t lane() const { return current_ % kWarp; }
+  // ... and atomics, noted by this before they are done.
+  void note_atomic(const void* address, std::size_t size) {
+    access(reinterpret_cast<std::uintptr_t>(address), size, AccessKind::atomic);
+  }
+
+  // Of the compiler's hooks. Nothing happens where no kernel runs.
+  static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind);
+
+ private:
+  enum class State : std::uint8_t { runs, at_block_barrier, at_warp_barrier, ended };
+  struct Warp {
+    std::uint32_t phase = 0;
+    std::array<Lanes, 2> values;  // of this phase and of the one before, which some lanes still read
+  };
+
+  static void run_thread(void* self);
+  void run_block();
+  bool run_all();  // false: nothing could run
+  bool release();  // false: no barrier is complete
+  std::string stuck() const;
+  void access(std::uintptr_t address, std::size_t size, AccessKind kind);
+  std::string fault_of(std::uintptr_t address, std::size_t size, AccessKind kind);
+  void fail(const std::string& what);  // the thread has to stop() then, with nothing left to destroy
+  [[noreturn]] void stop();
+  void pause(State state);
+  std::string where() const;
+
+  DeviceMemory& memory_;
+  FiberStacks stacks_;
+  std::vector<std::byte> shared_;
+  AccessShadow shared_shadow_;
+  std::vector<State> states_;
+  std::vector<Warp> warps_;
+
+  const Kernel* kernel_ = nullptr;
+  const LaunchShape* shape_ = nullptr;
+  std::span<const std::byte> args_;
+  std::uint32_t launch_ = 0, num_threads_ = 0, block_number_ = 0, block_phase_ = 0, current_ = 0,
+                blocks_run_ = 0;
+  bool backwards_ = false;
+  Dim3 block_;
+  std::string fault_;
+};
+
+}  // namespace pagoda::device::emulated

@@ -1,0 +1,77 @@
+#pragma once
+// DeviceMemory: the memory of an emulated device. It lies in address space that the process can touch only
+// while it is Open, so that host code which reads it ends with SIGSEGV instead of a right answer. What is
+// allocated is full of 0xFF, which is NaN in every float type and -1 as an integer; what is freed is never
+// used again, so that a late user is found. Between allocations nothing is mapped to anybody.
+// Threads: one. Owner: EmulatedDevice.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "device/emulated/access_shadow.h"
+
+namespace pagoda::device::emulated {
+
+class DeviceMemory {
+ public:
+  // `capacity`: of what is allocated at a time, in bytes.
+  static Result<DeviceMemory> create(std::size_t capacity);
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+  ~DeviceMemory();
+
+  Result<std::byte*> allocate(std::size_t bytes, std::string_view name);
+  Status free(std::byte* memory);
+  std::size_t free_bytes() const { return capacity_ - used_; }
+
+  // While one lives, the memory can be touched.
+  class Open {
+   public:
+    explicit Open(DeviceMemory& memory) : memory_(memory) { memory_.protect(true); }
+    ~Open() { memory_.protect(false); }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+
+   private:
+    DeviceMemory& memory_;
+  };
+
+  bool contains(std::uintptr_t address) const { return address - base() < address_bytes_; }
+  // Notes an access; empty, or what is wrong with it. Needs contains(address).
+  std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
+  // What is wrong with touching the whole range from outside of kernels; empty: nothing.
+  std::string range(const std::byte* from, std::size_t size) const;
+
+ private:
+  struct Allocation {
+    std::string name;
+    std::size_t offset = 0, bytes = 0;
+    bool freed = false;
+    AccessShadow shadow;
+  };
+  static constexpr std::size_t kUnit = 256;        // of alignment
+  static constexpr std::size_t kGuard = 2 * 4096;  // between allocations
+
+  DeviceMemory() = default;
+  void protect(bool open);
+  std::uintptr_t base() const { return reinterpret_cast<std::uintptr_t>(data_); }
+  // Of which an address is; what it is just behind, if it is in nobody's; null: before all.
+  const Allocation* find(std::uintptr_t address) const;
+  std::string fault(const Allocation* near, std::uintptr_t address, std::size_t size) const;
+
+  std::byte* data_ = nullptr;
+  std::size_t capacity_ = 0, used_ = 0;
+  std::size_t address_bytes_ = 0, next_ = 0;  // offsets from next_ on were never given out
+  int open_ = 0;
+  std::vector<Allocation> allocations_;  // ascending
+  mutable std::size_t last_found_ = 0;
+};
+
+// "writes 4 bytes" and the like.
+std::string describe_access(AccessKind kind, std::size_t size);
+
+}  // namespace pagoda::device::emulated

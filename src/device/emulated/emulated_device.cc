@@ -1,0 +1,155 @@
+#include "device/emulated/emulated_device.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "device/kernel_table.h"
+
+namespace pagoda::device::emulated {
+
+Result<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const EmulatedOptions& options) {
+  auto memory = DeviceMemory::create(options.memory_bytes);
+  if (!memory) return memory.error();
+  return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(options, *std::move(memory)));
+}
+
+EmulatedDevice::EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory)
+    : options_(options), memory_(std::move(memory)), runner_(memory_), queues_(options.seed) {}
+
+EmulatedDevice::~EmulatedDevice() = default;
+
+std::string EmulatedDevice::describe() const {
+  return concat("an emulated device with ", options_.memory_bytes >> 20, " MiB, on the CPU");
+}
+
+std::span<const Kernel> EmulatedDevice::kernels() const { return emulated_kernels(); }
+
+Status EmulatedDevice::stick(Status status) {
+  if (lost_.ok() && !status.ok()) lost_ = status;
+  return status;
+}
+
+Result<std::byte*> EmulatedDevice::allocate(std::size_t bytes, std::string_view name) {
+  if (!lost_.ok()) return lost_;
+  if (++allocations_ == options_.refused_allocation)
+    return resource_exhausted(concat("the emulated device refuses ", bytes, " bytes for ", name));
+  return memory_.allocate(bytes, name);
+}
+
+Status EmulatedDevice::free(std::byte* memory) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  return stick(memory_.free(memory));
+}
+
+Result<std::byte*> EmulatedDevice::allocate_pinned(std::size_t bytes) {
+  if (!lost_.ok()) return lost_;
+  if (++allocations_ == options_.refused_allocation)
+    return resource_exhausted(concat("the emulated device refuses ", bytes, " bytes of pinned memory"));
+  std::vector<std::byte> memory(bytes, std::byte{0xFF});
+  std::byte* const data = memory.data();
+  pinned_.emplace(data, std::move(memory));
+  return data;
+}
+
+Status EmulatedDevice::free_pinned(std::byte* memory) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  return pinned_.erase(memory) == 1 ? ok_status() : lose("free_pinned() of memory that is not pinned");
+}
+
+Result<StreamId> EmulatedDevice::create_stream() {
+  if (!lost_.ok()) return lost_;
+  return queues_.add_stream();
+}
+
+Result<EventId> EmulatedDevice::create_event() {
+  if (!lost_.ok()) return lost_;
+  return queues_.add_event();
+}
+
+Status EmulatedDevice::record(EventId event, StreamId stream) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(event) || !queues_.has(stream)) return lose("record() of an event or stream that is none");
+  return stick(queues_.record(event, stream));
+}
+
+Status EmulatedDevice::wait(StreamId stream, EventId event) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(event) || !queues_.has(stream)) return lose("wait() for an event or stream that is none");
+  return stick(queues_.wait(stream, event));
+}
+
+Status EmulatedDevice::synchronize(StreamId stream) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(stream)) return lose("synchronize() of a stream that is none");
+  return stick(queues_.synchronize(stream));
+}
+
+std::string EmulatedDevice::wrong_range(const std::byte* memory, Side side, std::size_t bytes) const {
+  if (side == Side::device) return memory_.range(memory, bytes);
+  auto after = pinned_.upper_bound(memory);
+  if (after == pinned_.begin()) return "host memory that is not pinned";
+  const auto& [begin, pinned] = *--after;
+  const auto at = static_cast<std::size_t>(memory - begin);
+  return at <= pinned.size() && bytes <= pinned.size() - at ? "" : "host memory that is not pinned";
+}
+
+Status EmulatedDevice::put_copy(StreamId stream, std::byte* to, Side to_side, const std::byte* from,
+                                Side from_side, std::size_t bytes) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(stream)) return lose("a copy in a stream that is none");
+  if (bytes == 0) return ok_status();
+  // Ranges are looked at when the copy runs: by then they may have been freed.
+  return stick(queues_.push(stream, [=, this]() -> Status {
+    for (const auto& [memory, side, verb] :
+         {std::tuple{from, from_side, "reads "},
+          std::tuple{const_cast<const std::byte*>(to), to_side, "writes "}})
+      if (const std::string wrong = wrong_range(memory, side, bytes); !wrong.empty())
+        return internal_error(concat("a copy ", verb, bytes, " bytes ", wrong));
+    const DeviceMemory::Open open(memory_);
+    std::memmove(to, from, bytes);
+    return ok_status();
+  }));
+}
+
+Status EmulatedDevice::copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) {
+  return put_copy(stream, to, Side::device, pinned, Side::host, bytes);
+}
+
+Status EmulatedDevice::copy_out(StreamId stream, std::byte* pinned, const std::byte* from,
+                                std::size_t bytes) {
+  return put_copy(stream, pinned, Side::host, from, Side::device, bytes);
+}
+
+Status EmulatedDevice::copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) {
+  return put_copy(stream, to, Side::device, from, Side::device, bytes);
+}
+
+Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
+                              const void* args) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(stream)) return lose("a launch in a stream that is none");
+  const Dim3 grid = shape.grid, block = shape.block;
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kMaxBlockThreads || threads % kWarp != 0 || grid.x == 0 || grid.y == 0 ||
+      grid.z == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535 ||
+      shape.shared_bytes > kMaxSharedBytes)
+    return lose(concat("a launch of ", kernel.name, " with a shape that no device takes"));
+  const auto* bytes = static_cast<const std::byte*>(args);
+  std::vector<std::byte> copied(bytes, bytes + kernel.args_bytes);
+  return stick(queues_.push(
+      stream, [this, kernel, shape, copied = std::move(copied)] { return run(kernel, shape, copied); }));
+}
+
+Status EmulatedDevice::run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args) {
+  if (++launches_ == options_.lost_launch)
+    return internal_error(
+        concat("the emulated device is lost, as asked, in launch ", launches_, ": ", kernel.name));
+  const DeviceMemory::Open open(memory_);
+  const std::string fault =
+      runner_.run(kernel, shape, args, random_bits(options_.seed, 1, static_cast<std::uint64_t>(launches_)));
+  return fault.empty() ? ok_status() : internal_error(fault);
+}
+
+}  // namespace pagoda::device::emulated

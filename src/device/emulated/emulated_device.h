@@ -1,0 +1,73 @@
+#pragma once
+// EmulatedDevice: a Device in software that is stricter than hardware, for the proof of kernels and of a
+// runner's order of work where no GPU is. It runs the kernel sources themselves (kernels/), compiled for the
+// host, and finds
+//   * what host code does with device memory (SIGSEGV: it is mapped only while kernels and copies run),
+//   * reads of what nobody wrote (it is NaN), accesses outside of an allocation, and of freed ones,
+//   * races of threads, barriers that some of them miss (block_runner.h),
+//   * orders of streams that no event holds (stream_queues.h: any order, by the seed),
+// and fails where it is told to. It says nothing about speed, about caches and memory models of real devices,
+// or about what nvcc makes of the sources. A fault is an error with the kernel, the block and the thread in
+// it, and sticks. Threads: one caller.
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "device/device.h"
+#include "device/emulated/block_runner.h"
+#include "device/emulated/device_memory.h"
+#include "device/emulated/stream_queues.h"
+
+namespace pagoda::device::emulated {
+
+struct EmulatedOptions {
+  std::size_t memory_bytes = std::size_t{256} << 20;
+  std::uint64_t seed = 0;  // of the order of streams, blocks and threads
+  // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
+  // n-th launch to run loses the device.
+  std::int64_t refused_allocation = 0, lost_launch = 0;
+};
+
+class EmulatedDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<EmulatedDevice>> create(const EmulatedOptions& options);
+  ~EmulatedDevice() override;
+
+  std::string describe() const override;
+  std::span<const Kernel> kernels() const override;
+  Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
+  Status free(std::byte* memory) override;
+  std::size_t free_bytes() const override { return memory_.free_bytes(); }
+  Result<std::byte*> allocate_pinned(std::size_t bytes) override;
+  Status free_pinned(std::byte* memory) override;
+  Result<StreamId> create_stream() override;
+  Result<EventId> create_event() override;
+  Status record(EventId event, StreamId stream) override;
+  Status wait(StreamId stream, EventId event) override;
+  Status synchronize(StreamId stream) override;
+  Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) override;
+  Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) override;
+  Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
+
+ private:
+  EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory);
+  // The device's one error, once it has one.
+  Status stick(Status status);
+  Status lose(std::string what) { return stick(internal_error(std::move(what))); }
+  enum class Side { host, device };
+  Status put_copy(StreamId stream, std::byte* to, Side to_side, const std::byte* from, Side from_side,
+                  std::size_t bytes);
+  std::string wrong_range(const std::byte* memory, Side side, std::size_t bytes) const;
+  Status run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args);
+
+  EmulatedOptions options_;
+  DeviceMemory memory_;
+  BlockRunner runner_;
+  StreamQueues queues_;
+  std::map<const std::byte*, std::vector<std::byte>> pinned_;
+  std::int64_t allocations_ = 0, launches_ = 0;
+  Status lost_;
+};
+
+}  // namespace pagoda::device::emulated

@@ -1,0 +1,127 @@
+#include "device/emulated/fiber.h"
+
+#include <sys/mman.h>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+#include <array>
+#include <vector>
+
+#include "base/check.h"
+
+#if defined(__x86_64__)
+// Saves what a function must keep on the old stack, and continues on the new one. ucontext would ask the
+// system for its signal mask each time.
+extern "C" void pagoda_switch_stacks(void** save, void* load);
+asm(R"(
+.text
+.p2align 4
+.hidden pagoda_switch_stacks
+.globl pagoda_switch_stacks
+.type pagoda_switch_stacks, @function
+pagoda_switch_stacks:
+  endbr64
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size pagoda_switch_stacks, .-pagoda_switch_stacks
+)");
+#endif
+
+namespace pagoda::device::emulated {
+namespace {
+
+// What a fiber that begins calls. A new stack cannot be handed arguments in a way all machines share.
+struct Start {
+  void (*body)(void*) = nullptr;
+  void* argument = nullptr;
+};
+thread_local Start starting;
+
+[[noreturn]] void begin() {
+  const Start start = starting;
+  start.body(start.argument);
+  check_failed("a fiber does not return", __FILE_NAME__, __LINE__);
+}
+
+}  // namespace
+
+struct FiberStacks::Contexts {
+#if defined(__x86_64__)
+  std::vector<void*> fibers;
+  void* caller = nullptr;
+#else
+  std::vector<ucontext_t> fibers;
+  ucontext_t caller;
+#endif
+  std::vector<Start> starts;  // body: null once it has begun
+};
+
+FiberStacks::FiberStacks(std::size_t max_fibers)
+    : max_fibers_(max_fibers), contexts_(std::make_unique<Contexts>()) {
+  void* memory = ::mmap(nullptr, max_fibers * kStackBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  stacks_ = static_cast<std::byte*>(memory);
+  contexts_->fibers.resize(max_fibers);
+  contexts_->starts.resize(max_fibers);
+}
+
+FiberStacks::~FiberStacks() { ::munmap(stacks_, max_fibers_ * kStackBytes); }
+
+void FiberStacks::prepare(std::size_t index, void (*body)(void*), void* argument) {
+  CHECK(index < max_fibers_);
+  contexts_->starts[index] = {body, argument};
+#if defined(__x86_64__)
+  // As pagoda_switch_stacks leaves a stack: six registers, then where to go on. There, as behind every call,
+  // the stack pointer is 8 short of a multiple of 16.
+  auto* top = reinterpret_cast<void**>(stack(index) + kStackBytes) - 1;
+  *--top = reinterpret_cast<void*>(&begin);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  contexts_->fibers[index] = top;
+#else
+  ucontext_t& context = contexts_->fibers[index];
+  ::getcontext(&context);
+  context.uc_stack = {.ss_sp = stack(index), .ss_flags = 0, .ss_size = kStackBytes};
+  context.uc_link = nullptr;
+  ::makecontext(&context, &begin, 0);
+#endif
+}
+
+void FiberStacks::enter(std::size_t index) {
+  running_ = index;
+  running_stack_ = reinterpret_cast<std::uintptr_t>(stack(index));
+  if (contexts_->starts[index].body != nullptr) {
+    starting = contexts_->starts[index];
+    contexts_->starts[index] = {};
+  }
+#if defined(__x86_64__)
+  pagoda_switch_stacks(&contexts_->caller, contexts_->fibers[index]);
+#else
+  ::swapcontext(&contexts_->caller, &contexts_->fibers[index]);
+#endif
+  running_stack_ = 0;
+}
+
+void FiberStacks::leave() {
+#if defined(__x86_64__)
+  pagoda_switch_stacks(&contexts_->fibers[running_], contexts_->caller);
+#else
+  ::swapcontext(&contexts_->fibers[running_], &contexts_->caller);
+#endif
+}
+
+}  // namespace pagoda::device::emulated

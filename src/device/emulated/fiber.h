@@ -1,0 +1,41 @@
+#pragma once
+// Fiber: a stack that runs until it gives control back: a thread of an emulated block. Switching is a few
+// instructions on x86-64 and ucontext elsewhere. No exception leaves a fiber; a fiber that is not run any
+// more is just left: nothing on its stack is destroyed. Threads: all fibers of a FiberStacks on the thread
+// that runs them.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace pagoda::device::emulated {
+
+class FiberStacks {
+ public:
+  static constexpr std::size_t kStackBytes = 64 * 1024;
+
+  explicit FiberStacks(std::size_t max_fibers);
+  ~FiberStacks();
+  FiberStacks(const FiberStacks&) = delete;
+  FiberStacks& operator=(const FiberStacks&) = delete;
+
+  // Fiber `index` begins anew in body(argument), which must not return: it ends in leave() for the last time.
+  void prepare(std::size_t index, void (*body)(void*), void* argument);
+  // Runs the fiber until it calls leave().
+  void enter(std::size_t index);
+  void leave();
+
+  // Whether an address lies on the stack of the fiber that runs.
+  bool on_stack(std::uintptr_t address) const { return address - running_stack_ < kStackBytes; }
+
+ private:
+  struct Contexts;  // how a switch is done here
+  std::byte* stack(std::size_t index) const { return stacks_ + index * kStackBytes; }
+
+  std::size_t max_fibers_;
+  std::byte* stacks_ = nullptr;
+  std::uintptr_t running_stack_ = 0;
+  std::size_t running_ = 0;
+  std::unique_ptr<Contexts> contexts_;
+};
+
+}  // namespace pagoda::device::emulated

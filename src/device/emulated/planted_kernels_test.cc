@@ -1,0 +1,132 @@
+// The kernels of planted_kernels.h, compiled as those of kernels/ are.
+#include "device/emulated/planted_kernels.h"
+
+#include "device/kernels/dialect.cuh"
+
+namespace pagoda::device::emulated {
+namespace {
+
+using kernels::kAllLanes;
+
+template <void (*kernel)(PlantedArgs)>
+void invoke(const void* args) {
+  kernel(*static_cast<const PlantedArgs*>(args));
+}
+
+template <void (*kernel)(PlantedArgs)>
+Kernel entry(const char* name) {
+  return {name, reinterpret_cast<const void*>(&invoke<kernel>), sizeof(PlantedArgs)};
+}
+
+// out[t] = in[63 - t], through shared memory.
+template <bool with_barrier>
+__global__ void turn_around(PlantedArgs args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  shared[t] = args.in[t];
+  if (with_barrier) __syncthreads();
+  args.out[t] = shared[blockDim.x - 1 - t];
+}
+
+// The same of each warp, with a barrier of the warp: which is enough there, and not for the block.
+template <bool within_warp>
+__global__ void turn_in_warp(PlantedArgs args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  shared[t] = args.in[t];
+  __syncwarp();
+  args.out[t] = shared[t ^ (within_warp ? 31u : 63u)];
+}
+
+// Reads what is written later: the other way round.
+template <bool with_barrier>
+__global__ void write_behind_read(PlantedArgs args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  shared[t] = args.in[t];
+  __syncthreads();
+  const float all = shared[0] + shared[blockDim.x - 1];
+  if (with_barrier) __syncthreads();
+  if (t == 0) shared[0] = all;
+  __syncthreads();
+  args.out[t] = shared[0];
+}
+
+template <bool inside>
+__global__ void copy_all(PlantedArgs args) {
+  const int t = static_cast<int>(threadIdx.x);
+  for (int i = t; inside ? i < args.size : i <= args.size; i += static_cast<int>(blockDim.x))
+    args.out[i] = args.in[i];
+}
+
+template <bool inside>
+__global__ void beyond_shared(PlantedArgs args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  shared[inside ? t : t + 1] = args.in[t];
+  args.out[t] = shared[inside ? t : t + 1];
+}
+
+template <bool all>
+__global__ void some_at_barrier(PlantedArgs args) {
+  if (all || threadIdx.x < 32) __syncthreads();
+  args.out[threadIdx.x] = 0;
+}
+
+template <bool all>
+__global__ void some_at_shuffle(PlantedArgs args) {
+  float x = 1;
+  if (all || threadIdx.x % 32 < 16) x = __shfl_xor_sync(kAllLanes, x, 1);
+  args.out[threadIdx.x] = x;
+}
+
+template <bool full>
+__global__ void part_of_mask(PlantedArgs args) {
+  args.out[threadIdx.x] = __shfl_xor_sync(full ? kAllLanes : 0xFFFFu, 1.0f, 1);
+}
+
+template <bool atomic>
+__global__ void count_up(PlantedArgs args) {
+  if (atomic)
+    atomicAdd(args.count, 1u);
+  else
+    *args.count += 1;
+}
+
+// Blocks that write the same element.
+template <bool own>
+__global__ void write_from_blocks(PlantedArgs args) {
+  if (threadIdx.x == 0) args.out[own ? blockIdx.x : 0] = 1;
+}
+
+template <bool of_device>
+__global__ void touch_host(PlantedArgs args) {
+  static float host_number = 3;
+  args.out[threadIdx.x] = of_device ? args.in[threadIdx.x] : host_number;
+  if (!of_device) host_number = 4;
+}
+
+#define PAIR(name, ...)                                                 \
+  {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {               \
+#name " (wrong)", entry < name < false>>(#name), false, __VA_ARGS__ \
+  }
+const std::array<Planted, 22> planted = {{
+    PAIR(turn_around, 1, "of shared memory in a race with thread"),
+    PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
+    PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
+    PAIR(copy_all, 1, "at offset 256 of 'in', which has 256 bytes"),
+    PAIR(beyond_shared, 1, "at offset 256 of the block's 256 bytes of shared memory"),
+    PAIR(some_at_barrier, 1, "waits at a barrier that thread"),
+    PAIR(some_at_shuffle, 1, "waits at a barrier that thread"),
+    PAIR(part_of_mask, 1, "a mask that is not full"),
+    PAIR(count_up, 2, "of 'count' in a race with thread"),
+    PAIR(write_from_blocks, 2, "of 'out' in a race with thread 0 of block"),
+    PAIR(touch_host, 1, "of memory that is not the device's"),
+}};
+#undef PAIR
+
+}  // namespace
+
+std::span<const Planted> planted_kernels() { return planted; }
+
+}  // namespace pagoda::device::emulated

@@ -1,0 +1,55 @@
+#pragma once
+// StreamQueues: the streams of an emulated device. What is put into them runs on the caller's thread, when
+// somebody waits for it or earlier, and in any order that streams and events allow: a seed chooses. So work
+// that lacks an event to wait for runs too early for some seed, or too late.
+// Errors: a task's own, which ends all; internal: streams that wait for each other. Threads: one.
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "base/status.h"
+#include "device/device.h"
+
+namespace pagoda::device::emulated {
+
+class StreamQueues {
+ public:
+  using Task = std::function<Status()>;
+
+  explicit StreamQueues(std::uint64_t seed) : seed_(seed) {}
+
+  StreamId add_stream();
+  EventId add_event();
+  bool has(StreamId stream) const;
+  bool has(EventId event) const;
+
+  Status push(StreamId stream, Task task);
+  Status record(EventId event, StreamId stream);
+  Status wait(StreamId stream, EventId event);
+  Status synchronize(StreamId stream);
+  bool idle() const;  // nothing is left to run
+
+ private:
+  struct Entry {
+    enum class What : std::uint8_t { task, record, wait } what = What::task;
+    Task task = {};
+    EventId event = {};
+    std::uint64_t round = 0;  // of the event
+  };
+  struct Event {
+    std::uint64_t recorded = 0, reached = 0;  // rounds put into a stream, and run
+  };
+  std::deque<Entry>& queue(StreamId stream) { return streams_[static_cast<std::size_t>(stream)]; }
+  Event& event(EventId id) { return events_[static_cast<std::size_t>(id)]; }
+  bool ready(const std::deque<Entry>& queue);
+  std::uint64_t draw();
+  Status put(StreamId stream, Entry entry);
+  Status run_one(bool& any);  // of a stream that the seed chooses
+
+  std::uint64_t seed_, drawn_ = 0;
+  std::vector<std::deque<Entry>> streams_;
+  std::vector<Event> events_;
+};
+
+}  // namespace pagoda::device::emulated

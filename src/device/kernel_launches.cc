@@ -1,0 +1,74 @@
+#include "device/kernel_launches.h"
+
+#include <algorithm>
+
+#include "device/kernels/launch_shapes.h"
+
+namespace pagoda::device {
+namespace {
+
+std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+
+constexpr std::uint32_t kSumBytes = kRowThreads / 32 * sizeof(float);
+
+}  // namespace
+
+Status KernelLaunches::embedding(Element table, const EmbeddingArgs& args, std::int64_t rows) {
+  const KernelId id = table == Element::f32 ? KernelId::embedding_f32 : KernelId::embedding_bf16;
+  return put(id, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::rms_norm(const RmsNormArgs& args, std::int64_t rows) {
+  return put(KernelId::rms_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+}
+
+Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::gather_rows, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::silu_mul(const SiluMulArgs& args, std::int64_t rows) {
+  return put(KernelId::silu_mul, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
+  if (args.rows == 0) return ok_status();
+  const KernelId id = weight == Element::f32 ? KernelId::linear_f32 : KernelId::linear_bf16;
+  const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
+  return put(id, {tiles(args.n), tiles(args.rows)}, {kLinearTile, kLinearTile}, kLinearSharedBytes, args);
+}
+
+Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {
+  const KernelId id = cache == Element::f32 ? KernelId::rope_and_write_f32 : KernelId::rope_and_write_bf16;
+  return put(id, {u32(rows), u32(args.num_query_heads + 2 * args.cache.num_kv_heads)}, {kWarp}, 0, args);
+}
+
+Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {
+  const KernelId id = cache == Element::f32 ? KernelId::attend_splits_f32 : KernelId::attend_splits_bf16;
+  const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
+  PAGODA_RETURN_IF_ERROR(
+      put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads}, 0, args));
+  return put(KernelId::merge_splits, {u32(rows), heads}, {kWarp}, 0, args);
+}
+
+Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows) {
+  const KernelId id = cache == Element::f32 ? KernelId::attend_rows_f32 : KernelId::attend_rows_bf16;
+  const std::uint32_t kv_heads = u32(args.cache.num_kv_heads);
+  return put(id, {u32(rows), kv_heads}, {kWarp * u32(args.num_query_heads) / kv_heads}, 0, args);
+}
+
+Status KernelLaunches::copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs) {
+  CHECK(args.block_bytes % 8 == 0);
+  // Each thread copies 64 bytes or more, and a pair has at most 64 blocks of threads.
+  const std::int64_t share = std::clamp<std::int64_t>(args.block_bytes / (64 * kRowThreads), 1, 64);
+  return put(KernelId::copy_blocks, {u32(pairs), u32(share)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::edit_logits(const EditLogitsArgs& args, std::int64_t rows) {
+  return put(KernelId::edit_logits, {u32(rows)}, {kSampleThreads}, kSampleSharedBytes, args);
+}
+
+Status KernelLaunches::sample_rows(const SampleRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::sample_rows, {u32(rows)}, {kSampleThreads}, kSampleSharedBytes, args);
+}
+
+}  // namespace pagoda::device

@@ -1,0 +1,51 @@
+#pragma once
+// KernelLaunches: each kernel with the launch shape it is made for, in one stream. What the arguments mean is
+// in kernels/kernel_args.h. Nothing is launched for no rows. Errors: the device's. Threads: the device's
+// caller.
+#include "device/kernel_table.h"
+
+namespace pagoda::device {
+
+enum class Element : std::uint8_t { f32, bf16 };  // of weights, or of keys and values
+
+class KernelLaunches {
+ public:
+  KernelLaunches(Device& device, StreamId stream) : device_(device), stream_(stream) {}
+
+  Status embedding(Element table, const EmbeddingArgs& args, std::int64_t rows);
+  Status rms_norm(const RmsNormArgs& args, std::int64_t rows);
+  Status gather_rows(const GatherRowsArgs& args, std::int64_t rows);
+  Status silu_mul(const SiluMulArgs& args, std::int64_t rows);
+  Status linear(Element weight, const LinearArgs& args);
+  Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
+  // Of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into args.partial),
+  // which is for few rows with long contexts; or one after the other.
+  Status attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows);
+  Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
+  Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
+  Status edit_logits(const EditLogitsArgs& args, std::int64_t rows);
+  Status sample_rows(const SampleRowsArgs& args, std::int64_t rows);
+
+  // Floats of AttentionArgs::partial.
+  static std::int64_t partial_floats(const AttentionArgs& args, std::int64_t rows) {
+    return rows * args.num_query_heads * args.splits * (2 + args.cache.head_size);
+  }
+  // What the kernels of attention take: a block has a warp for each query head of a key-value head, and
+  // registers for no more (kernels/attention.cuh).
+  static bool supports_heads(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
+    return kv_heads > 0 && query_heads % kv_heads == 0 && query_heads / kv_heads <= kMaxHeadGroup &&
+           head_size > 0 && head_size <= kMaxHeadSize;
+  }
+
+ private:
+  template <class Args>
+  Status put(KernelId id, Dim3 grid, Dim3 block, std::uint32_t shared, const Args& args) {
+    if (grid.x == 0) return ok_status();
+    return launch(device_, stream_, kernel(device_, id), {grid, block, shared}, args);
+  }
+
+  Device& device_;
+  StreamId stream_;
+};
+
+}  // namespace pagoda::device

@@ -1,0 +1,23 @@
+#pragma once
+// The kernels that every device has, by id: a line each in kernels/kernels.def.
+#include <span>
+
+#include "device/device.h"
+#include "device/kernels/kernel_args.h"
+
+namespace pagoda::device {
+
+enum class KernelId : std::int32_t {
+#define PAGODA_KERNEL(name, Args) name,
+#include "device/kernels/kernels.def"
+#undef PAGODA_KERNEL
+};
+
+inline const Kernel& kernel(const Device& device, KernelId id) {
+  return device.kernels()[static_cast<std::size_t>(id)];
+}
+
+// As Device::kernels() gives them: of the emulated device.
+std::span<const Kernel> emulated_kernels();
+
+}  // namespace pagoda::device

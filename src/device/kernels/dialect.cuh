@@ -1,0 +1,57 @@
+#pragma once
+// The first include of every kernel: CUDA C++ as nvcc has it, or its words for the host's compiler; what the
+// two share. Products and sums are never contracted behind the sources' back (nvcc -fmad=false,
+// -ffp-contract=off): where a kernel means one rounding it says fmaf, so that two kernels which share a
+// function share its bits.
+#ifndef __CUDACC__
+#include "device/emulated/cuda_on_host.h"
+#else
+#include <cstdint>
+#define PAGODA_SHARED(type, name)                                      \
+  extern __shared__ __align__(16) unsigned char pagoda_shared_bytes[]; \
+  type* const name = reinterpret_cast<type*>(pagoda_shared_bytes)
+#endif
+
+#include "device/kernels/kernel_args.h"
+
+namespace pagoda::device::kernels {
+
+constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(Bf16 x) {
+  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
+}
+
+__device__ __forceinline__ void store(float* to, float x) { *to = x; }
+// To the nearest, ties to even; NaN stays NaN.
+__device__ __forceinline__ void store(Bf16* to, float x) {
+  const unsigned bits = __float_as_uint(x);
+  const bool is_nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
+  const unsigned rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
+  to->bits = static_cast<std::uint16_t>((is_nan ? bits | 0x400000u : rounded) >> 16);
+}
+
+// Of all lanes, the same in each: halves of the warp are added first.
+__device__ __forceinline__ float warp_sum(float x) {
+  for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(kAllLanes, x, other);
+  return x;
+}
+
+// Of all threads of the block, a multiple of 32 of them; `shared` has room for a float a warp, and may be
+// used for something else after the next barrier.
+__device__ __forceinline__ float block_sum(float x, float* shared) {
+  x = warp_sum(x);
+  const unsigned warps = blockDim.x / 32;
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned warp = 0; warp < warps; ++warp) sum += shared[warp];
+  return sum;
+}
+
+}  // namespace pagoda::device::kernels

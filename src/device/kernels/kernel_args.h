@@ -1,0 +1,143 @@
+#pragma once
+// What kernels take: plain structs of device pointers and numbers, one a kernel, the same for nvcc and for
+// the host's compiler. Activations are f32, row-major. Weights and K and V are f32 or bf16, as the kernel's
+// name ends. Launch shapes stand beside the kernels and are made by kernel_launches.h.
+#include <cstddef>
+#include <cstdint>
+
+namespace pagoda::device {
+
+// out[r] = scale * table[ids[r]]
+struct EmbeddingArgs {
+  const void* table = nullptr;  // [vocabulary, width]
+  const std::int32_t* ids = nullptr;
+  float* out = nullptr;  // [rows, width]
+  std::int32_t width = 0;
+  float scale = 1;
+};
+
+// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
+struct RmsNormArgs {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  float* out = nullptr;
+  std::int32_t width = 0;
+  float eps = 0;
+};
+
+// out[r] = x[rows[r]]
+struct GatherRowsArgs {
+  const float* x = nullptr;
+  const std::int32_t* rows = nullptr;
+  float* out = nullptr;
+  std::int32_t width = 0;
+};
+
+// out[r, i] = silu(in[r, i]) * in[r, width + i]
+struct SiluMulArgs {
+  const float* in = nullptr;  // [rows, 2 * width]
+  float* out = nullptr;       // [rows, width]
+  std::int32_t width = 0;
+};
+
+// y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending
+struct LinearArgs {
+  const float* x = nullptr;
+  const void* weight = nullptr;  // [n, k]
+  const float* bias = nullptr;   // or null
+  float* y = nullptr;
+  std::int32_t rows = 0, n = 0, k = 0;
+  std::int32_t accumulate = 0;
+};
+
+// Where K and V lie. A block of the cache has block_size token slots of every layer:
+// [layer][K|V][KV head][slot][head_size].
+struct CacheArgs {
+  void* cache = nullptr;
+  std::int64_t block_elements = 0;  // from one block to the next
+  std::int64_t layer_offset = 0;    // elements from a block's start to the layer's keys
+  std::int32_t block_size = 0, num_kv_heads = 0, head_size = 0;
+};
+
+// Of each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and values
+// into their slots. Queries stay in place.
+struct RopeAndWriteArgs {
+  CacheArgs cache;
+  float* qkv = nullptr;                                    // [rows, (query + 2 KV heads) * head_size]
+  const std::int32_t* positions = nullptr;                 // [rows]
+  const std::int32_t* blocks = nullptr;                    // [rows]: the block that has the position's slot
+  const float* cos_sin = nullptr;                          // [position][rotary_size]: cosines, then sines
+  const float *query_norm = nullptr, *key_norm = nullptr;  // [head_size], or null
+  float norm_eps = 0;
+  std::int32_t num_query_heads = 0, rotary_size = 0;
+};
+
+// Attention of rows over the cache, which has their own keys and values already.
+inline constexpr std::int32_t kSplitTokens = 256;  // of contexts: what is summed up by itself
+inline constexpr std::int32_t kMaxHeadSize = 512, kMaxHeadGroup = 16;  // query heads of a KV head
+struct AttentionArgs {
+  CacheArgs cache;
+  const float* qkv = nullptr;                  // queries first in each row
+  const std::int32_t* rows = nullptr;          // [gridDim.x]: the rows that this launch is about
+  const std::int32_t* positions = nullptr;     // [all rows]
+  const std::int32_t* sequences = nullptr;     // [all rows]: the row's line of block_tables
+  const std::int32_t* block_tables = nullptr;  // [sequences, table_width]
+  const float* sinks = nullptr;                // [query heads], or null: a score without a value
+  float* partial = nullptr;  // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
+  float* out = nullptr;      // [all rows, query heads * head_size]
+  std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
+  std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
+  float scale = 1, softcap = 0;
+};
+
+// Whole blocks. No block is the target of one pair and part of another.
+struct CopyBlocksArgs {
+  std::byte* cache = nullptr;
+  const std::int32_t *from = nullptr, *to = nullptr;  // [gridDim.x]
+  std::int64_t block_bytes = 0;                       // a multiple of 8
+};
+
+// What a request's parameters do to one token's logit, in this order. A token has at most one in a row.
+struct LogitEdit {
+  std::int32_t token = 0;
+  std::int32_t masked = 0;
+  float bias = 0;
+  std::int32_t repeated = 0;      // the repetition penalty is due
+  std::int32_t output_count = 0;  // for frequency and presence
+};
+struct EditRow {
+  std::int32_t row = 0;                    // of the logits
+  std::int32_t first_edit = 0, edits = 0;  // in EditLogitsArgs::edits
+  // First words of masks with a bit for each token that may be drawn, or -1. Where the second and the edits
+  // leave nothing, the best of what the first leaves is drawn: EditLogitsArgs::best.
+  std::int64_t mask = -1, allowed = -1;
+  float repetition = 1, frequency = 0, presence = 0;
+};
+struct EditLogitsArgs {
+  float* logits = nullptr;  // [rows, vocabulary], in place
+  const EditRow* rows = nullptr;
+  const LogitEdit* edits = nullptr;
+  const std::uint32_t* masks = nullptr;
+  std::int32_t* best = nullptr;  // [rows of logits]
+  std::int32_t vocabulary = 0;
+};
+
+// What is drawn from a row; as Sampler (sampler/sampler.h) has it.
+struct DrawRow {
+  float temperature = 0;     // 0: greedy
+  float min_p_distance = 0;  // from the largest logit to the least that stays; -infinity: off
+  float top_p = 1;
+  std::int32_t top_k = 0;  // 0: off
+  std::uint64_t seed = 0, first_stream = 0, position = 0;
+  std::int32_t first_draw = 0, draws = 1;  // of SampleRowsArgs::tokens; candidate i is of stream first + i
+  std::int32_t has_best = 0;               // SampleRowsArgs::best[row] is what a row without anything gives
+};
+struct SampleRowsArgs {
+  const float* logits = nullptr;  // [gridDim.x, vocabulary]
+  const DrawRow* rows = nullptr;  // [gridDim.x]
+  const std::int32_t* best = nullptr;
+  std::int32_t* tokens = nullptr;
+  std::int32_t vocabulary = 0;
+};
+
+}  // namespace pagoda::device

@@ -1,0 +1,162 @@
+// Goal: every row-wise kernel and the matrix product compute what kernels/reference computes, over random
+// shapes, and a row's bits depend on the row alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "device/test_support.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/testing.h"
+
+namespace pagoda::device {
+namespace {
+
+const KernelContext kReference = {.backend = Backend::reference};
+
+std::vector<std::uint16_t> bf16(const std::vector<float>& values) {
+  std::vector<std::uint16_t> bits;
+  for (const float value : values) bits.push_back(float_to_bfloat16(value));
+  return bits;
+}
+
+std::size_t draw(std::uint64_t seed, std::uint64_t what, std::size_t least, std::size_t most) {
+  return least + random_bits(seed, 1, what) % (most - least + 1);
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& wanted, float tolerance) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], wanted[i], tolerance * std::max(1.0f, std::abs(wanted[i]))) << "element " << i;
+}
+
+TEST(DeviceKernels, RmsNorm) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const std::size_t rows = draw(seed, 0, 1, 5), width = draw(seed, 1, 1, 300);
+    const auto x = random_floats(seed, rows * width, 3), weight = random_floats(seed + 99, width);
+    KernelBench bench(seed);
+    float* const out = bench.make<float>(rows * width);
+    const RmsNormArgs args = {bench.put(x), bench.put(weight), out, static_cast<std::int32_t>(width), 1e-5f};
+    ASSERT_TRUE(bench.run().rms_norm(args, static_cast<std::int64_t>(rows)).ok());
+    std::vector<float> wanted(rows * width);
+    rms_norm(kReference, x.data(), static_cast<std::int64_t>(rows), static_cast<std::int64_t>(width),
+             weight.data(), 1e-5f, wanted.data());
+    expect_near(bench.get(out, rows * width), wanted, 1e-5f);
+  }
+}
+
+TEST(DeviceKernels, EmbeddingAndGather) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const std::size_t rows = draw(seed, 0, 1, 9), width = draw(seed, 1, 1, 200), vocabulary = 17;
+    const auto table = random_floats(seed, vocabulary * width);
+    std::vector<std::int32_t> ids;
+    for (std::size_t i = 0; i < rows; ++i)
+      ids.push_back(static_cast<std::int32_t>(draw(seed, 10 + i, 0, 16)));
+    KernelBench bench(seed);
+    float* const out = bench.make<float>(rows * width);
+    float* const gathered = bench.make<float>(rows * width);
+    const bool whole = seed % 2 == 0;
+    const void* const stored = whole ? static_cast<const void*>(bench.put(table)) : bench.put(bf16(table));
+    const std::int32_t* const rows_there = bench.put(ids);
+    const auto w = static_cast<std::int32_t>(width);
+    const auto count = static_cast<std::int64_t>(rows);
+    ASSERT_TRUE(
+        bench.run()
+            .embedding(whole ? Element::f32 : Element::bf16, {stored, rows_there, out, w, 2.0f}, count)
+            .ok());
+    ASSERT_TRUE(bench.run().gather_rows({bench.put(table), rows_there, gathered, w}, count).ok());
+    std::vector<float> wanted, plain;
+    for (const std::int32_t id : ids)
+      for (std::size_t i = 0; i < width; ++i) {
+        const float value = table[static_cast<std::size_t>(id) * width + i];
+        plain.push_back(value);
+        wanted.push_back(2 * (whole ? value : bfloat16_to_float(float_to_bfloat16(value))));
+      }
+    EXPECT_EQ(bench.get(out, rows * width), wanted);
+    EXPECT_EQ(bench.get(gathered, rows * width), plain);
+  }
+}
+
+TEST(DeviceKernels, SiluMul) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300);
+    const auto in = random_floats(seed, rows * 2 * width, 8);
+    KernelBench bench(seed);
+    float* const out = bench.make<float>(rows * width);
+    ASSERT_TRUE(
+        bench.run()
+            .silu_mul({bench.put(in), out, static_cast<std::int32_t>(width)}, static_cast<std::int64_t>(rows))
+            .ok());
+    std::vector<float> wanted;
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t i = 0; i < width; ++i) {
+        const double gate = in[r * 2 * width + i], up = in[r * 2 * width + width + i];
+        wanted.push_back(static_cast<float>(gate / (1 + std::exp(-gate)) * up));
+      }
+    expect_near(bench.get(out, rows * width), wanted, 1e-5f);
+  }
+}
+
+TEST(DeviceKernels, Linear) {
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::size_t rows = draw(seed, 0, 1, 35), n = draw(seed, 1, 1, 50), k = draw(seed, 2, 1, 90);
+    const bool whole = seed % 2 == 0, with_bias = seed % 4 < 2, accumulate = seed % 3 == 0;
+    const auto x = random_floats(seed, rows * k), w = random_floats(seed + 50, n * k);
+    const auto bias = random_floats(seed + 70, n), before = random_floats(seed + 80, rows * n);
+    const auto product = [&](std::size_t first, std::size_t count) {
+      KernelBench bench(seed + first);
+      const std::vector<float> part(x.begin() + static_cast<std::ptrdiff_t>(first * k),
+                                    x.begin() + static_cast<std::ptrdiff_t>((first + count) * k));
+      const std::vector<float> old(before.begin() + static_cast<std::ptrdiff_t>(first * n),
+                                   before.begin() + static_cast<std::ptrdiff_t>((first + count) * n));
+      LinearArgs args;
+      args.x = bench.put(part);
+      args.weight = whole ? static_cast<const void*>(bench.put(w)) : bench.put(bf16(w));
+      if (with_bias) args.bias = bench.put(bias);
+      args.y = accumulate ? bench.put(old) : bench.make<float>(count * n);
+      args.rows = static_cast<std::int32_t>(count);
+      args.n = static_cast<std::int32_t>(n);
+      args.k = static_cast<std::int32_t>(k);
+      args.accumulate = accumulate ? 1 : 0;
+      EXPECT_TRUE(bench.run().linear(whole ? Element::f32 : Element::bf16, args).ok());
+      return bench.get(args.y, count * n);
+    };
+    const std::vector<float> got = product(0, rows);
+    std::vector<float> wanted;
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < n; ++c) {
+        double sum = (accumulate ? before[r * n + c] : 0) + (with_bias ? bias[c] : 0);
+        for (std::size_t i = 0; i < k; ++i) {
+          const float weight = w[c * k + i];
+          sum += static_cast<double>(x[r * k + i]) *
+                 (whole ? weight : bfloat16_to_float(float_to_bfloat16(weight)));
+        }
+        wanted.push_back(static_cast<float>(sum));
+      }
+    expect_near(got, wanted, 1e-4f);
+    // Alone, the last row has the same bits.
+    const std::vector<float> alone = product(rows - 1, 1);
+    EXPECT_TRUE(same_bits(alone, {got.end() - static_cast<std::ptrdiff_t>(n), got.end()}));
+  }
+}
+
+TEST(DeviceKernels, CopyBlocks) {
+  KernelBench bench(3);
+  constexpr std::int64_t kBlock = 8 * 5003;
+  std::vector<float> cache = random_floats(1, 6 * kBlock / 4);
+  auto* const there = reinterpret_cast<std::byte*>(bench.put(cache, "cache"));
+  const CopyBlocksArgs args = {there, bench.put(std::vector<std::int32_t>{0, 1, 0}),
+                               bench.put(std::vector<std::int32_t>{4, 5, 2}), kBlock};
+  ASSERT_TRUE(bench.run().copy_blocks(args, 3).ok());
+  const auto copy = [&](std::ptrdiff_t from, std::ptrdiff_t to) {
+    std::copy_n(cache.begin() + from * kBlock / 4, kBlock / 4, cache.begin() + to * kBlock / 4);
+  };
+  copy(0, 4);
+  copy(1, 5);
+  copy(0, 2);
+  EXPECT_TRUE(same_bits(bench.get(reinterpret_cast<const float*>(there), cache.size()), cache));
+}
+
+}  // namespace
+}  // namespace pagoda::device

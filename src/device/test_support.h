@@ -1,0 +1,61 @@
+#pragma once
+// For the kernels' tests: an emulated device with one stream, and arrays that go there and back.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "device/emulated/emulated_device.h"
+#include "device/kernel_launches.h"
+
+namespace pagoda::device {
+
+class KernelBench {
+ public:
+  explicit KernelBench(std::uint64_t seed = 0) {
+    auto created = emulated::EmulatedDevice::create({.seed = seed});
+    CHECK(created.has_value());
+    device_ = *std::move(created);
+    stream_ = *device_->create_stream();
+  }
+
+  template <class T>
+  T* put(const std::vector<T>& values, std::string_view name = "input") {
+    const std::size_t bytes = values.size() * sizeof(T);
+    std::byte* const host = *device_->allocate_pinned(bytes + 1);
+    if (bytes > 0) std::memcpy(host, values.data(), bytes);
+    std::byte* const to = room(bytes, name);
+    EXPECT_TRUE(device_->copy_in(stream_, to, host, bytes).ok());
+    return reinterpret_cast<T*>(to);
+  }
+  template <class T>
+  T* make(std::size_t count, std::string_view name = "output") {
+    return reinterpret_cast<T*>(room(count * sizeof(T), name));
+  }
+  template <class T>
+  std::vector<T> get(const T* from, std::size_t count) {
+    std::byte* const host = *device_->allocate_pinned(count * sizeof(T) + 1);
+    const Status copied =
+        device_->copy_out(stream_, host, reinterpret_cast<const std::byte*>(from), count * sizeof(T));
+    EXPECT_TRUE(copied.ok()) << copied.message();
+    const Status ran = device_->synchronize(stream_);
+    EXPECT_TRUE(ran.ok()) << ran.message();
+    std::vector<T> values(count);
+    if (count > 0) std::memcpy(values.data(), host, count * sizeof(T));
+    return values;
+  }
+  KernelLaunches run() { return {*device_, stream_}; }
+  Device& device() { return *device_; }
+
+ private:
+  std::byte* room(std::size_t bytes, std::string_view name) {
+    auto memory = device_->allocate(bytes > 0 ? bytes : 1, name);
+    CHECK(memory.has_value());
+    return *memory;
+  }
+
+  std::unique_ptr<Device> device_;
+  StreamId stream_{};
+};
+
+}  // namespace pagoda::device

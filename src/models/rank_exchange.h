@@ -1,0 +1,55 @@
+#pragma once
+// RankExchange: how the halves of a layer end on several ranks, of which each has some heads, features or
+// experts. Two ways (ExchangeKind, tensor_shard.h):
+//
+//     gather  Every rank gets what all have brought and multiplies it by its rows of the last matrix; the
+//             results are gathered again. Every element is reduced as in one process: the same bits, on any
+//             number of ranks.
+//     sum     Each rank multiplies its own part by its columns; the products are summed over the ranks
+//             (Megatron-LM, arXiv 1909.08053 §3). Less to send, other last bits.
+//
+// Not here: which rank has which part (tensor_shard.h). Threads: one caller; all ranks make the same calls.
+// Owner: the decoder, with the room.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "distributed/parallel_context.h"
+#include "kernels/linear.h"
+#include "models/tensor_shard.h"
+
+namespace pagoda {
+
+class RankExchange {
+ public:
+  // Floats of room for chunks of `rows` rows, `width` the widest half's whole input; none for one rank.
+  static std::int64_t room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
+                               std::int64_t hidden);
+
+  RankExchange() = default;
+  RankExchange(const ParallelContext& parallel, const TensorShard& shard, float* room);
+
+  bool split() const { return split_; }
+  bool gathers() const { return gathers_; }
+
+  // y += weight of the whole input, whose columns `columns` each rank has in `input`, [count, own columns].
+  Status add_product(const KernelContext& context, const PackedLinear& weight,
+                     std::span<const Range> columns, const float* input, std::int64_t count, float* y);
+  // data = its sum over all ranks.
+  Status sum(std::span<float> data) const;
+  // `all` holds sizes[r] floats of each rank r, one after the other, and this rank's are in their place:
+  // afterwards all are.
+  Status gather(std::span<const std::size_t> sizes, float* all) const;
+
+ private:
+  Status gather_rows(std::span<const Range> ranges, const float* own, std::int64_t count, float* all);
+
+  ParallelContext parallel_;
+  bool split_ = false, gathers_ = false;
+  std::vector<Range> hidden_;  // rows of the last matrices, of each rank
+  float* room_ = nullptr;
+  std::vector<std::size_t> sizes_;
+};
+
+}  // namespace pagoda

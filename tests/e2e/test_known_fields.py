@@ -1,0 +1,48 @@
+"""Every field of OpenAI's own schemas is read, refused by its name, or known to mean nothing here; none is silently ignored."""
+import json
+
+import httpx
+import pytest
+
+from conftest import serving, shared_data, small_model
+
+# Read by OpenAI's machinery around the model, or by models of its own; the answer here is the same with and without.
+MEANS_NOTHING = {
+    "/v1/chat/completions": {"metadata", "store", "service_tier", "prediction", "verbosity", "prompt_cache_key", "prompt_cache_retention",
+                             "prompt_cache_options", "safety_identifier"},
+    "/v1/completions": set(),
+    "/v1/responses": {"service_tier", "stream_options", "max_tool_calls", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+                      "safety_identifier", "user",
+                      "include"},  # of which each known word is, or means nothing
+}
+SCHEMAS = {"/v1/chat/completions": ("openai_openapi_core.json", "CreateChatCompletionRequest", {"messages": [{"role": "user", "content": "x"}]}),
+           "/v1/completions": ("openai_openapi_core.json", "CreateCompletionRequest", {"prompt": "x"}),
+           "/v1/responses": ("openai_openapi_responses.json", "CreateResponse", {"input": "x"})}
+
+
+def fields_of(document, schema):
+    if "$ref" in schema:
+        return fields_of(document, document["components"]["schemas"][schema["$ref"].split("/")[-1]])
+    return set(schema.get("properties", {})).union(*(fields_of(document, part) for part in schema.get("allOf", [])))
+
+
+@pytest.mark.parametrize("path", SCHEMAS)
+def test_every_field_of_the_schema_is_known(tmp_path, path):
+    data = shared_data()
+    if data is None:
+        pytest.skip("OpenAI's OpenAPI files are not here (PAGODA_SHARED_DATA)")
+    file, name, least = SCHEMAS[path]
+    document = json.loads((data / "conformance" / file).read_text())
+    (tmp_path / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
+    silent = set()
+    with serving(small_model(), "--served-model-name", "small", "--chat-template", str(tmp_path / "plain.jinja")) as server, \
+            httpx.Client(base_url=server.url, timeout=120) as http:
+        for field in sorted(fields_of(document, document["components"]["schemas"][name]) - set(least) - {"model"}):
+            # No field takes an object with this in it, but what is a map of names anyway.
+            answer = http.post(path, json={**least, field: [{"no such thing": [None]}]})
+            if answer.status_code == 200:
+                silent.add(field)
+                continue
+            error = answer.json()["error"]
+            assert answer.status_code in (400, 501) and (error["param"] or "").split(".")[0] == field, (field, answer.text)
+    assert silent == MEANS_NOTHING[path] & fields_of(document, document["components"]["schemas"][name]), silent ^ MEANS_NOTHING[path]
