@@ -221,6 +221,64 @@ void bench_attention(const Options& options, const KernelContext& context, const
   }
 }
 
+// Of DeepSeek-V2-Lite, and of 20 heads as GLM-4.7-Flash has: a row of 512 + 64 for all heads. What is read at
+// most is told as a share of what reading alone reaches here.
+void bench_latent_attention(const Options& options, const KernelContext& context, const Peak& peak) {
+  if (std::string("latent").find(options.only) == std::string::npos) return;
+  std::printf("\nlatent attention, rows of 512 + 64, block 16\n");
+  struct Load {
+    int sequences, queries, context, heads = 16;
+  };
+  constexpr int kRow = 576, kLatent = 512;
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const Load& load :
+         {Load{1, 1, 160}, Load{1, 1, 2000}, Load{1, 1, 16000}, Load{16, 1, 1184}, Load{16, 1, 1184, 1},
+          Load{16, 1, 1184, 20}, Load{1, 256, 256}, Load{1, 64, 2000}}) {
+      const KvLayout layout{dtype, 8, 1, kRow, 16, kLatent};
+      const std::int32_t blocks = (load.context + 15) / 16;
+      auto cache = Memory::reserve(layout.block_bytes() * static_cast<std::size_t>(blocks * load.sequences));
+      if (!cache) std::abort();
+      std::memset(cache->data(), 0, cache->size());
+      std::vector<std::int32_t> table(static_cast<std::size_t>(blocks * load.sequences));
+      for (std::size_t i = 0; i < table.size(); ++i)
+        table[i] = static_cast<std::int32_t>(i * 7 % table.size());
+      std::vector<AttentionSequence> sequences;
+      for (int s = 0; s < load.sequences; ++s)
+        sequences.push_back({s * load.queries, load.queries, load.context, table.data() + s * blocks});
+      const auto rows = static_cast<std::size_t>(load.sequences * load.queries);
+      const auto width = static_cast<std::size_t>(kRow * (load.heads + 1));
+      const std::vector<float> inputs = floats(rows * width);
+      std::vector<float> out(rows * static_cast<std::size_t>(load.heads * kLatent));
+      PagedAttentionArgs args;
+      args.layout = layout;
+      args.cache = cache->data();
+      args.sequences = sequences;
+      args.query = inputs.data();
+      args.key = inputs.data() + load.heads * kRow;
+      args.row_stride = static_cast<std::int64_t>(width);
+      args.num_query_heads = load.heads;
+      args.scale = 0.07f;
+      args.output = out.data();
+      const double seconds = best_time(options, [&] {
+        args.layer = (args.layer + 1) % layout.num_layers;
+        paged_attention(context, args);
+      });
+      double pairs = 0;  // (query, token)
+      for (int q = 0; q < load.queries; ++q) pairs += load.context - load.queries + q + 1;
+      const double flops = pairs * load.sequences * load.heads * 2 * (kRow + kLatent);
+      const double bytes =
+          static_cast<double>(load.context) * load.sequences * static_cast<double>(layout.layer_bytes()) / 16;
+      const double limit = dtype == DType::bf16 ? peak.bf16_gflops : peak.fma_gflops;
+      std::printf(
+          "%-4s %3d seqs x %3d queries, %2d heads, context %5d: %9.1f us  %6.1f GB/s  %6.1f GFLOP/s "
+          "%3.0f%%\n",
+          std::string(dtype_info(dtype).name).c_str(), load.sequences, load.queries, load.heads, load.context,
+          seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9,
+          100 * flops / seconds * 1e-9 / (limit * options.threads));
+    }
+  }
+}
+
 void bench_rows(const Options& options, const KernelContext& context) {
   if (std::string("rows").find(options.only) == std::string::npos) return;
   std::printf("\nrow-wise ops, microseconds\n");
@@ -254,6 +312,7 @@ int run(const Options& options) {
       peak.int8_gops, gbps);
   bench_linear(options, context, peak, gbps);
   bench_attention(options, context, peak);
+  bench_latent_attention(options, context, peak);
   bench_rows(options, context);
   std::printf("\nRead after: %.1f GB/s.\n", bandwidth(options, context));
   return 0;

@@ -32,13 +32,15 @@ void EngineCore::plan_step() {
 }
 
 void EngineCore::propose_drafts(std::int32_t num_decodes) {
+  const bool again = has_states(parts_.kv->groups());  // accepted drafts are computed once more
   for (const auto& [id, state] : requests_) {
     SequenceGroup& group = state->group;
     const std::int32_t longest = max_tokens_of(group.request, config_.max_model_len);
     for (const auto& sequence : group.sequences) {
       sequence->draft.clear();
-      if (!sequence->decodes() || !group.forked || group.lockstep || sequence->num_output_tokens() == 0)
-        continue;
+      const bool decodes = sequence->decodes() || (again && sequence->state == SequenceState::resident &&
+                                                   sequence->num_missing() <= sequence->num_output_tokens());
+      if (!decodes || !group.forked || group.lockstep || sequence->num_output_tokens() == 0) continue;
       // One token comes anyway.
       const std::int32_t limit = longest - sequence->num_tokens() - 1;
       if (limit > 0 && proposer_ != nullptr) proposer_->propose(group, *sequence, limit, num_decodes);

@@ -73,6 +73,7 @@ void draw_groups(Script& out) {
   for (int windows = out.groups.empty() ? 1 : between(1, 2); windows > 0; --windows)
     out.groups.push_back(row(KvKind::window, between(2, 12), between(1, 3)));
   out.virtual_kv = below(2) == 0;
+  if (!out.virtual_kv && below(2) == 0) out.groups.push_back(row(KvKind::state, 0, between(1, 3)));
   out.front_batch = between(1, 8);
   out.eager = below(2);
   out.deferred = below(3) != 0;

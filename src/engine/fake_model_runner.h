@@ -3,8 +3,9 @@
 // of a token is a hash of the token and of the K/V before it, and what it samples is a hash of all the
 // K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
 // order therefore changes the tokens. With KV groups, each page of each group has its own form of a token's
-// K/V, and a window's are attended to as far back as it sees. reference() computes the same tokens with none
-// of this machinery.
+// K/V, and a window's are attended to as far back as it sees; a state is a hash of all of them, written in
+// place as far as no drafts reach, and copied in passing where the batch says so. reference() computes the
+// same tokens with none of this machinery.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -76,6 +77,7 @@ inline std::uint64_t in_page(std::uint64_t key_value, std::size_t group, std::si
 // What a position sees of a group, itself included: positions from this one on.
 inline std::size_t first_seen(const KvGroup& group, std::size_t position) {
   const auto window = static_cast<std::size_t>(group.window);
+  if (group.is_state()) return position;
   return group.kind == KvKind::full || position + 1 < window ? 0 : position + 1 - window;
 }
 // The attention of `position`, where at(group, page, i) is what stands there.
@@ -90,6 +92,11 @@ std::uint64_t attended_at(std::size_t position, At at) {
   return sum;
 }
 
+// What a state becomes with the next token.
+inline std::uint64_t next_state(std::uint64_t state, std::uint64_t key_value) {
+  return mix64(state * 0x9E3779B97F4A7C15u + key_value);
+}
+
 // What the model attends to after `tokens`, straight from the definition.
 inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
   std::uint64_t before = 0;
@@ -97,8 +104,10 @@ inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     all.push_back(before = key_value(before, tokens[i], static_cast<std::int32_t>(i)));
   if (tokens.empty()) return 0;
+  std::uint64_t state = 0;
+  for (const std::uint64_t value : all) state = next_state(state, value);
   return attended_at(tokens.size() - 1, [&](std::size_t group, std::size_t page, std::size_t i) {
-    return in_page(all[i], group, page);
+    return in_page(model_groups()[group].is_state() ? state : all[i], group, page);
   });
 }
 
@@ -199,7 +208,7 @@ class FakeModelRunner final : public ModelRunner {
     std::int32_t num_tokens = 0;
     for (const ScheduledSequence& sequence : batch.sequences) {
       num_tokens += static_cast<std::int32_t>(sequence.tokens.size());
-      out.sequences.push_back(run(sequence, written));
+      out.sequences.push_back(run(sequence, batch, written));
       if (!makes_vectors) continue;
       std::vector<float>& vector = out.vectors.emplace_back();
       CHECK(sequence.work != WorkKind::generate);
@@ -218,7 +227,7 @@ class FakeModelRunner final : public ModelRunner {
   bool makes_vectors = false;
   std::atomic<int> preparations_left{0};
   std::int64_t num_steps = 0, fail_at_step = -1, nan_at_step = -1, num_computed_tokens = 0, num_copies = 0,
-               num_mappings = 0, num_draft_tokens = 0, num_given_back = 0;
+               num_mappings = 0, num_draft_tokens = 0, num_given_back = 0, num_state_copies = 0;
 
  private:
   using Slots = std::vector<std::uint64_t>;
@@ -261,6 +270,7 @@ class FakeModelRunner final : public ModelRunner {
     const KvTable table = group == 0
                               ? KvTable{.blocks = sequence.block_table, .first_row = sequence.first_row}
                               : sequence.more_tables[group - 1];
+    if (model_groups()[group].is_state()) position = 0;
     CHECK(position / size_ >= static_cast<std::size_t>(table.first_row));  // else it was given back
     const auto per_row = static_cast<std::size_t>(model_groups()[group].pages_per_row);
     const std::size_t at = (position / size_ - static_cast<std::size_t>(table.first_row)) * per_row + page;
@@ -268,7 +278,43 @@ class FakeModelRunner final : public ModelRunner {
     return static_cast<std::size_t>(index(page_of(table.blocks[at]))) * size_ + position % size_;
   }
 
-  SequenceResult run(const ScheduledSequence& sequence, std::set<std::size_t>& written) {
+  static bool has_states() { return std::ranges::any_of(model_groups(), &KvGroup::is_state); }
+  // What stands in each page of a state's row; nothing yet at the beginning.
+  std::uint64_t read_state(const ScheduledSequence& sequence) const {
+    std::optional<std::uint64_t> state;
+    for (std::size_t group = 0; group < model_groups().size() && sequence.num_computed_tokens > 0; ++group) {
+      for (std::int32_t page = 0;
+           model_groups()[group].is_state() && page < model_groups()[group].pages_per_row; ++page) {
+        const auto at = static_cast<std::size_t>(page);
+        const std::uint64_t found = in_page(pool_.at(slot(sequence, group, at, 0)), group, at);
+        CHECK(!state || *state == found);
+        state = found;
+      }
+    }
+    return state.value_or(0);
+  }
+  void write_state(const ScheduledSequence& sequence, std::uint64_t state, std::set<std::size_t>& written) {
+    for (std::size_t group = 0; group < model_groups().size(); ++group) {
+      for (std::int32_t page = 0;
+           model_groups()[group].is_state() && page < model_groups()[group].pages_per_row; ++page) {
+        const std::size_t target = slot(sequence, group, static_cast<std::size_t>(page), 0);
+        CHECK(written.insert(target).second);
+        pool_.at(target) = in_page(state, group, static_cast<std::size_t>(page));
+      }
+    }
+  }
+  void copy_state(const StateCopy& copy, std::uint64_t state, std::set<std::size_t>& written) {
+    for (std::int32_t i = 0; i < copy.count; ++i) {
+      const std::size_t target = static_cast<std::size_t>(index(copy.page) + i) * size_;
+      CHECK(written.insert(target).second);
+      pool_.at(target) =
+          in_page(state, static_cast<std::size_t>(copy.group), static_cast<std::size_t>(copy.first_page + i));
+    }
+    ++num_state_copies;
+  }
+
+  SequenceResult run(const ScheduledSequence& sequence, const ScheduledBatch& batch,
+                     std::set<std::size_t>& written) {
     SequenceResult out;
     CHECK(!sequence.tokens.empty());
     const auto first = static_cast<std::size_t>(sequence.num_computed_tokens);
@@ -276,12 +322,22 @@ class FakeModelRunner final : public ModelRunner {
     num_draft_tokens += sequence.num_draft_tokens;
     std::uint64_t sum = 0;
     CHECK(sequence.more_tables.size() + 1 == model_groups().size());
+    std::uint64_t state = read_state(sequence);
     for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
       const std::size_t position = first + i;
       CHECK(sequence.tokens[i] == sequence.all_tokens[position]);
       const std::uint64_t before = position == 0 ? 0 : pool_.at(slot(sequence, 0, 0, position - 1));
       const std::uint64_t value = key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position));
+      state = next_state(state, value);
+      if (has_states()) {
+        if (i + 1 + drafts == sequence.tokens.size()) write_state(sequence, state, written);
+        for (const StateCopy& copy : batch.state_copies)
+          if (&batch.sequences[static_cast<std::size_t>(copy.sequence)] == &sequence &&
+              copy.position == static_cast<std::int32_t>(position) + 1)
+            copy_state(copy, state, written);
+      }
       for (std::size_t group = 0; group < model_groups().size(); ++group) {
+        if (model_groups()[group].is_state()) continue;
         for (std::size_t page = 0; page < static_cast<std::size_t>(model_groups()[group].pages_per_row);
              ++page) {
           const std::size_t target = slot(sequence, group, page, position);
@@ -292,7 +348,8 @@ class FakeModelRunner final : public ModelRunner {
       const bool last = i + 1 == sequence.tokens.size(), wanted = sequence.prompt_logprobs >= 0;
       if (last || wanted || sequence.num_draft_tokens > 0)
         sum = attended_at(position, [&](std::size_t group, std::size_t page, std::size_t at) {
-          return pool_.at(slot(sequence, group, page, at));
+          return model_groups()[group].is_state() ? in_page(state, group, page)
+                                                  : pool_.at(slot(sequence, group, page, at));
         });
       if (const std::size_t left = sequence.tokens.size() - 1 - i;
           sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later drafts were not there

@@ -156,6 +156,27 @@ TEST(KvGroupPlan, FindsThePagesOfGemma) {
       gemma4(30, 6, 30, {.num_kv_heads = 2, .head_size = 512}, {.num_kv_heads = 8, .head_size = 256}), 16,
       32768, true);
   EXPECT_LT(a4b.padding, 0.02);
+  // LFM2 350M and Qwen3.5 35B-A3B in bfloat16: states in floats, in pieces, in pages of the others' size.
+  const auto with_states = [](int number, auto is_full, LayerState full, std::vector<std::int64_t> pieces) {
+    std::vector<LayerState> out;
+    for (int i = 0; i < number; ++i)
+      out.push_back(is_full(i) ? full : LayerState{.kind = LayerState::Kind::state, .pieces = pieces});
+    return plan_kv_groups(out, 16, 32768, true, 16 * 2);
+  };
+  const KvGroupPlan lfm2 = with_states(16, [](int i) { return i == 2 || i == 5 || (i >= 8 && i % 2 == 0); },
+                                       {.num_kv_heads = 8, .head_size = 64}, {2 * 1024});
+  EXPECT_EQ(pages(lfm2), (std::vector<std::int32_t>{1, 1}));
+  EXPECT_LT(lfm2.padding, 0.01);
+  EXPECT_EQ(lfm2.groups.back().state_bytes, 10 * 8192);
+  EXPECT_EQ(describe_groups(lfm2),
+            "6 layers see everything (1 pages a row), states of 81920 bytes a sequence (1 pages)");
+  std::vector<std::int64_t> heads(32, 128 * 128);
+  heads.insert(heads.begin(), 3 * 8192);
+  const KvGroupPlan qwen = with_states(
+      40, [](int i) { return i % 4 == 3; }, {.num_kv_heads = 2, .head_size = 256}, heads);
+  std::printf("Qwen3.5 35B-A3B: %d pages a row, %d of states, %.2f %% padding\n",
+              qwen.groups[0].pages_per_row, qwen.groups[1].pages_per_row, 100 * qwen.padding);
+  EXPECT_LT(qwen.padding, 0.02);
   EXPECT_EQ(plan_kv_groups(gemma4(35, 5, 15, wide, one), 16, 512, true).padding, 0)
       << "one group of both sizes";
   EXPECT_EQ(plan_kv_groups(layers(18, 6), 16, 512, true).groups, one_full_group(16))

@@ -33,7 +33,8 @@ struct Trial {
 struct Outcome {
   std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
   std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, wrong_drafts = 0, most_in_use = 0;
-  Status refused;  // the model cannot be served so
+  bool has_states = false;  // the model's layers
+  Status refused;           // the model cannot be served so
 };
 
 inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count) {
@@ -143,6 +144,9 @@ inline Outcome run(Trial setup) {
     }
     if (!setup.virtual_kv) EXPECT_TRUE(alone->allocate_kv_cache(setup.num_pages, setup.num_swap).ok());
   }
+  out.has_states = local->kv_plan().has_states();
+  if (setup.virtual_kv) out.refused = check_no_states(local->kv_plan(), "--kv-manager virtual");
+  if (!out.refused.ok()) return out;
   EngineConfig config{.max_model_len = kMaxTokens,
                       .max_num_seqs = 32,
                       .max_num_batched_tokens = setup.chunked ? 8 : 512,

@@ -8,7 +8,7 @@
 //            followed by the tokens' scales, f32 [16]: one cache line
 //     other  K [D][16 tokens]         V [16 tokens][D]
 // and otherwise plain [token][D] (i8: each token followed by its scale), which the fast path gathers into the
-// same groups.
+// same groups. A latent cache has no V: the values are the first elements of each token's K, where they lie.
 //
 // i8: x is (u - 128) * scale, u a byte; scale = max|x| / 127 over the token's D elements, so that it depends
 // on that row alone and is written once.
@@ -29,8 +29,9 @@ struct KvAddress {
         grouped(layout.block_size % kTokenGroup == 0),
         token_bytes(width * element + scale_bytes),
         head_bytes(layout.block_size * token_bytes),
-        value_offset(head_bytes * layout.num_kv_heads),
-        layer_bytes(2 * value_offset),
+        latent(layout.latent_size > 0),
+        value_offset(latent ? 0 : head_bytes * layout.num_kv_heads),
+        layer_bytes((latent ? 1 : 2) * head_bytes * layout.num_kv_heads),
         layer_stride(layout.layer_stride > 0 ? layout.layer_stride : layer_bytes),
         block_stride(layout.block_stride > 0 ? layout.block_stride : layer_bytes * layout.num_layers) {}
 
@@ -49,6 +50,7 @@ struct KvAddress {
     return group(slot) + ((d / packed * kTokenGroup + t) * packed + d % packed) * element;
   }
   std::int64_t value(std::int32_t slot, std::int32_t d) const {
+    if (latent) return key(slot, d);
     if (!grouped) return slot * token_bytes + d * element;
     const std::int32_t t = slot % kTokenGroup;
     return group(slot) + ((t / packed * width + d) * packed + t % packed) * element;
@@ -64,7 +66,9 @@ struct KvAddress {
   std::int64_t width;        // D rounded up
   std::int64_t scale_bytes;  // of a token
   bool grouped;
-  std::int64_t token_bytes, head_bytes, value_offset, layer_bytes;
+  std::int64_t token_bytes, head_bytes;
+  bool latent;  // values are parts of keys
+  std::int64_t value_offset, layer_bytes;
   std::int64_t layer_stride, block_stride;  // from one layer or block to the next
 };
 

@@ -15,7 +15,8 @@ std::size_t KvLayout::layer_bytes() const { return static_cast<std::size_t>(KvAd
 std::size_t KvLayout::block_bytes() const { return layer_bytes() * static_cast<std::size_t>(num_layers); }
 
 void paged_attention(const KernelContext& context, const PagedAttentionArgs& args) {
-  CHECK(args.layout.dtype != DType::i8 || args.layout.head_size <= kMaxInt8HeadSize);
+  CHECK(args.layout.dtype != DType::i8 ||
+        (args.layout.head_size <= kMaxInt8HeadSize && args.layout.latent_size == 0));
   if (context.backend == Backend::cpu) {
     cpu::paged_attention(context, args);
     return;

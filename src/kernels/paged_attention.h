@@ -7,6 +7,9 @@
 // A physical block is one contiguous piece of memory that holds B token slots of every layer, K and V:
 // [L][K|V][Hkv][...], so a copy-on-write, a swap or a release is one range. Inside, the layout is the
 // kernels' own (cpu/README.md). Contiguous KV (reserved, virtual) is the same with consecutive block ids.
+//
+// A latent cache (DeepSeek-V2, arXiv 2405.04434, in its absorbed form) has one row a token for all query
+// heads, whose first elements are the value, too: [L][Hkv][...], without V.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,11 +27,14 @@ constexpr std::int32_t kMaxInt8HeadSize = 512;
 struct KvLayout {
   DType dtype = DType::f32;  // f32, bf16, f16 or i8 (8 bits and a scale for each token and head)
   std::int32_t num_layers = 0, num_kv_heads = 0, head_size = 0, block_size = 16;
+  // Above 0: there are only keys, and values are so many elements of each, the first.
+  std::int32_t latent_size = 0;
 
   // Where blocks and layers lie, in bytes; 0: packed. A virtual cache pads blocks to whole pages, or keeps
   // a tensor for each layer, with the block's other layers far away.
   std::int64_t block_stride = 0, layer_stride = 0;
 
+  std::int32_t value_size() const { return latent_size > 0 ? latent_size : head_size; }  // of a head
   std::size_t layer_bytes() const;  // of one layer in one block, K and V
   std::size_t block_bytes() const;  // of one block: all layers, without padding
 };
@@ -51,7 +57,7 @@ struct PagedAttentionArgs {
   // Row r of query/key/value at pointer + r * row_stride floats; heads contiguous inside a row.
   const float* query = nullptr;  // [T, Hq, D]
   const float* key = nullptr;    // [T, Hkv, D], rope applied; null: the slots have what is attended to
-  const float* value = nullptr;  // [T, Hkv, D]
+  const float* value = nullptr;  // [T, Hkv, D]; latent: not read
   std::int64_t row_stride = 0;
   std::int32_t num_query_heads = 0;
   float scale = 1.0f;  // above 0; usually 1 / sqrt(D)
@@ -64,7 +70,7 @@ struct PagedAttentionArgs {
   // Of each query head, or null: a score that takes part in the softmax without a value (attention sink), and
   // what a score loses for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
-  float* output = nullptr;                          // [T, Hq * D] contiguous; must not alias query
+  float* output = nullptr;                          // [T, Hq * value size] contiguous; must not alias query
 };
 
 // Rows that pass through products together.

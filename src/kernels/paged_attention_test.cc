@@ -20,6 +20,8 @@ struct Shape {
   bool uneven = false;  // keys and values of very different sizes, zeros and denormals among them
   bool shaped = false;  // with sinks, slopes and a soft cap
   bool whole = false;   // all tokens of a sequence see each other
+  std::int32_t latent_size = 0;
+  bool value_is_key = false;  // in a cache that is not latent
 };
 
 // Sequences whose tokens' q, k and v depend on (seed, position) alone, run in chunks through one cache.
@@ -27,7 +29,7 @@ class World {
  public:
   World(const Shape& shape, std::vector<std::int32_t> lengths, std::uint64_t table_seed)
       : shape_(shape), lengths_(std::move(lengths)) {
-    layout_ = {shape.dtype, 2, shape.kv_heads, shape.head_size, shape.block_size};
+    layout_ = {shape.dtype, 2, shape.kv_heads, shape.head_size, shape.block_size, shape.latent_size};
     std::int32_t blocks = 0;
     for (const std::int32_t length : lengths_) blocks += (length + shape.block_size - 1) / shape.block_size;
     std::vector<std::int32_t> order(static_cast<std::size_t>(blocks) + 3);
@@ -41,7 +43,7 @@ class World {
                            order.begin() + static_cast<std::ptrdiff_t>(next + count));
       next += count;
       computed_.push_back(0);
-      outputs_.emplace_back(static_cast<std::size_t>(length) * heads() * size(), 0.0f);
+      outputs_.emplace_back(static_cast<std::size_t>(length) * heads() * value_size(), 0.0f);
     }
     // What an unused slot holds must not matter: NaN.
     cache_.assign(layout_.block_bytes() * order.size() + 64, std::byte{0xff});
@@ -74,11 +76,14 @@ class World {
           const float factor = kFactors[random_bits(s, 8, position) % std::size(kFactors)];
           for (std::size_t d = heads() * size(); d < row.size(); ++d) row[d] *= factor;
         }
+        const auto keys = row.begin() + static_cast<std::ptrdiff_t>(heads() * size());
+        const auto width = static_cast<std::ptrdiff_t>(kv_heads() * size());
+        if (shape_.value_is_key) std::copy(keys, keys + width, keys + width);
         rows.insert(rows.end(), row.begin(), row.end());
       }
     }
     if (sequences.empty()) return;
-    std::vector<float> output(rows.size() / stride * heads() * size(), -1.0f);
+    std::vector<float> output(rows.size() / stride * heads() * value_size(), -1.0f);
     PagedAttentionArgs args;
     args.layout = layout_;
     args.cache = cache_.data();
@@ -86,7 +91,7 @@ class World {
     args.sequences = sequences;
     args.query = rows.data();
     args.key = rows.data() + heads() * size();
-    args.value = args.key + kv_heads() * size();
+    args.value = shape_.latent_size > 0 ? nullptr : args.key + kv_heads() * size();
     args.row_stride = static_cast<std::int64_t>(stride);
     args.num_query_heads = shape_.kv_heads * shape_.group;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
@@ -102,7 +107,7 @@ class World {
     args.output = output.data();
     paged_attention(context, args);
     for (std::size_t i = 0; i < who.size(); ++i) {
-      const std::size_t width = heads() * size(), s = who[i];
+      const std::size_t width = heads() * value_size(), s = who[i];
       const auto from = output.begin() + static_cast<std::ptrdiff_t>(
                                              static_cast<std::size_t>(sequences[i].query_start) * width);
       std::copy(
@@ -116,12 +121,14 @@ class World {
   bool done() const { return computed_ == lengths_; }
   const std::vector<float>& output(std::size_t s) const { return outputs_[s]; }
   const std::vector<std::byte>& cache() const { return cache_; }
+  const KvLayout& layout() const { return layout_; }
   std::size_t count() const { return lengths_.size(); }
 
  private:
   std::size_t heads() const { return static_cast<std::size_t>(shape_.kv_heads * shape_.group); }
   std::size_t kv_heads() const { return static_cast<std::size_t>(shape_.kv_heads); }
   std::size_t size() const { return static_cast<std::size_t>(shape_.head_size); }
+  std::size_t value_size() const { return static_cast<std::size_t>(layout_.value_size()); }
 
   Shape shape_;
   std::vector<std::int32_t> lengths_, computed_;
@@ -203,6 +210,67 @@ TEST(PagedAttention, LongContextsAgreeWithReference) {
       expect_close(run(cpu, shape, {600, 257}, 1, 100),
                    run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
     }
+  }
+}
+
+// Rows that are keys and, in part, values: as the reference has it, with the bits of a cache that has the
+// same values for themselves, in half the memory; and the same bits in any chunks, blocks and threads.
+TEST(PagedAttention, LatentRows) {
+  struct Sizes {
+    std::int32_t head_size, latent_size, group;
+  };
+  ThreadPool three(3);
+  for (const CpuLevel level : levels_here()) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      for (const auto& [head_size, latent_size, group] :
+           {Sizes{576, 512, 16}, Sizes{48, 32, 5}, Sizes{24, 16, 3}, Sizes{32, 25, 40}, Sizes{10, 8, 130}}) {
+        for (const std::int32_t block_size : {16, 7, 32}) {
+          if (head_size > 500 && block_size != 16) continue;
+          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " "
+                                          << head_size << " block " << block_size);
+          Shape shape{.dtype = dtype, .group = group, .head_size = head_size, .block_size = block_size};
+          shape.latent_size = latent_size;
+          const std::int32_t longest = group == 5 && block_size < 32 ? 270 : 40;  // the reference is slow
+          const std::vector<std::int32_t> lengths = {1, longest, 33};
+          const KernelContext cpu{.backend = Backend::cpu, .level = level};
+          const World latent = run(cpu, shape, lengths, 3, 0);
+          expect_close(latent, run({.backend = Backend::reference}, shape, lengths, 3, 0), tolerance(dtype));
+          if (testing::Test::HasFatalFailure()) return;
+          expect_same(latent, run(cpu, shape, lengths, 8, 1));
+          expect_same(latent, run(cpu, shape, lengths, 9, -1));
+          expect_same(latent,
+                      run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, lengths, 5, 0));
+          Shape twice = shape;
+          twice.latent_size = 0;
+          twice.value_is_key = true;
+          const World doubled = run(cpu, twice, lengths, 3, 0);
+          EXPECT_EQ(2 * latent.layout().block_bytes(), doubled.layout().block_bytes());
+          for (std::size_t s = 0; s < lengths.size(); ++s) {
+            for (std::size_t i = 0; i < latent.output(s).size(); ++i) {
+              const auto value = static_cast<std::size_t>(latent_size), head = i / value;
+              ASSERT_EQ(latent.output(s)[i],
+                        doubled.output(s)[head * static_cast<std::size_t>(head_size) + i % value])
+                  << "sequence " << s << " element " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Long contexts, whose partitions several threads compute apart.
+TEST(PagedAttention, LatentRowsOfLongContexts) {
+  ThreadPool three(3);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Shape shape{.dtype = dtype, .group = 4, .head_size = 96, .block_size = 16};
+    shape.latent_size = 64;
+    const World alone = run({}, shape, {600, 300}, 1, 0);
+    expect_close(alone, run({.backend = Backend::reference}, shape, {600, 300}, 1, 0), tolerance(dtype));
+    World threads(shape, {600, 300}, 2);
+    threads.step({.pool = &three}, {599, 299});
+    threads.step({.pool = &three}, {1, 1});
+    expect_same(alone, threads);
   }
 }
 

@@ -244,6 +244,16 @@ void BlockPool::forget(std::int32_t row) {
   published_.erase(key(entry.hash, entry.group));
   entry.published = false;
   if (cache_observer_ != nullptr && entry.group == 0) cache_observer_->on_removed(entry.hash);
+  if (entry.group == listened_group_) on_forget_(BlockId{row});
+}
+
+void BlockPool::withdraw(BlockId block) {
+  const Block& entry = blocks_[at(block)];
+  CHECK(entry.published);
+  const bool cached = entry.ref_count == 0;
+  if (cached) unlink(index(block));
+  forget(index(block));
+  if (cached) push_row(index(block));
 }
 
 void BlockPool::evict_oldest() {
@@ -254,10 +264,7 @@ void BlockPool::evict_oldest() {
   for (std::int32_t group = 1; entry.group == 0 && group <= num_dependent_; ++group) {
     const std::optional<BlockId> dead = find_cached(entry.hash, group);
     if (!dead) continue;
-    const bool cached = blocks_[at(*dead)].ref_count == 0;
-    if (cached) unlink(index(*dead));
-    forget(index(*dead));
-    if (cached) push_row(index(*dead));
+    withdraw(*dead);
   }
   push_row(block);
 }

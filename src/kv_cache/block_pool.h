@@ -16,6 +16,7 @@
 // tables, §4.4 sharing by reference count; CACHED state: vLLM's design note on automatic prefix caching.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -54,6 +55,14 @@ class BlockPool {
   bool is_held_back(BlockId block) const { return is_free(block) && free_at_[at(block)] < num_held_; }
   // A FREE block that is not held back, without taking it.
   std::optional<BlockId> peek_free() const;
+  bool is_published(BlockId block) const { return blocks_[at(block)].published; }
+  // It is published no more: FREE, if it was CACHED.
+  void withdraw(BlockId block);
+  // Who hears of rows of a group that are published no more, but for clear_cache().
+  void set_on_forget(std::int32_t group, std::function<void(BlockId)> on_forget) {
+    listened_group_ = group;
+    on_forget_ = std::move(on_forget);
+  }
   // Makes the CACHED block that would go next FREE; false when there is none.
   bool evict_one();
 
@@ -139,7 +148,8 @@ class BlockPool {
   std::int32_t num_used_ = 0;  // pages, FREE or not
   std::unordered_map<BlockHash, BlockId, BlockHashHasher> published_;
   std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
-  std::int32_t num_dependent_ = 0;
+  std::int32_t num_dependent_ = 0, listened_group_ = kNone;
+  std::function<void(BlockId)> on_forget_;
   CacheObserver* cache_observer_ = nullptr;
 };
 

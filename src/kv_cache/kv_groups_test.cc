@@ -27,6 +27,11 @@ PagedKvManager manager(std::vector<KvGroup> groups, std::int32_t num_pages, std:
                          .groups = std::move(groups)});
 }
 
+// As Qwen3.5: one layer of four sees everything, the others keep a state, here of 20 pages.
+std::vector<KvGroup> states() {
+  return {{.pages_per_row = 1}, {.kind = KvKind::state, .pages_per_row = 20, .state_bytes = 1}};
+}
+
 std::vector<TokenId> text(std::uint64_t seed, std::size_t count) {
   std::mt19937_64 rng(seed);
   std::vector<TokenId> out(count);
@@ -49,6 +54,8 @@ bool prefill(PagedKvManager& kv, SequenceId id, const std::vector<TokenId>& toke
     const std::int32_t next = kv.most_tokens(id, std::min(length, computed + kChunk));
     EXPECT_GE(next, std::min(length, computed + kRow)) << "16 tokens at least";
     EXPECT_TRUE(kv.grow(id, next, copies));
+    std::vector<StateCopy> passed;
+    kv.copy_states(id, 0, next, passed);
     if (most != nullptr) *most = std::max(*most, kv.num_blocks() - kv.num_free_blocks());
     kv.computed(id, tokens, next);
     kv.check_invariants();
@@ -158,6 +165,76 @@ TEST(KvGroups, ConversationsFindAsMuchOfTheirPrefixWithWindows) {
       EXPECT_GE(static_cast<double>(windowed.found), 0.95 * static_cast<double>(full.found));
     }
   }
+}
+
+// The conversations as above, in pools that hold all that is said, or a part of it; against the same layers
+// all seeing everything.
+TEST(KvGroups, ConversationsFindMostOfTheirPrefixWithStates) {
+  for (const std::int32_t forgotten : {0, 5}) {
+    for (const std::int32_t pages : {12'000, 2'400}) {
+      const Trace full = converse({{.pages_per_row = 4}}, pages, forgotten);
+      const Trace kept = converse(states(), pages, forgotten);
+      std::printf("%d pages, %d tokens forgotten: of %lld prompt tokens %lld found, with states %lld: %.3f\n",
+                  pages, forgotten, static_cast<long long>(full.asked), static_cast<long long>(full.found),
+                  static_cast<long long>(kept.found),
+                  static_cast<double>(kept.found) / static_cast<double>(full.found));
+      ASSERT_EQ(full.asked, kept.asked);
+      EXPECT_GE(static_cast<double>(kept.found), 0.8 * static_cast<double>(full.found));
+    }
+  }
+}
+
+// A state is found at its own length: at a sequence's end whatever that is, and where a step copied it.
+TEST(KvGroups, AStateIsFoundAtItsOwnLength) {
+  PagedKvManager kv = manager(states(), 1000);
+  std::vector<TokenId> tokens = text(8, 403);
+  ASSERT_TRUE(prefill(kv, SequenceId{1}, tokens));
+  // The last border that is 16 tokens or more before the prompt's end.
+  EXPECT_EQ(kv.add_sequence(SequenceId{2}, tokens, "", true), 384);
+  kv.free(SequenceId{2});
+  kv.free(SequenceId{1});
+  EXPECT_EQ(kv.num_free_blocks(), kv.num_blocks());
+  EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "", true), 384) << "a token has to be computed";
+  kv.free(SequenceId{3});
+  tokens.push_back(1);
+  EXPECT_EQ(kv.add_sequence(SequenceId{4}, tokens, "", true), 403) << "the end";
+  EXPECT_EQ(kv.blocks_to_grow(SequenceId{4}, 404), 1 + 20) << "both are copied";
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.grow(SequenceId{4}, 404, copies));
+  EXPECT_EQ(copies.size(), 21u);
+  kv.computed(SequenceId{4}, tokens, 404);
+  tokens.resize(300);
+  EXPECT_EQ(kv.add_sequence(SequenceId{5}, tokens, "", true), 0) << "none there";
+  kv.free(SequenceId{5});
+  ASSERT_TRUE(prefill(kv, SequenceId{6}, tokens));  // a branch, which its visitor keeps
+  tokens.push_back(2);
+  EXPECT_EQ(kv.add_sequence(SequenceId{7}, tokens, "", true), 288);
+  kv.free(SequenceId{7});
+  kv.free(SequenceId{6});
+  kv.free(SequenceId{4});
+  kv.check_invariants();
+  EXPECT_EQ(kv.num_free_blocks(), kv.num_blocks());
+}
+
+// States may take a quarter of the pool: of a conversation's the last stays longest.
+TEST(KvGroups, StatesHaveABudget) {
+  PagedKvManager kv = manager(states(), 400);  // room for five
+  std::vector<std::vector<TokenId>> said;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    said.push_back(text(20 + i, 30));
+    for (std::uint64_t turn = 0; turn < 3; ++turn) {
+      const SequenceId id{10 * i + turn + 1};
+      ASSERT_TRUE(prefill(kv, id, said.back()));
+      kv.free(id);
+      kv.check_invariants();
+      said.back().push_back(1);
+    }
+  }
+  for (const auto& tokens : said) {
+    EXPECT_EQ(kv.add_sequence(SequenceId{99}, tokens, "", true), 32);
+    kv.free(SequenceId{99});
+  }
+  EXPECT_LE(kv.pool().num_cached(), 100 + 4 * 3 * 3);
 }
 
 // What is found is no more than what is there: without the rows of the window, full ones are worth nothing.

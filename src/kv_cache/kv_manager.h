@@ -91,7 +91,8 @@ class KvManager {
   virtual void shrink(SequenceId, std::int32_t /*num_tokens*/) {}
   virtual void fork(SequenceId parent, SequenceId child) = 0;  // child shares every block of parent
   // Creates `child` sharing the full blocks among the first `num_tokens` tokens of `parent`, which must be
-  // computed; returns how many tokens that is. How a gang gets its sharing back after recomputation.
+  // computed; returns how many tokens that is. How a gang gets its sharing back after recomputation. As with
+  // add_sequence(), num_available_blocks() may be below 0 then: a state comes from what is cached.
   virtual std::int32_t fork_prefix(SequenceId parent, SequenceId child, std::int32_t num_tokens) = 0;
   virtual void free(SequenceId id) = 0;
   // Where the kernels find the sequence: valid once grown, until the next grow(); not of a swapped one.
@@ -102,6 +103,10 @@ class KvManager {
   // What it holds of the pool for a group; ref_count() and copies speak of these. The same, unless tables are
   // virtual.
   virtual KvTable pages_of(SequenceId id, std::size_t group) const = 0;
+  // Copies of the sequence's state that its step makes in passing: it is the batch's sequence `sequence`, and
+  // gets to `num_tokens` tokens, drafts apart. Once its other sequences have got their room.
+  virtual void copy_states(SequenceId, std::int32_t /*sequence*/, std::int32_t /*num_tokens*/,
+                           std::vector<StateCopy>&) {}
   // Moves out the mappings that grow() and others have decided since the last call; for a batch that will
   // run.
   virtual void take_page_mappings(std::vector<PageMapping>&, std::vector<PageMapping>&) {}

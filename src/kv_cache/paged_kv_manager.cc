@@ -13,14 +13,21 @@ PagedKvManager::PagedKvManager(PagedKvConfig config)
       groups_(config_.groups ? *config_.groups : one_full_group(config_.block_size)),
       sees_all_(!groups_.empty() && groups_.front().kind == KvKind::full),
       has_windows_(std::ranges::any_of(groups_, [](const auto& g) { return g.kind == KvKind::window; })),
+      has_states_(has_states(groups_)),
+      has_anchors_(has_windows_ || has_states_),
       pool_(config_.num_created > 0 ? config_.num_created : config_.num_blocks),
       hasher_(config_.model_id) {
   CHECK(config_.block_size >= 1);
   CHECK(config_.num_swap_blocks >= 0 && config_.num_swap_blocks <= config_.num_blocks);
+  CHECK(!has_states_ ||
+        (groups_.back().is_state() && std::ranges::count_if(groups_, &KvGroup::is_state) == 1));
+  if (has_states_)
+    pool_.set_on_forget(static_cast<std::int32_t>(state_group()),
+                        [this](BlockId row) { shelf_.remove(row); });
   for (const KvGroup& group : groups_) {
     CHECK(group.tokens_per_row == config_.block_size && group.pages_per_row >= 1);
     CHECK((group.kind == KvKind::window) == (group.window > 0));
-    CHECK(group.kind == KvKind::window || &group == &groups_.front());
+    CHECK(group.kind != KvKind::full || &group == &groups_.front());
   }
   if (sees_all_) pool_.set_dependent_groups(static_cast<std::int32_t>(groups_.size()) - 1);
   if (config_.num_swap_blocks > 0) swap_pool_.emplace(config_.num_swap_blocks);
@@ -50,18 +57,23 @@ std::int32_t PagedKvManager::blocks_for(std::int64_t num_tokens) const {
   return static_cast<std::int32_t>((num_tokens + config_.block_size - 1) / config_.block_size);
 }
 
+// A state's one row is written to by whatever token comes next.
+std::int32_t PagedKvManager::next_row(const Table& table, std::size_t group) const {
+  return groups_[group].is_state() ? 0 : table.num_computed / config_.block_size;
+}
+
 std::int32_t PagedKvManager::add_sequence(SequenceId id, std::span<const TokenId> tokens,
                                           std::string_view salt, bool allow_cache) {
   Table& table = insert(id);
-  if (config_.enable_prefix_caching) {
+  if (caches_prefixes()) {
     table.chain = table.root = hasher_.root(salt);
     // What follows a prompt may be another template's choice: its last tokens may be others next time.
     const std::int32_t behind = std::min(config_.block_size, 16);
-    if (has_windows_)
+    if (has_anchors_)
       add_anchor(table, (static_cast<std::int32_t>(tokens.size()) - behind) / config_.block_size);
   }
   if (!allow_cache || tokens.empty() || groups_.empty()) return 0;
-  if (config_.enable_prefix_caching) map_cached(table, tokens);
+  if (caches_prefixes()) map_cached(table, tokens);
   map_prefix(table, tokens);
   if (config_.enable_prefix_caching) {
     table.queried = static_cast<std::int64_t>(tokens.size());
@@ -98,15 +110,16 @@ void PagedKvManager::share_rows(const Rows& from, std::size_t group, std::int32_
 }
 
 bool PagedKvManager::must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const {
-  const std::int32_t next = table.num_computed / config_.block_size;
-  return num_tokens > table.num_computed && next < table.groups[group].end &&
-         pool_.ref_count(row(table, group, next)) > 1;
+  const std::int32_t next = next_row(table, group);
+  if (num_tokens <= table.num_computed || next >= table.groups[group].end) return false;
+  const BlockId at = row(table, group, next);
+  return pool_.ref_count(at) > 1 || pool_.is_published(at);
 }
 
 std::int64_t PagedKvManager::pages_to_grow(const Table& table, std::int32_t num_tokens) const {
   std::int64_t pages = 0;
-  const std::int64_t wanted = blocks_for(num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int64_t wanted = groups_[group].rows_for(num_tokens);
     const std::int64_t rows = std::max<std::int64_t>(0, wanted - table.groups[group].end) +
                               (must_copy(table, group, num_tokens) ? 1 : 0);
     pages += rows * groups_[group].pages_per_row;
@@ -122,26 +135,27 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
   Table& table = at(id);
   CHECK(!table.swapped);
   if (!can_grow(table, num_tokens) || pages_to_grow(table, num_tokens) > pool_.num_free()) return false;
-  const std::int32_t wanted = blocks_for(num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];
     if (must_copy(table, group, num_tokens)) {
       // Only the last row of a fork can be both shared and unfinished, so this is one copy at most.
-      const std::int32_t next = table.num_computed / config_.block_size;
+      const std::int32_t next = next_row(table, group);
+      const bool begun =
+          groups_[group].is_state() ? table.num_computed > 0 : table.num_computed % config_.block_size != 0;
       CHECK(next + 1 == rows.end);
       const BlockId old = row(table, group, next);
       Rows fresh = rows;
       fresh.pages.resize(num(next) * num(groups_[group].pages_per_row));
       fresh.end = next;
       new_row(id, group, fresh.end++, fresh.pages);
+      table.copying |= begun;
       for (std::size_t i = num(next) * num(groups_[group].pages_per_row); i < rows.pages.size(); ++i) {
-        if (table.num_computed % config_.block_size != 0)
-          copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
+        if (begun) copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
       }
       pool_.release_one(old);
       rows = std::move(fresh);
     }
-    while (rows.end < wanted) new_row(id, group, rows.end++, rows.pages);
+    while (rows.end < rows_for(group, num_tokens)) new_row(id, group, rows.end++, rows.pages);
   }
   table.num_tokens = std::max(table.num_tokens, num_tokens);
   table.more.resize(groups_.empty() ? 0 : groups_.size() - 1);
@@ -157,7 +171,12 @@ void PagedKvManager::computed(SequenceId id, std::span<const TokenId> tokens, st
   CHECK(num_computed >= table.num_computed && num_computed <= table.num_tokens);
   CHECK(static_cast<std::size_t>(num_computed) <= tokens.size());
   table.num_computed = num_computed;
-  if (config_.enable_prefix_caching && !groups_.empty()) publish_full_rows(table, tokens);
+  if (caches_prefixes() && !groups_.empty()) publish_full_rows(table, tokens);
+  table.copying = false;
+  if (has_states_ && caches_prefixes()) {
+    publish_snapshots(table);
+    table.tail.assign(tokens.begin() + table.num_hashed * config_.block_size, tokens.begin() + num_computed);
+  }
   if (has_windows_) give_back(table);
   if (num_computed >= table.num_promised) end_promise(id, table);
 }
@@ -176,10 +195,9 @@ void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   Table& table = at(id);
   CHECK(!table.swapped && num_tokens >= table.num_computed);
   table.num_tokens = std::min(table.num_tokens, num_tokens);
-  const std::int32_t wanted = blocks_for(table.num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];
-    while (rows.end > wanted) {
+    while (rows.end > rows_for(group, table.num_tokens)) {
       pool_.release_one(row(table, group, --rows.end));
       rows.pages.resize(num(rows.end) * num(groups_[group].pages_per_row));
     }
@@ -189,14 +207,18 @@ void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
 void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   insert(child);  // first: it may move the parent
   Table& copy = at(child);
+  at(parent).forked = true;
   copy = at(parent);
   copy.num_promised = 0;
+  copy.snapshots.clear();
+  copy.latest_state.reset();
   each_row(copy, [this](std::size_t, BlockId block) { pool_.share(block); });
 }
 
 std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
   const Table& table = at(id);
-  const std::int32_t whole = num_tokens / config_.block_size * config_.block_size;
+  const std::int32_t whole = has_states_ ? shareable_with_state(table, num_tokens)
+                                         : num_tokens / config_.block_size * config_.block_size;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].first_visible_row(whole) < table.groups[group].first) return 0;
   }
@@ -209,6 +231,15 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
   const std::int32_t whole = shareable(parent, num_tokens), num_full = whole / config_.block_size;
   CHECK(whole <= from.num_computed);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (groups_[group].is_state() && whole > 0) {  // a copy of its own
+      Rows& rows = copy.groups[group];
+      const auto state =
+          pool_.acquire_cached(from.hashes[num(num_full - 1)], static_cast<std::int32_t>(group));
+      CHECK(state);
+      pool_.append_pages(*state, rows.pages);
+      rows.end = 1;
+      continue;
+    }
     share_rows(from.groups[group], group, groups_[group].first_visible_row(whole), num_full,
                copy.groups[group]);
   }
@@ -220,7 +251,7 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
 void PagedKvManager::release_rows(Table& table) {
   if (table.swapped)
     each_row(table, [this](std::size_t, BlockId block) { swap_pool_->release_one(block); });
-  else if (config_.enable_prefix_caching && has_windows_)
+  else if (caches_prefixes() && has_anchors_)
     release_in_segments(table);
   else
     each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
@@ -230,6 +261,7 @@ void PagedKvManager::free(SequenceId id) {
   const auto it = tables_.find(id);
   CHECK(it != tables_.end());
   end_promise(id, it->second);
+  drop_snapshots(it->second);
   release_rows(it->second);
   tables_.erase(it);
 }
@@ -269,7 +301,11 @@ std::int64_t PagedKvManager::blocks_owned_by(std::span<const SequenceId> ids) co
   return pages;
 }
 
-void PagedKvManager::clear_prefix_cache() { pool_.clear_cache(); }
+void PagedKvManager::clear_prefix_cache() {
+  pool_.clear_cache();
+  shelf_.clear();
+  tails_.clear();
+}
 
 KvUsage PagedKvManager::usage() const {
   const std::int64_t size = config_.block_size;
@@ -289,6 +325,7 @@ KvUsage PagedKvManager::usage() const {
         Fill& fill = fills_[static_cast<std::size_t>(index(pages[static_cast<std::size_t>(i)]))];
         const std::int64_t begin = (table.groups[group].first + i / per_row) * size;
         const auto filled = [&](std::int64_t tokens) {
+          if (groups_[group].is_state()) return static_cast<std::int32_t>(tokens > 0 ? size : 0);
           return static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens - begin, 0, size));
         };
         fill.computed = std::max(fill.computed, filled(table.num_computed));
@@ -314,10 +351,16 @@ void PagedKvManager::check_invariants() const {
     CHECK(table.num_computed <= table.num_tokens);
     CHECK(!table.swapped || swap_pool_);
     CHECK((table.num_promised > 0) == promised_.contains(id));
+    CHECK(table.snapshots.empty() || !table.swapped);
+    for (const Snapshot& snapshot : table.snapshots) {
+      std::vector<BlockId> pages;
+      pool_.append_pages(snapshot.row, pages);
+      for (const BlockId page : pages) ++references[index(page)];
+    }
     auto& counts = table.swapped ? swap_references : references;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       const Rows& rows = table.groups[group];
-      CHECK(rows.end == blocks_for(table.num_tokens) && rows.first <= rows.end);
+      CHECK(rows.end == rows_for(group, table.num_tokens) && rows.first <= rows.end);
       CHECK(rows.pages.size() == num(rows.end) * num(groups_[group].pages_per_row));
       // What the next position sees is there, and no more than is kept for it.
       CHECK(rows.first <= groups_[group].first_visible_row(table.num_computed));

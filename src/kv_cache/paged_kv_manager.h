@@ -5,12 +5,14 @@
 // writes into a shared last row gets a copy of it. Full rows are published under a hash chain and found again
 // by later requests with the same salt and prefix. A group with a window gives back what no position to come
 // will see, and its rows are published only at anchors: where a later request can be expected to go on
-// (paged_prefix.cc). A prompt that was let in can finish: what it has yet to take is set aside as a count
-// (paged_promise.cc). A pinned prefix is a sequence like others, which nobody runs. Swapped out, a sequence's
-// rows are counted in a pool of their own; its content is there only. Invariants: a row's ref_count is the
-// number of tables it stands in; a row that a sequence may write into (at or after its num_computed tokens,
-// once grown) stands in no other table; what is set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4;
-// prefix cache: vLLM's automatic prefix caching. Threads: none; owned by the engine thread.
+// (paged_prefix.cc), as states are (paged_states.cc). A prompt that was let in can finish: what it has yet to
+// take is set aside as a count (paged_promise.cc). A pinned prefix is a sequence like others, which nobody
+// runs. Swapped out, a sequence's rows are counted in a pool of their own; its content is there only. A group
+// of states has one row a sequence, which every token is written into: forks copy it with their next token.
+// Invariants: a row's ref_count is the number of tables it stands in; a row that a sequence may write into
+// (at or after its num_computed tokens, once grown) stands in no other table and is not published; what is
+// set aside is free. Source: PagedAttention (SOSP'23) §4.2-4.4; prefix cache: vLLM's automatic prefix
+// caching. Threads: none; owned by the engine thread.
 #include <atomic>
 #include <string>
 #include <unordered_map>
@@ -19,6 +21,7 @@
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_pool.h"
 #include "kv_cache/kv_manager.h"
+#include "kv_cache/state_shelf.h"
 #include "request/page_ops.h"
 
 namespace pagoda {
@@ -64,6 +67,8 @@ class PagedKvManager : public KvManager {
   [[nodiscard]] bool promise(SequenceId id, std::int32_t num_tokens, std::int32_t chunk) override;
   std::int32_t most_tokens(SequenceId id, std::int32_t num_tokens) override;
   [[nodiscard]] bool grow(SequenceId id, std::int32_t num_tokens, std::vector<BlockCopy>& copies) override;
+  void copy_states(SequenceId id, std::int32_t sequence, std::int32_t num_tokens,
+                   std::vector<StateCopy>& copies) override;
   void computed(SequenceId id, std::span<const TokenId> tokens, std::int32_t num_computed) override;
   void shrink(SequenceId id, std::int32_t num_tokens) override;
   void fork(SequenceId parent, SequenceId child) override;
@@ -102,6 +107,9 @@ class PagedKvManager : public KvManager {
   std::int32_t blocks_for(std::int64_t num_tokens) const;
   bool can_grow(SequenceId id, std::int32_t num_tokens) const { return can_grow(at(id), num_tokens); }
   bool is_swapped(SequenceId id) const { return at(id).swapped; }
+  std::int32_t rows_for(std::size_t group, std::int64_t num_tokens) const {
+    return static_cast<std::int32_t>(groups_[group].rows_for(num_tokens));
+  }
   std::int32_t num_rows(SequenceId id) const { return blocks_for(at(id).num_tokens); }  // to its end
   std::int32_t num_computed(SequenceId id) const { return at(id).num_computed; }
   BlockPool& mutable_pool() { return pool_; }
@@ -114,20 +122,39 @@ class PagedKvManager : public KvManager {
     std::vector<BlockId> pages;
     std::int32_t first = 0, end = 0;
   };
+  // A copy of a state that is being made: it is after so many full rows.
+  struct Snapshot {
+    std::int32_t rows = 0;
+    BlockId row{};
+  };
+  // Tokens behind full rows at whose end a state is kept.
+  struct Tail {
+    BlockHash hash;
+    std::int32_t count = 0;
+  };
   struct Table {
     std::vector<Rows> groups;   // of the pool; of the swap space while `swapped`
     std::vector<KvTable> more;  // of groups 1, 2, … for the kernels: valid once grown
     bool swapped = false;
-    std::int32_t num_tokens = 0;        // there is room for so many
-    std::int32_t num_computed = 0;      // so many have K/V
-    std::int32_t num_promised = 0;      // what is set aside lets it get so far; 0: nothing is
-    std::int32_t promised_chunk = 0;    // by so many tokens at a time
-    std::int32_t num_hashed = 0;        // full rows whose hashes are in the chain
-    BlockHash root;                     // of the chain: model and salt
-    BlockHash chain;                    // hash of the last of them; the root when there is none
-    std::vector<BlockHash> hashes;      // of all of them, where there are windows
-    std::vector<TokenId> content;       // with verify_hits: their tokens
-    std::vector<std::int32_t> anchors;  // ascending, in rows: where window rows are published, or have been
+    std::int32_t num_tokens = 0;      // there is room for so many
+    std::int32_t num_computed = 0;    // so many have K/V
+    std::int32_t num_promised = 0;    // what is set aside lets it get so far; 0: nothing is
+    std::int32_t promised_chunk = 0;  // by so many tokens at a time
+    std::int32_t num_hashed = 0;      // full rows whose hashes are in the chain
+    BlockHash root;                   // of the chain: model and salt
+    BlockHash chain;                  // hash of the last of them; the root when there is none
+    std::vector<BlockHash> hashes;    // of all of them, where there are anchors
+    std::vector<TokenId> content;     // with verify_hits: their tokens
+    // Ascending, in rows: where window rows and states are published, or have been.
+    std::vector<std::int32_t> anchors;
+    // Where there are states: the computed tokens behind the last full row; copies to be published; what it
+    // began from; and whether rows were copied for a step that has not been computed.
+    std::vector<TokenId> tail;
+    std::vector<Snapshot> snapshots;
+    std::optional<BlockHash> origin;
+    std::optional<BlockId> latest_state;  // of those that it has left
+    bool copying = false;
+    bool forked = false;                // others have been, or it is one
     std::int64_t queried = 0, hit = 0;  // for the statistics, until it first gets room
   };
   struct Prefix {
@@ -157,6 +184,7 @@ class PagedKvManager : public KvManager {
   void release_rows(Table& table);
   void give_back(Table& table);  // what is behind the windows
 
+  std::int32_t next_row(const Table& table, std::size_t group) const;
   // The row that the next token is written into, if it exists and others share it.
   bool must_copy(const Table& table, std::size_t group, std::int32_t num_tokens) const;
   std::int64_t pages_to_grow(const Table& table, std::int32_t num_tokens) const;
@@ -168,6 +196,20 @@ class PagedKvManager : public KvManager {
                              std::int32_t chunk) const;
   bool can_grow(const Table& table, std::int32_t num_tokens) const;
   void end_promise(SequenceId id, Table& table);
+
+  // In paged_states.cc.
+  std::size_t state_group() const { return groups_.size() - 1; }
+  void drop_snapshots(Table& table);
+  bool ends_in_cached_row(const Table& table, std::int32_t rows) const;
+  std::span<const TokenId> content_of_row(const Table& table, std::int32_t row) const;
+  void publish_state(Table& table, BlockId row, const BlockHash& hash, std::span<const TokenId> content);
+  void publish_snapshots(Table& table);
+  void publish_end(Table& table);
+  void forget_dead_tails(std::vector<Tail>& tails);
+  std::optional<Tail> find_tail(const BlockHash& chain, std::int32_t rows, std::span<const BlockHash> hashes,
+                                std::span<const TokenId> rest);
+  std::int32_t shareable_with_state(const Table& table, std::int32_t num_tokens) const;
+  std::optional<BlockId> state_at(const Table& table, std::int32_t rows) const;
 
   // In paged_prefix.cc.
   void map_cached(Table& table, std::span<const TokenId> tokens);
@@ -185,12 +227,15 @@ class PagedKvManager : public KvManager {
 
   const PagedKvConfig config_;
   const std::vector<KvGroup> groups_;
-  const bool sees_all_, has_windows_;  // the first group does; some have
+  const bool sees_all_, has_windows_, has_states_;  // the first group does; some have
+  const bool has_anchors_;                          // windows or states
   BlockPool pool_;
   std::optional<BlockPool> swap_pool_;  // its block ids are swap block ids
   BlockHasher hasher_;
   std::unordered_map<SequenceId, Table> tables_;
   std::unordered_set<SequenceId> promised_;
+  StateShelf shelf_;
+  std::unordered_map<BlockHash, std::vector<Tail>, BlockHashHasher> tails_;  // by the chain before them
   std::vector<TokenId> content_;  // with verify_hits: the tokens of each published row, at its first page
   PrefixCacheStats stats_;
   CacheObserver* cache_observer_ = nullptr;

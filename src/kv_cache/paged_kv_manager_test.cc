@@ -190,13 +190,24 @@ std::vector<KvGroup> draw_groups(std::mt19937_64& rng, std::int32_t size) {
                    .tokens_per_row = size,
                    .pages_per_row = 1 + below(3)});
   }
+  if (below(3) == 0)
+    out.push_back({.kind = KvKind::state, .tokens_per_row = size, .pages_per_row = 1 + below(3)});
   return out;
+}
+
+// What a state is after `count` tokens: it tells them all, and their order.
+TokenId state_after(const std::vector<TokenId>& tokens, std::size_t count) {
+  std::uint32_t digest = 1;
+  for (std::size_t i = 0; i < count; ++i) digest = digest * 31 + static_cast<std::uint32_t>(tokens[i]) + 1;
+  return static_cast<TokenId>(digest & 0xffffff);
 }
 
 // Goal: whatever the order of adding, growing, forking and freeing, every sequence finds its own tokens
 // in its rows, as far back as each group's next position sees, and a promised prompt always gets on. Method:
 // a naive store keeps the tokens that a runner would have written in each slot of each page; copies are
 // carried out; each sequence's slots are compared with its tokens after every operation.
+std::size_t num_state_copies = 0, num_state_hits = 0, num_tail_hits = 0;
+
 void run(std::uint64_t seed, bool grouped) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
@@ -229,11 +240,13 @@ void run(std::uint64_t seed, bool grouped) {
                         std::size_t position) -> TokenId& {
     const KvTable table = kv.pages_of(SequenceId{id}, group);
     const auto per_row = static_cast<std::size_t>(groups[group].pages_per_row);
+    if (groups[group].is_state()) position = 0;
     const std::size_t row = position / size - static_cast<std::size_t>(table.first_row);
     return store[static_cast<std::size_t>(index(table.blocks[row * per_row + page])) * size +
                  position % size];
   };
-  const auto value = [](TokenId token, std::size_t group, std::size_t page) {
+  const auto value = [&](const Model& seq, std::size_t i, std::size_t group, std::size_t page) {
+    const TokenId token = groups[group].is_state() ? state_after(seq.tokens, i + 1) : seq.tokens[i];
     return token + static_cast<TokenId>(10 * group + 100 * page);
   };
   // Calls f(group, page, position) for all that the sequence's next position sees and it has computed, and
@@ -241,7 +254,8 @@ void run(std::uint64_t seed, bool grouped) {
   const auto each_slot = [&](std::size_t computed, std::size_t end, std::size_t from, auto f) {
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto window = static_cast<std::size_t>(groups[group].window);
-      const std::size_t first = window == 0 || computed + 1 < window ? 0 : computed + 1 - window;
+      std::size_t first = window == 0 || computed + 1 < window ? 0 : computed + 1 - window;
+      if (groups[group].is_state() && end > 0) first = end - 1;  // it is of the last token
       for (std::size_t i = std::max(first, from); i < end; ++i)
         for (std::size_t page = 0; page < static_cast<std::size_t>(groups[group].pages_per_row); ++page)
           f(group, page, i);
@@ -263,6 +277,8 @@ void run(std::uint64_t seed, bool grouped) {
         fresh.salt = below(2) == 0 ? "x" : "y";
         fresh.computed = static_cast<std::size_t>(
             kv.add_sequence(SequenceId{next_id}, fresh.tokens, fresh.salt, below(5) != 0));
+        if (groups.back().is_state() && fresh.computed > 0)
+          ++(fresh.computed % size == 0 ? num_state_hits : num_tail_hits);
         if (kv.num_available_blocks() < 0)  // what it found in the cache is promised to others
           kv.free(SequenceId{next_id});
         else
@@ -299,7 +315,11 @@ void run(std::uint64_t seed, bool grouped) {
         const bool ok = kv.grow(SequenceId{id}, static_cast<std::int32_t>(target), copies);
         if (seq.promised > 0) ASSERT_TRUE(ok);
         if (seq.promised == 0) ASSERT_EQ(ok, needed == 0 || needed <= available);
-        ASSERT_EQ(kv.num_free_blocks(), ok ? before - needed : before);
+        // What is copied because it is published, and nobody else uses it, is free to be evicted then.
+        if (ok && !groups.empty() && groups.back().is_state())
+          ASSERT_GE(kv.num_free_blocks(), before - needed);
+        else
+          ASSERT_EQ(kv.num_free_blocks(), ok ? before - needed : before);
         if (!ok) break;
         if (!grouped) ASSERT_LE(copies.size(), 1u);
         for (const BlockCopy& copy : copies) {
@@ -308,9 +328,18 @@ void run(std::uint64_t seed, bool grouped) {
                 store[static_cast<std::size_t>(index(copy.from)) * size + i];
           }
         }
+        std::vector<StateCopy> states;
+        kv.copy_states(SequenceId{id}, 0, static_cast<std::int32_t>(target), states);
+        for (const StateCopy& copy : states) {
+          for (std::int32_t i = 0; i < copy.count; ++i)
+            store[static_cast<std::size_t>(index(copy.page) + i) * size] =
+                value(seq, static_cast<std::size_t>(copy.position) - 1, static_cast<std::size_t>(copy.group),
+                      static_cast<std::size_t>(copy.first_page + i));
+        }
+        num_state_copies += states.size();
         each_slot(seq.computed, target, seq.computed,
                   [&](std::size_t group, std::size_t page, std::size_t i) {
-                    slot(id, group, page, i) = value(seq.tokens[i], group, page);
+                    slot(id, group, page, i) = value(seq, i, group, page);
                   });
         seq.computed = target;
         if (seq.computed >= seq.promised) seq.promised = 0;
@@ -332,7 +361,11 @@ void run(std::uint64_t seed, bool grouped) {
               kv.fork_prefix(SequenceId{parent->first}, SequenceId{next_id},
                              static_cast<std::int32_t>(below(parent->second.computed + 1))));
         }
-        model.emplace(next_id++, std::move(child));
+        if (kv.num_available_blocks() < 0)  // the state it takes from the cache is promised to others
+          kv.free(SequenceId{next_id});
+        else
+          model.emplace(next_id, std::move(child));
+        ++next_id;
         break;
       }
       case 4: {
@@ -409,7 +442,7 @@ void run(std::uint64_t seed, bool grouped) {
         without_sharing += std::ssize(kv.pages_of(SequenceId{id}, group).blocks);
       bool right = true;
       each_slot(seq.computed, seq.computed, 0, [&](std::size_t group, std::size_t page, std::size_t i) {
-        right &= slot(id, group, page, i) == value(seq.tokens[i], group, page);
+        right &= slot(id, group, page, i) == value(seq, i, group, page);
       });
       ASSERT_TRUE(right) << "sequence " << id;
     }
@@ -436,6 +469,11 @@ TEST(PagedKvManagerProperty, SoItIsWithGroupsAndWindows) {
     run(seed, true);
     if (HasFatalFailure()) return;
   }
+  std::printf("%zu copies of states, %zu hits at a row's border, %zu behind one\n", num_state_copies,
+              num_state_hits, num_tail_hits);
+  EXPECT_GT(num_state_copies, 0u);
+  EXPECT_GT(num_state_hits, 0u);
+  EXPECT_GT(num_tail_hits, 0u);
 }
 
 }  // namespace

@@ -25,15 +25,14 @@ BlockHash PagedKvManager::hash_block(const BlockHash& parent, std::span<const To
 bool PagedKvManager::content_matches(BlockId block, std::span<const TokenId> tokens) const {
   if (!config_.verify_hits) return true;
   return std::ranges::equal(
-      tokens,
-      std::span(content_).subspan(static_cast<std::size_t>(index(block)) * tokens.size(), tokens.size()));
+      tokens, std::span(content_).subspan(num(index(block)) * num(config_.block_size), tokens.size()));
 }
 
 bool PagedKvManager::publish(BlockId block, const BlockHash& hash, std::size_t group,
                              std::span<const TokenId> content) {
   if (!pool_.publish(block, hash, static_cast<std::int32_t>(group))) return false;
   if (config_.verify_hits) {
-    const std::size_t begin = static_cast<std::size_t>(index(block)) * content.size();
+    const std::size_t begin = num(index(block)) * num(config_.block_size);
     std::ranges::copy(content, content_.begin() + static_cast<std::ptrdiff_t>(begin));
   }
   return true;
@@ -46,7 +45,7 @@ void PagedKvManager::add_anchor(Table& table, std::int32_t rows) const {
 }
 
 void PagedKvManager::keep_shareable(SequenceId id, std::int32_t num_tokens) {
-  if (has_windows_) add_anchor(at(id), num_tokens / config_.block_size);
+  if (has_anchors_) add_anchor(at(id), num_tokens / config_.block_size);
 }
 
 void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
@@ -70,25 +69,47 @@ void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
     bool all = true;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       if (groups_[group].kind == KvKind::full) continue;
+      if (groups_[group].is_state()) {
+        all &= find(chain, i, group).has_value();
+        continue;
+      }
       run[group] = find(chain, i, group) ? run[group] + 1 : 0;
       all &= run[group] >= num_full - groups_[group].first_visible_row(num_full * config_.block_size);
     }
     if (all) agreed = num_full;
   }
+  // A state that is kept behind full rows reaches further.
+  std::optional<Tail> tail;
+  for (std::int32_t rows = num_full; has_states_ && !tail && rows >= agreed; --rows) {
+    tail = find_tail(rows > 0 ? hashes[num(rows - 1)] : table.root, rows, hashes,
+                     tokens.subspan(num(rows) * block_size));
+    if (tail) agreed = rows;
+  }
+  table.num_tokens = table.num_computed = agreed * config_.block_size + (tail ? tail->count : 0);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];
-    rows = rows_from(group, groups_[group].first_visible_row(agreed * config_.block_size));
-    for (; rows.end < agreed; ++rows.end) {
-      const auto block = pool_.acquire_cached(hashes[num(rows.end)], static_cast<std::int32_t>(group));
+    const auto acquire = [&](const BlockHash& hash) {
+      const auto block = pool_.acquire_cached(hash, static_cast<std::int32_t>(group));
       CHECK(block);
       pool_.append_pages(*block, rows.pages);
+      ++rows.end;
+      return *block;
+    };
+    if (groups_[group].is_state()) {
+      if (table.num_computed == 0) continue;
+      table.origin = tail ? tail->hash : hashes[num(agreed - 1)];
+      shelf_.use(acquire(*table.origin));
+      continue;
     }
+    rows = rows_from(group, groups_[group].first_visible_row(table.num_computed));
+    while (rows.end < agreed) acquire(hashes[num(rows.end)]);
+    if (tail) acquire(tail->hash);
   }
   hashes.resize(num(agreed));
   if (agreed > 0) table.chain = hashes.back();
   table.num_hashed = agreed;
-  table.num_tokens = table.num_computed = agreed * config_.block_size;
-  if (!has_windows_) return;
+  if (!has_anchors_) return;
+  table.tail.assign(tokens.begin() + agreed * config_.block_size, tokens.begin() + table.num_computed);
   table.hashes = std::move(hashes);
   if (config_.verify_hits) table.content.assign(tokens.begin(), tokens.begin() + agreed * config_.block_size);
   add_anchor(table, agreed);
@@ -103,11 +124,11 @@ void PagedKvManager::publish_full_rows(Table& table, std::span<const TokenId> to
     const BlockHash parent = std::exchange(table.chain, hash_block(table.chain, content));
     // Without a group that tells how far a text is known, the windows' own rows have to.
     for (std::size_t group = 0; group < (sees_all_ ? 1 : groups_.size()); ++group) {
-      if (i < table.groups[group].first) continue;
+      if (groups_[group].is_state() || i < table.groups[group].first) continue;
       if (publish(row(table, group, i), table.chain, group, content) && cache_observer_ != nullptr)
         tell_stored(table, i, parent, content);
     }
-    if (!has_windows_) continue;
+    if (!has_anchors_) continue;
     table.hashes.push_back(table.chain);
     if (config_.verify_hits) table.content.insert(table.content.end(), content.begin(), content.end());
     if (std::ranges::binary_search(table.anchors, table.num_hashed)) publish_anchor(table, table.num_hashed);
@@ -130,6 +151,7 @@ void PagedKvManager::tell_stored(const Table& table, std::int32_t row, const Blo
 void PagedKvManager::publish_anchor(Table& table, std::int32_t rows) {
   if (!sees_all_) return;  // all of them are
   for (std::size_t group = 1; group < groups_.size(); ++group) {
+    if (groups_[group].is_state()) continue;
     const std::int32_t first = groups_[group].first_visible_row(rows * config_.block_size);
     for (std::int32_t i = std::max(first, table.groups[group].first); i < rows; ++i) {
       const auto full = pool_.find_cached(table.hashes[num(i)]);
@@ -148,6 +170,7 @@ void PagedKvManager::publish_anchor(Table& table, std::int32_t rows) {
 // before the full rows since the anchor before it. Those that were given back on the way count as used until
 // now.
 void PagedKvManager::release_in_segments(Table& table) {
+  if (has_states_) publish_end(table);
   if (!sees_all_) {
     each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
     return;
@@ -162,7 +185,9 @@ void PagedKvManager::release_in_segments(Table& table) {
     for (; anchor != table.anchors.rend() && *anchor > i; ++anchor) {
       if (*anchor > table.num_hashed) continue;
       for (std::size_t group = 1; group < groups_.size(); ++group) {
-        const std::int32_t first = groups_[group].first_visible_row(*anchor * config_.block_size);
+        const std::int32_t first = groups_[group].is_state()
+                                       ? *anchor - 1
+                                       : groups_[group].first_visible_row(*anchor * config_.block_size);
         for (std::int32_t at = *anchor - 1; at >= first; --at) {
           const auto block = pool_.find_cached(table.hashes[num(at)], static_cast<std::int32_t>(group));
           if (block) pool_.renew(*block);
@@ -203,6 +228,7 @@ void PagedKvManager::map_prefix(Table& table, std::span<const TokenId> tokens) {
     // The last token must be computed, for its logits.
     const auto taken = static_cast<std::int32_t>(std::min(prefix.tokens.size(), tokens.size() - 1));
     if (taken <= num_taken || prefix.tokens.size() > tokens.size()) continue;
+    if (has_states_ && num(taken) != prefix.tokens.size()) continue;  // its state is at its end alone
     if (!std::ranges::equal(prefix.tokens, tokens.first(prefix.tokens.size()))) continue;
     best = &prefix;
     num_taken = taken;
@@ -211,19 +237,20 @@ void PagedKvManager::map_prefix(Table& table, std::span<const TokenId> tokens) {
   each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
   const Table& holder = at(best->holder);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
-    const std::int32_t end = blocks_for(num_taken);
+    const std::int32_t end = rows_for(group, num_taken);
     share_rows(holder.groups[group], group, std::min(groups_[group].first_visible_row(num_taken), end), end,
                table.groups[group]);
   }
   table.num_tokens = table.num_computed = num_taken;
-  if (!config_.enable_prefix_caching) return;
+  if (!caches_prefixes()) return;
   const auto block_size = num(config_.block_size);
   for (; (table.num_hashed + 1) * config_.block_size <= num_taken; ++table.num_hashed) {
     const std::size_t begin = num(table.num_hashed) * block_size;
     table.chain = hash_block(table.chain, tokens.subspan(begin, block_size));
-    if (has_windows_) table.hashes.push_back(table.chain);
+    if (has_anchors_) table.hashes.push_back(table.chain);
   }
-  if (config_.verify_hits && has_windows_)
+  table.tail.assign(tokens.begin() + table.num_hashed * config_.block_size, tokens.begin() + num_taken);
+  if (config_.verify_hits && has_anchors_)
     table.content.assign(tokens.begin(), tokens.begin() + table.num_hashed * config_.block_size);
 }
 

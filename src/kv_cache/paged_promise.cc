@@ -18,15 +18,17 @@ std::int64_t PagedKvManager::set_aside_for(const Table& table, std::int32_t num_
   std::int64_t pages = 0;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const Rows& rows = table.groups[group];
-    const std::int64_t end = std::max(rows.end, blocks_for(num_tokens));
+    const std::int64_t end = std::max(rows.end, rows_for(group, num_tokens));
     const bool shared = must_copy(table, group, num_promised),
                copied = shared && num_tokens > table.num_computed;
     std::int64_t left =
-        std::max<std::int64_t>(0, blocks_for(num_promised) - end) + (shared && !copied ? 1 : 0);
+        std::max<std::int64_t>(0, rows_for(group, num_promised) - end) + (shared && !copied ? 1 : 0);
     if (groups_[group].kind == KvKind::window && left > 0) {
       std::int64_t own = end - rows.end + (copied ? 1 : 0);
-      for (std::int32_t i = rows.first; i < rows.end; ++i)
+      for (std::int32_t i = rows.first; i < rows.end; ++i) {
+        if (shared && i == next_row(table, group)) continue;  // it comes back when its copy is there
         own += pool_.ref_count(row(table, group, i)) == 1 ? 1 : 0;
+      }
       left = std::clamp<std::int64_t>(groups_[group].rows_at_once(num_promised, chunk) - own, 0, left);
     }
     pages += left * groups_[group].pages_per_row;
@@ -93,7 +95,7 @@ std::int64_t PagedKvManager::pages_alone(std::int64_t num_tokens, std::int64_t n
                                          std::int64_t num_shared, bool whole_prompt) const {
   const bool whole = whole_prompt || config_.whole_prompts;
   // A gang that comes back shares nothing where the first of it has left the window behind by then.
-  return pages_for(groups_, num_tokens, num_sequences, has_windows_ ? 0 : num_shared, whole ? num_tokens : 0);
+  return pages_for(groups_, num_tokens, num_sequences, has_anchors_ ? 0 : num_shared, whole ? num_tokens : 0);
 }
 
 std::int64_t PagedKvManager::tokens_alone(std::int64_t num_pages) const {
@@ -104,8 +106,10 @@ std::int64_t PagedKvManager::pages_to_go_on(std::int64_t num_tokens) const {
   std::int64_t pages = 0;
   for (const KvGroup& group : groups_) {
     const std::int64_t rows = 2 + group.whole_rows(num_tokens);
-    pages += group.pages_per_row *
-             (group.kind == KvKind::full ? rows : std::min(rows, group.rows_for(group.window) + 2));
+    pages += group.pages_per_row * (group.is_state() ? 1
+                                    : group.kind == KvKind::full
+                                        ? rows
+                                        : std::min(rows, group.rows_for(group.window) + 2));
   }
   return pages;
 }

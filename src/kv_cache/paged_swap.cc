@@ -15,7 +15,7 @@ SwapCost PagedKvManager::swap_cost(std::span<const SequenceId> ids) const {
     const Table& table = at(id);
     cost.tokens += table.num_computed;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
-      for (std::int32_t i = table.groups[group].first; i < blocks_for(table.num_computed); ++i) {
+      for (std::int32_t i = table.groups[group].first; i < rows_for(group, table.num_computed); ++i) {
         if (!seen.insert(index(row(table, group, i))).second) continue;
         cost.pages += groups_[group].pages_per_row;
         num_full += group == 0 ? 1 : 0;
@@ -35,11 +35,12 @@ bool PagedKvManager::swap_out(std::span<const SequenceId> ids, std::vector<SwapC
     Table& table = at(id);
     CHECK(!table.swapped);
     end_promise(id, table);
+    drop_snapshots(table);
     std::vector<Rows> kept(groups_.size());
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       const std::size_t per_row = num(groups_[group].pages_per_row);
       Rows& rows = kept[group] = rows_from(group, table.groups[group].first);
-      for (; rows.end < blocks_for(table.num_computed); ++rows.end) {
+      for (; rows.end < rows_for(group, table.num_computed); ++rows.end) {
         const std::size_t begin = num(rows.end) * per_row;
         const BlockId block = table.groups[group].pages[begin];
         if (const auto it = moved.find(index(block)); it != moved.end()) {

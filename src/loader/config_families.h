@@ -27,9 +27,10 @@ ReadConfig read_llama_like, read_gemma, read_gemma2, read_gemma3, read_gemma4, r
     read_olmo3, read_phi3, read_smollm3, read_ministral3, read_glm, read_cohere, read_cohere2, read_exaone4,
     read_starcoder2, read_seed_oss, read_hunyuan, read_ernie4_5, read_arcee, read_stablelm, read_nemotron,
     read_phi, read_gpt_neox, read_gptj, read_falcon, read_bloom, read_mpt, read_opt, read_gpt2,
-    read_bailing_moe2, read_bert, read_dots1, read_ernie4_5_moe, read_glm4_moe, read_gpt_oss,
-    read_granite_moe, read_hunyuan_moe, read_internlm2, read_llama4, read_minimax_m2, read_mixtral,
-    read_modern_bert, read_nomic_bert, read_olmoe, read_qwen2_moe, read_qwen3_moe, read_roberta;
+    read_bailing_moe2, read_bert, read_deepseek_v2, read_deepseek_v3, read_dots1, read_ernie4_5_moe,
+    read_glm4_moe, read_glm4_moe_lite, read_gpt_oss, read_granite_moe, read_hunyuan_moe, read_internlm2, read_lfm2, read_lfm2_moe,
+    read_llama4, read_minicpm3, read_minimax_m2, read_mixtral, read_modern_bert, read_nomic_bert, read_olmoe,
+    read_qwen2_moe, read_qwen3_moe, read_roberta;
 
 // What transformers gives to fields that are absent.
 struct Defaults {
@@ -46,6 +47,15 @@ struct Defaults {
 };
 // The fields that most families have under the same names, rotation among them.
 void read_common(Fields& fields, const Defaults& absent, ModelConfig& config);
+
+// Mixtures as DeepSeek's: a score and perhaps a correction, groups, shared experts, and dense layers first.
+struct DeepSeekDefaults {
+  std::int32_t count, per_token, shared, dense;
+  bool renormalize;
+  std::int32_t groups = 1, groups_used = 1;
+  ExpertScore score = ExpertScore::sigmoid;
+};
+void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelConfig& config);
 
 // head_size is known. Rotation of all layers, or of those that attend to all.
 void read_rope(Fields& fields, ModelConfig& config, float default_theta = 10000.0f,

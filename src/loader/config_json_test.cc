@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 
 #include "loader/json_overrides.h"
 #include "loader/test_files.h"
@@ -178,6 +179,45 @@ TEST(ConfigJson, ReadsGptOss) {
   EXPECT_EQ(config->experts.per_token, 4);
   for (const char* more : {R"(,"quantization_config":{"quant_method":"gptq"})", R"(,"swiglu_limit":5.0)"})
     EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
+}
+
+// As DeepSeek-V2-Lite is published: no rank of queries, a stretched rotation that also scales the products.
+TEST(ConfigJson, ReadsLatentAttention) {
+  const auto read = [](const std::string& more) {
+    return parse_config_json(R"({"architectures":["DeepseekV2ForCausalLM"],"model_type":"deepseek_v2",)"
+                             R"("hidden_size":2048,"num_hidden_layers":27,"num_attention_heads":16,)"
+                             R"("q_lora_rank":null,"first_k_dense_replace":1,"n_group":1,"topk_group":1,)"
+                             R"("max_position_embeddings":163840,"rope_scaling":{"type":"yarn","factor":40,)"
+                             R"("mscale":0.707,"mscale_all_dim":0.707,"beta_fast":32,"beta_slow":1,)"
+                             R"("original_max_position_embeddings":4096})" +
+                             more + "}");
+  };
+  const auto config = read("");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->latent.rank, 512);
+  EXPECT_EQ(config->latent.query_rank, 0);
+  EXPECT_EQ(config->latent.row_size(), 576);
+  EXPECT_EQ(config->head_size, 192);
+  EXPECT_EQ(config->rotary_size, 64);
+  const double stretched = 0.1 * 0.707 * std::log(40.0) + 1;
+  EXPECT_NEAR(config->attention_scale, stretched * stretched / std::sqrt(192.0), 1e-6);
+  EXPECT_FLOAT_EQ(config->rope_attention_factor, 1) << "the two scales are one";
+  EXPECT_EQ(config->experts.score, ExpertScore::softmax);
+  EXPECT_FALSE(config->experts.in_layer(0));
+  EXPECT_TRUE(config->experts.in_layer(1));
+  for (const auto& [more, why] : {std::pair{R"(,"topk_method":"noaux_tc")", "'topk_method'"},
+                                  {R"(,"norm_topk_prob":true)", "'norm_topk_prob'"},
+                                  {R"(,"scoring_func":"sigmoid")", "'scoring_func'"},
+                                  {R"(,"moe_layer_freq":2)", "'moe_layer_freq'"},
+                                  {R"(,"kv_lora_rank":0)", "'kv_lora_rank'"},
+                                  {R"(,"kv_lora_rank":2000000000)", "latent attention"},
+                                  {R"(,"v_head_dim":-3)", "latent attention"},
+                                  {R"(,"qk_nope_head_dim":2147483647)", "head size"},
+                                  {R"(,"qk_rope_head_dim":63)", "rotary dimension"}}) {
+    const auto other = read(more);
+    ASSERT_FALSE(other) << more;
+    EXPECT_NE(other.error().message().find(why), std::string::npos) << other.error().message();
+  }
 }
 
 TEST(ConfigJson, EndsLlama4sContextsWithItsChunks) {

@@ -46,31 +46,24 @@ std::int32_t shared_size(Fields& fields, std::string_view name, std::int32_t oth
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(size, -1, 1 << 30));
 }
 
-struct DeepSeekDefaults {
-  std::int32_t count, per_token, shared, dense;
-  bool renormalize;
-  std::int32_t groups = 1, groups_used = 1;
-};
+}  // namespace
 
-// Sigmoids, a correction, groups, shared experts, and dense layers first.
 void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelConfig& config) {
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, absent.count);
   experts.per_token = fields.integer("num_experts_per_tok", absent.per_token);
   experts.intermediate_size = fields.integer("moe_intermediate_size", 1408);
   experts.shared_intermediate_size = shared_size(fields, "n_shared_experts", absent.shared, experts);
-  experts.score = ExpertScore::sigmoid;
+  experts.score = absent.score;
   experts.renormalize = fields.boolean("norm_topk_prob", absent.renormalize);
   experts.scale = fields.number("routed_scaling_factor", 1.0f);
   experts.groups = fields.integer("n_group", absent.groups);
   experts.groups_used = fields.integer("topk_group", absent.groups_used);
-  if (fields.find("scoring_func") != nullptr) fields.only("scoring_func", "sigmoid");
+  fields.only("scoring_func", absent.score == ExpertScore::sigmoid ? "sigmoid" : "softmax");
   const std::int32_t dense = fields.integer("first_k_dense_replace", absent.dense);
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
     experts.layers.push_back(layer >= dense);
 }
-
-}  // namespace
 
 void read_qwen2_moe(Fields& fields, ModelConfig& config) {
   read_common(fields, {151936, 2048, 5632, 24, 16, 16, 32768, 1e-6f, 10000.0f, -1, -1, -1, false}, config);

@@ -42,7 +42,9 @@ struct Description {
   std::map<std::string, std::int64_t> bytes_by_type() const;
   // Key and value of one token in all layers; 0 without a config.
   std::int64_t kv_bytes_per_token(std::int64_t bytes_per_element) const;
-  std::int64_t kv_bytes_per_token_int8() const;  // with a scale for each key and value
+  // With a scale for each key and value; 0: such a model keeps none in 8 bits.
+  std::int64_t kv_bytes_per_token_int8() const;
+  std::int64_t state_bytes() const;              // what recurrent layers keep of a sequence, in float32
 };
 
 // `path`: a folder, a .gguf or .safetensors file, ORG/NAME in the hub cache, config.json, tokenizer.json

@@ -98,6 +98,8 @@ json::object config_json(const ModelConfig& config) {
        config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
   };
   if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
+  if (config.latent.rank > 0) out["latent_row"] = config.latent.row_size();
+  if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
   if (config.rotary_size > 0) {
     out["rope_theta"] = config.rope_theta;
     out["rotary_size"] = config.rotary_size;
@@ -172,9 +174,12 @@ void config_rows(const Description& description, Table& table) {
   if (!config.name.empty()) table.row({"name", printable(config.name)});
   table.row({"layers", concat(config.num_layers)});
   table.row({"hidden size", concat(config.hidden_size, ", feed-forward ", config.intermediate_size)});
+  const LatentConfig& latent = config.latent;
   table.row(
-      {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ", config.num_kv_heads,
-                           " for keys and values",
+      {"attention", concat(config.num_heads, " heads of ", config.head_size, ", ",
+                           latent.rank > 0 ? concat("one latent row of ", latent.rank, " + ",
+                                                    latent.rope_size, " a token for all of them")
+                                           : concat(config.num_kv_heads, " for keys and values"),
                            config.sliding_window > 0 ? concat(", window ", config.sliding_window, " in ",
                                                               num_window_layers(config), " layers")
                                                      : "")});
@@ -182,11 +187,16 @@ void config_rows(const Description& description, Table& table) {
   table.row({"context", concat(config.max_positions, " tokens")});
   const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
                      int8 = description.kv_bytes_per_token_int8();
-  table.row({"KV cache", concat("per token ", human_bytes(bf16), " in bfloat16, ", human_bytes(int8),
-                                " in int8, ", human_bytes(f32), " in float32")});
-  table.row({"", concat("one full context ", human_bytes(bf16 * config.max_positions), " in bfloat16, ",
-                        human_bytes(int8 * config.max_positions), " in int8, ",
-                        human_bytes(f32 * config.max_positions), " in float32")});
+  const auto of_tokens = [&](std::string_view what, std::int64_t tokens) {
+    return concat(what, " ", human_bytes(bf16 * tokens), " in bfloat16, ",
+                  int8 > 0 ? concat(human_bytes(int8 * tokens), " in int8, ") : std::string(),
+                  human_bytes(f32 * tokens), " in float32");
+  };
+  table.row({"KV cache", of_tokens("per token", 1)});
+  if (const std::int64_t state = description.state_bytes(); state > 0)
+    table.row({"", concat("and per sequence a state of ", human_bytes(state), ", of ", config.num_recurrent(),
+                          " layers without keys and values")});
+  table.row({"", of_tokens("one full context", config.max_positions)});
 }
 
 }  // namespace
@@ -204,12 +214,16 @@ std::string describe_json(const Description& description) {
     const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
                        int8 = description.kv_bytes_per_token_int8();
     out["config"] = config_json(*description.config);
-    out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", int8}};
+    const auto in_int8 = [&](std::int64_t tokens) {
+      return int8 > 0 ? json::value(int8 * tokens) : json::value(nullptr);
+    };
+    out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", in_int8(1)}};
+    out["state_bytes"] = description.state_bytes();
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
                      {"kv_bytes_one_full_context",
                       {{"float32", f32 * description.config->max_positions},
                        {"bfloat16", bf16 * description.config->max_positions},
-                       {"int8", int8 * description.config->max_positions}}}};
+                       {"int8", in_int8(description.config->max_positions)}}}};
   }
   if (description.is_model || !description.tensors.empty()) {
     out["num_tensors"] = description.tensors.size();

@@ -163,7 +163,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
                                               : keys.integer("attention.head_count_kv", config.num_heads);
   config.head_size =
       keys.integer("attention.key_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
-  if (keys.integer("attention.value_length", config.head_size) != config.head_size) {
+  if (!family->latent && keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
   if (family->layers_differ)

@@ -55,6 +55,43 @@ TEST(GgufConfig, Defaults) {
   EXPECT_EQ(config->activation, "silu");
 }
 
+// Newer files write the kept row's length as the keys' and a head's apart, older ones a head's alone.
+TEST(GgufConfig, LatentAttention) {
+  const auto file = [](std::uint32_t rank) {
+    return llama("deepseek2")
+        .u32("deepseek2.attention.kv_lora_rank", rank)
+        .u32("deepseek2.rope.dimension_count", 8);
+  };
+  const auto newer = [&](std::uint32_t head) {
+    return file(32)
+        .u32("deepseek2.attention.head_count_kv", 1)
+        .u32("deepseek2.attention.key_length", 40)
+        .u32("deepseek2.attention.value_length", 32)
+        .u32("deepseek2.attention.key_length_mla", head)
+        .u32("deepseek2.attention.value_length_mla", 12);
+  };
+  const auto older = file(32)
+                         .u32("deepseek2.attention.key_length", 24)
+                         .u32("deepseek2.attention.value_length", 12)
+                         .u32("deepseek2.attention.q_lora_rank", 20);
+  for (const GgufBuilder& builder : {newer(24), older}) {
+    const Result<ModelConfig> config = config_of(builder);
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_EQ(config->head_size, 24);
+    EXPECT_EQ(config->num_kv_heads, 1);
+    EXPECT_EQ(config->latent.rank, 32);
+    EXPECT_EQ(config->latent.nope_size, 16);
+    EXPECT_EQ(config->latent.rope_size, 8);
+    EXPECT_EQ(config->latent.value_size, 12);
+  }
+  EXPECT_EQ(config_of(newer(24))->latent.query_rank, 0);
+  EXPECT_EQ(config_of(older)->latent.query_rank, 20);
+  expect_refused(newer(8), "latent attention");  // nothing of a head meets the latent vector
+  expect_refused(file(0), "'attention.kv_lora_rank' is not positive");
+  expect_refused(file(0xffffffff), "kv_lora_rank");
+  expect_refused(llama("deepseek2").u32("deepseek2.rope.dimension_count", 8), "kv_lora_rank");
+}
+
 TEST(GgufConfig, ReadsWhatIsWritten) {
   GgufBuilder builder = llama("qwen3");
   builder.array<std::uint32_t>("qwen3.attention.head_count_kv", 4, {2, 2})

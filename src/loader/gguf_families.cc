@@ -186,6 +186,65 @@ void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.experts.shared_gate = true;
 }
 
+// key_length is that of a head, or in newer files of the row that is kept, and then that of a head is apart.
+void read_latent(Keys& keys, ModelConfig& config) {
+  LatentConfig& latent = config.latent;
+  const auto size = [&](std::string_view name, std::optional<std::int32_t> otherwise) {
+    return std::clamp(keys.integer(name, otherwise), -1, 1 << 20);
+  };
+  latent.rank = size("attention.kv_lora_rank", std::nullopt);
+  if (latent.rank < 1)
+    return keys.fail(corrupt_data("GGUF metadata 'attention.kv_lora_rank' is not positive"));
+  latent.query_rank = size("attention.q_lora_rank", 0);
+  latent.rope_size = std::clamp(config.rotary_size, -1, 1 << 20);
+  config.head_size = size("attention.key_length_mla", std::clamp(config.head_size, -1, 1 << 20));
+  latent.nope_size = config.head_size - latent.rope_size;
+  latent.value_size =
+      keys.has("attention.value_length_mla")
+          ? size("attention.value_length_mla", std::nullopt)
+          : size("attention.value_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
+  config.num_kv_heads = 1;
+}
+
+// A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
+void read_deepseek2(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_latent(keys, config);
+  // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
+  if (!keys.has("expert_gating_func") &&
+      std::ranges::any_of(file.tensor_list(), [](const GgufTensor& tensor) {
+        return tensor.name.find(".exp_probs_b") != std::string_view::npos;
+      }))
+    config.experts.score = ExpertScore::sigmoid;
+  const float all = keys.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
+  if (config.rope_scaling != RopeScaling::yarn || all == 0 || config.rope_factor <= 1 || config.head_size < 1)
+    return;
+  const float scale = 0.1f * all * std::log(config.rope_factor) + 1;
+  config.attention_scale = scale * scale / std::sqrt(static_cast<float>(config.head_size));
+  config.rope_attention_factor =
+      keys.number("rope.scaling.attn_factor", 1.0f) * keys.number("rope.scaling.yarn_attn_factor", 1.0f);
+}
+
+// The file leaves out what the family's only model has for scales.
+void read_minicpm3(const GgufFile&, Keys& keys, ModelConfig& config) {
+  read_latent(keys, config);
+  if (config.rope_original_positions == 0) config.rope_original_positions = config.max_positions;
+  if (config.num_layers < 1 || config.hidden_size < 1) return;
+  config.embedding_scale = 12;
+  config.residual_scale = 1.4f / std::sqrt(static_cast<float>(config.num_layers));
+  config.logit_scale = 256.0f / static_cast<float>(config.hidden_size);
+}
+
+// Layers without key-value heads are short convolutions.
+void read_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.conv_taps = keys.integer("shortconv.l_cache", 3);
+  config.state_size = (std::int64_t{config.conv_taps} - 1) * config.hidden_size;
+  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers)) {
+    config.recurrent_layers.push_back(heads == 0);
+    config.num_kv_heads = std::max(config.num_kv_heads, heads);
+  }
+  if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
+}
+
 // The file has one row for each type of token.
 void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
   for (const GgufTensor& tensor : file.tensor_list())
@@ -302,9 +361,26 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "bailingmoe2",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "deepseek2",
+       .interleaved_rows = true,
+       .latent = true,
+       .read = read_deepseek2,
+       .own_keys = {"attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla",
+                    "attention.value_length_mla"},
+       .experts = {.known = true, .renormalize = false}},
+      {.name = "minicpm3",
+       .latent = true,
+       .read = read_minicpm3,
+       .own_keys = {"attention.q_lora_rank", "attention.kv_lora_rank"}},
       {.name = "dots1",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
+      {.name = "lfm2", .layers_differ = true, .read = read_lfm2, .own_keys = {"shortconv.l_cache"}},
+      {.name = "lfm2moe",
+       .layers_differ = true,
+       .read = read_lfm2,
+       .own_keys = {"shortconv.l_cache"},
+       .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},
   });
   return all;

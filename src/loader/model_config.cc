@@ -35,6 +35,27 @@ Status check_experts(const ModelConfig& config) {
   return ok_status();
 }
 
+Status check_latent(const ModelConfig& config) {
+  const LatentConfig& latent = config.latent;
+  if (latent.rank == 0) return ok_status();
+  constexpr std::int32_t kWidest = 1 << 16;
+  for (const std::int32_t size : {latent.rank, latent.nope_size, latent.rope_size, latent.value_size})
+    if (size < 1 || size > kWidest)
+      return corrupt_data(
+          concat("a size of the model's latent attention is ", size, ", not between 1 and ", kWidest));
+  if (latent.query_rank < 0 || latent.query_rank > 1 << 20)
+    return corrupt_data(concat("the rank of the model's queries is ", latent.query_rank));
+  if (latent.rope_size != config.rotary_size || latent.nope_size + latent.rope_size != config.head_size)
+    return corrupt_data(concat("heads of ", latent.nope_size, " and ", latent.rope_size,
+                               " rotated elements do not fit together"));
+  const std::int64_t most =
+      std::int64_t{config.num_layers} * (config.num_heads + 1) * (latent.row_size() + latent.value_size);
+  if (most > std::int64_t{1} << 30)
+    return corrupt_data(
+        concat(config.num_heads, " heads over rows of ", latent.row_size(), " elements are not plausible"));
+  return ok_status();
+}
+
 // Each layer's sizes, where they differ; the model's own bound them, as later arithmetic relies on.
 Status check_layers(const ModelConfig& config) {
   if (config.shared_kv_layers < 0 || config.shared_kv_layers >= config.num_layers)
@@ -43,6 +64,12 @@ Status check_layers(const ModelConfig& config) {
   if (config.layer_input_size < 0 || config.layer_input_size > 1 << 16)
     return corrupt_data(
         concat("inputs of layers of ", config.layer_input_size, " features are not plausible"));
+  if (!config.recurrent_layers.empty() &&
+      (config.recurrent_layers.size() != static_cast<std::size_t>(config.num_layers) ||
+       config.conv_taps < 2 || config.conv_taps > 64 || config.state_size < 0 ||
+       config.state_size > std::int64_t{1} << 32))
+    return corrupt_data(concat("layers with convolutions over ", config.conv_taps,
+                               " tokens, or not told for every layer, are not plausible"));
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");
@@ -147,6 +174,7 @@ Status finish_config(ModelConfig& config) {
     if (!std::isfinite(cap) || cap < 0)
       return corrupt_data(concat("a soft cap or slope of the model is ", cap));
   PAGODA_RETURN_IF_ERROR(check_experts(config));
+  PAGODA_RETURN_IF_ERROR(check_latent(config));
   PAGODA_RETURN_IF_ERROR(check_layers(config));
   if (config.sliding_window < 0) return corrupt_data("the sliding window is negative");
   for (const std::vector<bool>* layers : {&config.window_layers, &config.rope_layers}) {

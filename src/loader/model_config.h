@@ -1,6 +1,7 @@
 #pragma once
 // ModelConfig: the hyperparameters of a decoder-only model, filled alike from config.json and from GGUF
 // metadata. An option that is not understood is refused by name where the file is read, never ignored.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -30,6 +31,16 @@ struct ExpertsConfig {
   bool in_layer(std::int32_t layer) const {
     return count > 0 && (layers.empty() || layers[static_cast<std::size_t>(layer)]);
   }
+};
+
+// Latent attention: what is kept of a token is a row for all heads; rank 0: the model has none.
+struct LatentConfig {
+  std::int32_t rank = 0;                                      // of the latent vector
+  std::int32_t query_rank = 0;                                // 0: queries are made of the layer's input
+  std::int32_t nope_size = 0, rope_size = 0, value_size = 0;  // of a head; its queries are nope + rope
+  float norm_eps = 1e-6f;                                     // of the norms within
+
+  std::int32_t row_size() const { return rank + rope_size; }
 };
 
 // Of one layer, where layers differ.
@@ -85,7 +96,12 @@ struct ModelConfig {
   std::int32_t position_offset = 0;  // of learned positions: row of position 0
 
   ExpertsConfig experts;
+  LatentConfig latent;
   bool query_key_norm = false;  // where a family has models with and without
+
+  std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none
+  std::int32_t conv_taps = 0;          // tokens that their convolutions see, itself included
+  std::int64_t state_size = 0;         // numbers that each of them keeps of a sequence; for people
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
@@ -97,6 +113,12 @@ struct ModelConfig {
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
 
+  bool is_recurrent(std::int32_t layer) const {
+    return !recurrent_layers.empty() && recurrent_layers[static_cast<std::size_t>(layer)];
+  }
+  std::int32_t num_recurrent() const {
+    return static_cast<std::int32_t>(std::count(recurrent_layers.begin(), recurrent_layers.end(), true));
+  }
   bool has_window(std::int32_t layer) const {
     return sliding_window > 0 && (window_layers.empty() || window_layers[static_cast<std::size_t>(layer)]);
   }

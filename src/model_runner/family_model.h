@@ -167,6 +167,19 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
                                 i * what[2].to_number<std::size_t>()]);
     return part;
   }
+  if (kind == "heads") {  // of each head so many rows, from one on, or these transposed
+    const auto heads = what[1].to_number<std::size_t>(), begin = what[2].to_number<std::size_t>(),
+               count = what[3].to_number<std::size_t>(), columns = tensor.shape[1].to_number<std::size_t>(),
+               head_rows = tensor.shape[0].to_number<std::size_t>() / heads;
+    const bool transposed = what[4].to_number<int>() != 0;
+    std::vector<float> part;
+    for (std::size_t head = 0; head < heads; ++head) {
+      const float* const first = values.data() + (head * head_rows + begin) * columns;
+      for (std::size_t i = 0; i < count * columns; ++i)
+        part.push_back(transposed ? first[i % count * columns + i / count] : first[i]);
+    }
+    return part;
+  }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
   std::size_t next = 0;
   const auto take = [&](std::size_t row) {

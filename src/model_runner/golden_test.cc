@@ -75,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Shared,
                          ::testing::Values("tiny_opt", "tiny_gpt2", "tiny_llama", "tiny_mistral",
                                            "tiny_qwen2", "tiny_qwen3", "tiny_gemma2", "tiny_gemma3",
                                            "tiny_granite", "tiny_olmo2", "tiny_phi3", "tiny_qwen2_moe",
-                                           "tiny_qwen3_moe", "tiny_mixtral", "tiny_gpt_oss"),
+                                           "tiny_qwen3_moe", "tiny_mixtral", "tiny_gpt_oss",
+                                           "tiny_deepseek_v3"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Stories, BothFormatsAgreeWithTransformers) {

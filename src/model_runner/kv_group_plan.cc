@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
+#include <utility>
 
 #include "base/strings.h"
 #include "kernels/kv_layout.h"
@@ -9,7 +11,31 @@
 namespace pagoda {
 namespace {
 
-std::int64_t size_of(const LayerState& layer) { return std::int64_t{layer.num_kv_heads} * layer.head_size; }
+constexpr std::int64_t kTokensBesideState = 1024;
+constexpr double kNoPadding = 0.01;       // beside states
+constexpr std::int64_t kPieceAlign = 64;  // bytes
+
+// What a layer keeps of a token, in elements.
+std::int64_t size_of(const LayerState& layer) {
+  return std::int64_t{layer.num_kv_heads} * layer.head_size * (layer.latent_size > 0 ? 1 : 2);
+}
+
+// Whether it has keys and values of its own.
+bool has_kv(const LayerState& layer) {
+  return layer.of_layer < 0 && layer.kind != LayerState::Kind::state && layer.kind != LayerState::Kind::none;
+}
+
+std::int64_t piece_bytes(std::int64_t floats) {
+  return (floats * static_cast<std::int64_t>(sizeof(float)) + kPieceAlign - 1) / kPieceAlign * kPieceAlign;
+}
+
+// Of all layers, in bytes.
+std::vector<std::int64_t> state_pieces(std::span<const LayerState> layers) {
+  std::vector<std::int64_t> pieces;
+  for (const LayerState& layer : layers)
+    for (const std::int64_t floats : layer.pieces) pieces.push_back(piece_bytes(floats));
+  return pieces;
+}
 
 // Pages that layers of these sizes take in this order, each beside those before it where there is room. What
 // is told of each: its page, and its number there.
@@ -34,23 +60,44 @@ std::int64_t pages_of(const std::vector<std::int64_t>& sizes, std::int64_t page_
   return packing.pages;
 }
 
+// The same of the pieces of states: each goes into the first page that has room for it.
+struct StatePacking {
+  std::int64_t page_bytes;
+  std::vector<std::int64_t> used = {};  // of each page
+
+  StatePlace add(std::int64_t bytes) {
+    auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
+    if (page == used.end()) page = used.insert(used.end(), 0);
+    return {.page = static_cast<std::int32_t>(page - used.begin()),
+            .offset = std::exchange(*page, *page + bytes)};
+  }
+};
+
+std::int64_t state_pages(const std::vector<std::int64_t>& pieces, std::int64_t page_bytes) {
+  StatePacking packing{.page_bytes = page_bytes};
+  for (const std::int64_t bytes : pieces) packing.add(bytes);
+  return std::ssize(packing.used);
+}
+
 }  // namespace
 
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
-                           std::int32_t max_context, bool windows) {
+                           std::int32_t max_context, bool windows, std::int64_t unit_bytes) {
   KvGroupPlan plan;
   if (std::ranges::all_of(layers,
                           [](const LayerState& layer) { return layer.kind == LayerState::Kind::none; })) {
     plan.page_layers = 1;  // of what a step needs for a while, layer after layer
     return plan;
   }
-  plan.uniform = layers.empty() || kv_heads(layers).has_value();
+  const std::vector<std::int64_t> pieces = state_pieces(layers);
+  CHECK(pieces.empty() || unit_bytes > 0);
+  plan.uniform = pieces.empty() && (layers.empty() || kv_heads(layers).has_value());
   const auto window_of = [&](const LayerState& layer) {
     return windows && layer.kind == LayerState::Kind::window && layer.window < max_context ? layer.window : 0;
   };
   std::vector<std::int32_t> kinds;  // windows; 0 sees everything, and comes first
   for (const LayerState& layer : layers)
-    if (layer.of_layer < 0) kinds.push_back(window_of(layer));
+    if (has_kv(layer)) kinds.push_back(window_of(layer));
   std::ranges::sort(kinds);
   kinds.erase(std::ranges::unique(kinds).begin(), kinds.end());
   const auto group_of = [&](const LayerState& layer) {
@@ -59,13 +106,25 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   std::vector<std::vector<std::int64_t>> sizes(kinds.size());  // of each group's layers
   std::int64_t total = 0, largest = 1;
   for (const LayerState& layer : layers) {
-    if (layer.of_layer >= 0) continue;
+    if (!has_kv(layer)) continue;
     sizes[group_of(layer)].push_back(size_of(layer));
     total += size_of(layer);
     largest = std::max(largest, size_of(layer));
   }
+  // States are as many bytes; of the pages of a sequence they are a row's, among many rows of the others.
+  const auto units = [&](std::int64_t bytes) { return (bytes + unit_bytes - 1) / unit_bytes; };
+  const std::int64_t rows = pieces.empty() ? 1 : (kTokensBesideState + block_size - 1) / block_size;
+  total *= rows;
+  for (const std::int64_t bytes : pieces) {
+    total += units(bytes);
+    largest = std::max(largest, units(bytes));
+  }
   // Pages of any number of layers of one size, or of a whole group.
   std::vector<std::int64_t> candidates = {largest};
+  if (kinds.empty()) {  // states alone
+    std::int64_t whole = 0;
+    for (const std::int64_t bytes : pieces) candidates.push_back(whole += units(bytes));
+  }
   for (const std::vector<std::int64_t>& group : sizes) {
     std::int64_t whole = 0;
     for (const std::int64_t size : group) {
@@ -82,18 +141,24 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   for (const std::int64_t candidate : candidates) {
     if (candidate < largest) break;
     std::int64_t pages = 0;
-    for (const std::vector<std::int64_t>& group : sizes) pages += pages_of(group, candidate);
+    for (const std::vector<std::int64_t>& group : sizes) pages += rows * pages_of(group, candidate);
+    pages += state_pages(pieces, candidate * unit_bytes);
     const double padding =
-        sizes.empty() ? 0 : 1.0 - static_cast<double>(total) / static_cast<double>(pages * candidate);
+        pages == 0 ? 0 : 1.0 - static_cast<double>(total) / static_cast<double>(pages * candidate);
+    if (!pieces.empty() && padding < kNoPadding && plan.padding < kNoPadding) continue;
     if (padding >= plan.padding) continue;
     plan.padding = padding;
     page_size = candidate;
   }
   std::vector<Packing> packing(kinds.size(), Packing{.page_size = page_size});
+  StatePacking state{.page_bytes = page_size * unit_bytes};
   plan.page_layers = 1;
   for (const LayerState& layer : layers) {
-    if (layer.of_layer >= 0) {
-      plan.layers.push_back(plan.layers[static_cast<std::size_t>(layer.of_layer)]);
+    plan.first_piece.push_back(static_cast<std::int32_t>(plan.pieces.size()));
+    for (const std::int64_t floats : layer.pieces) plan.pieces.push_back(state.add(piece_bytes(floats)));
+    if (!has_kv(layer)) {  // another's, or none
+      plan.layers.push_back(layer.of_layer >= 0 ? plan.layers[static_cast<std::size_t>(layer.of_layer)]
+                                                : KvPlace{});
       plan.layers.back().own = false;
       continue;
     }
@@ -110,6 +175,12 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
                            .tokens_per_row = block_size,
                            .pages_per_row = packing[i].pages});
   }
+  if (pieces.empty()) return plan;
+  plan.state_page_bytes = *std::ranges::max_element(state.used);
+  plan.groups.push_back({.kind = KvKind::state,
+                         .tokens_per_row = block_size,
+                         .pages_per_row = static_cast<std::int32_t>(state.used.size()),
+                         .state_bytes = std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0})});
   return plan;
 }
 
@@ -131,7 +202,10 @@ KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers) 
     widest = std::max(widest, used);
   }
   const KvAddress address(page);
-  page.head_size = static_cast<std::int32_t>((widest - address.scale_bytes) / address.element);
+  const std::int64_t of_states =
+      plan.state_page_bytes > 0 ? (plan.state_page_bytes - 1) / (2 * page.block_size) + 1 : 0;
+  widest = std::max(widest, of_states);
+  page.head_size = static_cast<std::int32_t>((widest - address.scale_bytes - 1) / address.element + 1);
   return page;
 }
 
@@ -167,15 +241,25 @@ std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<cons
   return out;
 }
 
+Status check_no_states(const KvGroupPlan& plan, std::string_view manager) {
+  if (!plan.has_states()) return ok_status();
+  return invalid_argument(
+      concat(manager, " has no place for the states of this model's layers: use --kv-manager paged"));
+}
+
 std::string describe_groups(const KvGroupPlan& plan) {
   std::string out;
   if (plan.groups.size() < 2) return out;
   for (std::size_t i = 0; i < plan.groups.size(); ++i) {
     const KvGroup& group = plan.groups[i];
+    if (i > 0) out += ", ";
+    if (group.is_state()) {
+      out += concat("states of ", group.state_bytes, " bytes a sequence (", group.pages_per_row, " pages)");
+      continue;
+    }
     const auto layers = std::ranges::count_if(plan.layers, [&](const KvPlace& place) {
       return place.own && place.group == static_cast<std::int32_t>(i);
     });
-    if (i > 0) out += ", ";
     out += concat(
         layers, " layers see ",
         group.kind == KvKind::full ? std::string("everything") : concat("the last ", group.window, " tokens"),

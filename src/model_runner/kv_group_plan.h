@@ -3,14 +3,17 @@
 // All layers of one kind (those that see everything, those with a window of the same length) are a group.
 // Pages are equal whatever the group, so that any page serves any group; one layer's K and V of a row lie in
 // one page, behind those of the layers before it there. A layer that reads another's K and V has that one's
-// place. The same on every rank: only the bytes of a page differ. Not who owns which page: that is kv_cache/.
-// Errors: none. Threads: plain data.
+// place. Layers with states are a group, too: its one row of a sequence holds the pieces of all of them, each
+// in one page. The same on every rank: only the bytes of a page differ. Not who owns which page: that is
+// kv_cache/. Errors: none. Threads: plain data.
 #include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "kernels/paged_attention.h"
 #include "models/decoder_config.h"
 #include "request/kv_groups.h"
@@ -24,13 +27,26 @@ struct KvPlace {
   bool own = true;                   // false: it is another layer's
 };
 
-struct KvGroupPlan {
-  std::vector<KvGroup> groups;   // what sees everything comes first; none: nothing is kept (encoders)
-  std::vector<KvPlace> layers;   // by layer of the model; empty where nothing is kept
-  std::int32_t page_layers = 0;  // of the layers of a page, at most
-  bool uniform = true;           // all layers have heads alike
-  double padding = 0;            // share of the pages of a row of each group
+// Where a piece of a layer's state is in the group's row.
+struct StatePlace {
+  std::int32_t page = 0;
+  std::int64_t offset = 0;  // bytes
+};
 
+struct KvGroupPlan {
+  std::vector<KvGroup> groups;  // what sees everything comes first; none: nothing is kept (encoders)
+  std::vector<KvPlace> layers;  // by layer of the model; empty where nothing is kept
+  // Of all layers with states, one after the other; and of each layer of the model the number of those before
+  // its own.
+  std::vector<StatePlace> pieces;
+  std::vector<std::int32_t> first_piece;
+  std::int64_t state_page_bytes = 0;  // that pieces take of a page, at most
+  std::int32_t page_layers = 0;       // of the layers of a page, at most
+  bool uniform = true;                // all layers have heads alike
+  double padding = 0;                 // share of the pages of a row of each group
+
+  bool has_states() const { return !pieces.empty(); }
+  std::int32_t state_group() const { return static_cast<std::int32_t>(groups.size()) - 1; }  // of those
   // Layer i of the model is layer i of the one page of a row.
   bool plain() const {
     return uniform && groups.size() == 1 && groups.front().pages_per_row == 1 &&
@@ -38,10 +54,12 @@ struct KvGroupPlan {
   }
 };
 
-// The page size is searched: least padding, then largest. Layers whose window is `max_context` tokens or more
-// see everything. `windows` false: every layer is in one group, and what is behind a window is kept.
+// The page size is searched: least padding, then largest; with states, of a sequence of 1,024 tokens, and
+// less than 1 % counts as none. Layers whose window is `max_context` tokens or more see everything. `windows`
+// false: all layers with keys and values are in one group, and what is behind a window is kept. `unit_bytes`
+// is what one element of every token of a row takes at least: in these states are measured.
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
-                           std::int32_t max_context, bool windows);
+                           std::int32_t max_context, bool windows, std::int64_t unit_bytes = 0);
 
 // The layout of a page. `layers`: that of each layer's K and V on this rank. Where they differ, that of one
 // head as wide as all that a page has: its bytes are right for any number of tokens.
@@ -54,6 +72,9 @@ struct LayerInPage {
 };
 std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<const KvLayout> layers,
                                          const KvLayout& page);
+
+// invalid_argument where there are states: another manager than the paged one has no place for them.
+Status check_no_states(const KvGroupPlan& plan, std::string_view manager);
 
 // "3 layers see everything (1 page a row), 15 the last 512 tokens (5)". Empty for one group.
 std::string describe_groups(const KvGroupPlan& plan);

@@ -19,14 +19,20 @@ bool computes_in_int8(const ModelSource& source, std::string_view dtype) {
 }
 
 Result<DType> kv_dtype(const ModelSource& source, std::string_view dtype, std::string_view kv_cache_dtype,
-                       std::int32_t head_size) {
+                       std::int32_t head_size, bool latent) {
   if (kv_cache_dtype == "auto") {
     if (dtype == "float32") return DType::f32;
-    return head_size <= kMaxInt8HeadSize && computes_in_int8(source, dtype) ? DType::i8 : DType::bf16;
+    return !latent && head_size <= kMaxInt8HeadSize && computes_in_int8(source, dtype) ? DType::i8
+                                                                                       : DType::bf16;
   }
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
+  // One scale would be for two things of very different sizes.
+  if (kv_cache_dtype == "int8" && latent)
+    return invalid_argument(
+        "kv-cache-dtype 'int8' is not supported for models with latent attention; use bfloat16, float16 or "
+        "float32");
   if (kv_cache_dtype == "int8") {
     if (head_size <= kMaxInt8HeadSize) return DType::i8;
     return invalid_argument(concat("kv-cache-dtype 'int8' takes heads of at most ", kMaxInt8HeadSize,
@@ -46,8 +52,12 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
   if (!decoder) return decoder.error();
   const std::vector<LayerState> layers = layer_states(*decoder);
   std::int32_t largest = 0;
-  for (const LayerState& layer : layers) largest = std::max(largest, layer.head_size);
-  auto stored = kv_dtype(source, dtype, kv_cache_dtype, largest);
+  bool latent = false;
+  for (const LayerState& layer : layers) {
+    largest = std::max(largest, layer.head_size);
+    latent = latent || layer.latent_size > 0;
+  }
+  auto stored = kv_dtype(source, dtype, kv_cache_dtype, largest, latent);
   if (!stored) return stored.error();
   // What lies there for the length of a layer costs no memory worth saving.
   if (source.config().encoder && kv_cache_dtype == "auto" && *stored == DType::i8) stored = DType::bf16;
@@ -55,7 +65,8 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, std::string_view dtyp
                   .num_layers = decoder->num_layers(),
                   .num_kv_heads = layers.front().num_kv_heads,
                   .head_size = layers.front().head_size,
-                  .block_size = block_size};
+                  .block_size = block_size,
+                  .latent_size = layers.front().latent_size};
 }
 
 }  // namespace pagoda

@@ -54,9 +54,11 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
     KvLayout& of_layer = runner->layer_layouts_.emplace_back(*layout);
     of_layer.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers[i].heads.kv.count);
     of_layer.head_size = layers[i].head_size;
+    of_layer.latent_size = layers[i].latent_size;
     of_layer.num_layers = 1;
   }
-  runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows);
+  runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows,
+                                    options.block_size * dtype_info(layout->dtype).block_bytes);
   runner->layout_ = page_layout(runner->kv_plan_, runner->layer_layouts_);
   if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout->num_layers;
   if (options.pooling) {
@@ -85,6 +87,7 @@ Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t
 
 Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                              std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  PAGODA_RETURN_IF_ERROR(check_no_states(kv_plan_, "--kv-manager virtual"));
   kv_ = {};
   auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
   if (!storage) return storage.error();
@@ -148,7 +151,6 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
   }
   if (keeps_nothing() && std::ssize(batch.sequences) > options_.max_num_seqs)
     return internal_error("a batch of more than max-num-seqs sequences");
-  if (!batch.state_copies.empty()) return internal_error("there is no state to copy");
   if (num_tokens > options_.max_num_batched_tokens) {
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
   }
@@ -199,7 +201,7 @@ Status LocalModelRunner::check_copies(const ScheduledBatch& batch) const {
   if (!std::ranges::all_of(batch.page_maps, is_mapping) ||
       !std::ranges::all_of(batch.page_maps_ahead, is_mapping))
     return internal_error("a page to map is out of range");
-  return ok_status();
+  return check_state_copies(batch);
 }
 
 StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
@@ -232,6 +234,7 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                      .layout = layout_,
                                      .cache = kv_.data(),
                                      .layers = layer_kv_,
+                                     .states = layer_states_,
                                      .token_types = token_types_});
   if (!result.status.ok()) return result;
   if (pooler_)
@@ -287,6 +290,7 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
     lay_out_whole_prompts();
   else
     flatten_tables(batch);
+  if (kv_plan_.has_states()) flatten_states(batch);
 }
 
 // A table for each page of a row ("lane"), from the sequence's first row on: the kernels go by positions.

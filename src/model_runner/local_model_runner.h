@@ -122,6 +122,9 @@ class LocalModelRunner final : public ModelRunner {
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
+  // Of states (state_rows.cc).
+  Status check_state_copies(const ScheduledBatch& batch) const;
+  void flatten_states(const ScheduledBatch& batch);
   // Of vectors (pooling_steps.cc).
   static Status check_encoder(const ModelConfig& config, const RunnerOptions& options);
   Status prepare_pooling(const ModelSource& source);
@@ -157,6 +160,11 @@ class LocalModelRunner final : public ModelRunner {
   std::vector<std::vector<AttentionSequence>> lanes_;
   std::vector<std::size_t> table_ends_;
   std::vector<LayerKv> layer_kv_;
+  // Pieces of the states of sequences and of the copies of states, all layers' of each one after the other.
+  std::vector<float*> state_pieces_;
+  std::vector<StateStore> state_stores_;
+  std::vector<StateSequence> state_sequences_;
+  std::vector<LayerStates> layer_states_;
   std::vector<OutputRow> output_rows_;
   std::vector<SampleRow> sample_rows_;
   std::vector<LogitMax> largest_;

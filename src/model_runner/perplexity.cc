@@ -7,10 +7,19 @@ namespace pagoda {
 
 Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const TokenId> tokens,
                                         const PerplexityOptions& options) {
-  std::vector<BlockId> blocks;
-  for (std::size_t start = 0; start < tokens.size(); start += static_cast<std::size_t>(options.block_size)) {
-    blocks.push_back(static_cast<BlockId>(blocks.size()));
+  const std::vector<KvGroup> groups =
+      options.groups.empty() ? one_full_group(options.block_size) : options.groups;
+  std::vector<BlockId> pages;
+  std::vector<std::size_t> begins;  // of each group's, and of what follows
+  for (const KvGroup& group : groups) {
+    begins.push_back(pages.size());
+    for (std::int64_t i = group.rows_for(std::ssize(tokens)) * group.pages_per_row; i > 0; --i)
+      pages.push_back(static_cast<BlockId>(pages.size()));
   }
+  begins.push_back(pages.size());
+  std::vector<KvTable> tables;
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    tables.push_back({.blocks = std::span(pages).subspan(begins[i], begins[i + 1] - begins[i])});
   std::vector<float> logprobs;
   const auto step = static_cast<std::size_t>(std::max(options.max_num_batched_tokens, 1));
   for (std::size_t first = 0; first < tokens.size(); first += step) {
@@ -19,7 +28,8 @@ Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const Tok
     sequence.tokens = tokens.subspan(first, std::min(step, tokens.size() - first));
     sequence.all_tokens = tokens;
     sequence.num_prompt_tokens = static_cast<std::int32_t>(tokens.size());
-    sequence.block_table = blocks;
+    sequence.block_table = tables.front().blocks;
+    sequence.more_tables = std::span(tables).subspan(1);
     sequence.prompt_logprobs = 0;
     ScheduledBatch batch;
     batch.num_tokens = static_cast<std::int32_t>(sequence.tokens.size());

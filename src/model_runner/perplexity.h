@@ -17,6 +17,7 @@ namespace pagoda {
 struct PerplexityOptions {
   std::int32_t context = 512;                 // tokens in a window, at least 2
   std::int32_t block_size = 16;               // of the runner's KV cache, which must hold one window
+  std::vector<KvGroup> groups = {};           // of the runner's model; empty: one, a page a row
   std::int32_t max_num_batched_tokens = 512;  // a longer window is run in chunks
   std::optional<TokenId> bos = {};
 };
@@ -34,7 +35,7 @@ Result<PerplexityResult> measure_perplexity(
     ModelRunner& runner, std::span<const TokenId> tokens, const PerplexityOptions& options,
     const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-// The log-probability of every token of one window but the first; the KV blocks 0, 1, ... are used.
+// The log-probability of every token of one window but the first; the KV pages 0, 1, ... are used.
 Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const TokenId> tokens,
                                         const PerplexityOptions& options);
 

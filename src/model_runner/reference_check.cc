@@ -12,9 +12,12 @@ Result<std::vector<float>> score(const std::shared_ptr<const ModelSource>& sourc
                                  const RunnerOptions& options, std::span<const TokenId> tokens) {
   auto runner = LocalModelRunner::create(source, options);
   if (!runner) return runner.error();
+  const std::vector<KvGroup>& groups = (*runner)->kv_plan().groups;
+  PAGODA_RETURN_IF_ERROR((*runner)->allocate_kv_cache(pages_for(groups, std::ssize(tokens))));
   return score_window(**runner, tokens,
                       {.context = static_cast<std::int32_t>(tokens.size()),
                        .block_size = options.block_size,
+                       .groups = groups,
                        .max_num_batched_tokens = options.max_num_batched_tokens});
 }
 
@@ -25,7 +28,7 @@ Result<ReferenceComparison> compare_with_reference(const std::shared_ptr<const M
   if (tokens.size() < 2) return invalid_argument("at least 2 tokens are needed for a comparison");
   const auto count = static_cast<std::int32_t>(tokens.size());
   options.max_num_batched_tokens = count;
-  options.num_blocks = (count + options.block_size - 1) / options.block_size;
+  options.num_blocks = 0;
   options.num_swap_blocks = 0;
   options.backend = Backend::cpu;
   const auto engine = score(source, options, tokens);

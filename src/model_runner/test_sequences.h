@@ -18,7 +18,9 @@ namespace pagoda::testing {
 struct TestSequence {
   std::vector<TokenId> tokens;
   std::int32_t num_prompt = 0, num_computed = 0;
-  std::vector<BlockId> blocks;
+  std::vector<BlockId> blocks;  // pages of the rows of what sees everything
+  std::vector<BlockId> state;   // pages of its state, in models that have one
+  KvTable state_table;
   SamplingParams params;
   std::uint64_t seed = 0;
   std::int32_t prompt_logprobs = -1;
@@ -39,23 +41,37 @@ inline TestSequence greedy(std::vector<TokenId> prompt) {
   return sequence;
 }
 
+// The groups of a runner's model without windows of their own, if it tells.
+inline std::vector<KvGroup> groups_of(ModelRunner& runner, std::int32_t block_size) {
+  const auto* local = dynamic_cast<const LocalModelRunner*>(&runner);
+  return local != nullptr ? local->kv_plan().groups : one_full_group(block_size);
+}
+
 class Driver {
  public:
   explicit Driver(LocalModelRunner& runner) : Driver(runner, runner.kv_layout().block_size) {}
-  Driver(ModelRunner& runner, std::int32_t block_size) : runner_(runner), block_size_(block_size) {}
+  Driver(ModelRunner& runner, std::int32_t block_size)
+      : runner_(runner), block_size_(block_size), groups_(groups_of(runner, block_size)) {}
 
   void cover(TestSequence& sequence, std::int32_t num_tokens) {
-    while (static_cast<std::int32_t>(sequence.blocks.size()) * block_size_ < num_tokens) {
-      sequence.blocks.push_back(static_cast<BlockId>(next_block_++));
-    }
+    const std::int32_t per_row = groups_.empty() ? 1 : groups_.front().pages_per_row;
+    while (static_cast<std::int32_t>(sequence.blocks.size()) / per_row * block_size_ < num_tokens)
+      take_row(per_row, sequence.blocks);
+    if (has_states(groups_) && sequence.state.empty()) take_row(groups_.back().pages_per_row, sequence.state);
+    sequence.state_table = {.blocks = sequence.state};
   }
+  void take_row(std::int32_t pages, std::vector<BlockId>& to) {
+    for (; pages > 0; --pages) to.push_back(static_cast<BlockId>(next_block_++));
+  }
+  const std::vector<KvGroup>& groups() const { return groups_; }
 
   // One step: each sequence computes up to `chunk` tokens of those it has not; what is sampled is recorded
   // only.
   Status step(const std::vector<TestSequence*>& sequences, std::int32_t chunk,
-              std::vector<BlockCopy> copies = {}) {
+              std::vector<BlockCopy> copies = {}, std::vector<StateCopy> state_copies = {}) {
     ScheduledBatch batch;
     batch.block_copies = std::move(copies);
+    batch.state_copies = std::move(state_copies);
     for (TestSequence* sequence : sequences) {
       const auto known = static_cast<std::int32_t>(sequence->tokens.size());
       const std::int32_t count = std::min(chunk, known - sequence->num_computed);
@@ -68,6 +84,7 @@ class Driver {
       scheduled.all_tokens = sequence->tokens;
       scheduled.num_prompt_tokens = sequence->num_prompt;
       scheduled.block_table = sequence->blocks;
+      if (has_states(groups_)) scheduled.more_tables = std::span(&sequence->state_table, 1);
       scheduled.sample = sequence->num_computed + count == known;
       scheduled.spec.params = &sequence->params;
       scheduled.spec.seed = sequence->seed;
@@ -119,6 +136,7 @@ class Driver {
 
   ModelRunner& runner_;
   std::int32_t block_size_;
+  std::vector<KvGroup> groups_;
   std::int32_t next_block_ = 0;
 };
 

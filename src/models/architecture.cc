@@ -10,14 +10,14 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee,      kBailingMoe2, kBert,    kBloom,      kChatGlm,   kCohere,     kCohere2,
-      kCommandR,   kDots1,       kErnie45, kErnie45Moe, kExaone4,   kFalcon,     kFalconTwoNorms,
-      kGemma,      kGemma2,      kGemma3,  kGemma4,     kGlm,       kGlm4,       kGlm4Moe,
-      kGpt2,       kGptJ,        kGptNeoX, kGptOss,     kGranite,   kGraniteMoe, kHunyuanDense,
-      kHunyuanMoe, kInternLm2,   kLlama,   kLlama4,     kMiniMaxM2, kMistral,    kMistral3,
-      kMixtral,    kModernBert,  kMpt,     kNemotron,   kNomicBert, kOlmo2,      kOlmoe,
-      kOpt,        kPhi2,        kPhi3,    kQwen2,      kQwen2Moe,  kQwen3,      kQwen3Moe,
-      kQwen3Vl,    kSeedOss,     kSmolLm3, kStableLm,   kStarcoder2};
+      kArcee,      kBailingMoe2,    kBert,       kBloom,      kChatGlm, kCohere,     kCohere2,
+      kCommandR,   kDeepSeek2,      kMiniCpm3,   kDots1,      kErnie45, kErnie45Moe, kExaone4,
+      kFalcon,     kFalconTwoNorms, kGemma,      kGemma2,     kGemma3,  kGemma4,     kGlm,
+      kGlm4,       kGlm4Moe,        kGpt2,       kGptJ,       kGptNeoX, kGptOss,     kGranite,
+      kGraniteMoe, kHunyuanDense,   kHunyuanMoe, kInternLm2,  kLfm2, kLfm2Moe, kLlama,   kLlama4,     kMiniMaxM2,
+      kMistral,    kMistral3,       kMixtral,    kModernBert, kMpt,     kNemotron,   kNomicBert,
+      kOlmo2,      kOlmoe,          kOpt,        kPhi2,       kPhi3,    kQwen2,      kQwen2Moe,
+      kQwen3,      kQwen3Moe,       kQwen3Vl,    kSeedOss,    kSmolLm3, kStableLm,   kStarcoder2};
   return all;
 }
 
@@ -76,6 +76,7 @@ MixtureConfig mixture_of(const ExpertsConfig& experts, const DenseFeedForwardCon
                                        .per_token = experts.per_token,
                                        .num_groups = experts.groups,
                                        .groups_used = experts.groups_used,
+                                       .group_is_best_two = experts.score == ExpertScore::sigmoid,
                                        .renormalize = experts.renormalize,
                                        .scale = experts.scale},
                            .expert = dense,

@@ -122,9 +122,9 @@ Status DecoderModel::reserve_buffers() {
     const LayerConfig& config = config_.layers[i];
     entered = std::max(entered, layer.mixer->entered_width());
     mixed = std::max(mixed, layer.mixer->mixed_width());
-    inner = std::max(inner, layer.feed_forward->inner_width());
     for (PackedLinear* last : layer.mixer->leaving()) whole = std::max(whole, last->k());
     for (PackedLinear* last : layer.feed_forward->leaving()) whole = std::max(whole, last->k());
+    inner = std::max({inner, layer.feed_forward->inner_width(), layer.mixer->inner_width()});
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
     parallel |= config.parallel;
   }

@@ -15,6 +15,14 @@ LayerState state_of(const AttentionConfig& attention) {
   };
 }
 
+LayerState state_of(const LatentAttentionConfig& attention) {
+  return {.num_kv_heads = 1, .head_size = attention.row_size(), .latent_size = attention.latent_size};
+}
+
+LayerState state_of(const ShortConvConfig& conv) {
+  return {.kind = LayerState::Kind::state, .pieces = {std::int64_t{conv.num_taps - 1} * conv.num_channels}};
+}
+
 }  // namespace
 
 std::vector<LayerState> layer_states(const DecoderConfig& config) {
@@ -28,7 +36,9 @@ std::optional<KvHeads> kv_heads(std::span<const LayerState> layers) {
   if (layers.empty()) return std::nullopt;
   const KvHeads heads = {layers.front().num_kv_heads, layers.front().head_size};
   for (const LayerState& layer : layers)
-    if (layer.num_kv_heads != heads.num_kv_heads || layer.head_size != heads.head_size) return std::nullopt;
+    if (layer.num_kv_heads != heads.num_kv_heads || layer.head_size != heads.head_size ||
+        layer.latent_size != layers.front().latent_size)
+      return std::nullopt;
   return heads;
 }
 

@@ -92,6 +92,27 @@ struct AttentionConfig {
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
 };
 
+// Attention whose heads share one kept row a token, a latent vector and a rotated part: multi-head latent
+// attention. A head's query has nope_size elements that meet the latent vector and rope_size that are
+// rotated.
+struct LatentAttentionConfig {
+  std::int32_t num_heads = 0;
+  std::int32_t query_rank = 0;  // queries are made of so many numbers, normed; 0: of the layer's input
+  std::int32_t latent_size = 0, nope_size = 0, rope_size = 0, value_size = 0;
+  std::int32_t rope = 0;  // which of DecoderConfig::ropes
+  float scale = 1;        // of the products of queries and rows
+  float norm_eps = 1e-6f;
+
+  std::int32_t query_size() const { return nope_size + rope_size; }  // of a head
+  std::int32_t row_size() const { return latent_size + rope_size; }
+};
+
+// A short convolution between two gates: out = W_out (c * conv(b * x)), [b | c | x] = W_in h (LFM2).
+struct ShortConvConfig {
+  std::int32_t num_channels = 0;  // as many as the hidden size
+  std::int32_t num_taps = 0;
+};
+
 struct DenseFeedForwardConfig {
   std::int32_t intermediate_size = 0;
   Activation activation = Activation::silu;
@@ -115,7 +136,7 @@ struct MixtureBesideDenseConfig {
   MixtureConfig mixture;
 };
 
-using MixerConfig = std::variant<AttentionConfig>;
+using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig>;
 using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig>;
 
 struct LayerConfig {
@@ -165,12 +186,17 @@ struct DecoderConfig {
 
 // What a layer keeps of each sequence from step to step.
 struct LayerState {
-  // Nothing; or keys and values of all its tokens, or of the last `window`.
-  enum class Kind { full, window, none };
+  // Nothing; or keys and values of all its tokens, or of the last `window`; or a state alone.
+  enum class Kind { full, window, none, state };
   Kind kind = Kind::full;
   std::int32_t window = 0;  // tokens that a position sees, itself included
   std::int32_t num_kv_heads = 0, head_size = 0;
-  std::int32_t of_layer = -1;  // keeps nothing: reads what this earlier layer keeps
+  std::int32_t latent_size = 0;  // above 0: keys alone, of which the first so many elements are the values
+  std::int32_t of_layer = -1;    // keeps nothing: reads what this earlier layer keeps
+  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous and
+  // lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one of
+  // all of them.
+  std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;
 };

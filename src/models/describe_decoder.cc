@@ -1,5 +1,6 @@
 // What can be known of a model before any weight is read, checked for sense.
 #include "base/strings.h"
+#include "kernels/causal_conv.h"
 #include "models/architecture.h"
 #include "models/decoder.h"
 
@@ -26,6 +27,24 @@ Status check_part(const DecoderConfig& decoder, const AttentionConfig& c) {
   const std::int32_t rotary = decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size;
   if (rotary <= 0 || rotary % 2 != 0 || rotary > c.head_size)
     return wrong(concat(rotary, " rotated dimensions of a head of ", c.head_size));
+  return ok_status();
+}
+
+Status check_part(const DecoderConfig& decoder, const LatentAttentionConfig& c) {
+  for (const std::int32_t size : {c.num_heads, c.latent_size, c.nope_size, c.rope_size, c.value_size})
+    PAGODA_RETURN_IF_ERROR(check_size(size));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads + 1} * (c.latent_size + c.query_size())));
+  PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.num_heads} * (c.nope_size + c.value_size)));
+  if (c.query_rank != 0) PAGODA_RETURN_IF_ERROR(check_size(c.query_rank));
+  if (decoder.ropes[static_cast<std::size_t>(c.rope)].rotary_size != c.rope_size || c.rope_size % 2 != 0)
+    return wrong(concat(c.rope_size, " rotated elements of a row"));
+  return ok_status();
+}
+
+Status check_part(const DecoderConfig& decoder, const ShortConvConfig& c) {
+  if (c.num_taps < 2 || c.num_taps > kMaxConvTaps)
+    return wrong(concat("a convolution over ", c.num_taps, " tokens, not 2 to ", kMaxConvTaps));
+  if (c.num_channels != decoder.hidden_size) return wrong("a short convolution of another width");
   return ok_status();
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // The parts of a layer, each a class in a file of its own: a Mixer lets tokens see others of their sequence
-// (attention.cc), a FeedForward works on each token alone (dense_feed_forward.cc, mixture.cc,
-// mixture_beside_dense.cc). The decoder
-// (decoder.cc) keeps the residual stream, the norms around the parts and the chunks of rows. A part
+// (attention.cc, latent_attention.cc, short_conv.cc), a FeedForward works on each token alone (dense_feed_forward.cc,
+// mixture.cc, mixture_beside_dense.cc). The decoder (decoder.cc) keeps the residual stream, the norms around
+// the parts and the chunks of rows. A part
 //   * takes its weights where it is made, out of a WeightLoader, by the names of its architecture,
 //   * says what it keeps of a sequence in decoder_config.h (LayerState), and
 //   * runs forward over rows: entering and leaving chunk by chunk, mixing over the whole batch.
@@ -20,6 +20,7 @@
 #include "kernels/linear.h"
 #include "kernels/paged_attention.h"
 #include "kernels/read_ahead.h"
+#include "kernels/sequence_state.h"
 #include "models/decoder_config.h"
 #include "models/rank_exchange.h"
 #include "models/rope_table.h"
@@ -44,13 +45,16 @@ struct DecoderBatch {
   std::span<const std::int32_t> output_rows;  // ascending; the rows whose logits will be asked for
   KvLayout layout;
   std::byte* cache = nullptr;
-  std::span<const LayerKv> layers = {};            // by layer; empty: all of them lie in blocks of `layout`
+  std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
+  // By layer: the states of those that have one, in the order of LayerState::pieces; empty: none has.
+  std::span<const LayerStates> states = {};
   std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
 
   LayerKv kv_of(std::int32_t layer) const {
     return layers.empty() ? LayerKv{.layout = layout, .layer = layer, .sequences = sequences}
                           : layers[static_cast<std::size_t>(layer)];
   }
+  const LayerStates& states_of(std::int32_t layer) const { return states[static_cast<std::size_t>(layer)]; }
 };
 
 struct Rows {
@@ -76,7 +80,7 @@ struct LayerRoom {
   std::int64_t chunk_rows = 0;
   float* entered = nullptr;  // [tokens, entered_width]: what a mixer makes of each row before it mixes
   float* mixed = nullptr;    // [tokens, mixed_width]
-  float* inner = nullptr;    // [chunk, inner_width]
+  float* inner = nullptr;    // [chunk, inner_width]: of whichever half is at work
 };
 
 using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied
@@ -86,13 +90,15 @@ class Mixer {
   virtual ~Mixer() = default;
   virtual std::int64_t entered_width() const = 0;
   virtual std::int64_t mixed_width() const = 0;
+  virtual std::int64_t inner_width() const { return 0; }  // of room.inner, used while entering and leaving
   virtual Products entering() = 0;
   virtual Products leaving() = 0;
 
   // These rows of `input`, whose first is the batch's row rows.first, into room.entered.
   virtual void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
                      const LinearInput& input) = 0;
-  // All of room.entered into room.mixed; writes what it keeps of the sequences.
+  // All of room.entered into room.mixed; writes what it keeps of the sequences: keys and values of every row,
+  // a state (batch.states_of(index of the layer)) as it is before the first draft.
   virtual void mix(const LayerRoom& room, const DecoderBatch& batch) = 0;
   // What mix() will read of sequences' states; a hint.
   virtual void list_ahead(const LayerRoom&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
@@ -120,6 +126,10 @@ struct LayerPlace {
   const LayerShard* shard = nullptr;
 };
 std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place,
                                  const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);

@@ -32,6 +32,11 @@ class FakeSource final : public ModelSource {
     view.data = reinterpret_cast<const std::byte*>(values.data());
     tensors_[name] = view;
   }
+  void add_bytes(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                 std::vector<std::byte> bytes) {
+    bytes_[name] = std::move(bytes);
+    tensors_[name] = {dtype, std::move(shape), bytes_[name].data()};
+  }
   void remove(const std::string& name) { tensors_.erase(name); }
   void set_type(const std::string& name, DType dtype) { tensors_[name].dtype = dtype; }
   std::vector<float>& values(const std::string& name) { return values_[name]; }
@@ -55,6 +60,7 @@ class FakeSource final : public ModelSource {
   ModelFormat format_;
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::map<std::string, std::vector<float>> values_;
+  std::map<std::string, std::vector<std::byte>> bytes_;
   std::string path_ = "fake";
 };
 
@@ -102,7 +108,8 @@ std::vector<float> logits_of(const FakeSource& source, const std::vector<std::in
                            .num_layers = config.num_layers(),
                            .num_kv_heads = kv_heads(config)->num_kv_heads,
                            .head_size = kv_heads(config)->head_size,
-                           .block_size = 16};
+                           .block_size = 16,
+                           .latent_size = layer_states(config).front().latent_size};
   auto cache = Memory::reserve(layout.block_bytes());
   EXPECT_TRUE(cache);
   std::vector<std::int32_t> positions, rows;
@@ -355,6 +362,80 @@ TEST(Layers, SayWhatTheyKeep) {
   other.layers[1].attention()->num_kv_heads = 2;
   EXPECT_TRUE(kv_heads(*decoder).has_value());
   EXPECT_FALSE(kv_heads(other).has_value());
+}
+
+// Two heads whose queries have 8 elements for the latent vector and 4 that are rotated, and values of 6.
+constexpr std::int32_t kLatent = 32, kNope = 8, kTurned = 4, kValue = 6;
+
+FakeSource latent_source() {
+  FakeSource source(ModelFormat::gguf);
+  ModelConfig& config = source.config_;
+  config = llama_source().config_;
+  config.architecture = "deepseek2";
+  config.rope_interleaved_rows = true;
+  config.head_size = kNope + kTurned;
+  config.rotary_size = kTurned;
+  config.latent = {.rank = kLatent, .nope_size = kNope, .rope_size = kTurned, .value_size = kValue};
+  source.add("token_embd.weight", {kVocab, kHidden}, 1);
+  source.add("output_norm.weight", {kHidden}, 2);
+  source.add("output.weight", {kVocab, kHidden}, 3);
+  source.add("blk.0.attn_norm.weight", {kHidden}, 4);
+  source.add("blk.0.ffn_norm.weight", {kHidden}, 5);
+  source.add("blk.0.attn_q.weight", {kHeads * (kNope + kTurned), kHidden}, 6);
+  source.add("blk.0.attn_kv_a_mqa.weight", {kLatent + kTurned, kHidden}, 7);
+  source.add("blk.0.attn_kv_a_norm.weight", {kLatent}, 8);
+  source.add("blk.0.attn_kv_b.weight", {kHeads * (kNope + kValue), kLatent}, 9);
+  source.add("blk.0.attn_output.weight", {kHidden, kHeads * kValue}, 10);
+  source.add("blk.0.ffn_gate.weight", {kInner, kHidden}, 11);
+  source.add("blk.0.ffn_up.weight", {kInner, kHidden}, 12);
+  source.add("blk.0.ffn_down.weight", {kHidden, kInner}, 13);
+  // Whole numbers of 64ths, which 8 bits hold as they are.
+  for (float& value : source.values("blk.0.attn_kv_b.weight")) value = std::round(value * 127) / 64;
+  return source;
+}
+
+TEST(Latent, KeysAndValuesInOneMatrixApartAndQuantizedMeanTheSame) {
+  const FakeSource source = latent_source();
+  const std::vector<std::int32_t> ids = {4, 4, 1, 9, 0, 7};
+  const std::vector<float> expected = logits_of(source, ids);
+  FakeSource apart = latent_source(), quantized = latent_source();
+  const std::vector<float> both = apart.values("blk.0.attn_kv_b.weight");
+  apart.remove("blk.0.attn_kv_b.weight");
+  apart.add("blk.0.attn_k_b.weight", {kHeads, kLatent, kNope});
+  apart.add("blk.0.attn_v_b.weight", {kHeads, kValue, kLatent});
+  const auto at = [&](std::int32_t head, std::int32_t row, std::int32_t i) {
+    return both[static_cast<std::size_t>((head * (kNope + kValue) + row) * kLatent + i)];
+  };
+  std::vector<float> keys, values;
+  for (std::int32_t head = 0; head < kHeads; ++head) {
+    for (std::int32_t i = 0; i < kLatent; ++i)
+      for (std::int32_t row = 0; row < kNope; ++row) keys.push_back(at(head, row, i));
+    for (std::int32_t row = 0; row < kValue; ++row)
+      for (std::int32_t i = 0; i < kLatent; ++i) values.push_back(at(head, kNope + row, i));
+  }
+  std::ranges::copy(keys, apart.values("blk.0.attn_k_b.weight").begin());
+  std::ranges::copy(values, apart.values("blk.0.attn_v_b.weight").begin());
+  EXPECT_EQ(logits_of(apart, ids), expected);
+
+  std::vector<std::byte> blocks;  // Q8_0: a scale in f16, 1/64, and 32 numbers
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    if (i % 32 == 0) blocks.insert(blocks.end(), {std::byte{0x00}, std::byte{0x24}});
+    blocks.push_back(static_cast<std::byte>(static_cast<std::int8_t>(both[i] * 64)));
+  }
+  quantized.add_bytes("blk.0.attn_kv_b.weight", DType::q8_0, {kHeads * (kNope + kValue), kLatent}, blocks);
+  EXPECT_EQ(logits_of(quantized, ids), expected);
+
+  FakeSource incomplete = apart;
+  incomplete.remove("blk.0.attn_v_b.weight");
+  EXPECT_EQ(load_error(incomplete), "tensor 'blk.0.attn_v_b.weight' is missing");
+}
+
+TEST(Latent, LayersKeepOneRow) {
+  const auto decoder = describe_decoder(latent_source().config_);
+  ASSERT_TRUE(decoder) << decoder.error().message();
+  EXPECT_EQ(
+      layer_states(*decoder),
+      (std::vector<LayerState>{{.num_kv_heads = 1, .head_size = kLatent + kTurned, .latent_size = kLatent}}));
 }
 
 TEST(Decoder, OutputRowsAreThoseAskedFor) {

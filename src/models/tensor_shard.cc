@@ -83,6 +83,23 @@ Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, co
   return shard;
 }
 
+// Whole query heads; every rank keeps all of the rows that they share.
+Result<HeadShard> shard_of(const LatentAttentionConfig& config, std::int64_t block, const Cut& cut) {
+  auto shard = shard_of(
+      AttentionConfig{
+          .num_heads = config.num_heads, .num_kv_heads = config.num_heads, .head_size = config.value_size},
+      block, cut);
+  if (shard) shard->kv = {0, 1};
+  return shard;
+}
+
+// On one rank alone, where its channels are as features of one head.
+Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cut& cut) {
+  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
+  const Range all = {0, config.num_channels};
+  return HeadShard{.query = all, .kv = {}, .ranks = {all}};
+}
+
 FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
   return {.own = ranks[static_cast<std::size_t>(cut.rank)], .ranks = std::move(ranks)};
 }

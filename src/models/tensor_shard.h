@@ -3,6 +3,7 @@
 // split):
 //
 //     query, key, value      rows of whole heads      (column-parallel: the rank's own heads)
+//     latent attention       rows of whole heads; what is kept of a token is on every rank
 //     attention output       rows; or columns of those heads
 //     gate, up               rows                     (column-parallel)
 //     down                   rows; or columns of those rows

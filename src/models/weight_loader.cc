@@ -54,6 +54,19 @@ void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& 
   }
 }
 
+// [columns, rows] in float32, out of quantised [rows, columns].
+void transpose_values(const TensorView& stored, std::vector<std::byte>& copy) {
+  const std::int64_t rows = stored.rows(), columns = stored.columns();
+  std::vector<float> row_values(static_cast<std::size_t>(columns));
+  copy.resize(static_cast<std::size_t>(rows * columns) * sizeof(float));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    dequantize_row(stored, row, row_values.data());
+    for (std::int64_t column = 0; column < columns; ++column)
+      std::memcpy(copy.data() + static_cast<std::size_t>(column * rows + row) * sizeof(float),
+                  &row_values[static_cast<std::size_t>(column)], sizeof(float));
+  }
+}
+
 // Rows first, first + step, ... with each block's power of two in front of it, and in its bytes elements i
 // and i + 16 instead of neighbours: DType::mxfp4.
 void join_mxfp4(const TensorView& blocks, const TensorView& scales, Range rows, std::int64_t step,
@@ -168,6 +181,14 @@ void WeightLoader::add_picked(Matrices& matrices, const TensorView& stored, cons
            });
 }
 
+void WeightLoader::add_transposed(Matrices& matrices, const TensorView& stored, const std::string& name) {
+  if (!reader_.status().ok()) return;
+  if (!is_quantized(stored.dtype))
+    return add_picked(matrices, stored, name, {0, stored.columns()}, 1, /*transposed=*/true);
+  matrices.recipe += concat(" ", name, " transposed as float32");
+  add_copy(matrices, stored, {DType::f32, {stored.columns(), stored.rows()}, nullptr}, transpose_values);
+}
+
 void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
                              const std::string& name, Range rows, std::int64_t step) {
   if (!reader_.status().ok()) return;
@@ -245,15 +266,17 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
 }
 
 void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads,
-                                std::int64_t head_size, std::int64_t rotary_size, std::int64_t first_bias) {
+                                std::int64_t head_size, std::int64_t rotary_size, std::int64_t first_bias,
+                                std::int64_t begin) {
   if (!reader_.status().ok()) return;
   matrices.recipe += concat(" interleaved ", view, " ", num_heads, " ", head_size, " ", rotary_size);
+  if (begin > 0) matrices.recipe += concat(" from ", begin);
   const auto each_row = [=](const auto& move) {
     for (std::int64_t head = 0; head < num_heads; ++head) {
       for (std::int64_t i = 0; i < rotary_size / 2; ++i) {
         for (std::int64_t part = 0; part < 2; ++part) {
-          const std::int64_t from = head * head_size + 2 * i + part;
-          move(from, head * head_size + part * (rotary_size / 2) + i);
+          const std::int64_t first = head * head_size + begin;
+          move(first + 2 * i + part, first + part * (rotary_size / 2) + i);
         }
       }
     }

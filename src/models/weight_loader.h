@@ -72,9 +72,12 @@ class WeightLoader {
   // the blocks' powers of two [rows, columns / 32].
   void add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
                  const std::string& name, Range rows, std::int64_t step);
-  // Rows 2i and 2i + 1 of a head rotate together in the file; the kernels rotate rows i and i + rotary / 2.
+  // Adds the columns of `stored` as rows; of a quantised one as what they mean, in float32.
+  void add_transposed(Matrices& matrices, const TensorView& stored, const std::string& name);
+  // Rows 2i and 2i + 1 of a head, counted from `begin`, rotate together in the file; the kernels rotate rows
+  // i and i + rotary / 2.
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
-                    std::int64_t rotary_size, std::int64_t first_bias);
+                    std::int64_t rotary_size, std::int64_t first_bias, std::int64_t begin = 0);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns);
   // The same in float32, whatever the dtype: what decides, and is small.

@@ -85,6 +85,18 @@ std::vector<float> WeightReader::vector(const std::string& name, std::int64_t si
   return values;
 }
 
+std::vector<float> WeightReader::channel_taps(const std::string& name, std::int64_t channels,
+                                              std::int64_t taps) {
+  const std::string weight = name + ".weight";
+  const TensorView* const found = find(weight);
+  const bool flat = found != nullptr && found->shape.size() == 2;
+  const TensorView* tensor = flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
+  if (tensor == nullptr) return {};
+  std::vector<float> values(static_cast<std::size_t>(channels * taps));
+  dequantize(tensor->dtype, tensor->data, channels * taps, values.data());
+  return values;
+}
+
 std::vector<float> WeightReader::optional_vector(const std::string& name, std::int64_t size) {
   if (!has(name)) return {};
   return vector(name, size);

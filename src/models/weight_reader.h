@@ -24,7 +24,9 @@ class WeightReader {
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
   TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
   TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // of U8
-  std::vector<float> vector(const std::string& name, std::int64_t size);           // or a matrix of one row
+  std::vector<float> vector(const std::string& name, std::int64_t size);  // or a matrix of one row
+  // Of a convolution of each channel by itself: [channels, 1, taps], or without the one.
+  std::vector<float> channel_taps(const std::string& name, std::int64_t channels, std::int64_t taps);
   std::vector<float> optional_vector(const std::string& name, std::int64_t size);  // empty when absent
   void ignore(const std::string& name) { taken_.insert(name); }
   void fail(Status status);

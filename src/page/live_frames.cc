@@ -199,9 +199,10 @@ std::string live_hello(const LiveState& state, const std::string& boot) {
   json.key("max_num_batched_tokens").integer(state.max_num_batched_tokens);
   json.key("max_model_len").integer(state.max_model_len).key("groups").begin_array();
   for (const KvGroup& group : state.groups) {
-    json.begin_object().key("kind").string(group.kind == KvKind::full ? "full" : "window");
+    json.begin_object().key("kind").string(kv_kind_name(group.kind));
     json.key("window").integer(group.window).key("tokens_per_row").integer(group.tokens_per_row);
-    json.key("pages_per_row").integer(group.pages_per_row).end_object();
+    json.key("pages_per_row").integer(group.pages_per_row);
+    json.key("state_bytes").integer(group.state_bytes).end_object();
   }
   json.end_array().end_object();
   return out;

@@ -30,17 +30,6 @@ struct SampleSpec {
   std::span<const MaskWord> masks = {};
 };
 
-// A recurrent state as it is after `position` tokens of a sequence of the batch, written to pages of its own
-// while the step passes by. A state that takes several runs of pages has one of these for each.
-struct StateCopy {
-  std::int32_t sequence = 0;  // its index in the batch
-  std::int32_t position = 0;  // num_computed_tokens < position <= num_computed_tokens + tokens, drafts apart
-  std::int32_t group = 0;     // KV group of the state
-  std::int32_t first_page = 0;  // of the state: the one that goes to `page`
-  BlockId page{};               // and the next ones to page + 1, …
-  std::int32_t count = 1;
-};
-
 struct ScheduledSequence {
   SequenceId id{};
   std::int32_t num_computed_tokens = 0;  // before this step; the position of tokens[0]

@@ -57,8 +57,11 @@ VllmScheduler::Room VllmScheduler::make_room(std::size_t position, Sequence& seq
 
 // How many of the sequence's drafts can be computed too, without taking anything from those who run: nobody
 // is preempted or put off for them.
-std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence) {
-  if (sequence.draft.empty() || sequence.num_missing() != 1) return 0;
+std::int32_t VllmScheduler::make_room_for_drafts(std::size_t position, const Sequence& sequence,
+                                                 std::int32_t taken) {
+  // Where accepted drafts are computed once more, they may be missing beside the last token.
+  const std::int32_t most_missing = has_states_ ? std::max(1, sequence.num_output_tokens()) : 1;
+  if (sequence.draft.empty() || taken < sequence.num_missing() || taken > most_missing) return 0;
   std::int32_t count = std::min(static_cast<std::int32_t>(sequence.draft.size()),
                                 tokens_left_ - decodes_from(position) - prompts_from(position));
   std::int64_t reserve = watermark_blocks_;  // each running sequence may need one more
@@ -96,7 +99,10 @@ bool VllmScheduler::resume_sibling(std::size_t position, Sequence& sequence) {
     sibling = other.get();
   }
   CHECK(sibling != nullptr);
-  if (sibling->num_computed_tokens < shared) return false;
+  if (sibling->num_computed_tokens < shared) {
+    if (has_states_) kv_.keep_shareable(sibling->id, shared);
+    return false;
+  }
   sequence.num_computed_tokens = kv_.fork_prefix(sibling->id, sequence.id, shared);
   sequence.state = SequenceState::resident;
   // Beams need each other; samples can wait for room that lets all of them go on for a while.

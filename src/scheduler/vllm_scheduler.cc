@@ -15,6 +15,7 @@ VllmScheduler::VllmScheduler(const SchedulerConfig& config, KvManager& kv,
       kv_(kv),
       order_(order ? std::move(order) : make_admission_order(config.policy)),
       takes_turns_(order_->takes_turns()),
+      has_states_(has_states(kv.groups())),
       watermark_blocks_(kv.num_blocks() / 100),
       token_budget_(config.max_num_batched_tokens) {
   CHECK(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 && config_.max_model_len > 0);
@@ -117,6 +118,12 @@ ScheduledBatch& VllmScheduler::schedule() {
   // Who was just preempted must not come straight back, nor anyone before it.
   if (preempted_.empty() && all_in_turn) admit();
   CHECK(!batch_.empty() || (waiting_.empty() && running_.empty() && swapped_.empty()));
+  for (std::size_t i = 0; has_states_ && i < batch_.sequences.size(); ++i) {
+    const ScheduledSequence& sequence = batch_.sequences[i];
+    const auto tokens = static_cast<std::int32_t>(sequence.tokens.size()) - sequence.num_draft_tokens;
+    kv_.copy_states(sequence.id, static_cast<std::int32_t>(i), sequence.num_computed_tokens + tokens,
+                    batch_.state_copies);
+  }
   if (!batch_.empty()) kv_.take_page_mappings(batch_.page_maps, batch_.page_maps_ahead);
   return batch_;
 }
@@ -201,7 +208,7 @@ void VllmScheduler::schedule_group(std::size_t position, Siblings siblings) {
     if (count == 0) continue;
     switch (make_room(position, sequence, count)) {
       case Room::ok:
-        take(group, sequence, count, make_room_for_drafts(position, sequence));
+        take(group, sequence, count, make_room_for_drafts(position, sequence, count));
         break;
       case Room::sequence_parked:
         break;

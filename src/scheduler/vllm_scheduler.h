@@ -10,13 +10,14 @@
 // of a long answer), it parks its last sequences and runs the others first: sampled sequences do not need
 // each other. Whoever begins like a prompt that is being computed is admitted once it can share the blocks,
 // so that requests that come together compute their common prefix once. Draft tokens ride along where
-// neither tokens nor blocks are short; those that were right count as computed, the room of the others is
-// given back at the step's end. Under an order with turns (fair_order.h) who waits is taken by turn, and a
-// tenant of which nothing runs gets a place at once, another one's if need be, and its first token in a step
-// with few others. Invariants: running_ is sorted by (rank, order), waiting_ and swapped_ too; a running
-// group has at least one resident sequence; a waiting group has none; a swapped group has none, and one
-// swapped or more. No step both swaps out and swaps in. Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve
-// (OSDI'24) for chunked prefill, decodes first. Threads: none; owned by the engine thread.
+// neither tokens nor blocks are short; those that were right count as computed (but where layers have states,
+// which do not move by them), the room of the others is given back at the step's end. Under an order with
+// turns (fair_order.h) who waits is taken by turn, and a tenant of which nothing runs gets a place at once,
+// another one's if need be, and its first token in a step with few others. Invariants: running_ is sorted by
+// (rank, order), waiting_ and swapped_ too; a running group has at least one resident sequence; a waiting
+// group has none; a swapped group has none, and one swapped or more. No step both swaps out and swaps in.
+// Source: PagedAttention (SOSP'23) §4.5; Sarathi-Serve (OSDI'24) for chunked prefill, decodes first. Threads:
+// none; owned by the engine thread.
 #include <algorithm>
 #include <set>
 
@@ -62,7 +63,7 @@ class VllmScheduler final : public Scheduler {
   void schedule_group(std::size_t position, Siblings siblings);
   // Puts `count` tokens of the sequence into the batch, and so many of its drafts.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens);
-  std::int32_t make_room_for_drafts(std::size_t position, const Sequence& sequence);
+  std::int32_t make_room_for_drafts(std::size_t position, const Sequence& sequence, std::int32_t count);
   void keep_accepted(std::span<const Change> changes);
   // For `count` more tokens, or as many of them as there is room for.
   Room make_room(std::size_t position, Sequence& sequence, std::int32_t& count);
@@ -101,7 +102,7 @@ class VllmScheduler final : public Scheduler {
   const SchedulerConfig config_;
   KvManager& kv_;
   const std::unique_ptr<AdmissionOrder> order_;
-  const bool takes_turns_;
+  const bool takes_turns_, has_states_;  // the order does; layers have
   const std::int64_t watermark_blocks_;  // kept free at admission, so that running groups can grow
   std::uint64_t next_order_ = 0;
   std::set<SequenceGroup*, Before> waiting_, swapped_;

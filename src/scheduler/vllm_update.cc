@@ -44,8 +44,9 @@ void VllmScheduler::update(std::span<Change> changes) {
 }
 
 // The K/V of drafts that became tokens is right. Of a sequence that ends, too: others may find it in the
-// prefix cache.
+// prefix cache. A state has not moved by them: they are computed once more, with the next token.
 void VllmScheduler::keep_accepted(std::span<const Change> changes) {
+  if (has_states_) return;
   for (std::size_t i = 0; i < refs_.size(); ++i) {
     if (batch_.sequences[i].num_draft_tokens == 0) continue;
     Sequence& sequence = *refs_[i].sequence;

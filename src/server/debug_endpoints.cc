@@ -131,9 +131,10 @@ std::string kv_body(const DebugSnapshot& snapshot, const ServerContext& server) 
   json.key("groups").begin_array();
   for (const KvGroup& group : snapshot.groups) {
     json.begin_object();
-    json.key("kind").string(group.kind == KvKind::full ? "full" : "window");
+    json.key("kind").string(kv_kind_name(group.kind));
     field(json, "window", group.window);
     field(json, "pages_per_row", group.pages_per_row);
+    field(json, "state_bytes", group.state_bytes);
     json.end_object();
   }
   json.end_array();

@@ -75,19 +75,23 @@ double attention_seconds(const CostModel& model, const ScheduledSequence& sequen
   const double before = sequence.num_computed_tokens;
   const double ranks = model.tensor_parallel_size;
   // A group's layers are as many as its pages.
-  double read = 0, attended = 0, pages = 0;
+  double read = 0, attended = 0, pages = 0, states = 0;
   for (const KvGroup& group : groups) {
+    if (group.is_state()) {  // read and written
+      states += 2 * static_cast<double>(group.state_bytes) / ranks / model.attention_bytes_per_s;
+      continue;
+    }
     const Attended of = attended_in(group, before, tokens);
     read += of.read * group.pages_per_row;
     attended += of.pairs * group.pages_per_row;
     pages += group.pages_per_row;
   }
-  if (pages == 0) return 0;
+  if (pages == 0) return states;
   read /= pages;
   attended /= pages;
   const double reading = read * model.kv_bytes_per_token / ranks / (share * model.attention_bytes_per_s);
   const double flops = 4 * model.attention_width * model.num_layers * attended / ranks;
-  return std::max(reading, flops / model.attention_flops_per_s);
+  return states + std::max(reading, flops / model.attention_flops_per_s);
 }
 
 double all_reduce_seconds(const CostModel& model, double tokens) {
@@ -107,7 +111,7 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::spa
   const auto swapped = static_cast<double>(batch.swap_out.size() + batch.swap_in.size());
   const std::int32_t block_size = groups.empty() ? 1 : groups.front().tokens_per_row;
   double pages = 0;  // of a row of every group
-  for (const KvGroup& group : groups) pages += group.pages_per_row;
+  for (const KvGroup& group : groups) pages += group.is_state() ? 0 : group.pages_per_row;
   const double block_bytes = model.kv_bytes_per_token * block_size / ranks / std::max(1.0, pages);
   if (swapped > 0) out.swap_seconds = swapped * (model.swap_block_s + block_bytes / model.swap_bytes_per_s);
   // Copy-on-write reads and writes a block inside the memory.

@@ -58,6 +58,7 @@ bool groups_can_be(const RunHeader& header) {
   for (const KvGroup& group : *groups) {
     if ((group.kind == KvKind::window) != (group.window > 0)) return false;
     if (group.kind == KvKind::full && &group != &groups->front()) return false;
+    if (group.is_state() && (&group != &groups->back() || header.modes.kv_manager != "paged")) return false;
   }
   if (header.modes.scheduler != "vllm" || pages_for(*groups, header.engine.max_model_len) > header.num_blocks)
     return false;

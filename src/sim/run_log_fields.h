@@ -18,6 +18,7 @@ constexpr TimeNs kMaxTime = TimeNs{1} << 60;
 constexpr std::int32_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kMaxWidth = 4096;  // n, best_of, beams
 constexpr std::int32_t kMaxGroups = 64, kMaxPagesPerRow = 1 << 16;
+constexpr std::int64_t kMaxStateBytes = std::int64_t{1} << 40;
 
 inline void put_tokens(ByteWriter& out, const std::vector<TokenId>& tokens) {
   out.number(tokens.size());
@@ -117,8 +118,9 @@ void code_groups(Coder code, Engine& engine) {
   code(count, 0, kMaxGroups);
   if constexpr (!std::is_const_v<Engine>) groups.resize(static_cast<std::size_t>(count));
   for (auto& group : groups) {
-    code.choice(group.kind, 2);
+    code.choice(group.kind, 3);
     code(group.window, 0, kMaxInt32);
+    if (group.is_state()) code(group.state_bytes, 0, kMaxStateBytes);
     code(group.pages_per_row, 1, kMaxPagesPerRow);
     if constexpr (!std::is_const_v<Engine>) group.tokens_per_row = engine.block_size;
   }

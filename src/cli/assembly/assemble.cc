@@ -193,6 +193,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   const RankTotals totals = runner->totals();
   std::int64_t block_bytes = totals.kv_block_bytes;
   std::optional<VirtualKvPlan> virtual_plan;
+  if (is_virtual(flags) || is_baseline(flags))
+    PAGODA_RETURN_IF_ERROR(check_no_states(
+        runner->local().kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
   if (is_virtual(flags)) {
     auto planned = virtual_kv_plan(flags, runner->local().kv_page_layout());
     if (!planned) return planned.error();
@@ -243,7 +246,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                   // Until windows give something back.
                   .kv_bytes_per_token = std::accumulate(groups.begin(), groups.end(), std::int64_t{0},
                                                         [](std::int64_t pages, const KvGroup& group) {
-                                                          return pages + group.pages_per_row;
+                                                          return pages +
+                                                                 (group.is_state() ? 0 : group.pages_per_row);
                                                         }) *
                                         block_bytes / block_size};
   parts.memory.concurrency = groups.empty() ? flags.max_num_seqs

@@ -161,6 +161,8 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   if (!layout) return layout.error();
   auto decoder = describe_decoder(source.config());
   if (!decoder) return decoder.error();
+  if (decoder->layers.front().attention() == nullptr)
+    return unimplemented("bench kv-managers times attention, which this model's first layer has none of");
   ThreadPool pool(num_threads(args.engine));
   const KernelContext context{.pool = &pool};
   std::printf("attention, us per layer, %d threads, %d layers of %d KV heads\n%-34s %12s %12s\n",
@@ -169,7 +171,7 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   boost::json::array rows;
   const auto measure = [&](Result<KernelCase> made) -> Status {
     if (!made) return made.error();
-    const KernelTimes times = time_kernel(context, *made, decoder->layers.front().attention()->num_heads);
+    const KernelTimes times = time_kernel(context, *made, source.config().num_heads);
     std::printf("%-34s %12.1f %12.1f\n", made->label.c_str(), times.prefill_us, times.decode_us);
     std::fflush(stdout);
     rows.push_back(

@@ -60,11 +60,11 @@ Status run_perplexity(const PerplexityArgs& args) {
 
   auto options = runner_options(args.engine, source->config());
   if (!options) return options.error();
-  options->num_blocks = (context + options->block_size - 1) / options->block_size;
   if (!args.engine.max_num_batched_tokens) options->max_num_batched_tokens = context;
   auto runner = LoadedRunner::create(source, *options, args.engine, ranks->get());
   if (!runner) return runner.error();
-  PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options->num_blocks, 0));
+  const std::vector<KvGroup>& groups = runner->local().kv_plan().groups;
+  PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(pages_for(groups, context, 1, 0, context), 0));
 
   const std::int64_t of_text = context - (args.bos ? 1 : 0);  // tokens in a window
   ProgressBar progress("scoring", (static_cast<std::int64_t>(tokens->size()) + of_text - 1) / of_text,
@@ -72,6 +72,7 @@ Status run_perplexity(const PerplexityArgs& args) {
   auto result = measure_perplexity(runner->runner(), *tokens,
                                    {.context = context,
                                     .block_size = options->block_size,
+                                    .groups = groups,
                                     .max_num_batched_tokens = options->max_num_batched_tokens,
                                     .bos = args.bos ? std::optional(bos) : std::nullopt},
                                    [&](std::int64_t done, std::int64_t) { progress.update(done); });

@@ -134,7 +134,10 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   out.max_model_len = config.max_positions;
   out.parameters = static_cast<double>(engine.memory().weight_bytes);
   out.bytes_per_parameter = 1;
-  out.attention_width = static_cast<double>(config.num_heads) * config.head_size;
+  // Of scores and of values: in latent attention each head meets rows, of which the values are a part.
+  const LatentConfig& latent = config.latent;
+  out.attention_width = config.num_heads * (latent.rank > 0 ? 0.5 * (latent.row_size() + latent.rank)
+                                                            : static_cast<double>(config.head_size));
   out.kv_bytes_per_token = static_cast<double>(engine.memory().kv_bytes_per_token);
   out.kv_cache_bytes = static_cast<double>(engine.memory().kv_bytes);
   out.swap_bytes_per_s = copied_bytes_per_second();

@@ -76,15 +76,19 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
   const AttentionSequence& sequence = args.sequences[static_cast<std::size_t>(unit.sequence)];
   const std::int64_t row = sequence.query_start + unit.first_row;
   const std::int64_t head = static_cast<std::int64_t>(kv_head) * call.group * args.layout.head_size;
-  const std::int64_t output_stride = static_cast<std::int64_t>(args.num_query_heads) * args.layout.head_size;
+  const std::int64_t output_stride =
+      static_cast<std::int64_t>(args.num_query_heads) * args.layout.value_size();
   return {.query = args.query + row * args.row_stride + head,
           .query_stride = args.row_stride,
-          .output = args.output + row * output_stride + head,
+          .output = args.output + row * output_stride +
+                    static_cast<std::int64_t>(kv_head) * call.group * args.layout.value_size(),
           .output_stride = output_stride,
           .num_rows = unit.num_rows,
           .group = call.group,
           .head_size = args.layout.head_size,
+          .value_size = args.layout.value_size(),
           .width = call.width,
+          .value_width = call.value_width,
           .first_position = sequence.context_len - sequence.num_queries + unit.first_row,
           .window = args.sliding_window,
           .end = args.causal ? 0 : sequence.context_len,
@@ -102,7 +106,8 @@ void prefetch_row(const PagedAttentionArgs& args, std::int64_t row) {
   };
   fetch(args.query, std::int64_t{args.num_query_heads} * args.layout.head_size);
   fetch(args.key, std::int64_t{args.layout.num_kv_heads} * args.layout.head_size);
-  fetch(args.value, std::int64_t{args.layout.num_kv_heads} * args.layout.head_size);
+  if (args.layout.latent_size == 0)
+    fetch(args.value, std::int64_t{args.layout.num_kv_heads} * args.layout.head_size);
 }
 
 std::int32_t first_partition(const AttentionTile& tile) {
@@ -119,8 +124,8 @@ struct Piece {
   std::size_t state;  // where its softmax state begins, in floats
 };
 
-constexpr std::size_t state_floats(std::size_t row_heads, std::size_t width) {
-  return row_heads * (width + 2);
+constexpr std::size_t state_floats(std::size_t row_heads, std::size_t value_width) {
+  return row_heads * (value_width + 2);
 }
 AttentionState state_at(float* memory, std::size_t row_heads) {
   return {.max = memory, .sum = memory + row_heads, .values = memory + 2 * row_heads};
@@ -134,7 +139,8 @@ void attend(const AttentionCall& call, const AttentionUnit& unit, std::int32_t k
   const AttentionTile tile = make_tile(call, unit, kv_head);
   const auto row_heads = static_cast<std::size_t>(tile.num_row_heads()),
              width = static_cast<std::size_t>(tile.width);
-  const std::size_t one = round_up(static_cast<std::int64_t>(state_floats(row_heads, width)), 16);
+  const std::size_t one = static_cast<std::size_t>(round_up(
+      static_cast<std::int64_t>(state_floats(row_heads, static_cast<std::size_t>(tile.value_width))), 16));
   auto* memory = reinterpret_cast<float*>(scratch.take(4 * (2 * one + row_heads * width)));
   const AttentionState total = state_at(memory, row_heads), part = state_at(memory + one, row_heads);
   void* const query = memory + 2 * one;
@@ -158,7 +164,8 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
   const std::int32_t kv_heads = call.args.layout.num_kv_heads,
                      threads = static_cast<std::int32_t>(num_threads(context));
   const auto size_of = [&](const AttentionTile& tile) {
-    return state_floats(static_cast<std::size_t>(tile.num_row_heads()), static_cast<std::size_t>(tile.width));
+    return state_floats(static_cast<std::size_t>(tile.num_row_heads()),
+                        static_cast<std::size_t>(tile.value_width));
   };
   std::vector<Piece>& pieces = all;
   pieces.clear();
@@ -216,7 +223,15 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   static thread_local std::vector<AttentionUnit> units;
   const AttentionKernels& kernels = attention_kernels(context.level);
   const KvLayout& layout = args.layout;
-  const auto width = static_cast<std::int32_t>(round_up(layout.head_size, 16));
+  const auto width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
+             value_width = static_cast<std::int32_t>(round_up(layout.value_size(), 16));
+  const auto group_of_width = [&](std::int32_t padded) {
+    return KvAddress({.dtype = layout.dtype,
+                      .num_layers = 1,
+                      .num_kv_heads = 1,
+                      .head_size = padded,
+                      .block_size = kTokenGroup});
+  };
   AttentionCall call{.args = args,
                      .kernels = kernels,
                      .of_type = layout.dtype == DType::f32   ? kernels.f32
@@ -224,17 +239,18 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
                                 : layout.dtype == DType::i8  ? kernels.i8
                                                              : kernels.bf16,
                      .address = KvAddress(layout),
-                     .group_address = KvAddress({.dtype = layout.dtype,
-                                                 .num_layers = 1,
-                                                 .num_kv_heads = 1,
-                                                 .head_size = width,
-                                                 .block_size = kTokenGroup}),
+                     .group_address = group_of_width(width),
+                     .value_address = group_of_width(value_width),
                      .group = args.num_query_heads / layout.num_kv_heads,
                      .width = width,
+                     .value_width = value_width,
                      .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
 
-  // 32 query rows share each reading of K and V; more would leave threads idle at the end.
-  constexpr std::int32_t kRows = 32;
+  // 32 query rows share each reading of K and V; more would leave threads idle at the end. Of a latent cache
+  // all heads do, which are many and wide: so many rows that what they keep meanwhile stays near the core.
+  constexpr std::int32_t kMostRows = 32, kLatentRowHeads = 128;
+  const std::int32_t rows_of_unit =
+      layout.latent_size > 0 ? std::clamp(kLatentRowHeads / call.group, 1, kMostRows) : kMostRows;
   const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   bool write_first = false;
   std::int32_t longest = 0;
@@ -242,11 +258,11 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   units.clear();
   for (std::size_t s = 0; s < args.sequences.size(); ++s) {
     const AttentionSequence& sequence = args.sequences[s];
-    write_first = write_first || sequence.num_queries > kRows;
+    write_first = write_first || sequence.num_queries > rows_of_unit;
     longest = std::max(longest, sequence.context_len);
     num_rows += sequence.num_queries;
-    for (std::int32_t row = 0; row < sequence.num_queries; row += kRows) {
-      const std::int32_t rows = std::min(kRows, sequence.num_queries - row);
+    for (std::int32_t row = 0; row < sequence.num_queries; row += rows_of_unit) {
+      const std::int32_t rows = std::min(rows_of_unit, sequence.num_queries - row);
       const std::int64_t context_len = sequence.context_len - sequence.num_queries + row + rows;
       units.push_back({static_cast<std::int32_t>(s), row, rows, context_len * rows,
                        thread_of_row(sequence.query_start + row, at_once, threads)});
@@ -256,7 +272,10 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
 
   const std::int64_t kv_heads = layout.num_kv_heads;
   const auto tiles = static_cast<std::int64_t>(units.size()) * kv_heads;
-  const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition;
+  // Where partitions are computed apart their states lie in memory all at once: within reason.
+  constexpr std::int64_t kMostStates = std::int64_t{64} << 20;  // floats
+  const std::int64_t states = num_rows * args.num_query_heads * ceil_div(longest, kPartition) * value_width;
+  const bool split = threads > 1 && tiles < 4 * threads && longest > kPartition && states <= kMostStates;
   // What is there already is not written at all.
   const bool writes = args.key != nullptr;
   write_first = write_first || split;

@@ -9,24 +9,27 @@
 namespace pagoda::cpu {
 namespace {
 
-// Element d of a row goes to address.key(slot, d) and address.value(slot, d).
+// Element d of a row goes to address.key(slot, d) and address.value(slot, d). Latent: without a value.
 template <class Element>
 void scatter_row(const AttentionCall& call, std::int32_t slot, const Element* key, const Element* value,
                  std::byte* keys, std::byte* values) {
   const KvAddress& address = call.address;
   const std::int32_t d_count = call.args.layout.head_size;
   auto* k = reinterpret_cast<Element*>(keys + address.key(slot, 0));
-  auto* v = reinterpret_cast<Element*>(values + address.value(slot, 0));
   constexpr std::int32_t kPacked = 4 / sizeof(Element);
   if (!address.grouped) {
     std::copy(key, key + d_count, k);
-    std::copy(value, value + d_count, v);
   } else if (address.packed == 1) {
     for (std::int32_t d = 0; d < d_count; ++d) k[d * kTokenGroup] = key[d];
-    std::copy(value, value + d_count, v);
   } else {
     // Whole packs: the converted row goes on with zeros.
     for (std::int32_t d = 0; d < d_count; d += kPacked) std::memcpy(k + d * kTokenGroup, key + d, 4);
+  }
+  if (address.latent) return;
+  auto* v = reinterpret_cast<Element*>(values + address.value(slot, 0));
+  if (!address.grouped || address.packed == 1) {
+    std::copy(value, value + d_count, v);
+  } else {
     for (std::int32_t d = 0; d < d_count; ++d) v[kPacked * d] = value[d];
   }
 }
@@ -35,9 +38,9 @@ void scatter_row(const AttentionCall& call, std::int32_t slot, const Element* ke
 void gather_group(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t kv_head,
                   std::int32_t group, std::int32_t first, std::int32_t last, std::byte* keys,
                   std::byte* values) {
-  const KvAddress &from = call.address, &to = call.group_address;
+  const KvAddress &from = call.address, &to = call.group_address, &to_value = call.value_address;
   std::memset(keys, 0, static_cast<std::size_t>(to.head_bytes));
-  std::memset(values, 0, static_cast<std::size_t>(to.head_bytes));
+  std::memset(values, 0, static_cast<std::size_t>(to_value.head_bytes));
   const std::int32_t size = call.args.layout.block_size;
   const auto element = static_cast<std::size_t>(from.element);
   for (std::int32_t t = 0; t < kTokenGroup; ++t) {
@@ -46,13 +49,13 @@ void gather_group(const AttentionCall& call, const AttentionSequence& sequence, 
     const std::byte* block = call.block(sequence, position);
     const std::byte* key = block + from.key_piece(call.args.layer, kv_head);
     const std::byte* value = block + from.value_piece(call.args.layer, kv_head);
-    for (std::int32_t d = 0; d < call.args.layout.head_size; ++d) {
+    for (std::int32_t d = 0; d < call.args.layout.head_size; ++d)
       std::memcpy(keys + to.key(t, d), key + from.key(slot, d), element);
-      std::memcpy(values + to.value(t, d), value + from.value(slot, d), element);
-    }
+    for (std::int32_t d = 0; d < call.args.layout.value_size(); ++d)
+      std::memcpy(values + to_value.value(t, d), value + from.value(slot, d), element);
     if (from.scale_bytes > 0) {
       std::memcpy(keys + to.scale(t), key + from.scale(slot), 4);
-      std::memcpy(values + to.scale(t), value + from.scale(slot), 4);
+      std::memcpy(values + to_value.scale(t), value + from.scale(slot), 4);
     }
   }
 }
@@ -117,22 +120,24 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
     }
     const std::int64_t source =
         (sequence.query_start + row) * args.row_stride + static_cast<std::int64_t>(kv_head) * d_count;
+    const float* const key = args.key + source;
+    const float* const value = address.latent ? key : args.value + source;  // of which nothing is written
     if (args.layout.dtype == DType::f32) {
-      scatter_row(call, slot, args.key + source, args.value + source, keys, values);
+      scatter_row(call, slot, key, value, keys, values);
       continue;
     }
     if (args.layout.dtype == DType::i8) {
       auto *key8 = reinterpret_cast<std::uint8_t*>(key16), *value8 = key8 + call.width;
-      const float key_scale = call.kernels.to_int8(args.key + source, d_count, key8);
-      const float value_scale = call.kernels.to_int8(args.value + source, d_count, value8);
+      const float key_scale = call.kernels.to_int8(key, d_count, key8);
+      const float value_scale = call.kernels.to_int8(value, d_count, value8);
       scatter_row(call, slot, key8, value8, keys, values);
       std::memcpy(keys + address.scale(slot), &key_scale, 4);
       std::memcpy(values + address.scale(slot), &value_scale, 4);
       continue;
     }
     const auto convert = args.layout.dtype == DType::f16 ? call.kernels.to_f16 : call.kernels.to_bf16;
-    convert(args.key + source, d_count, key16);
-    convert(args.value + source, d_count, value16);
+    convert(key, d_count, key16);
+    if (!address.latent) convert(value, d_count, value16);
     scatter_row(call, slot, key16, value16, keys, values);
   }
 }
@@ -144,10 +149,11 @@ PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& s
   const std::int32_t first_group = partition * kPartitionGroups;
   const TileGroups of(tile, partition);
   if (!call.direct) {
-    const std::int64_t group_bytes = call.group_address.head_bytes;
+    const std::int64_t group_bytes = call.group_address.head_bytes,
+                       both_bytes = group_bytes + call.value_address.head_bytes;
     const std::int32_t start = partition * kPartition;
-    std::byte* keys = scratch.take(static_cast<std::size_t>(2 * kPartitionGroups * group_bytes));
-    for (std::int32_t g = of.begin; g < of.end; ++g, keys += 2 * group_bytes) {
+    std::byte* keys = scratch.take(static_cast<std::size_t>(kPartitionGroups * both_bytes));
+    for (std::int32_t g = of.begin; g < of.end; ++g, keys += both_bytes) {
       gather_group(call, sequence, kv_head, first_group + g, start + of.first, start + of.last, keys,
                    keys + group_bytes);
       kv.keys[g] = kv.next[g] = keys;
@@ -159,6 +165,13 @@ PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& s
   for (std::int32_t g = of.begin; g < of.end; ++g) {
     kv.keys[g] = kv.next[g] = groups.next();
     kv.values[g] = kv.keys[g] + call.address.value_offset;
+  }
+  if (!call.address.latent) return kv;
+  const std::int64_t value_bytes = call.value_address.head_bytes;
+  std::byte* values = scratch.take(static_cast<std::size_t>(kPartitionGroups * value_bytes));
+  for (std::int32_t g = of.begin; g < of.end; ++g, values += value_bytes) {
+    call.of_type.values_of_keys(kv.keys[g], call.value_width, values);
+    kv.values[g] = values;
   }
   return kv;
 }

@@ -14,10 +14,11 @@ struct AttentionCall {
   const AttentionKernels& kernels;
   const AttentionKernelsOfType& of_type;
   KvAddress address;
-  KvAddress group_address;  // of one group of padded width: what the kernels read
-  std::int32_t group;       // query heads per KV head
-  std::int32_t width;       // head size padded to 16
-  bool direct;              // the cache already holds whole groups of padded width
+  // Of one group of padded width, as the kernels read it: of K, and of V.
+  KvAddress group_address, value_address;
+  std::int32_t group;               // query heads per KV head
+  std::int32_t width, value_width;  // head sizes padded to 16
+  bool direct;                      // the cache already holds whole groups of padded width
 
   std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {
     return args.cache + sequence.block_table[position / args.layout.block_size] * address.block_stride;

@@ -85,7 +85,7 @@ void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* co
 // next come into the cache.
 template <class Kv, int kRows, int kVectors>
 void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::int32_t first,
-                     std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
+                     std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {  // width: of V
   F acc[kRows][kVectors];
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
@@ -110,6 +110,23 @@ void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::in
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) PAGODA_UNROLL
   for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
+}
+
+// V [16 tokens][value_width] out of K [dimension][16 tokens].
+void values_of_words(const std::byte* keys, std::int32_t value_width, std::byte* values) {
+  for (std::int32_t d = 0; d < value_width; d += 16)
+    turn_words(keys + d * std::int64_t{64}, values + d * std::int64_t{4}, value_width * std::int64_t{4});
+}
+void values_of_halves(const std::byte* keys, std::int32_t value_width, std::byte* values) {
+  const auto* from = reinterpret_cast<const std::uint16_t*>(keys);
+  auto* to = reinterpret_cast<std::uint16_t*>(values);
+  for (std::int32_t d = 0; d < value_width; ++d)
+    for (std::int32_t t = 0; t < 16; ++t) to[t * value_width + d] = from[d * 16 + t];
+}
+// V [8 token pairs][value_width][2] out of K [pair of dimensions][16 tokens][2].
+void values_of_pairs(const std::byte* keys, std::int32_t value_width, std::byte* values) {
+  for (std::int32_t d = 0; d < value_width; d += 16)
+    turn_pairs(keys + d * std::int64_t{32}, values + d * std::int64_t{4}, value_width * std::int64_t{4});
 }
 
 // The largest of one row-head's scores in [first, last).
@@ -197,13 +214,14 @@ void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int
   }
 
   constexpr int kVectors = value_vectors(kRows);
-  float* values = out.values + begin * width;
+  const std::int64_t value_width = t.value_width;
+  float* values = out.values + begin * value_width;
   std::int64_t d = 0;
-  for (; d + 16 * kVectors <= width; d += 16 * kVectors) {
-    weighted_values<Kv, kRows, kVectors>(probability, kv, first_group, last_group, width, d, values);
+  for (; d + 16 * kVectors <= value_width; d += 16 * kVectors) {
+    weighted_values<Kv, kRows, kVectors>(probability, kv, first_group, last_group, value_width, d, values);
   }
-  for (; d < width; d += 16) {
-    weighted_values<Kv, kRows, 1>(probability, kv, first_group, last_group, width, d, values);
+  for (; d < value_width; d += 16) {
+    weighted_values<Kv, kRows, 1>(probability, kv, first_group, last_group, value_width, d, values);
   }
 }
 
@@ -239,17 +257,17 @@ namespace {
 void merge(const AttentionTile& t, const AttentionState& total, const AttentionState& part) {
   for (std::int32_t i = 0; i < t.num_row_heads(); ++i) {
     if (part.sum[i] == 0.0f) continue;  // no token of this partition
-    float* into = total.values + static_cast<std::int64_t>(i) * t.width;
-    const float* from = part.values + static_cast<std::int64_t>(i) * t.width;
+    float* into = total.values + static_cast<std::int64_t>(i) * t.value_width;
+    const float* from = part.values + static_cast<std::int64_t>(i) * t.value_width;
     if (total.sum[i] == 0.0f) {
-      for (std::int32_t d = 0; d < t.width; d += 16) store(into + d, load(from + d));
+      for (std::int32_t d = 0; d < t.value_width; d += 16) store(into + d, load(from + d));
       total.max[i] = part.max[i];
       total.sum[i] = part.sum[i];
       continue;
     }
     const float top = total.max[i] > part.max[i] ? total.max[i] : part.max[i];
     const F a = exp2(set1(total.max[i] - top)), b = exp2(set1(part.max[i] - top));
-    for (std::int32_t d = 0; d < t.width; d += 16)
+    for (std::int32_t d = 0; d < t.value_width; d += 16)
       store(into + d, fma(load(from + d), b, mul(load(into + d), a)));
     alignas(64) float sum[16];
     store(sum, fma(set1(part.sum[i]), b, mul(set1(total.sum[i]), a)));
@@ -261,8 +279,8 @@ void merge(const AttentionTile& t, const AttentionState& total, const AttentionS
 void finish(const AttentionTile& t, const AttentionState& total) {
   for (std::int32_t i = 0; i < t.num_row_heads(); ++i) {
     float* out =
-        t.output + i / t.group * t.output_stride + static_cast<std::int64_t>(i % t.group) * t.head_size;
-    const float* values = total.values + static_cast<std::int64_t>(i) * t.width;
+        t.output + i / t.group * t.output_stride + static_cast<std::int64_t>(i % t.group) * t.value_size;
+    const float* values = total.values + static_cast<std::int64_t>(i) * t.value_width;
     F sum = set1(total.sum[i]), factor = set1(1.0f);
     if (t.sinks != nullptr) {
       const float sink = t.sinks[i % t.group] * kLog2e, top = sink > total.max[i] ? sink : total.max[i];
@@ -270,12 +288,12 @@ void finish(const AttentionTile& t, const AttentionState& total) {
       sum = fma(sum, factor, exp2(set1(sink - top)));
     }
     const F inverse = div(factor, sum);
-    for (std::int32_t d = 0; d < t.head_size; d += 16) {
+    for (std::int32_t d = 0; d < t.value_size; d += 16) {
       const F value = mul(load(values + d), inverse);
-      if (t.head_size - d >= 16) {
+      if (t.value_size - d >= 16) {
         store(out + d, value);
       } else {
-        store_n(out + d, value, t.head_size - d);
+        store_n(out + d, value, t.value_size - d);
       }
     }
   }
@@ -294,17 +312,17 @@ void to_f16(const float* x, std::int32_t n, std::uint16_t* out) {
 }
 
 template <class Kv>
-constexpr AttentionKernelsOfType of_type() {
-  return {.prepare = prepare<Kv>, .partition = run_partition<Kv>};
+constexpr AttentionKernelsOfType of_type(decltype(AttentionKernelsOfType::values_of_keys) values) {
+  return {.prepare = prepare<Kv>, .partition = run_partition<Kv>, .values_of_keys = values};
 }
 constexpr AttentionKernels kAttentionKernels = {
     .to_bf16 = to_bf16,
     .to_f16 = to_f16,
     .to_int8 = int8::quantize_row,
-    .f32 = of_type<FloatKv>(),
-    .f16 = of_type<HalfKv>(),
-    .bf16 = of_type<Bf16Kv>(),
-    .i8 = {.prepare = int8::prepare, .partition = int8::run_partition},
+    .f32 = of_type<FloatKv>(values_of_words),
+    .f16 = of_type<HalfKv>(values_of_halves),
+    .bf16 = of_type<Bf16Kv>(values_of_pairs),
+    .i8 = {.prepare = int8::prepare, .partition = int8::run_partition, .values_of_keys = nullptr},
     .merge = merge,
     .finish = finish};
 

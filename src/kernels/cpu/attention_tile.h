@@ -24,9 +24,9 @@ struct AttentionTile {
   float* output = nullptr;  // of the first row and head
   std::int64_t output_stride = 0;
   std::int32_t num_rows = 0, group = 0;
-  std::int32_t head_size = 0;
-  std::int32_t width = 0;           // head_size rounded up to 16
-  std::int32_t first_position = 0;  // of the first row
+  std::int32_t head_size = 0, value_size = 0;
+  std::int32_t width = 0, value_width = 0;  // these rounded up to 16
+  std::int32_t first_position = 0;          // of the first row
   std::int32_t window = 0;
   std::int32_t end = 0;  // above 0: so many tokens, of which all see each other; 0: each sees those before it
   float scale = 1, softcap = 0;
@@ -53,16 +53,16 @@ struct AttentionTile {
   }
 };
 
-// The K and V of one partition in groups of 16 tokens (kv_layout.h), head size padded to `width`; null
-// where no row of the tile attends to the group.
+// The K and V of one partition in groups of 16 tokens (kv_layout.h), head sizes padded to `width` and
+// `value_width`; null where no row of the tile attends to the group.
 struct PartitionKv {
   const std::byte* keys[kPartitionGroups];
   const std::byte* values[kPartitionGroups];
   const std::byte* next[kPartitionGroups];  // keys to bring into the cache meanwhile
 };
 
-// Softmax state of each row-head: max, as an exponent of 2, and sum [row_heads], values [row_heads][width],
-// not yet divided.
+// Softmax state of each row-head: max, as an exponent of 2, and sum [row_heads], values
+// [row_heads][value_width], not yet divided.
 struct AttentionState {
   float* max;
   float* sum;
@@ -75,6 +75,9 @@ struct AttentionKernelsOfType {
   // One partition. Row-heads with no token in it get sum 0 and are left out by merge.
   void (*partition)(const AttentionTile& tile, const void* query, std::int32_t partition,
                     const PartitionKv& kv, const AttentionState& out);
+  // The V of a group whose values are parts of its keys (a latent cache), out of its K; widths are padded.
+  // Null: the type has none.
+  void (*values_of_keys)(const std::byte* keys, std::int32_t value_width, std::byte* values);
 };
 
 struct AttentionKernels {

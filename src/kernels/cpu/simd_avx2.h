@@ -272,5 +272,57 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
                       _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xd8));
 }
 
+// Sixteen vectors of sixteen words, turned, as simd_avx512.h says: four quarters of eight by eight.
+PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
+  for (int part = 0; part < 4; ++part) {
+    const int first = part / 2 * 8, word = part % 2 * 8;  // of the vectors, and in them
+    __m256 rows[8], pairs[8];
+    PAGODA_UNROLL
+    for (int i = 0; i < 8; ++i)
+      rows[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(from + 64 * (first + i) + 4 * word));
+    PAGODA_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+      pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    PAGODA_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const auto quad = [&](int i) {
+        return j % 2 == 0 ? _mm256_shuffle_ps(pairs[i + j / 2], pairs[i + 2 + j / 2], 0x44)
+                          : _mm256_shuffle_ps(pairs[i + j / 2], pairs[i + 2 + j / 2], 0xee);
+      };
+      const __m256 low = quad(0), high = quad(4);
+      float* const out = reinterpret_cast<float*>(to + (word + j) * stride) + first;
+      float* const later = reinterpret_cast<float*>(to + (word + 4 + j) * stride) + first;
+      _mm256_storeu_ps(out, _mm256_permute2f128_ps(low, high, 0x20));
+      _mm256_storeu_ps(later, _mm256_permute2f128_ps(low, high, 0x31));
+    }
+  }
+}
+// Eight vectors of sixteen pairs of 16 bits, turned, as simd_avx512.h says.
+PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t stride) {
+  const __m256i order =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+  for (int part = 0; part < 4; ++part) {
+    const int first = part / 2 * 4, half = part % 2;  // of the vectors, and of each
+    __m256i rows[4];
+    PAGODA_UNROLL
+    for (int i = 0; i < 4; ++i)
+      rows[i] = _mm256_shuffle_epi8(
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 64 * (first + i) + 32 * half)), order);
+    const __m256i even = _mm256_unpacklo_epi64(rows[0], rows[1]),
+                  odd = _mm256_unpackhi_epi64(rows[0], rows[1]),
+                  later_even = _mm256_unpacklo_epi64(rows[2], rows[3]),
+                  later_odd = _mm256_unpackhi_epi64(rows[2], rows[3]);
+    const auto put = [&](int pair, __m256i x) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 * half + pair) * stride + 8 * first), x);
+    };
+    put(0, _mm256_permute2x128_si256(even, later_even, 0x20));
+    put(1, _mm256_permute2x128_si256(odd, later_odd, 0x20));
+    put(2, _mm256_permute2x128_si256(even, later_even, 0x31));
+    put(3, _mm256_permute2x128_si256(odd, later_odd, 0x31));
+  }
+}
+
 }  // namespace
 }  // namespace pagoda::cpu::simd

@@ -192,5 +192,61 @@ PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
 }
 PAGODA_INLINE void store_quads(QuadInput* p, I x) { store_int8(p, x); }
 
+// Sixteen vectors of sixteen words, one behind the other, turned: word w of vector v becomes word v of the
+// vector at to + w * stride bytes.
+PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
+  __m512i rows[16], pairs[16], quads[16];
+  PAGODA_UNROLL
+  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(from + 64 * i);
+  PAGODA_UNROLL
+  for (int i = 0; i < 16; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  PAGODA_UNROLL
+  for (int i = 0; i < 16; i += 4) {  // quads[i + j], 128 bits l: word 4 l + j of four vectors
+    quads[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    quads[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    quads[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    quads[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+  PAGODA_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const __m512i even = _mm512_shuffle_i32x4(quads[j], quads[4 + j], 0x88),
+                  odd = _mm512_shuffle_i32x4(quads[j], quads[4 + j], 0xdd),
+                  later_even = _mm512_shuffle_i32x4(quads[8 + j], quads[12 + j], 0x88),
+                  later_odd = _mm512_shuffle_i32x4(quads[8 + j], quads[12 + j], 0xdd);
+    _mm512_storeu_si512(to + j * stride, _mm512_shuffle_i32x4(even, later_even, 0x88));
+    _mm512_storeu_si512(to + (4 + j) * stride, _mm512_shuffle_i32x4(odd, later_odd, 0x88));
+    _mm512_storeu_si512(to + (8 + j) * stride, _mm512_shuffle_i32x4(even, later_even, 0xdd));
+    _mm512_storeu_si512(to + (12 + j) * stride, _mm512_shuffle_i32x4(odd, later_odd, 0xdd));
+  }
+}
+// Eight vectors of sixteen pairs of 16 bits, turned: halves h and h + 1 of words w and w + 1 of vector v, w
+// even, become words 2 v and 2 v + 1 of the vector at to + w / 2 * stride: first the first halves.
+PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t stride) {
+  const __m512i order =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+  __m512i rows[8], pairs[8];
+  PAGODA_UNROLL
+  for (int i = 0; i < 8; ++i) rows[i] = _mm512_shuffle_epi8(_mm512_loadu_si512(from + 64 * i), order);
+  PAGODA_UNROLL
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi64(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi64(rows[i], rows[i + 1]);
+  }
+  PAGODA_UNROLL
+  for (int j = 0; j < 2; ++j) {
+    const __m512i even = _mm512_shuffle_i64x2(pairs[j], pairs[2 + j], 0x88),
+                  odd = _mm512_shuffle_i64x2(pairs[j], pairs[2 + j], 0xdd),
+                  later_even = _mm512_shuffle_i64x2(pairs[4 + j], pairs[6 + j], 0x88),
+                  later_odd = _mm512_shuffle_i64x2(pairs[4 + j], pairs[6 + j], 0xdd);
+    _mm512_storeu_si512(to + j * stride, _mm512_shuffle_i64x2(even, later_even, 0x88));
+    _mm512_storeu_si512(to + (2 + j) * stride, _mm512_shuffle_i64x2(odd, later_odd, 0x88));
+    _mm512_storeu_si512(to + (4 + j) * stride, _mm512_shuffle_i64x2(even, later_even, 0xdd));
+    _mm512_storeu_si512(to + (6 + j) * stride, _mm512_shuffle_i64x2(odd, later_odd, 0xdd));
+  }
+}
+
 }  // namespace
 }  // namespace pagoda::cpu::simd

@@ -236,5 +236,18 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, const F& x) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_bfloat16(x.v[i]);
 }
 
+// Sixteen vectors of sixteen words, turned, as simd_avx512.h says.
+PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
+  for (int v = 0; v < 16; ++v)
+    for (int w = 0; w < 16; ++w) std::memcpy(to + w * stride + 4 * v, from + 64 * v + 4 * w, 4);
+}
+// Eight vectors of sixteen pairs of 16 bits, turned, as simd_avx512.h says.
+PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t stride) {
+  for (int v = 0; v < 8; ++v)
+    for (int w = 0; w < 16; ++w)
+      for (int h = 0; h < 2; ++h)
+        std::memcpy(to + w / 2 * stride + 8 * v + 4 * h + w % 2 * 2, from + 64 * v + 4 * w + 2 * h, 2);
+}
+
 }  // namespace
 }  // namespace pagoda::cpu::simd

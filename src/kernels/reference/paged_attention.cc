@@ -73,6 +73,7 @@ void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence,
                                 static_cast<std::int64_t>(kv_head) * layout.head_size;
     write_token(layout, args.key + source, keys, address.scale(slot),
                 [&](std::int32_t d) { return address.key(slot, d); });
+    if (layout.latent_size > 0) continue;
     write_token(layout, args.value + source, values, address.scale(slot),
                 [&](std::int32_t d) { return address.value(slot, d); });
   }
@@ -82,7 +83,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
             std::int32_t query_head) {
   const KvLayout& layout = args.layout;
   const KvAddress address(layout);
-  const std::int32_t d_count = layout.head_size;
+  const std::int32_t d_count = layout.head_size, value_size = layout.value_size();
   const std::int32_t kv_head = query_head / (args.num_query_heads / layout.num_kv_heads);
   const std::int32_t position = sequence.context_len - sequence.num_queries + row;
   const std::int32_t first = args.sliding_window > 0 ? std::max(0, position - args.sliding_window + 1) : 0;
@@ -115,23 +116,23 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
     largest = std::max(largest, scores.back());
   }
   if (args.sinks != nullptr) largest = std::max<double>(largest, args.sinks[query_head]);
-  std::vector<double> sum(static_cast<std::size_t>(d_count), 0.0);
+  std::vector<double> sum(static_cast<std::size_t>(value_size), 0.0);
   double total = args.sinks != nullptr ? std::exp(args.sinks[query_head] - largest) : 0;
   for (std::int32_t token = first; token <= last; ++token) {
     const double weight = std::exp(scores[static_cast<std::size_t>(token - first)] - largest);
     const std::byte* values = block_of(token) + address.value_piece(args.layer, kv_head);
     const std::int32_t slot = token % layout.block_size;
     total += weight;
-    for (std::int32_t d = 0; d < d_count; ++d) {
+    for (std::int32_t d = 0; d < value_size; ++d) {
       sum[static_cast<std::size_t>(d)] +=
           weight * read_element(layout, values, d, address.scale(slot),
                                 [&](std::int32_t i) { return address.value(slot, i); });
     }
   }
-  float* out =
-      args.output +
-      ((sequence.query_start + row) * static_cast<std::int64_t>(args.num_query_heads) + query_head) * d_count;
-  for (std::int32_t d = 0; d < d_count; ++d)
+  float* out = args.output +
+               ((sequence.query_start + row) * static_cast<std::int64_t>(args.num_query_heads) + query_head) *
+                   value_size;
+  for (std::int32_t d = 0; d < value_size; ++d)
     out[d] = static_cast<float>(sum[static_cast<std::size_t>(d)] / total);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The ops in their plain form: one loop per index of the formula, double accumulators, no tricks. What
 // the fast paths are tested against. Contracts are those of the public headers.
+#include "kernels/causal_conv.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/logits.h"
@@ -35,6 +36,10 @@ void grouped_pair(const KernelContext& context, std::span<const PackedLinear> fi
 void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);
 void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t row,
             std::int32_t query_head);
+
+// Channels [begin, end) of one sequence.
+void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t begin,
+                 std::int64_t end);
 
 LogitMax max_logit(std::span<const float> logits);
 float log_sum_exp(std::span<const float> logits);

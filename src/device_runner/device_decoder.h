@@ -1,0 +1,79 @@
+#pragma once
+// DeviceDecoder: the program of a decoder on a device, for models that check_support() takes: weights,
+// activations and launches, in one stream. Not here: who owns KV blocks, whose rows there are, sampling.
+// Invariant: every row's result depends on its own sequence alone, never on the batch or its chunks.
+// Errors: the device's. Threads: the device's caller.
+#include <memory>
+#include <string_view>
+
+#include "device/device_array.h"
+#include "device/kernel_launches.h"
+#include "device_runner/device_weights.h"
+
+namespace pagoda::device_runner {
+
+// Pointers are the device's. Row r of the batch has token ids[r] at positions[r] of sequence sequences[r],
+// whose line of block_tables has its blocks; blocks[r] is the block of the row's own slot.
+struct DeviceBatch {
+  std::int64_t rows = 0;
+  const std::int32_t *ids = nullptr, *positions = nullptr, *sequences = nullptr, *blocks = nullptr;
+  const std::int32_t* block_tables = nullptr;  // [sequences, table_width]
+  std::int32_t table_width = 0;
+  // The rows by how they are computed, which changes no bit: few rows of long contexts, and many of a prompt.
+  const std::int32_t *split_rows = nullptr, *whole_rows = nullptr;
+  std::int64_t num_split_rows = 0, num_whole_rows = 0;
+  std::int32_t splits = 0;  // of the longest context of split_rows
+  const std::int32_t* output_rows = nullptr;
+  std::int64_t num_output_rows = 0;
+};
+
+class DeviceDecoder {
+ public:
+  struct Options {
+    device::Element weights = device::Element::bf16, cache = device::Element::bf16;
+    std::int32_t max_batched_tokens = 0, max_num_seqs = 0, block_size = 16;
+    std::int32_t max_context = 0;  // tokens of a sequence; 0: as many as the model was made for
+  };
+  // unimplemented: the model has what the device's program has not.
+  static Result<std::unique_ptr<DeviceDecoder>> load(device::Device& device, device::StreamId stream,
+                                                     const ModelSource& source, const Options& options);
+
+  const DecoderConfig& config() const { return config_; }
+  const DeviceWeights& weights() const { return weights_; }
+  std::int32_t max_context() const { return max_context_; }
+  std::int64_t activation_bytes() const { return activation_bytes_; }
+  std::int64_t block_bytes() const;  // of a KV block, all layers
+
+  // Enqueues a batch over the cache, whose blocks lie one behind the other.
+  Status forward(const DeviceBatch& batch, std::byte* cache);
+  // Enqueues logits of output rows [first, first + count) of the last forward into out [count, vocabulary].
+  Status logits(std::int64_t first, std::int64_t count, float* out);
+
+ private:
+  DeviceDecoder(device::Device& device, device::StreamId stream, const Options& options)
+      : device_(device), launches_(device, stream), options_(options) {}
+  Status reserve(device::StreamId stream);
+  Status fill_turns(device::StreamId stream);
+  template <class T>
+  Status room(device::DeviceArray<T>& array, std::int64_t count, std::string_view name);
+  Status layer(const DeviceBatch& batch, std::size_t index, std::byte* cache);
+  Status attend(const DeviceBatch& batch, device::AttentionArgs args);
+  Status norm(const float* x, const device::DeviceArray<float>& weight, const NormConfig& config,
+              std::int64_t rows, float* out);
+  Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
+                  bool accumulate = false);
+  device::CacheArgs cache_of_layer(std::size_t index, std::byte* cache) const;
+
+  device::Device& device_;
+  device::KernelLaunches launches_;
+  Options options_;
+  DecoderConfig config_;
+  DeviceWeights weights_;
+  std::int32_t max_context_ = 0;
+  std::int64_t activation_bytes_ = 0, num_output_rows_ = 0;
+  std::vector<device::DeviceArray<float>> turns_;                  // of each rotation
+  device::DeviceArray<float> residual_, normed_, qkv_, mixed_;     // [tokens, …]
+  device::DeviceArray<float> gate_up_, inner_, partial_, output_;  // output_: [tokens, hidden]
+};
+
+}  // namespace pagoda::device_runner

@@ -1,0 +1,415 @@
+#include "device_runner/device_model_runner.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/clock.h"
+#include "base/strings.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+using device::Element;
+
+constexpr std::int64_t kMaxLogitRows = 64;  // that exist at the same time
+
+Result<Element> element_named(std::string_view flag, std::string_view name, Element automatic) {
+  if (name == "auto") return automatic;
+  if (name == "float32") return Element::f32;
+  if (name == "bfloat16") return Element::bf16;
+  return unimplemented(concat("--", flag, " ", name, ": the device runner has auto, float32 and bfloat16"));
+}
+
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
+    std::shared_ptr<const ModelSource> source, const RunnerOptions& options,
+    std::unique_ptr<device::Device> device) {
+  if (options.max_num_batched_tokens < 1)
+    return invalid_argument("max-num-batched-tokens must be at least 1");
+  if (options.pooling || source->config().encoder) return unimplemented("the device runner makes no vectors");
+  if (options.parallel.size() > 1) return unimplemented("the device runner is not split over several ranks");
+  const auto weights = element_named("dtype", options.dtype, Element::bf16);
+  if (!weights) return weights.error();
+  const auto cache = element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
+  if (!cache) return cache.error();
+
+  std::unique_ptr<DeviceModelRunner> runner(new DeviceModelRunner(std::move(device)));
+  device::Device& there = *runner->device_;
+  runner->options_ = options;
+  for (device::StreamId* stream : {&runner->stream_, &runner->swap_stream_}) {
+    auto made = there.create_stream();
+    if (!made) return made.error();
+    *stream = *made;
+  }
+  auto event = there.create_event();
+  if (!event) return event.error();
+  runner->swapped_ = *event;
+  runner->arena_.emplace(there, runner->stream_);
+  auto decoder = DeviceDecoder::load(there, runner->stream_, *source,
+                                     {.weights = *weights,
+                                      .cache = *cache,
+                                      .max_batched_tokens = options.max_num_batched_tokens,
+                                      .max_num_seqs = options.max_num_seqs,
+                                      .block_size = options.block_size,
+                                      .max_context = options.max_context});
+  if (!decoder) return decoder.error();
+  runner->decoder_ = *std::move(decoder);
+  runner->kv_plan_ =
+      plan_kv_groups(layer_states(runner->config()), options.block_size, options.max_context, false);
+
+  const std::int64_t vocabulary = runner->config().vocab_size;
+  const std::int64_t rows = std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
+  auto logits = device::DeviceArray<float>::create(there, rows * vocabulary, "logits");
+  if (!logits) return logits.error();
+  runner->logits_ = *std::move(logits);
+  auto host_logits = device::PinnedArray<float>::create(there, rows * vocabulary);
+  if (!host_logits) return host_logits.error();
+  runner->host_logits_ = *std::move(host_logits);
+  auto best = device::DeviceArray<std::int32_t>::create(there, rows, "best of rows");
+  if (!best) return best.error();
+  runner->best_ = *std::move(best);
+  runner->draws_ = DrawPlan(runner->config().vocab_size);
+  runner->sampler_.emplace(KernelContext{.backend = options.backend});
+  if (options.num_blocks > 0)
+    PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
+  return runner;
+}
+
+DeviceModelRunner::~DeviceModelRunner() {
+  // What is freed is used by nobody: nothing runs between steps, but a step that failed may have left
+  // something.
+  for (const device::StreamId stream : {stream_, swap_stream_}) (void)device_->synchronize(stream).ok();
+}
+
+Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  cache_ = {};
+  swap_space_ = {};
+  auto cache = device::DeviceArray<std::byte>::create(*device_, num_blocks * kv_page_bytes(), "KV cache");
+  if (!cache) return cache.error();
+  auto swap_space = device::PinnedArray<std::byte>::create(*device_, num_swap_blocks * kv_page_bytes());
+  if (!swap_space) return swap_space.error();
+  cache_ = *std::move(cache);
+  swap_space_ = *std::move(swap_space);
+  num_blocks_ = num_blocks;
+  num_swap_blocks_ = num_swap_blocks;
+  return ok_status();
+}
+
+MemoryPlan DeviceModelRunner::memory_plan() const {
+  return {.weight_bytes = decoder_->weights().bytes,
+          .kv_bytes = cache_.size_bytes(),
+          .swap_bytes = swap_space_.count(),
+          .activation_bytes = decoder_->activation_bytes(),
+          .buffer_bytes = logits_.size_bytes()};
+}
+
+// What the engine and the scheduler guarantee. A batch that breaks it would reach outside of tables, so it
+// ends the engine with a message instead.
+Status DeviceModelRunner::check(const ScheduledBatch& batch) const {
+  std::int64_t num_tokens = 0;
+  for (const ScheduledSequence& sequence : batch.sequences) {
+    num_tokens += std::ssize(sequence.tokens);
+    PAGODA_RETURN_IF_ERROR(check_sequence(sequence));
+  }
+  if (num_tokens > options_.max_num_batched_tokens)
+    return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
+  if (!batch.state_copies.empty() || !batch.page_maps.empty() || !batch.page_maps_ahead.empty())
+    return internal_error("the device runner has no states and maps no pages");
+  const auto is_block = [&](BlockId id) { return index(id) >= 0 && index(id) < num_blocks_; };
+  const auto is_pair = [&](const SwapCopy& copy) {
+    const auto swap = static_cast<std::int64_t>(copy.swap_block);
+    return is_block(copy.block) && swap >= 0 && swap < num_swap_blocks_;
+  };
+  const auto are_blocks = [&](const BlockCopy& copy) { return is_block(copy.from) && is_block(copy.to); };
+  if (!std::ranges::all_of(batch.swap_out, is_pair) || !std::ranges::all_of(batch.swap_in, is_pair) ||
+      !std::ranges::all_of(batch.block_copies, are_blocks))
+    return internal_error("a block to copy is out of range");
+  return ok_status();
+}
+
+Status DeviceModelRunner::check_sequence(const ScheduledSequence& sequence) const {
+  const std::int64_t end = sequence.num_computed_tokens + std::ssize(sequence.tokens);
+  if (sequence.tokens.empty() || sequence.num_computed_tokens < 0)
+    return internal_error("a sequence without work");
+  if (end > decoder_->max_context())
+    return internal_error(concat("position ", end - 1, " is beyond the model's"));
+  if (!sequence.more_tables.empty() || sequence.first_row != 0 ||
+      std::ssize(sequence.block_table) * options_.block_size < end)
+    return internal_error("a block table does not cover its sequence");
+  for (const BlockId block : sequence.block_table)
+    if (index(block) < 0 || index(block) >= num_blocks_) return internal_error("a block id is out of range");
+  for (const TokenId token : sequence.tokens)
+    if (token < 0 || token >= config().vocab_size)
+      return internal_error(concat("token id ", token, " is outside of the vocabulary"));
+  if (sequence.work != WorkKind::generate || sequence.whole_prompt)
+    return internal_error("this runner cannot do what the batch asks for");
+  if (sequence.sample && sequence.spec.params == nullptr)
+    return internal_error("sampling without parameters");
+  const std::int32_t drafts = sequence.num_draft_tokens;
+  if (drafts < 0 || drafts >= std::ssize(sequence.tokens) ||
+      (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
+    return internal_error("draft tokens where there cannot be any");
+  const std::size_t words = mask_words(config().vocab_size) * as_size(1 + drafts);
+  if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
+    return internal_error("masks that do not match the rows to be drawn");
+  return ok_status();
+}
+
+StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
+  StepResult result;
+  result.sequences.resize(batch.sequences.size());
+  result.status = check(batch);
+  if (result.status.ok()) result.status = step(batch, result);
+  return result;
+}
+
+Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) {
+  arena_->begin();
+  PAGODA_RETURN_IF_ERROR(swap(batch, result));
+  PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
+  if (!batch.empty()) {
+    auto laid_out = lay_out(batch, result);
+    if (!laid_out) return laid_out.error();
+    PAGODA_RETURN_IF_ERROR(decoder_->forward(*laid_out, cache_.data()));
+    PAGODA_RETURN_IF_ERROR(sample(batch, result));
+  }
+  return device_->synchronize(stream_);
+}
+
+// One copy a block: all of its layers lie together.
+Status DeviceModelRunner::swap(const ScheduledBatch& batch, StepResult& result) {
+  if (batch.swap_out.empty() && batch.swap_in.empty()) return ok_status();
+  const SteadyClock clock;
+  const TimeNs before = clock.now();
+  const std::int64_t bytes = kv_page_bytes();
+  const auto there = [&](const SwapCopy& copy) { return cache_.data() + index(copy.block) * bytes; };
+  const auto here = [&](const SwapCopy& copy) {
+    return swap_space_.data() + static_cast<std::int64_t>(copy.swap_block) * bytes;
+  };
+  for (const SwapCopy& copy : batch.swap_out)
+    PAGODA_RETURN_IF_ERROR(device_->copy_out(swap_stream_, here(copy), there(copy), as_size(bytes)));
+  for (const SwapCopy& copy : batch.swap_in)
+    PAGODA_RETURN_IF_ERROR(device_->copy_in(swap_stream_, there(copy), here(copy), as_size(bytes)));
+  PAGODA_RETURN_IF_ERROR(device_->record(swapped_, swap_stream_));
+  PAGODA_RETURN_IF_ERROR(device_->wait(stream_, swapped_));
+  PAGODA_RETURN_IF_ERROR(device_->synchronize(swap_stream_));
+  result.swap_seconds = to_seconds(clock.now() - before);
+  return ok_status();
+}
+
+// In goes of pairs that may run in any order; pairs of the list may chain.
+Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
+  std::vector<std::int32_t> from, to;
+  device::KernelLaunches launches(*device_, stream_);
+  const auto go = [&]() -> Status {
+    const device::CopyBlocksArgs args = {.cache = cache_.data(),
+                                         .from = arena_->put(from),
+                                         .to = arena_->put(to),
+                                         .block_bytes = kv_page_bytes()};
+    const auto count = std::ssize(from);
+    from.clear();
+    to.clear();
+    PAGODA_RETURN_IF_ERROR(arena_->take_status());
+    return launches.copy_blocks(args, count);
+  };
+  const auto has = [](const std::vector<std::int32_t>& ids, BlockId id) {
+    return std::ranges::find(ids, index(id)) != ids.end();
+  };
+  for (const BlockCopy& copy : copies) {
+    if (has(to, copy.from) || has(to, copy.to) || has(from, copy.to)) PAGODA_RETURN_IF_ERROR(go());
+    from.push_back(index(copy.from));
+    to.push_back(index(copy.to));
+  }
+  return from.empty() ? ok_status() : go();
+}
+
+void DeviceModelRunner::list_output_rows(const ScheduledBatch& batch, StepResult& result,
+                                         std::vector<std::int32_t>& rows) {
+  output_rows_.clear();
+  std::int32_t start = 0;
+  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+    const ScheduledSequence& sequence = batch.sequences[i];
+    const auto count = static_cast<std::int32_t>(sequence.tokens.size());
+    const std::int32_t computed = sequence.num_computed_tokens;
+    if (sequence.prompt_logprobs >= 0) {
+      // Row r, at position computed + r, scores the prompt token after it.
+      const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
+      result.sequences[i].prompt_logprobs.resize(as_size(scored));
+      for (std::int32_t row = 0; row < scored; ++row) {
+        rows.push_back(start + row);
+        output_rows_.push_back({.sequence = i,
+                                .prompt_row = row,
+                                .prompt_token = sequence.all_tokens[as_size(computed + row + 1)]});
+      }
+    }
+    if (sequence.sample) {
+      result.sequences[i].after_drafts.resize(as_size(sequence.num_draft_tokens));
+      for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
+        rows.push_back(start + count - 1 - sequence.num_draft_tokens + draft);
+        output_rows_.push_back({.sequence = i, .draft = draft});
+      }
+    }
+    start += count;
+  }
+}
+
+Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, StepResult& result) {
+  // Of a sequence with so few new tokens, splits of its context are computed side by side.
+  constexpr std::int32_t kFewTokens = 8;
+  std::vector<std::int32_t> ids, positions, sequences, blocks, tables, split_rows, whole_rows, output_rows;
+  DeviceBatch out;
+  for (const ScheduledSequence& sequence : batch.sequences)
+    out.table_width = std::max(out.table_width, static_cast<std::int32_t>(sequence.block_table.size()));
+  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+    const ScheduledSequence& sequence = batch.sequences[i];
+    const bool few = std::ssize(sequence.tokens) <= kFewTokens;
+    for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
+      const std::int32_t position = sequence.num_computed_tokens + static_cast<std::int32_t>(t);
+      (few ? split_rows : whole_rows).push_back(static_cast<std::int32_t>(ids.size()));
+      if (few) out.splits = std::max(out.splits, position / device::kSplitTokens + 1);
+      ids.push_back(sequence.tokens[t]);
+      positions.push_back(position);
+      sequences.push_back(static_cast<std::int32_t>(i));
+      blocks.push_back(index(sequence.block_table[as_size(position / options_.block_size)]));
+    }
+    for (const BlockId block : sequence.block_table) tables.push_back(index(block));
+    tables.resize((i + 1) * as_size(out.table_width), -1);
+  }
+  list_output_rows(batch, result, output_rows);
+  out.rows = std::ssize(ids);
+  out.ids = arena_->put(ids);
+  out.positions = arena_->put(positions);
+  out.sequences = arena_->put(sequences);
+  out.blocks = arena_->put(blocks);
+  out.block_tables = arena_->put(tables);
+  out.split_rows = arena_->put(split_rows);
+  out.num_split_rows = std::ssize(split_rows);
+  out.whole_rows = arena_->put(whole_rows);
+  out.num_whole_rows = std::ssize(whole_rows);
+  out.output_rows = arena_->put(output_rows);
+  out.num_output_rows = std::ssize(output_rows);
+  PAGODA_RETURN_IF_ERROR(arena_->take_status());
+  return out;
+}
+
+SampleRow DeviceModelRunner::sample_row(const ScheduledBatch& batch, StepResult& result,
+                                        const OutputRow& output) const {
+  const ScheduledSequence& sequence = batch.sequences[output.sequence];
+  const SampleSpec& spec = sequence.spec;
+  SequenceResult& target = result.sequences[output.sequence];
+  // As if the drafts before this row were known, and those after it were not.
+  const auto known = sequence.all_tokens.first(sequence.all_tokens.size() -
+                                               as_size(sequence.num_draft_tokens - output.draft));
+  const auto num_prompt = std::min(as_size(sequence.num_prompt_tokens), known.size());
+  const std::size_t words = spec.masks.size() / as_size(1 + sequence.num_draft_tokens);
+  return {.params = spec.params,
+          .seed = spec.seed,
+          .first_stream = spec.first_stream,
+          .num_candidates = spec.num_candidates,
+          .beam = spec.beam,
+          .position = spec.num_output_tokens + output.draft,
+          .prompt = known.first(num_prompt),
+          .output = known.subspan(num_prompt),
+          .mask = spec.masks.subspan(as_size(output.draft) * words, words),
+          .result = output.draft == 0 ? &target : &target.after_drafts[as_size(output.draft - 1)]};
+}
+
+Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {
+  const auto chunk = as_size(logits_.count() / config().vocab_size);
+  for (std::size_t first = 0; first < output_rows_.size(); first += chunk)
+    PAGODA_RETURN_IF_ERROR(sample_chunk(batch, result, first, std::min(chunk, output_rows_.size() - first)));
+  return ok_status();
+}
+
+Status DeviceModelRunner::sample_chunk(const ScheduledBatch& batch, StepResult& result, std::size_t first,
+                                       std::size_t count) {
+  const auto vocabulary = as_size(config().vocab_size);
+  const auto rows = std::span<const OutputRow>(output_rows_).subspan(first, count);
+  PAGODA_RETURN_IF_ERROR(
+      decoder_->logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), logits_.data()));
+  // First what the host computes, of logits that nobody has edited yet.
+  std::vector<SampleRow> host_rows;
+  std::vector<PromptRow> prompt_rows;
+  for (std::size_t row = 0; row < count; ++row) {
+    const OutputRow& output = rows[row];
+    const std::span<const float> logits(host_logits_.data() + row * vocabulary, vocabulary);
+    if (output.prompt_row >= 0) {
+      prompt_rows.push_back(
+          {.logits = logits,
+           .token = output.prompt_token,
+           .num_top = batch.sequences[output.sequence].prompt_logprobs,
+           .result = &result.sequences[output.sequence].prompt_logprobs[as_size(output.prompt_row)]});
+    } else if (SampleRow drawn = sample_row(batch, result, output); !draws_on_device(drawn)) {
+      drawn.logits = logits;
+      host_rows.push_back(drawn);
+    } else {
+      continue;
+    }
+    const std::size_t at = row * vocabulary * sizeof(float);
+    PAGODA_RETURN_IF_ERROR(device_->copy_out(stream_, host_logits_.bytes() + at, logits_.bytes() + at,
+                                             vocabulary * sizeof(float)));
+  }
+  if (!host_rows.empty() || !prompt_rows.empty()) {
+    PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+    sampler_->sample(host_rows);
+    sampler_->score_prompt(prompt_rows);
+  }
+  return host_rows.size() + prompt_rows.size() == count ? ok_status() : draw(batch, result, rows);
+}
+
+// What the device draws from a chunk of logits.
+Status DeviceModelRunner::draw(const ScheduledBatch& batch, StepResult& result,
+                               std::span<const OutputRow> rows) {
+  draws_.clear();
+  std::vector<SampleRow> drawn;
+  for (const OutputRow& output : rows) {
+    const SampleRow row = output.prompt_row >= 0 ? SampleRow{} : sample_row(batch, result, output);
+    if (output.prompt_row >= 0 || !draws_on_device(row)) {
+      draws_.skip();
+      continue;
+    }
+    draws_.add(row);
+    drawn.push_back(row);
+  }
+  if (drawn_.count() < draws_.num_draws) {
+    PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+    drawn_ = {};
+    host_drawn_ = {};
+    auto there = device::DeviceArray<std::int32_t>::create(*device_, 2 * draws_.num_draws, "drawn tokens");
+    if (!there) return there.error();
+    drawn_ = *std::move(there);
+    auto here = device::PinnedArray<std::int32_t>::create(*device_, 2 * draws_.num_draws);
+    if (!here) return here.error();
+    host_drawn_ = *std::move(here);
+  }
+  const device::EditLogitsArgs edit = {.logits = logits_.data(),
+                                       .rows = arena_->put(draws_.edit_rows),
+                                       .edits = arena_->put(draws_.edits),
+                                       .masks = arena_->put(draws_.masks),
+                                       .best = best_.data(),
+                                       .vocabulary = config().vocab_size};
+  const device::SampleRowsArgs sample = {.logits = logits_.data(),
+                                         .rows = arena_->put(draws_.draw_rows),
+                                         .best = best_.data(),
+                                         .tokens = drawn_.data(),
+                                         .vocabulary = config().vocab_size};
+  PAGODA_RETURN_IF_ERROR(arena_->take_status());
+  device::KernelLaunches launches(*device_, stream_);
+  PAGODA_RETURN_IF_ERROR(launches.edit_logits(edit, std::ssize(draws_.edit_rows)));
+  PAGODA_RETURN_IF_ERROR(launches.sample_rows(sample, std::ssize(draws_.draw_rows)));
+  PAGODA_RETURN_IF_ERROR(device_->copy_out(stream_, host_drawn_.bytes(), drawn_.bytes(),
+                                           as_size(draws_.num_draws) * sizeof(std::int32_t)));
+  PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));
+  const std::int32_t* token = host_drawn_.data();
+  for (const SampleRow& row : drawn) {
+    row.result->candidates.clear();
+    for (std::uint32_t i = 0; i < row.num_candidates; ++i)
+      row.result->candidates.push_back({.token = *token++});
+  }
+  return ok_status();
+}
+
+}  // namespace pagoda::device_runner

@@ -1,0 +1,85 @@
+#pragma once
+// DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the decoder's forward
+// pass, sampling. Owns the device, the weights, the KV bytes and the swap space. All layers keep all tokens
+// (one KV group of full pages), a window is a mask; one rank; nothing is pooled. Invariant: what a sequence
+// gets depends on its own tokens and parameters alone, to the bit. Streams: the work has one, and swaps have
+// one of their own, whose last event the work waits for. Between steps nothing runs. A device's error ends
+// the engine (StepResult::status). Threads: one caller, the engine thread.
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/device_array.h"
+#include "device_runner/device_decoder.h"
+#include "device_runner/device_sampling.h"
+#include "device_runner/step_arena.h"
+#include "model_runner/local_model_runner.h"
+#include "model_runner/model_runner.h"
+#include "sampler/sampler.h"
+
+namespace pagoda::device_runner {
+
+class DeviceModelRunner final : public ModelRunner {
+ public:
+  // Of the options: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype), block_size, max_context,
+  // max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: what the device has not.
+  static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
+                                                           const RunnerOptions& options,
+                                                           std::unique_ptr<device::Device> device);
+  ~DeviceModelRunner() override;
+
+  // Replaces the KV cache by one of this many blocks, all empty.
+  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
+
+  StepResult run(const ScheduledBatch& batch) override;
+
+  const DecoderConfig& config() const { return decoder_->config(); }
+  const KvGroupPlan& kv_plan() const { return kv_plan_; }
+  std::int64_t kv_page_bytes() const { return decoder_->block_bytes(); }
+  std::int64_t free_bytes() const { return static_cast<std::int64_t>(device_->free_bytes()); }
+  MemoryPlan memory_plan() const;
+  std::int64_t embedding_bytes() const { return decoder_->weights().embedding.weight.size_bytes(); }
+  const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
+  const device::Device& device() const { return *device_; }
+
+ private:
+  // A row of logits and what it is for.
+  struct OutputRow {
+    std::size_t sequence = 0;      // index in the batch
+    std::int32_t prompt_row = -1;  // index in its prompt_logprobs; -1: drawn from
+    TokenId prompt_token = 0;
+    std::int32_t draft = 0;  // so many drafts come before it
+  };
+  explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
+  Status check(const ScheduledBatch& batch) const;
+  Status check_sequence(const ScheduledSequence& sequence) const;
+  Status step(const ScheduledBatch& batch, StepResult& result);
+  Status swap(const ScheduledBatch& batch, StepResult& result);
+  Status copy_blocks(std::span<const BlockCopy> copies);
+  void list_output_rows(const ScheduledBatch& batch, StepResult& result, std::vector<std::int32_t>& rows);
+  Result<DeviceBatch> lay_out(const ScheduledBatch& batch, StepResult& result);
+  Status sample(const ScheduledBatch& batch, StepResult& result);
+  Status sample_chunk(const ScheduledBatch& batch, StepResult& result, std::size_t first, std::size_t count);
+  Status draw(const ScheduledBatch& batch, StepResult& result, std::span<const OutputRow> rows);
+  SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
+
+  RunnerOptions options_;
+  std::unique_ptr<device::Device> device_;  // before all that lies in it
+  device::StreamId stream_{}, swap_stream_{};
+  device::EventId swapped_{};
+  std::optional<StepArena> arena_;
+  std::unique_ptr<DeviceDecoder> decoder_;
+  KvGroupPlan kv_plan_;
+  std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
+  device::DeviceArray<std::byte> cache_;
+  device::PinnedArray<std::byte> swap_space_;
+  device::DeviceArray<float> logits_;       // [chunk, vocabulary]
+  device::PinnedArray<float> host_logits_;  // the same
+  device::DeviceArray<std::int32_t> best_, drawn_;
+  device::PinnedArray<std::int32_t> host_drawn_;
+  DrawPlan draws_{0};
+  std::optional<Sampler> sampler_;
+  std::vector<OutputRow> output_rows_;
+};
+
+}  // namespace pagoda::device_runner

@@ -1,0 +1,257 @@
+// Goal: the device runner computes what the models' goldens say, in float32 to 1e-3 of a log-probability, on
+// an emulated device; a sequence's tokens do not depend on its batch, on chunks, on copies and swaps of its
+// blocks, or on the order of the device's streams; what it cannot do it refuses by name; and a device that
+// fails ends a step with an error.
+#include "device_runner/device_model_runner.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "device/emulated/emulated_device.h"
+#include "model_runner/expect_golden.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+using device::emulated::EmulatedDevice;
+using device::emulated::EmulatedOptions;
+using namespace pagoda::testing;
+
+Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& path, const EmulatedOptions& device = {},
+                                                  RunnerOptions options = {}) {
+  if (options.dtype == "auto") options.dtype = "float32";
+  options.num_blocks = 60;
+  options.num_swap_blocks = 8;
+  options.max_context = 512;
+  options.max_num_seqs = 8;
+  auto source = ModelSource::open(path);
+  if (!source) return source.error();
+  auto made = EmulatedDevice::create(device);
+  if (!made) return made.error();
+  return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
+                                   *std::move(made));
+}
+
+std::unique_ptr<DeviceModelRunner> open_runner(const std::string& path, const EmulatedOptions& device = {},
+                                               const RunnerOptions& options = {}) {
+  auto runner = create(path, device, options);
+  if (!runner) {
+    ADD_FAILURE() << runner.error().message();
+    return nullptr;
+  }
+  return *std::move(runner);
+}
+
+class Golden : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Golden, AgreesWithNumpy) {
+  const std::string folder = fixture(GetParam());
+  int formats = 0;
+  for (const std::string file : {"/config.json", "/model.gguf"}) {
+    if (!std::filesystem::exists(folder + file)) continue;
+    ++formats;
+    SCOPED_TRACE(file);
+    const auto runner = open_runner(file == "/config.json" ? folder : folder + file, {.seed = 7});
+    ASSERT_NE(runner, nullptr);
+    for (const boost::json::object& line : read_json_lines(folder + "/golden.jsonl"))
+      expect_golden(*runner, 16, line);
+  }
+  EXPECT_GT(formats, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         ::testing::Values("llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3",
+                                           "llama_gguf_f16", "llama_gguf_quantized"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(DeviceModelRunner, RefusesFamiliesByName) {
+  const std::pair<const char*, const char*> refused[] = {{"opt", "learned positions"},
+                                                         {"gpt2", "learned positions"},
+                                                         {"gemma3", "gemma3"},
+                                                         {"granite", "scaled branches"},
+                                                         {"olmo2", "norms"},
+                                                         {"qwen2_moe", "mixtures of experts"},
+                                                         {"qwen3_moe", "mixtures of experts"}};
+  for (const auto& [name, what] : refused) {
+    const auto runner = create(fixture(name));
+    ASSERT_FALSE(runner) << name;
+    EXPECT_EQ(runner.error().code(), StatusCode::unimplemented);
+    EXPECT_NE(runner.error().message().find(what), std::string::npos) << runner.error().message();
+  }
+  const auto int8 = create(fixture("llama"), {}, {.dtype = "int8"});
+  ASSERT_FALSE(int8);
+  EXPECT_NE(int8.error().message().find("--dtype int8"), std::string::npos);
+}
+
+std::vector<TokenId> prompt_of(std::uint64_t seed, std::size_t length) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < length; ++i)
+    tokens.push_back(static_cast<TokenId>(3 + random_bits(seed, 1, i) % 60));
+  return tokens;
+}
+
+TestSequence sampled(std::uint64_t seed, std::size_t length) {
+  TestSequence sequence = greedy(prompt_of(seed, length));
+  sequence.params.temperature = seed % 3 == 0 ? 0.0f : 0.9f;
+  sequence.params.top_p = seed % 2 == 0 ? 0.9f : 1.0f;
+  sequence.params.logprobs.reset();
+  sequence.params.presence_penalty = seed % 4 == 1 ? 0.5f : 0;
+  sequence.seed = seed;
+  return sequence;
+}
+
+std::vector<TokenId> alone(std::uint64_t seed, std::size_t length, std::size_t count) {
+  const auto runner = open_runner(fixture("qwen3"));
+  Driver driver(*runner, 16);
+  TestSequence sequence = sampled(seed, length);
+  EXPECT_TRUE(driver.generate({&sequence}, count).ok());
+  return sequence.tokens;
+}
+
+TEST(DeviceModelRunner, TokensDependOnTheSequenceAlone) {
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    const auto runner = open_runner(fixture("qwen3"), {.seed = seed});
+    Driver driver(*runner, 16);
+    std::vector<TestSequence> sequences;
+    for (std::uint64_t i = 0; i < 4; ++i) sequences.push_back(sampled(i, 5 + 9 * i));
+    std::vector<TestSequence*> all;
+    for (TestSequence& sequence : sequences) all.push_back(&sequence);
+    const Status status = driver.generate(all, 5, seed == 0 ? 1 << 20 : 11);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(sequences[i].tokens, alone(i, 5 + 9 * i, 5)) << i;
+  }
+}
+
+// The host's runner, with the same seeds: borders between tokens are too narrow for the difference to show.
+TEST(DeviceModelRunner, SampledTokensAreTheHosts) {
+  RunnerOptions options;
+  options.dtype = "float32";
+  options.num_blocks = 60;
+  auto source = ModelSource::open(fixture("qwen3"));
+  ASSERT_TRUE(source);
+  auto host = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+  ASSERT_TRUE(host) << host.error().message();
+  Driver driver(**host);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    TestSequence sequence = sampled(i, 12 + i);
+    ASSERT_TRUE(driver.generate({&sequence}, 12).ok());
+    EXPECT_EQ(sequence.tokens, alone(i, 12 + i, 12)) << i;
+  }
+}
+
+// Blocks that go to the swap space and come back elsewhere, and blocks that are copied, give the same tokens.
+TEST(DeviceModelRunner, TokensSurviveSwapsAndCopies) {
+  const std::vector<TokenId> wanted = alone(2, 40, 6);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto runner = open_runner(fixture("qwen3"), {.seed = seed});
+    Driver driver(*runner, 16);
+    TestSequence sequence = sampled(2, 40);
+    ASSERT_TRUE(driver.generate({&sequence}, 2).ok());
+    ScheduledBatch moves;
+    for (std::size_t i = 0; i < sequence.blocks.size(); ++i) {
+      const auto swap = static_cast<SwapBlockId>(i);
+      const BlockId back{static_cast<std::int32_t>(20 + 2 * i)}, copy{static_cast<std::int32_t>(21 + 2 * i)},
+          last{static_cast<std::int32_t>(40 + i)};
+      moves.swap_out.push_back({sequence.blocks[i], swap});
+      moves.swap_in.push_back({back, swap});
+      moves.block_copies.push_back({back, copy});
+      moves.block_copies.push_back({copy, last});  // a chain
+      sequence.blocks[i] = last;
+    }
+    ASSERT_TRUE(runner->run(moves).status.ok());
+    ASSERT_TRUE(driver.generate({&sequence}, 6).ok());
+    EXPECT_EQ(sequence.tokens, wanted);
+  }
+}
+
+TEST(DeviceModelRunner, DraftsAndSeveralCandidates) {
+  const auto runner = open_runner(fixture("llama"));
+  const std::vector<TokenId> tokens = prompt_of(9, 20);
+  const std::vector<BlockId> blocks = {BlockId{3}, BlockId{1}};
+  SamplingParams params;
+  params.temperature = 1.3f;
+  ScheduledSequence sequence;
+  sequence.tokens = sequence.all_tokens = tokens;
+  sequence.num_prompt_tokens = 17;
+  sequence.block_table = blocks;
+  sequence.sample = true;
+  sequence.spec = {.params = &params, .seed = 4, .first_stream = 2, .num_candidates = 3};
+  ScheduledBatch batch;
+  batch.sequences = {sequence};
+  const StepResult several = runner->run(batch);
+  ASSERT_TRUE(several.status.ok()) << several.status.message();
+  ASSERT_EQ(several.sequences[0].candidates.size(), 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    batch.sequences[0].spec.first_stream = 2 + i;
+    batch.sequences[0].spec.num_candidates = 1;
+    EXPECT_EQ(runner->run(batch).sequences[0].candidates[0].token, several.sequences[0].candidates[i].token);
+  }
+  // Drafts: what is drawn after each of them is what is drawn when they are known.
+  params.temperature = 0;
+  batch.sequences[0].num_draft_tokens = 3;
+  const StepResult drafts = runner->run(batch);
+  ASSERT_EQ(drafts.sequences[0].after_drafts.size(), 3u);
+  for (std::size_t known = 17; known <= 20; ++known) {
+    ScheduledBatch one = batch;
+    one.sequences[0].num_draft_tokens = 0;
+    one.sequences[0].tokens = std::span(tokens).first(known);
+    one.sequences[0].all_tokens = one.sequences[0].tokens;
+    const SequenceResult& got =
+        known == 17 ? drafts.sequences[0] : drafts.sequences[0].after_drafts[known - 18];
+    EXPECT_EQ(runner->run(one).sequences[0].candidates[0].token, got.candidates[0].token) << known;
+  }
+}
+
+TEST(DeviceModelRunner, AFailingDeviceIsAnError) {
+  // Every allocation, by turns, is refused.
+  int refused = 0;
+  for (std::int64_t n = 1;; ++n) {
+    const auto runner = create(fixture("llama"), {.refused_allocation = n});
+    if (runner) break;
+    ++refused;
+    ASSERT_EQ(runner.error().code(), StatusCode::resource_exhausted) << runner.error().message();
+  }
+  EXPECT_GT(refused, 20);
+  // And launches lose it.
+  for (std::int64_t n = 1; n < 40; n += 3) {
+    const auto runner = open_runner(fixture("llama"), {.lost_launch = n});
+    Driver driver(*runner, 16);
+    TestSequence sequence = sampled(1, 10);
+    const Status status = driver.generate({&sequence}, 3);
+    EXPECT_NE(status.message().find("the emulated device is lost"), std::string::npos) << n;
+    EXPECT_FALSE(driver.step({&sequence}, 1).ok());
+  }
+}
+
+TEST(DeviceModelRunner, ABatchThatBreaksARuleIsAnError) {
+  const auto runner = open_runner(fixture("llama"));
+  const std::vector<TokenId> tokens = {5, 6, 7};
+  const std::vector<BlockId> blocks = {BlockId{0}}, far = {BlockId{60}};
+  const std::vector<TokenId> wrong = {5, 1 << 20};
+  ScheduledSequence right;
+  right.tokens = right.all_tokens = tokens;
+  right.block_table = blocks;
+  const auto refuse = [&](const auto& change) {
+    ScheduledBatch batch;
+    batch.sequences = {right};
+    change(batch);
+    EXPECT_EQ(runner->run(batch).status.code(), StatusCode::internal);
+  };
+  refuse([&](ScheduledBatch& b) { b.sequences[0].tokens = {}; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].tokens = wrong; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].block_table = {}; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].block_table = far; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].num_computed_tokens = 15; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].num_computed_tokens = 100000; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].sample = true; });
+  refuse([&](ScheduledBatch& b) { b.sequences[0].work = WorkKind::embed; });
+  refuse([&](ScheduledBatch& b) { b.block_copies = {{BlockId{0}, BlockId{60}}}; });
+  refuse([&](ScheduledBatch& b) { b.swap_out = {{BlockId{0}, static_cast<SwapBlockId>(8)}}; });
+  refuse([&](ScheduledBatch& b) { b.page_maps.emplace_back(); });
+  ScheduledBatch batch;
+  batch.sequences = {right};
+  EXPECT_TRUE(runner->run(batch).status.ok());
+}
+
+}  // namespace
+}  // namespace pagoda::device_runner

@@ -1,0 +1,228 @@
+#include "device_runner/device_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/strings.h"
+#include "kernels/dequantize.h"
+#include "models/weight_loader.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+using device::DeviceArray;
+using device::Element;
+
+// Takes tensors out of a WeightLoader to the device. As there, the first failure is kept.
+class Upload {
+ public:
+  Upload(device::Device& device, device::StreamId stream, WeightLoader& loader, Element element)
+      : device_(device), stream_(stream), loader_(loader), element_(element) {}
+
+  DeviceMatrix matrix(Matrices matrices, const std::string& name) {
+    DeviceMatrix result;
+    if (!loader_.status().ok()) return result;
+    for (const auto& copy : matrices.to_copy) copy(matrices);
+    result.k = static_cast<std::int32_t>(matrices.views.front().columns());
+    for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
+    const std::int64_t row_bytes = result.k * element_bytes();
+    if (!reserve(result.weight, result.n * row_bytes, name)) return result;
+    std::int64_t row = 0;
+    std::vector<float> values(static_cast<std::size_t>(result.k));
+    for (const TensorView& view : matrices.views)
+      for (std::int64_t i = 0; i < view.rows(); ++i, ++row) {
+        dequantize_row(view, i, values.data());
+        if (!send(values, result.weight.bytes() + row * row_bytes)) return result;
+      }
+    if (!matrices.bias.empty()) result.bias = vector(matrices.bias, name);
+    flush();
+    return result;
+  }
+
+  DeviceMatrix rows_of(const std::string& name, std::int64_t rows, std::int64_t columns,
+                       const std::string& other = {}, std::int64_t other_rows = 0) {
+    Matrices matrices;
+    loader_.add(matrices, name, rows, columns, std::array{Range{0, rows}});
+    if (!other.empty()) loader_.add(matrices, other, other_rows, columns, std::array{Range{0, other_rows}});
+    return matrix(std::move(matrices), name);
+  }
+
+  DeviceArray<float> vector(const std::vector<float>& values, const std::string& name) {
+    DeviceArray<float> result;
+    if (!loader_.status().ok() || values.empty() || !create(result, std::ssize(values), name)) return result;
+    flush();
+    const Element kept = std::exchange(element_, Element::f32);
+    send(values, result.bytes());
+    flush();
+    element_ = kept;
+    return result;
+  }
+
+  DeviceArray<float> norm(const std::string& name, std::int64_t size, const NormConfig& config,
+                          float scale = 1) {
+    std::vector<float> weight = loader_.norm_vector(name, size, config);
+    for (float& value : weight) value *= scale;
+    return vector(weight, name);
+  }
+
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::int64_t kStage = std::int64_t{4} << 20;
+
+  std::int64_t element_bytes() const { return element_ == Element::f32 ? 4 : 2; }
+  bool keep(const Status& status, const std::string& name) {
+    if (!status.ok()) loader_.reader().fail(status.annotate(concat("tensor '", name, "'")));
+    return status.ok();
+  }
+  template <class T>
+  bool create(DeviceArray<T>& array, std::int64_t count, const std::string& name) {
+    auto made = DeviceArray<T>::create(device_, count, name);
+    if (!made) return keep(made.error(), name);
+    array = *std::move(made);
+    bytes_ += array.size_bytes();
+    return true;
+  }
+  bool reserve(DeviceArray<std::byte>& array, std::int64_t bytes, const std::string& name) {
+    return create(array, bytes, name);
+  }
+
+  // The values behind what was sent last, or elsewhere; in the element type.
+  bool send(const std::vector<float>& values, std::byte* to) {
+    const std::int64_t bytes = std::ssize(values) * element_bytes();
+    if (staged_ > 0 && (to != first_ + staged_ || staged_ + bytes > stage_.count()) && !flush()) return false;
+    if (stage_.count() < bytes) {
+      stage_ = {};
+      auto made = device::PinnedArray<std::byte>::create(device_, std::max(kStage, bytes));
+      if (!made) return keep(made.error(), "staging");
+      stage_ = *std::move(made);
+    }
+    if (staged_ == 0) first_ = to;
+    std::byte* at = stage_.bytes() + staged_;
+    if (element_ == Element::f32) {
+      std::memcpy(at, values.data(), static_cast<std::size_t>(bytes));
+    } else {
+      for (const float value : values) {
+        const std::uint16_t bits = float_to_bfloat16(value);
+        std::memcpy(at, &bits, 2);
+        at += 2;
+      }
+    }
+    staged_ += bytes;
+    return true;
+  }
+
+  bool flush() {
+    if (staged_ == 0) return true;
+    const Status copied = device_.copy_in(stream_, first_, stage_.bytes(), static_cast<std::size_t>(staged_));
+    staged_ = 0;
+    return keep(copied.ok() ? device_.synchronize(stream_) : copied, "staging");
+  }
+
+  device::Device& device_;
+  device::StreamId stream_;
+  WeightLoader& loader_;
+  Element element_;
+  device::PinnedArray<std::byte> stage_;
+  std::int64_t staged_ = 0, bytes_ = 0;
+  std::byte* first_ = nullptr;  // where the first of what is staged goes
+};
+
+// As models/attention.cc lays them out: query above key above value.
+DeviceMatrix load_query_key_value(const AttentionConfig& c, const std::string& prefix, std::int32_t rotary,
+                                  const DecoderConfig& decoder, WeightLoader& loader, Upload& upload) {
+  const WeightNames& names = loader.names();
+  const std::int64_t query = c.query_size(), kv = c.kv_size(), hidden = decoder.hidden_size;
+  const bool fused = !names.fused_qkv.empty() &&
+                     (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
+  Matrices matrices;
+  if (fused) {
+    if (names.qkv_by_group) {
+      loader.reader().fail(
+          unimplemented("the device runner does not read queries, keys and values by group"));
+      return {};
+    }
+    for (const Range& rows : {Range{0, query}, Range{query, kv}, Range{query + kv, kv}})
+      loader.add(matrices, prefix + names.fused_qkv, query + 2 * kv, hidden, std::array{rows});
+  } else {
+    loader.add(matrices, prefix + names.query, query, hidden, std::array{Range{0, query}});
+    loader.add(matrices, prefix + names.key, kv, hidden, std::array{Range{0, kv}});
+    loader.add(matrices, prefix + names.value, kv, hidden, std::array{Range{0, kv}});
+  }
+  if (decoder.interleaved_rows && rotary > 0) {
+    loader.reorder_rows(matrices, 0, c.num_heads, c.head_size, rotary, 0);
+    loader.reorder_rows(matrices, 1, c.num_kv_heads, c.head_size, rotary, query);
+  }
+  return upload.matrix(std::move(matrices), prefix + "queries, keys and values");
+}
+
+DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLoader& loader,
+                       Upload& upload) {
+  const LayerConfig& layer = config.layers[static_cast<std::size_t>(index)];
+  const AttentionConfig& attention = *layer.attention();
+  const WeightNames& names = loader.names();
+  const std::string prefix = names.layer_prefix(index);
+  const std::int64_t hidden = config.hidden_size, inner = layer.dense()->intermediate_size;
+  const std::int32_t rotary =
+      attention.rope == kNoRope ? 0 : config.ropes[static_cast<std::size_t>(attention.rope)].rotary_size;
+  DeviceLayer result;
+  result.attention_norm = upload.norm(prefix + names.attention_norm, hidden, layer.norm);
+  result.mlp_norm = upload.norm(prefix + names.mlp_norm, hidden, layer.norm);
+  if (attention.query_key_norm == QueryKeyNorm::per_head) {
+    result.query_norm = upload.norm(prefix + names.query_norm, attention.head_size, layer.norm);
+    result.key_norm = upload.norm(prefix + names.key_norm, attention.head_size, layer.norm);
+  }
+  result.query_key_value = load_query_key_value(attention, prefix, rotary, config, loader, upload);
+  result.output = upload.rows_of(prefix + names.attention_output, hidden, attention.query_size());
+  result.gate_up = names.fused_gate_up.empty()
+                       ? upload.rows_of(prefix + names.gate, inner, hidden, prefix + names.up, inner)
+                       : upload.rows_of(prefix + names.fused_gate_up, 2 * inner, hidden);
+  result.down = upload.rows_of(prefix + names.down, hidden, inner);
+  return result;
+}
+
+}  // namespace
+
+Result<DeviceWeights> load_device_weights(device::Device& device, device::StreamId stream,
+                                          const ModelSource& source, const WeightNames& names,
+                                          const DecoderConfig& config, Element element) {
+  const KernelContext context = {.backend = Backend::reference};
+  WeightStore store;
+  WeightLoader loader(context, source, names, 0, "float32", store);
+  WeightReader& reader = loader.reader();
+  Upload upload(device, stream, loader, element);
+  DeviceWeights weights;
+  weights.element = element;
+  const Range all = {0, config.vocab_size};
+  const auto table = [&](const std::string& name) {
+    Matrices matrices;
+    const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
+    loader.add_rows(matrices, rows, name, all);
+    matrices.bias = reader.optional_vector(name + ".bias", config.vocab_size);
+    return upload.matrix(std::move(matrices), name);
+  };
+  weights.embedding = table(names.token_embedding);
+  const std::int64_t embedding_bytes = upload.bytes();
+  if (!names.rope_factors.empty() && !config.ropes.empty()) {
+    for (const std::string& other : {names.rope_factors_short, names.rope_factors_long}) reader.ignore(other);
+    weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
+  }
+  for (std::int32_t index = 0; index < config.num_layers() && loader.status().ok(); ++index)
+    weights.layers.push_back(load_layer(config, index, loader, upload));
+  weights.final_norm =
+      upload.norm(names.final_norm, config.hidden_size, *config.final_norm, config.logit_scale);
+  if (config.tied_head) {
+    reader.ignore(names.head + ".weight");
+  } else {
+    const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
+                       reader.has(names.other_head + ".weight");
+    weights.own_head = table(other ? names.other_head : names.head);
+  }
+  if (!loader.status().ok()) return loader.status();
+  weights.bytes = upload.bytes() - embedding_bytes;
+  weights.ignored_tensors = reader.unused();
+  return weights;
+}
+
+}  // namespace pagoda::device_runner

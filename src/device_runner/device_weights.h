@@ -1,0 +1,47 @@
+#pragma once
+// DeviceWeights: a decoder's weights on a device, matrices in one element type, everything else in f32.
+// Tensors are found, cut and reordered by models/weight_loader.h, as for the CPU. Nothing of the source is
+// kept.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/device_array.h"
+#include "device/kernel_launches.h"
+#include "loader/model_source.h"
+#include "models/architecture.h"
+#include "models/decoder_config.h"
+
+namespace pagoda::device_runner {
+
+struct DeviceMatrix {
+  device::DeviceArray<std::byte> weight;  // [n, k]
+  device::DeviceArray<float> bias;        // [n], or empty
+  std::int32_t n = 0, k = 0;
+};
+
+struct DeviceLayer {
+  DeviceMatrix query_key_value, output, gate_up, down;
+  device::DeviceArray<float> attention_norm, mlp_norm;
+  device::DeviceArray<float> query_norm, key_norm;  // of a head; or empty
+};
+
+struct DeviceWeights {
+  device::Element element = device::Element::f32;
+  DeviceMatrix embedding;
+  std::optional<DeviceMatrix> own_head;  // absent: the embedding is the head, too
+  std::vector<DeviceLayer> layers;
+  device::DeviceArray<float> final_norm;  // with the logits' scale
+  std::vector<float> rope_factors;        // divisors of the first rotation's frequencies; empty: none
+  std::int64_t bytes = 0;                 // of the device, without the embedding's
+  std::vector<std::string> ignored_tensors;
+
+  const DeviceMatrix& head() const { return own_head ? *own_head : embedding; }
+};
+
+// For a config that check_support() takes. corrupt_data names the tensor that is missing or misshapen.
+Result<DeviceWeights> load_device_weights(device::Device& device, device::StreamId stream,
+                                          const ModelSource& source, const WeightNames& names,
+                                          const DecoderConfig& config, device::Element element);
+
+}  // namespace pagoda::device_runner

@@ -1,0 +1,54 @@
+#pragma once
+// StepArena: what a step brings to the device: arrays that are put into pinned memory and copied behind each
+// other in the step's stream. They are there until the next begin(). Memory is kept and grows to the largest
+// step's. Threads: the device's caller.
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "device/device_array.h"
+
+namespace pagoda::device_runner {
+
+class StepArena {
+ public:
+  StepArena(device::Device& device, device::StreamId stream) : device_(&device), stream_(stream) {}
+
+  // Needs everything of the last step to have run.
+  void begin() {
+    chunk_ = 0;
+    used_ = 0;
+  }
+
+  // Where a copy of `values` will be on the device for what is put into the stream later. Null for none.
+  template <class T>
+  Result<const T*> put(std::span<const T> values) {
+    auto to = put_bytes(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes());
+    if (!to) return to.error();
+    return reinterpret_cast<const T*>(*to);
+  }
+  // The same of a vector; keeps the first error for status().
+  template <class T>
+  const T* put(const std::vector<T>& values) {
+    auto to = put(std::span<const T>(values));
+    if (to) return *to;
+    if (status_.ok()) status_ = to.error();
+    return nullptr;
+  }
+  Status take_status() { return std::exchange(status_, ok_status()); }
+
+ private:
+  struct Chunk {
+    device::PinnedArray<std::byte> host;
+    device::DeviceArray<std::byte> there;
+  };
+  Result<std::byte*> put_bytes(const std::byte* values, std::size_t bytes);
+
+  device::Device* device_;
+  device::StreamId stream_;
+  std::vector<Chunk> chunks_;
+  std::size_t chunk_ = 0, used_ = 0;  // the chunk that is being filled, and so much of it
+  Status status_;
+};
+
+}  // namespace pagoda::device_runner

@@ -1,0 +1,40 @@
+#pragma once
+// A short causal convolution of each channel by itself, over the tokens of each sequence (LFM2's short
+// convolution; in front of gated delta nets and Mamba-2). What it keeps of a sequence is its last K - 1
+// inputs.
+//   T rows of the batch   C channels   K taps
+//
+//   x[r] = input[r] * gate[r]                                                             [C]
+//   y[r] = f(weight[0] * x[r - K + 1] + ... + weight[K - 1] * x[r] + bias) * output_gate[r]
+//
+// Rows before a sequence's first token are zeros. The sum goes from the oldest to the newest row, the bias
+// last.
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/sequence_state.h"
+
+namespace pagoda {
+
+constexpr std::int32_t kMaxConvTaps = 8;
+
+struct CausalConvArgs {
+  std::int64_t num_channels = 0;
+  std::int32_t num_taps = 0;           // 2 to kMaxConvTaps
+  const float* weight = nullptr;       // [K, C]: the file's [C, 1, K] transposed
+  const float* bias = nullptr;         // [C], or null: none
+  bool silu = false;                   // f
+  const float* input = nullptr;        // [T, C], row r at input + r * row_stride; so are the gates
+  const float* gate = nullptr;         // null: 1
+  const float* output_gate = nullptr;  // null: 1
+  std::int64_t row_stride = 0;
+  float* output = nullptr;  // [T, C], row r at output + r * output_stride; may be `input`
+  std::int64_t output_stride = 0;
+  // The state is piece `piece` of the layer's: [K - 1, C], the oldest row first, x as above.
+  LayerStates states;
+  std::int32_t piece = 0;
+};
+
+void causal_conv(const KernelContext& context, const CausalConvArgs& args);
+
+}  // namespace pagoda

@@ -1,0 +1,80 @@
+// The causal convolution over the sixteen lanes of simd_*.h: a lane is a channel, which keeps its last inputs
+// in registers from row to row.
+#include "kernels/cpu/causal_conv.h"
+#include "kernels/cpu/exp_inl.h"
+
+namespace pagoda::cpu {
+namespace {
+
+using namespace simd;  // NOLINT: this file is the body of one translation unit
+
+PAGODA_INLINE F get(const float* p, std::int64_t lanes) { return lanes == 16 ? load(p) : load_n(p, lanes); }
+PAGODA_INLINE void put(float* p, F x, std::int64_t lanes) {
+  lanes == 16 ? store(p, x) : store_n(p, x, lanes);
+}
+
+template <int kTaps>
+void convolve(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t channel,
+              std::int64_t lanes) {
+  constexpr int kKept = kTaps - 1;
+  F past[kKept], weight[kTaps];
+  for (int tap = 0; tap < kTaps; ++tap)
+    weight[tap] = get(args.weight + tap * args.num_channels + channel, lanes);
+  const F bias = args.bias != nullptr ? get(args.bias + channel, lanes) : zero();
+  float* const own = args.states.piece(sequence, args.piece) + channel;
+  for (int i = 0; i < kKept; ++i) past[i] = sequence.fresh ? zero() : get(own + i * args.num_channels, lanes);
+  const auto keep = [&](float* columns) {
+    for (int i = 0; i < kKept; ++i) put(columns + i * args.num_channels, past[i], lanes);
+  };
+  const StateStore* next = sequence.stores.data();
+  const StateStore* const last = next + sequence.stores.size();
+  const std::int32_t kept_rows = sequence.num_rows - sequence.num_drafts;
+  for (std::int32_t row = 0; row < sequence.num_rows; ++row) {
+    const std::int64_t from = (sequence.first_row + row) * args.row_stride + channel;
+    F x = get(args.input + from, lanes);
+    if (args.gate != nullptr) x = mul(x, get(args.gate + from, lanes));
+    F y = mul(weight[0], past[0]);
+    for (int tap = 1; tap < kKept; ++tap) y = fma(weight[tap], past[tap], y);
+    y = fma(weight[kKept], x, y);
+    if (args.bias != nullptr) y = add(y, bias);
+    if (args.silu) y = div(y, add(set1(1.0f), exp(sub(zero(), y))));
+    if (args.output_gate != nullptr) y = mul(y, get(args.output_gate + from, lanes));
+    put(args.output + (sequence.first_row + row) * args.output_stride + channel, y, lanes);
+    for (int i = 0; i + 1 < kKept; ++i) past[i] = past[i + 1];
+    past[kKept - 1] = x;
+    for (; next != last && next->num_rows == row + 1; ++next)
+      keep(args.states.piece(*next, args.piece) + channel);
+    if (row + 1 == kept_rows) keep(own);
+  }
+}
+
+template <int kTaps>
+void convolve_all(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t begin,
+                  std::int64_t end) {
+  for (std::int64_t channel = begin; channel < end; channel += 16)
+    convolve<kTaps>(args, sequence, channel, end - channel >= 16 ? 16 : end - channel);
+}
+
+void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t begin,
+                 std::int64_t end) {
+  static_assert(kMaxConvTaps == 8);
+  switch (args.num_taps) {
+    case 2:
+      return convolve_all<2>(args, sequence, begin, end);
+    case 3:
+      return convolve_all<3>(args, sequence, begin, end);
+    case 4:
+      return convolve_all<4>(args, sequence, begin, end);
+    case 5:
+      return convolve_all<5>(args, sequence, begin, end);
+    case 6:
+      return convolve_all<6>(args, sequence, begin, end);
+    case 7:
+      return convolve_all<7>(args, sequence, begin, end);
+    default:
+      return convolve_all<8>(args, sequence, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace pagoda::cpu

@@ -1,0 +1,274 @@
+// Latent attention (MLA): a token keeps one row for all heads, a latent vector and a rotated part, and every
+// head's keys and values are products with it. In its absorbed form, which is the only one here: a head's
+// query is multiplied by its key matrix before it meets the rows, and what is attended to by its value matrix
+// afterwards. So a row's bits do not tell whether it was decoded, recomputed or cached, and no key or value
+// is ever made. Source: DeepSeek-V2 (arXiv 2405.04434) §2.1 and its appendix on absorption.
+//
+//     [qa | c | k] = W_down x      q = W_up rms(qa), or W_query x; per head [n | r]
+//     kept: [rms(c) | rope(k)]     a head asks with [K^T n | rope(r)] and gets V (its part of rms(c))
+//
+// On several ranks each has some heads, and all keep the same rows.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/strings.h"
+#include "kernels/elementwise.h"
+#include "kernels/tiles.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+// Rows of a chunk that pass through one head's matrix at once.
+constexpr std::int64_t kRowsOfTile = 64;
+
+// out[row * stride of the rows] = matrix of the head * x, for every row and head, each tile on one thread.
+struct HeadRows {
+  const float* x = nullptr;  // of the first row and head
+  std::int64_t row_stride = 0, head_stride = 0;
+  float* out = nullptr;
+  std::int64_t out_row_stride = 0, out_head_stride = 0;
+};
+void multiply_heads(const KernelContext& context, const std::vector<PackedLinear>& matrices,
+                    const HeadRows& rows, std::int64_t count) {
+  const std::int64_t heads = std::ssize(matrices), parts = ceil_div(count, kRowsOfTile);
+  for_tiles(context, heads * parts, [&](std::int64_t tile, int) {
+    static thread_local std::vector<float> products;
+    KernelContext alone = context;
+    alone.pool = nullptr;
+    alone.read_ahead = nullptr;
+    const std::int64_t head = tile % heads, part = tile / heads;
+    const std::int64_t first = count * part / parts, last = count * (part + 1) / parts;
+    const PackedLinear& matrix = matrices[static_cast<std::size_t>(head)];
+    products.resize(static_cast<std::size_t>((last - first) * matrix.n()));
+    linear(alone, matrix,
+           {.x = rows.x + first * rows.row_stride + head * rows.head_stride, .stride = rows.row_stride},
+           last - first, products.data());
+    for (std::int64_t row = first; row < last; ++row)
+      std::copy_n(products.data() + (row - first) * matrix.n(), matrix.n(),
+                  rows.out + row * rows.out_row_stride + head * rows.out_head_stride);
+  });
+}
+
+class LatentAttention final : public Mixer {
+ public:
+  LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
+                  WeightLoader& loader);
+
+  std::int64_t entered_width() const override { return (own_.num_heads + 1) * std::int64_t{own_.row_size()}; }
+  std::int64_t mixed_width() const override { return std::int64_t{own_.num_heads} * own_.latent_size; }
+  std::int64_t inner_width() const override {
+    return std::max(down_.n() + (up_.n() > 0 ? query_width() : 0),
+                    std::int64_t{own_.num_heads} * own_.value_size);
+  }
+  Products entering() override { return own_.query_rank > 0 ? Products{&down_, &up_} : Products{&down_}; }
+  Products leaving() override { return {&output_}; }
+  void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
+  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+    paged_attention(*room.context, arguments(room, batch));
+  }
+  void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
+    list_context(*room.context, arguments(room, batch), out);
+  }
+  Status leave(const LayerRoom& room, Rows rows, float* y) override;
+
+ private:
+  std::int64_t query_width() const { return std::int64_t{own_.num_heads} * own_.query_size(); }
+  PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
+  void load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
+                    bool interleaved, WeightLoader& loader);
+  void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
+                  WeightLoader& loader);
+  void keep(const float* down, float* entered) const;
+
+  LatentAttentionConfig own_;  // with this rank's number of heads
+  std::int32_t layer_;
+  std::vector<Range> columns_;  // of the output matrix, of each rank
+  PackedLinear down_;  // [query_rank | row], or [queries | row]
+  PackedLinear up_;    // of queries, where they have a rank
+  std::vector<float> query_norm_, latent_norm_;
+  std::vector<PackedLinear> keys_, values_;  // of each head: [latent, nope], [value, latent]
+  PackedLinear output_;
+};
+
+LatentAttention::LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader)
+    : own_(config), layer_(place.index) {
+  const HeadShard& shard = place.shard->heads;
+  own_.num_heads = static_cast<std::int32_t>(shard.query.count);
+  const WeightNames& names = loader.names();
+  NormConfig norm = *place.norm;
+  norm.eps = config.norm_eps;
+  if (config.query_rank > 0)
+    query_norm_ = loader.norm_vector(place.prefix + names.query_a_norm, config.query_rank, norm);
+  latent_norm_ = loader.norm_vector(place.prefix + names.kv_a_norm, config.latent_size, norm);
+  load_queries(config, place, shard.query, decoder.interleaved_rows, loader);
+  load_heads(config, place, shard.query, loader);
+  const auto values = [&](Range heads) {
+    return Range{heads.first * config.value_size, heads.count * config.value_size};
+  };
+  for (const Range& heads : shard.ranks) columns_.push_back(values(heads));
+  output_ =
+      loader.last_linear(place.prefix + names.attention_output, place.hidden_size,
+                         std::int64_t{config.num_heads} * config.value_size, values(shard.query), *place.shard);
+}
+
+// Queries of these heads, and the row that is kept.
+void LatentAttention::load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
+                                   bool interleaved, WeightLoader& loader) {
+  const WeightNames& names = loader.names();
+  const std::int64_t size = config.query_size(), all = config.num_heads * size;
+  const std::array own = {Range{heads.first * size, heads.count * size}};
+  const std::array row = {Range{0, config.row_size()}};
+  const auto reorder_queries = [&](Matrices& matrices) {
+    if (interleaved)
+      loader.reorder_rows(matrices, 0, heads.count, size, config.rope_size, 0, config.nope_size);
+  };
+  Matrices down;
+  if (config.query_rank > 0) {
+    Matrices up;
+    loader.add(up, place.prefix + names.query_b, all, config.query_rank, own);
+    reorder_queries(up);
+    up_ = loader.pack(std::move(up), place.prefix + names.query_b);
+    loader.add(down, place.prefix + names.query_a, config.query_rank, place.hidden_size,
+               std::array{Range{0, config.query_rank}});
+  } else {
+    loader.add(down, place.prefix + names.query, all, place.hidden_size, own);
+    reorder_queries(down);
+  }
+  loader.add(down, place.prefix + names.kv_a, config.row_size(), place.hidden_size, row);
+  if (interleaved)
+    loader.reorder_rows(down, 1, 1, config.row_size(), config.rope_size,
+                        config.query_rank > 0 ? config.query_rank : own[0].count, config.latent_size);
+  down_ = loader.pack(std::move(down), place.prefix + names.kv_a);
+}
+
+// Each head's two matrices: apart as newer GGUF files have them, or head by head in one.
+void LatentAttention::load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads,
+                                 WeightLoader& loader) {
+  const WeightNames& names = loader.names();
+  WeightReader& reader = loader.reader();
+  const std::int64_t latent = config.latent_size, nope = config.nope_size, value = config.value_size;
+  const std::string key_name = place.prefix + names.key_b, value_name = place.prefix + names.value_b,
+                    both_name = place.prefix + names.kv_b;
+  const bool apart = !names.key_b.empty() && reader.has(key_name + ".weight");
+  TensorView all_keys, all_values, both;
+  if (apart) {
+    all_keys = reader.tensor(key_name + ".weight", {config.num_heads, latent, nope});
+    all_values = reader.tensor(value_name + ".weight", {config.num_heads, value, latent});
+  } else {
+    both = reader.matrix(both_name + ".weight", config.num_heads * (nope + value), latent);
+  }
+  const auto of_head = [](const TensorView& all, std::int64_t head) {
+    TensorView one = {all.dtype, {all.shape.begin() + 1, all.shape.end()}, all.data};
+    one.data += head * one.bytes();
+    return one;
+  };
+  for (std::int64_t head = heads.first; head < heads.end() && loader.status().ok(); ++head) {
+    Matrices key_matrix, value_matrix;
+    if (apart) {
+      loader.add_rows(key_matrix, of_head(all_keys, head), concat(key_name, " of ", head), {0, latent});
+      loader.add_rows(value_matrix, of_head(all_values, head), concat(value_name, " of ", head), {0, value});
+    } else {
+      const std::int64_t first = head * (nope + value);
+      loader.add_transposed(key_matrix, with_rows(both, {first, nope}), concat(both_name, " at ", first));
+      loader.add_rows(value_matrix, both, both_name, {first + nope, value});
+    }
+    keys_.push_back(loader.pack(std::move(key_matrix), apart ? key_name : both_name));
+    values_.push_back(loader.pack(std::move(value_matrix), apart ? value_name : both_name));
+  }
+}
+
+// One row's latent vector, normed, and the part of it that will be rotated.
+void LatentAttention::keep(const float* down, float* entered) const {
+  const std::int64_t latent = own_.latent_size;
+  double sum = 0;
+  for (std::int64_t i = 0; i < latent; ++i) sum += static_cast<double>(down[i]) * down[i];
+  const auto scale = static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(latent) + own_.norm_eps));
+  for (std::int64_t i = 0; i < latent; ++i)
+    entered[i] = down[i] * scale * latent_norm_[static_cast<std::size_t>(i)];
+  std::copy_n(down + latent, own_.rope_size, entered + latent);
+}
+
+void LatentAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows,
+                            const LinearInput& input) {
+  const KernelContext& context = *room.context;
+  const std::int64_t width = entered_width(), row_size = own_.row_size(), down_width = down_.n();
+  float* const down = room.inner;
+  linear(context, down_, input, rows.count, down);
+  const float* queries = down;
+  std::int64_t query_stride = down_width;
+  if (own_.query_rank > 0) {
+    float* const made = down + rows.count * down_width;
+    linear(context, up_,
+           {.x = down,
+            .stride = down_width,
+            .op = LinearInput::Op::rms_norm,
+            .weight = query_norm_.data(),
+            .eps = own_.norm_eps},
+           rows.count, made);
+    queries = made;
+    query_stride = query_width();
+  }
+  float* const entered = room.entered + rows.first * width;
+  multiply_heads(context, keys_,
+                 {.x = queries,
+                  .row_stride = query_stride,
+                  .head_stride = own_.query_size(),
+                  .out = entered,
+                  .out_row_stride = width,
+                  .out_head_stride = row_size},
+                 rows.count);
+  for_tiles(context, rows.count, [&](std::int64_t row, int) {
+    float* to = entered + row * width;
+    const float* query = queries + row * query_stride + own_.nope_size;
+    for (std::int32_t head = 0; head < own_.num_heads; ++head, to += row_size, query += own_.query_size())
+      std::copy_n(query, own_.rope_size, to + own_.latent_size);
+    keep(down + (row + 1) * down_width - row_size, to);
+  });
+  const auto positions =
+      batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+  const std::int32_t last = *std::max_element(positions.begin(), positions.end());
+  RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
+  rope(context, entered + own_.latent_size, rows.count, width, own_.num_heads + 1, own_.row_size(),
+       own_.rope_size, positions, table.rows(context, last + 1));
+}
+
+PagedAttentionArgs LatentAttention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {
+  const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
+  const LayerKv kv = batch.kv_of(layer_);
+  return {.layout = kv.layout,
+          .cache = batch.cache,
+          .layer = kv.layer,
+          .sequences = kv.sequences,
+          .rows_at_once = chunks[0].count,
+          .query = room.entered,
+          .key = room.entered + std::int64_t{own_.num_heads} * own_.row_size(),
+          .row_stride = entered_width(),
+          .num_query_heads = own_.num_heads,
+          .scale = own_.scale,
+          .output = room.mixed};
+}
+
+Status LatentAttention::leave(const LayerRoom& room, Rows rows, float* y) {
+  const std::int64_t width = std::int64_t{own_.num_heads} * own_.value_size;
+  multiply_heads(*room.context, values_,
+                 {.x = room.mixed + rows.first * mixed_width(),
+                  .row_stride = mixed_width(),
+                  .head_stride = own_.latent_size,
+                  .out = room.inner,
+                  .out_row_stride = width,
+                  .out_head_stride = own_.value_size},
+                 rows.count);
+  return room.ranks->add_product(*room.context, output_, columns_, room.inner, rows.count, y);
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place,
+                                 const DecoderConfig& decoder, WeightLoader& loader) {
+  return std::make_unique<LatentAttention>(config, place, decoder, loader);
+}
+
+}  // namespace pagoda

@@ -1,0 +1,77 @@
+// A short convolution (LFM2): one product gives [b | c | x] of each token; b * x is convolved over the last
+// few tokens, channel by channel, and scaled by c on its way into the output matrix. What is kept of a
+// sequence is its last inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as transformers has it.
+#include <array>
+
+#include "kernels/causal_conv.h"
+#include "kernels/dequantize.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+class ShortConv final : public Mixer {
+ public:
+  ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader);
+
+  std::int64_t entered_width() const override { return 3 * channels_; }
+  std::int64_t mixed_width() const override { return channels_; }
+  Products entering() override { return {&in_}; }
+  Products leaving() override { return {&out_}; }
+
+  void enter(const LayerRoom& room, const DecoderBatch&, Rows rows, const LinearInput& input) override {
+    linear(*room.context, in_, input, rows.count, room.entered + rows.first * entered_width());
+  }
+  void mix(const LayerRoom& room, const DecoderBatch& batch) override {
+    causal_conv(*room.context, {.num_channels = channels_,
+                                .num_taps = num_taps_,
+                                .weight = weight_.data(),
+                                .bias = bias_.empty() ? nullptr : bias_.data(),
+                                .input = room.entered + 2 * channels_,
+                                .gate = room.entered,
+                                .output_gate = room.entered + channels_,
+                                .row_stride = entered_width(),
+                                .output = room.mixed,
+                                .output_stride = channels_,
+                                .states = batch.states_of(layer_)});
+  }
+  Status leave(const LayerRoom& room, Rows rows, float* y) override {
+    linear(*room.context, out_, LinearInput::rows(room.mixed + rows.first * channels_, channels_), rows.count, y,
+           {.accumulate = true});
+    return ok_status();
+  }
+
+ private:
+  std::int32_t layer_;
+  std::int64_t channels_;
+  std::int32_t num_taps_;
+  PackedLinear in_, out_;
+  std::vector<float> weight_, bias_;  // [taps, channels]; bias: or empty
+};
+
+ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place, WeightLoader& loader)
+    : layer_(place.index),
+      channels_(config.num_channels),
+      num_taps_(config.num_taps) {
+  const WeightNames& names = loader.names();
+  WeightReader& reader = loader.reader();
+  in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);
+  out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_);
+  const std::vector<float> stored = reader.channel_taps(place.prefix + names.conv, channels_, num_taps_);
+  if (stored.empty()) return;
+  weight_.resize(stored.size());
+  for (std::int64_t channel = 0; channel < channels_; ++channel)
+    for (std::int32_t tap = 0; tap < num_taps_; ++tap)
+      weight_[static_cast<std::size_t>(tap * channels_ + channel)] =
+          stored[static_cast<std::size_t>(channel * num_taps_ + tap)];
+  bias_ = reader.optional_vector(place.prefix + names.conv + ".bias", channels_);
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place, const DecoderConfig&,
+                                 WeightLoader& loader) {
+  return std::make_unique<ShortConv>(config, place, loader);
+}
+
+}  // namespace pagoda
