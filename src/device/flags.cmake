@@ -12,3 +12,5 @@ else()
   set_source_files_properties(${device_hooked} PROPERTIES COMPILE_OPTIONS
                               "-fno-sanitize=all;-fsanitize=thread;-fno-builtin;-Wno-unused-function")
 endif()
+# Other sanitizers than the precompiled headers'.
+set_source_files_properties(${device_hooked} ${device_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
