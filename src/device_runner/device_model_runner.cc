@@ -226,36 +226,6 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
   return from.empty() ? ok_status() : go();
 }
 
-void DeviceModelRunner::list_output_rows(const ScheduledBatch& batch, StepResult& result,
-                                         std::vector<std::int32_t>& rows) {
-  output_rows_.clear();
-  std::int32_t start = 0;
-  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
-    const ScheduledSequence& sequence = batch.sequences[i];
-    const auto count = static_cast<std::int32_t>(sequence.tokens.size());
-    const std::int32_t computed = sequence.num_computed_tokens;
-    if (sequence.prompt_logprobs >= 0) {
-      // Row r, at position computed + r, scores the prompt token after it.
-      const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
-      result.sequences[i].prompt_logprobs.resize(as_size(scored));
-      for (std::int32_t row = 0; row < scored; ++row) {
-        rows.push_back(start + row);
-        output_rows_.push_back({.sequence = i,
-                                .prompt_row = row,
-                                .prompt_token = sequence.all_tokens[as_size(computed + row + 1)]});
-      }
-    }
-    if (sequence.sample) {
-      result.sequences[i].after_drafts.resize(as_size(sequence.num_draft_tokens));
-      for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
-        rows.push_back(start + count - 1 - sequence.num_draft_tokens + draft);
-        output_rows_.push_back({.sequence = i, .draft = draft});
-      }
-    }
-    start += count;
-  }
-}
-
 Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, StepResult& result) {
   // Of a sequence with so few new tokens, splits of its context are computed side by side.
   constexpr std::int32_t kFewTokens = 8;
@@ -263,8 +233,11 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   DeviceBatch out;
   for (const ScheduledSequence& sequence : batch.sequences)
     out.table_width = std::max(out.table_width, static_cast<std::int32_t>(sequence.block_table.size()));
+  output_rows_.clear();
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
+    add_output_rows(sequence, i, static_cast<std::int32_t>(ids.size()), true, result.sequences[i], output_rows,
+                    output_rows_);
     const bool few = std::ssize(sequence.tokens) <= kFewTokens;
     for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
       const std::int32_t position = sequence.num_computed_tokens + static_cast<std::int32_t>(t);
@@ -278,7 +251,6 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
     for (const BlockId block : sequence.block_table) tables.push_back(index(block));
     tables.resize((i + 1) * as_size(out.table_width), -1);
   }
-  list_output_rows(batch, result, output_rows);
   out.rows = std::ssize(ids);
   out.ids = arena_->put(ids);
   out.positions = arena_->put(positions);
@@ -293,28 +265,6 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   out.num_output_rows = std::ssize(output_rows);
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
   return out;
-}
-
-SampleRow DeviceModelRunner::sample_row(const ScheduledBatch& batch, StepResult& result,
-                                        const OutputRow& output) const {
-  const ScheduledSequence& sequence = batch.sequences[output.sequence];
-  const SampleSpec& spec = sequence.spec;
-  SequenceResult& target = result.sequences[output.sequence];
-  // As if the drafts before this row were known, and those after it were not.
-  const auto known = sequence.all_tokens.first(sequence.all_tokens.size() -
-                                               as_size(sequence.num_draft_tokens - output.draft));
-  const auto num_prompt = std::min(as_size(sequence.num_prompt_tokens), known.size());
-  const std::size_t words = spec.masks.size() / as_size(1 + sequence.num_draft_tokens);
-  return {.params = spec.params,
-          .seed = spec.seed,
-          .first_stream = spec.first_stream,
-          .num_candidates = spec.num_candidates,
-          .beam = spec.beam,
-          .position = spec.num_output_tokens + output.draft,
-          .prompt = known.first(num_prompt),
-          .output = known.subspan(num_prompt),
-          .mask = spec.masks.subspan(as_size(output.draft) * words, words),
-          .result = output.draft == 0 ? &target : &target.after_drafts[as_size(output.draft - 1)]};
 }
 
 Status DeviceModelRunner::sample(const ScheduledBatch& batch, StepResult& result) {

@@ -15,6 +15,7 @@
 #include "device_runner/step_arena.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
+#include "model_runner/output_rows.h"
 #include "sampler/sampler.h"
 
 namespace pagoda::device_runner {
@@ -43,25 +44,16 @@ class DeviceModelRunner final : public ModelRunner {
   const device::Device& device() const { return *device_; }
 
  private:
-  // A row of logits and what it is for.
-  struct OutputRow {
-    std::size_t sequence = 0;      // index in the batch
-    std::int32_t prompt_row = -1;  // index in its prompt_logprobs; -1: drawn from
-    TokenId prompt_token = 0;
-    std::int32_t draft = 0;  // so many drafts come before it
-  };
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
   Status check(const ScheduledBatch& batch) const;
   Status check_sequence(const ScheduledSequence& sequence) const;
   Status step(const ScheduledBatch& batch, StepResult& result);
   Status swap(const ScheduledBatch& batch, StepResult& result);
   Status copy_blocks(std::span<const BlockCopy> copies);
-  void list_output_rows(const ScheduledBatch& batch, StepResult& result, std::vector<std::int32_t>& rows);
   Result<DeviceBatch> lay_out(const ScheduledBatch& batch, StepResult& result);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   Status sample_chunk(const ScheduledBatch& batch, StepResult& result, std::size_t first, std::size_t count);
   Status draw(const ScheduledBatch& batch, StepResult& result, std::span<const OutputRow> rows);
-  SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
 
   RunnerOptions options_;
   std::unique_ptr<device::Device> device_;  // before all that lies in it

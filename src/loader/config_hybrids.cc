@@ -56,19 +56,24 @@ void read_delta_net(Fields& fields, ModelConfig& config) {
     config.recurrent_layers.push_back((layer + 1) % interval != 0);
 }
 
+// Experts and one that all tokens go through, by a gate.
+void read_gated_experts(Fields& fields, std::int32_t count, std::int32_t per_token, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  experts.count = fields.integer("num_experts", count);
+  experts.per_token = fields.integer("num_experts_per_tok", per_token);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 512);
+  experts.shared_intermediate_size = fields.integer("shared_expert_intermediate_size", 512);
+  experts.shared_gate = true;
+}
+
 }  // namespace
 
 void read_qwen3_next(Fields& fields, ModelConfig& config) {
   read_common(fields, {151936, 2048, 5632, 48, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
               config);
   read_delta_net(fields, config);
-  ExpertsConfig& experts = config.experts;
-  experts.count = fields.integer("num_experts", 512);
-  experts.per_token = fields.integer("num_experts_per_tok", 10);
-  experts.intermediate_size = fields.integer("moe_intermediate_size", 512);
-  experts.shared_intermediate_size = fields.integer("shared_expert_intermediate_size", 512);
-  experts.shared_gate = true;
-  experts.renormalize = fields.boolean("norm_topk_prob", true);
+  read_gated_experts(fields, 512, 10, config);
+  config.experts.renormalize = fields.boolean("norm_topk_prob", true);
   read_sparse_layers(fields, config);
 }
 
@@ -82,13 +87,8 @@ void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
   read_common(fields, {248320, 2048, 512, 40, 16, 2, 32768, 1e-6f, 10000.0f, -1, -1, -1, false, 256, 0.25f},
               config);
   read_delta_net(fields, config);
-  ExpertsConfig& experts = config.experts;
-  experts.count = fields.integer("num_experts", 256);
-  experts.per_token = fields.integer("num_experts_per_tok", 8);
-  experts.intermediate_size = fields.integer("moe_intermediate_size", 512);
-  experts.shared_intermediate_size = fields.integer("shared_expert_intermediate_size", 512);
-  experts.shared_gate = true;
-  experts.renormalize = true;
+  read_gated_experts(fields, 256, 8, config);
+  config.experts.renormalize = true;
   fields.only("norm_topk_prob", true);
 }
 

@@ -2,9 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace pagoda {
+
+std::set<std::string_view> tensor_names(const GgufFile& file) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  return names;
+}
+
+bool has_tensor(const GgufFile& file, std::string_view name) {
+  const auto& tensors = file.tensor_list();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const GgufTensor& tensor) { return tensor.name == name; });
+}
+
+// A layer has a mixture if the file has a router for it.
+void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
+  const std::set<std::string_view> names = tensor_names(file);
+  for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
+    config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
+}
+
+void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.embedding_scale = keys.number("embedding_scale", 1.0f);
+  config.residual_scale = keys.number("residual_scale", 1.0f);
+  config.attention_scale = keys.number("attention.scale", 0.0f);
+  config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
+}
+
 namespace {
 
 // Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
@@ -45,13 +71,6 @@ void read_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
         1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
 }
 
-void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
-  config.embedding_scale = keys.number("embedding_scale", 1.0f);
-  config.residual_scale = keys.number("residual_scale", 1.0f);
-  config.attention_scale = keys.number("attention.scale", 0.0f);
-  config.logit_scale = 1 / keys.number("logit_scale", 1.0f);
-}
-
 // OLMo 3 comes under the same name, with windows in three of four layers; the scaling of the rotation is of
 // the others alone.
 void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
@@ -89,8 +108,7 @@ void read_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (!keys.status().ok()) return;
   if (!config.window_layers.empty() && config.window_layers.size() != kv_heads.size())
     return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not of every layer"));
-  std::set<std::string_view> names;
-  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
+  const std::set<std::string_view> names = tensor_names(file);
   for (std::size_t layer = 0; layer < kv_heads.size(); ++layer) {
     const bool window = config.has_window(static_cast<std::int32_t>(layer));
     config.layer_sizes.push_back({.num_kv_heads = kv_heads[layer],
@@ -109,12 +127,6 @@ void read_gemma(const GgufFile& file, Keys&, ModelConfig& config) { read_end_of_
 void read_mistral3(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.temperature_beta = keys.number("attention.temperature_scale", 0.0f);
   config.temperature_positions = config.rope_original_positions;
-}
-
-bool has_tensor(const GgufFile& file, std::string_view name) {
-  const auto& tensors = file.tensor_list();
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const GgufTensor& tensor) { return tensor.name == name; });
 }
 
 void read_query_key_norm(const GgufFile& file, Keys&, ModelConfig& config) {
@@ -142,14 +154,6 @@ void read_falcon(const GgufFile& file, Keys&, ModelConfig& config) {
 
 void read_alibi(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.alibi_max = keys.number("attention.max_alibi_bias", 8.0f);
-}
-
-// A layer has a mixture if the file has a router for it.
-void read_layers_with_routers(const GgufFile& file, Keys&, ModelConfig& config) {
-  std::set<std::string_view> names;
-  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
-  for (std::size_t layer = 0; layer < config.experts.layers.size(); ++layer)
-    config.experts.layers[layer] = names.contains(concat("blk.", layer, ".ffn_gate_inp.weight"));
 }
 
 void read_glm4_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
@@ -232,79 +236,6 @@ void read_minicpm3(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.embedding_scale = 12;
   config.residual_scale = 1.4f / std::sqrt(static_cast<float>(config.num_layers));
   config.logit_scale = 256.0f / static_cast<float>(config.hidden_size);
-}
-
-// Layers without key-value heads are short convolutions.
-void read_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.conv_taps = keys.integer("shortconv.l_cache", 3);
-  config.state_size = (std::int64_t{config.conv_taps} - 1) * config.hidden_size;
-  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers)) {
-    config.recurrent_layers.push_back(heads == 0);
-    config.num_kv_heads = std::max(config.num_kv_heads, heads);
-  }
-  if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
-}
-
-// Sizes of heads with a matrix as their state; layers that have them have their tensors.
-void read_state_heads(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  std::set<std::string_view> names;
-  for (const GgufTensor& tensor : file.tensor_list()) names.insert(tensor.name);
-  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
-    config.recurrent_layers.push_back(names.contains(concat("blk.", layer, ".ssm_out.weight")));
-  config.conv_taps = keys.integer("ssm.conv_kernel");
-  config.state.num_heads = keys.integer("ssm.time_step_rank");
-  config.state.num_key_heads = keys.integer("ssm.group_count");
-  config.state.key_size = keys.integer("ssm.state_size");
-  const std::int32_t width = keys.integer("ssm.inner_size");
-  config.state.value_size = config.state.num_heads > 0 ? width / config.state.num_heads : 0;
-  set_state_size(config);
-}
-
-// Key-value heads of the layers that have any.
-void read_kv_heads(Keys& keys, ModelConfig& config) {
-  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers))
-    config.num_kv_heads = std::max(config.num_kv_heads, heads);
-}
-
-void read_granite_hybrid(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_granite(file, keys, config);
-  read_state_heads(file, keys, config);
-  read_kv_heads(keys, config);
-  config.state.norm_groups = config.state.num_key_heads;
-  // "Finetuned" says whether attention rotates at all.
-  if (!file.boolean(concat(config.architecture, ".rope.scaling.finetuned")).value_or(true))
-    config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
-}
-
-// The gate is behind the norm, where there is one.
-void read_falcon_h1(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_state_heads(file, keys, config);
-  config.state_beside_kv = true;
-  config.state.gate_first = false;
-  if (has_tensor(file, "blk.0.ssm_norm.weight")) config.state.norm_groups = config.state.num_key_heads;
-}
-
-// The file does not say the least step, which is the same in all models of the family.
-void read_nemotron_h(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_state_heads(file, keys, config);
-  read_kv_heads(keys, config);
-  config.state.norm_groups = config.state.num_key_heads;
-  config.state.least_step = 0.001f;
-  for (const std::int32_t inner : keys.of_layers("feed_forward_length", config.num_layers)) {
-    config.feed_forward_layers.push_back(inner > 0);
-    config.intermediate_size = std::max(config.intermediate_size, inner);
-  }
-  config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
-  if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
-}
-
-// Qwen3.5's value heads of one key head do not stand side by side.
-void read_delta_net(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_state_heads(file, keys, config);
-  config.state.tiled_heads = config.architecture != "qwen3next";
-  if (config.experts.count == 0) return;
-  read_layers_with_routers(file, keys, config);
-  config.experts.shared_gate = true;
 }
 
 // The file has one row for each type of token.
@@ -441,32 +372,32 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "dots1",
        .read = read_layers_with_routers,
        .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
-      {.name = "qwen3next", .read = read_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
-      {.name = "qwen35", .read = read_delta_net, .own_keys = kStateKeys},
-      {.name = "qwen35moe", .read = read_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
+      {.name = "qwen3next", .read = read_gguf_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
+      {.name = "qwen35", .read = read_gguf_delta_net, .own_keys = kStateKeys},
+      {.name = "qwen35moe", .read = read_gguf_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
       {.name = "granitehybrid",
        .interleaved_rows = true,
        .layers_differ = true,
-       .read = read_granite_hybrid,
+       .read = read_gguf_granite_hybrid,
        .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale", "ssm.conv_kernel",
                     "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"},
        .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
-      {.name = "falcon-h1", .read = read_falcon_h1, .own_keys = kStateKeys},
+      {.name = "falcon-h1", .read = read_gguf_falcon_h1, .own_keys = kStateKeys},
       {.name = "nemotron_h",
        .activation = "relu2",
        .layers_differ = true,
-       .read = read_nemotron_h,
+       .read = read_gguf_nemotron_h,
        .own_keys = kStateKeys},
       {.name = "nemotron_h_moe",
        .activation = "relu2",
        .layers_differ = true,
-       .read = read_nemotron_h,
+       .read = read_gguf_nemotron_h,
        .own_keys = kStateKeys,
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
-      {.name = "lfm2", .layers_differ = true, .read = read_lfm2, .own_keys = {"shortconv.l_cache"}},
+      {.name = "lfm2", .layers_differ = true, .read = read_gguf_lfm2, .own_keys = {"shortconv.l_cache"}},
       {.name = "lfm2moe",
        .layers_differ = true,
-       .read = read_lfm2,
+       .read = read_gguf_lfm2,
        .own_keys = {"shortconv.l_cache"},
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "gpt2", .activation = "gelu_new", .layer_norm = true, .rotates = false},

@@ -2,6 +2,7 @@
 // How each family writes what it has beside what all have into GGUF metadata: a row of gguf_families.cc. What
 // follows from the keys of all is in gguf_config.cc. Of loader/ alone.
 #include <array>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -33,5 +34,18 @@ struct GgufFamily {
   GgufExperts experts = {};
 };
 std::span<const GgufFamily> gguf_families();
+
+// For the readers. Names live as long as the file.
+std::set<std::string_view> tensor_names(const GgufFile& file);
+bool has_tensor(const GgufFile& file, std::string_view name);
+void read_layers_with_routers(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_granite(const GgufFile& file, Keys& keys, ModelConfig& config);
+
+// Of families with recurrent layers (gguf_hybrids.cc).
+void read_gguf_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_granite_hybrid(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_falcon_h1(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_nemotron_h(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_delta_net(const GgufFile& file, Keys& keys, ModelConfig& config);
 
 }  // namespace pagoda

@@ -264,27 +264,7 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
       flatten_pooled(sequence, start);
       continue;
     }
-
-    if (sequence.prompt_logprobs >= 0) {
-      // Row r, at position computed + r, scores the prompt token after it.
-      const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
-      result.sequences[i].prompt_logprobs.resize(static_cast<std::size_t>(scored));
-      for (std::int32_t row = 0; row < scored; ++row) {
-        output_row_ids_.push_back(start + row);
-        output_rows_.push_back(
-            {.sequence = i,
-             .prompt_row = row,
-             .prompt_token =
-                 samples() ? sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)] : -1});
-      }
-    }
-    if (sequence.sample) {
-      result.sequences[i].after_drafts.resize(static_cast<std::size_t>(sequence.num_draft_tokens));
-      for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
-        output_row_ids_.push_back(start + count - 1 - sequence.num_draft_tokens + draft);
-        output_rows_.push_back({.sequence = i, .draft = draft});
-      }
-    }
+    add_output_rows(sequence, i, start, samples(), result.sequences[i], output_row_ids_, output_rows_);
   }
   if (!token_types_.empty()) token_types_.resize(token_ids_.size(), 0);
   if (keeps_nothing())
@@ -342,29 +322,6 @@ void LocalModelRunner::flatten_tables(const ScheduledBatch& batch) {
     const LayerInPage& in_page = layer_pages_[layer];
     layer_kv_.push_back({.layout = in_page.layout, .layer = in_page.layer, .sequences = lanes_[lane]});
   }
-}
-
-SampleRow LocalModelRunner::sample_row(const ScheduledBatch& batch, StepResult& result,
-                                       const OutputRow& output) const {
-  const ScheduledSequence& sequence = batch.sequences[output.sequence];
-  const SampleSpec& spec = sequence.spec;
-  SequenceResult& target = result.sequences[output.sequence];
-  // As if the drafts before this row were known, and those after it were not.
-  const auto known = sequence.all_tokens.first(
-      sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
-  const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
-  const std::size_t words = spec.masks.size() / static_cast<std::size_t>(1 + sequence.num_draft_tokens);
-  return {.params = spec.params,
-          .seed = spec.seed,
-          .first_stream = spec.first_stream,
-          .num_candidates = spec.num_candidates,
-          .beam = spec.beam,
-          .position = spec.num_output_tokens + output.draft,
-          .prompt = known.first(num_prompt),
-          .output = known.subspan(num_prompt),
-          .mask = spec.masks.subspan(static_cast<std::size_t>(output.draft) * words, words),
-          .result =
-              output.draft == 0 ? &target : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]};
 }
 
 // Where every row takes its most likely token, logits need not be written down.

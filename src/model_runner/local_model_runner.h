@@ -22,6 +22,7 @@
 #include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
+#include "model_runner/output_rows.h"
 #include "model_runner/vector_pooler.h"
 #include "models/decoder.h"
 #include "sampler/sampler.h"
@@ -105,13 +106,6 @@ class LocalModelRunner final : public ModelRunner {
  private:
   LocalModelRunner() = default;
 
-  // A row of logits and what it is for.
-  struct OutputRow {
-    std::size_t sequence = 0;      // index in the batch
-    std::int32_t prompt_row = -1;  // index in its prompt_logprobs; -1: sampled from
-    TokenId prompt_token = 0;
-    std::int32_t draft = 0;  // so many drafts come before it; sampled rows only
-  };
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
@@ -126,7 +120,6 @@ class LocalModelRunner final : public ModelRunner {
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
   void flatten(const ScheduledBatch& batch, StepResult& result);
   Status check_copies(const ScheduledBatch& batch) const;
-  SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) const;
   bool sample_largest(const ScheduledBatch& batch, StepResult& result);
   Status sample(const ScheduledBatch& batch, StepResult& result);
   bool samples() const { return options_.parallel.rank() == 0; }

@@ -22,8 +22,6 @@ std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
 
 constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
 
-std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }  // floats: whole cache lines
-
 // Whether what a half makes of x is added as it comes, without a pass of its own.
 bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;

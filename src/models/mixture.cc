@@ -14,8 +14,6 @@
 namespace pagoda {
 namespace {
 
-std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
-
 class Mixture final : public FeedForward {
  public:
   Mixture(const MixtureConfig& config, const LayerPlace& place, WeightLoader& loader)

@@ -10,8 +10,6 @@
 namespace pagoda {
 namespace {
 
-std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
-
 class MixtureBesideDense final : public FeedForward {
  public:
   MixtureBesideDense(const MixtureBesideDenseConfig& config, const LayerPlace& place,

@@ -12,8 +12,6 @@ void add_vector(const float* vector, std::int64_t length, float* out) {
   for (std::int64_t i = 0; i < length; ++i) out[i] += vector[i];
 }
 
-std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
-
 }  // namespace
 
 std::int64_t RankExchange::room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,

@@ -21,6 +21,9 @@
 
 namespace pagoda {
 
+// So many floats in whole cache lines: parts of one room begin at their own.
+inline std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+
 class RankExchange {
  public:
   // Floats of room for chunks of `rows` rows, `width` the widest half's whole input; none for one rank.

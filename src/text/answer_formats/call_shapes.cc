@@ -59,6 +59,18 @@ constexpr CallShape cohere(std::string_view parser) {
           .mark = "<|START_ACTION|>"};
 }
 
+constexpr CallShape pythonic(std::string_view parser) {
+  return {.tool_parser = parser,
+          .begin = "",
+          .middle = "(",
+          .end = ")",
+          .section_begin = "[",
+          .section_end = "]",
+          .separator = ", ",
+          .style = "python",
+          .marked = false};
+}
+
 const CallShape kShapes[] = {
     hermes("hermes"),
     hermes("granite4"),
@@ -187,24 +199,8 @@ const CallShape kShapes[] = {
      .section_end = "</｜DSML｜tool_calls>",
      .style = "dsml",
      .mark = "<｜DSML｜tool_calls>"},
-    {.tool_parser = "pythonic",
-     .begin = "",
-     .middle = "(",
-     .end = ")",
-     .section_begin = "[",
-     .section_end = "]",
-     .separator = ", ",
-     .style = "python",
-     .marked = false},
-    {.tool_parser = "llama4_pythonic",
-     .begin = "",
-     .middle = "(",
-     .end = ")",
-     .section_begin = "[",
-     .section_end = "]",
-     .separator = ", ",
-     .style = "python",
-     .marked = false},
+    pythonic("pythonic"),
+    pythonic("llama4_pythonic"),
     {.tool_parser = "lfm2",
      .begin = "",
      .middle = "(",

@@ -1,0 +1,54 @@
+#include "model_runner/output_rows.h"
+
+#include <algorithm>
+
+namespace pagoda {
+
+void add_output_rows(const ScheduledSequence& sequence, std::size_t index, std::int32_t start,
+                     bool knows_tokens, SequenceResult& result, std::vector<std::int32_t>& row_ids,
+                     std::vector<OutputRow>& rows) {
+  const auto count = static_cast<std::int32_t>(sequence.tokens.size());
+  const std::int32_t computed = sequence.num_computed_tokens;
+  if (sequence.prompt_logprobs >= 0) {
+    // Row r, at position computed + r, scores the prompt token after it.
+    const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
+    result.prompt_logprobs.resize(static_cast<std::size_t>(scored));
+    for (std::int32_t row = 0; row < scored; ++row) {
+      row_ids.push_back(start + row);
+      rows.push_back({.sequence = index,
+                      .prompt_row = row,
+                      .prompt_token =
+                          knows_tokens ? sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)] : -1});
+    }
+  }
+  if (!sequence.sample) return;
+  result.after_drafts.resize(static_cast<std::size_t>(sequence.num_draft_tokens));
+  for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
+    row_ids.push_back(start + count - 1 - sequence.num_draft_tokens + draft);
+    rows.push_back({.sequence = index, .draft = draft});
+  }
+}
+
+SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const OutputRow& output) {
+  const ScheduledSequence& sequence = batch.sequences[output.sequence];
+  const SampleSpec& spec = sequence.spec;
+  SequenceResult& target = result.sequences[output.sequence];
+  // As if the drafts before this row were known, and those after it were not.
+  const auto known = sequence.all_tokens.first(
+      sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
+  const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());
+  const std::size_t words = spec.masks.size() / static_cast<std::size_t>(1 + sequence.num_draft_tokens);
+  return {.params = spec.params,
+          .seed = spec.seed,
+          .first_stream = spec.first_stream,
+          .num_candidates = spec.num_candidates,
+          .beam = spec.beam,
+          .position = spec.num_output_tokens + output.draft,
+          .prompt = known.first(num_prompt),
+          .output = known.subspan(num_prompt),
+          .mask = spec.masks.subspan(static_cast<std::size_t>(output.draft) * words, words),
+          .result =
+              output.draft == 0 ? &target : &target.after_drafts[static_cast<std::size_t>(output.draft - 1)]};
+}
+
+}  // namespace pagoda
