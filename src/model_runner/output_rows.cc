@@ -14,11 +14,11 @@ void add_output_rows(const ScheduledSequence& sequence, std::size_t index, std::
     const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
     result.prompt_logprobs.resize(static_cast<std::size_t>(scored));
     for (std::int32_t row = 0; row < scored; ++row) {
+      const auto scored_at = static_cast<std::size_t>(computed + row + 1);
       row_ids.push_back(start + row);
       rows.push_back({.sequence = index,
                       .prompt_row = row,
-                      .prompt_token =
-                          knows_tokens ? sequence.all_tokens[static_cast<std::size_t>(computed + row + 1)] : -1});
+                      .prompt_token = knows_tokens ? sequence.all_tokens[scored_at] : -1});
     }
   }
   if (!sequence.sample) return;

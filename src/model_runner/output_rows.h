@@ -1,6 +1,7 @@
 #pragma once
-// OutputRow: a row of logits of a step and what it is for: scores a prompt's token, or is drawn from. Which rows
-// a sequence wants, and how one is drawn from, are the same whatever computes them. Threads: the runner's.
+// OutputRow: a row of logits of a step and what it is for: scores a prompt's token, or is drawn from. Which
+// rows a sequence wants, and how one is drawn from, are the same whatever computes them. Threads: the
+// runner's.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,8 +19,9 @@ struct OutputRow {
   std::int32_t draft = 0;  // so many drafts come before it; sampled rows only
 };
 
-// Adds those of sequence `index` of the batch, whose tokens are rows `start`, ... of the step: to `rows`, and the
-// numbers of their rows to `row_ids`; makes room in its result. `knows_tokens`: the batch holds all its tokens.
+// Adds those of sequence `index` of the batch, whose tokens are rows `start`, ... of the step: to `rows`, and
+// the numbers of their rows to `row_ids`; makes room in its result. `knows_tokens`: the batch holds all its
+// tokens.
 void add_output_rows(const ScheduledSequence& sequence, std::size_t index, std::int32_t start,
                      bool knows_tokens, SequenceResult& result, std::vector<std::int32_t>& row_ids,
                      std::vector<OutputRow>& rows);
