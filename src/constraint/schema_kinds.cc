@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iterator>
 #include <set>
+#include <string>
 
 #include "constraint/schema_preparer.h"
 
@@ -15,16 +16,29 @@ constexpr std::int64_t kMaxOptionalPairs =
     90'000;                                  // compiling is quadratic in an object's optional properties
 constexpr std::int64_t kMaxMultiple = 1024;  // of XGrammar
 
+// Dates of the calendar: the compiler's own allow the year 0 and 31 days in each month.
+const std::string kYear = "([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)";
+const std::string kLeapYear =
+    "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)";
+const std::string kDate = kYear +
+                          "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+                          "|02-(0[1-9]|1[0-9]|2[0-8]))|" +
+                          kLeapYear + "-02-29";
+const std::string kWholeDate = "^(" + kDate + ")$";
+const std::string kDateTime = "^(" + kDate +
+                              ")T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?"
+                              "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
+
 // Formats that JSON Schema knows. Other names are annotations.
 struct FormatPattern {
   std::string_view name;
   bool held = true;
   std::string_view pattern = {};  // where the compiler's own is not JSON in all cases
 };
-constexpr FormatPattern kFormats[] = {
-    {"date"},
+const FormatPattern kFormats[] = {
+    {"date", true, kWholeDate},
     {"time"},
-    {"date-time"},
+    {"date-time", true, kDateTime},
     {"duration"},
     {"ipv4", true,
      "^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9][0-9]|[0-9])[.]){3}"

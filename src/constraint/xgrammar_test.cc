@@ -94,6 +94,29 @@ TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
   EXPECT_GT(ended, 20);
 }
 
+TEST_F(Xgrammar, DatesAreThoseOfTheCalendar) {
+  const auto takes = [&](const TokenConstraintFactory& factory, const std::string& text) {
+    const auto constraint = factory.make();
+    for (const char byte : '"' + text + '"')
+      if (!std::ranges::binary_search(allowed(*constraint), TokenId{byte}) || !constraint->advance(byte)) return false;
+    return std::ranges::binary_search(allowed(*constraint), FakeTokenizer::kEos);
+  };
+  const auto date = compile(Kind::json_schema, R"({"type":"string","format":"date"})");
+  const auto time = compile(Kind::json_schema, R"({"type":"string","format":"date-time"})");
+  ASSERT_NE(date, nullptr);
+  ASSERT_NE(time, nullptr);
+  for (const std::string day : {"2024-02-29", "2000-02-29", "0001-01-01", "0004-02-29", "1900-02-28", "2021-12-31",
+                                "2021-11-30", "1000-10-10", "0100-07-31"}) {
+    EXPECT_TRUE(takes(*date, day)) << day;
+    EXPECT_TRUE(takes(*time, day + "T23:59:00.5+02:00")) << day;
+  }
+  for (const std::string day : {"2021-02-29", "1900-02-29", "0000-01-01", "0000-02-29", "2021-02-31", "2021-11-31",
+                                "2021-13-01", "2021-00-10", "2021-01-00", "2021-01-32"}) {
+    EXPECT_FALSE(takes(*date, day)) << day;
+    EXPECT_FALSE(takes(*time, day + "T00:00:00Z")) << day;
+  }
+}
+
 TEST_F(Xgrammar, SpecialTokensAreNeverSaidUnlessTheGrammarMeansThem) {
   const auto any = compile(Kind::regex, "[^b]*");
   const std::vector<TokenId> next = allowed(*any->make());
