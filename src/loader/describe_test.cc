@@ -41,8 +41,6 @@ TEST(Describe, Gguf) {
   EXPECT_EQ(out.at("version"), 3);
   EXPECT_EQ(out.at("supported"), true);
   EXPECT_EQ(out.at("config").at("num_kv_heads"), 2);
-  EXPECT_EQ(out.at("kv_bytes_per_token").at("float32"), 2 * 1 * 2 * 32 * 4);
-  EXPECT_EQ(out.at("kv_bytes_per_token").at("int8"), 2 * 1 * 2 * (32 + 4));
   EXPECT_EQ(out.at("parameters"), 16 * 3 * 512);
   EXPECT_EQ(out.at("num_tensors"), 16);
   EXPECT_EQ(out.at("bytes_by_type").at("Q4_1"), 3 * 16 * 20);
