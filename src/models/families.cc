@@ -57,7 +57,8 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      R"({"model_type":"minicpm3"})"},
     {"LFM2, LFM2.5: 350M to 2.6B, 8B-A1B", "lfm2 lfm2_moe", "lfm2 lfm2moe",
      "a short convolution in most layers, norms of queries and keys, 8B: mixtures; one rank only", kTransformers,
-     "2.6B", R"({"model_type":"lfm2"})"},
+     "1.2B",
+     R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,"full_attn_idxs":[2,5,8,10,12,14]})"},
     {"Qwen 3.5, 3.6, 3.8: 0.8B to 27B, 35B-A3B (text)", "qwen3_5_text qwen3_5 qwen3_5_moe_text qwen3_5_moe",
      "qwen35 qwen35moe",
      "a gated delta net in three of four layers, in the others Qwen 3's attention with a gate on each head's "

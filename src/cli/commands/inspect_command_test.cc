@@ -67,6 +67,33 @@ TEST(Inspect, FamilyAndMemoryByGroup) {
   EXPECT_FALSE(serving.as_object().contains("speed_estimate")) << "there are no weights to read";
 }
 
+// DeepSeek-V2-Lite: one row a token and layer for all heads, no value beside it, and none in 8 bits.
+TEST(Inspect, LatentRows) {
+  const boost::json::value out = inspect_config(
+      R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,"num_attention_heads":16,
+          "q_lora_rank":null})");
+  EXPECT_EQ(out.at("serving").at("kv_groups").as_array().size(), 1u);
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("bfloat16"), 27 * 576 * 2);
+  EXPECT_TRUE(out.at("kv_bytes_per_token").at("int8").is_null());
+}
+
+// LFM2 1.2B: 6 layers of attention, and 10 with a state of the last two inputs of 2048 channels, in float32.
+TEST(Inspect, StatesAreNotPerToken) {
+  const boost::json::value out = inspect_config(
+      R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,"full_attn_idxs":[2,5,8,10,12,14]})");
+  const boost::json::value& groups = out.at("serving").at("kv_groups");
+  ASSERT_EQ(groups.as_array().size(), 2u);
+  EXPECT_EQ(groups.at(0).at("layers"), 6);
+  EXPECT_EQ(groups.at(0).at("bytes_per_1024_tokens").at("bfloat16"), 1024 * 6 * 2 * 512 * 2);
+  EXPECT_EQ(groups.at(1).at("layers"), 10);
+  EXPECT_EQ(groups.at(1).at("state"), true);
+  EXPECT_EQ(groups.at(1).at("bytes_per_1024_tokens").at("float32"), 0);
+  const auto state = groups.at(1).at("bytes_full_context").at("bfloat16").to_number<std::int64_t>();
+  EXPECT_GE(state, 10 * 2 * 2048 * 4);
+  EXPECT_LE(state, 2 * 10 * 2 * 2048 * 4) << "padding is less than what it pads";
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("bfloat16"), 6 * 2 * 512 * 2);
+}
+
 TEST(Inspect, SpeedIsAnEstimateFromWhatATokenReads) {
   const Outcome outcome = inspect(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/mixtral", true);
   const boost::json::value out = boost::json::parse(outcome.out), serving = out.at("serving");

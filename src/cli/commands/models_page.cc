@@ -25,8 +25,9 @@ committed. Those of `tests/fixtures/make_families.py` have no weights: these fol
 compared as safetensors and, where a GGUF name is given, through a file whose header the gguf package wrote, after what
 converters do to the tensors.
 
-Memory is that of keys and values of 1024 tokens in bfloat16, of the size named (int8 takes a little more than half,
-float32 twice as much), and what windows take at most of each sequence, however long. Weights: every type of GGUF that
+Memory is that of keys and values (of latent attention: of its rows) of 1024 tokens in bfloat16, of the size named (int8
+takes a little more than half, float32 twice as much), and what windows at most and states always take of each sequence,
+however long; states are float32, with what fills their pages. Weights: every type of GGUF that
 llama.cpp writes by default, F32, F16, BF16; `pagoda inspect` names a type that is not supported.
 
 | family | config.json | GGUF | differs from Llama by | checked against | memory |
