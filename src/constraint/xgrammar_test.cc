@@ -7,6 +7,7 @@
 
 #include "api/fake_tokenizer.h"
 #include "base/random.h"
+#include "base/utf8.h"
 #include "constraint/grammar_backend.h"
 
 namespace pagoda {
@@ -94,24 +95,87 @@ TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
   EXPECT_GT(ended, 20);
 }
 
+// Every lead byte with two continuations, and of the four bytes' third the ends: a string of one character
+// takes what is UTF-8, whichever way its class was written, and nothing else.
+TEST_F(Xgrammar, CharactersAreUtf8) {
+  const std::pair<Kind, std::string> all[] = {
+      {Kind::json_schema, R"({"type":"string","minLength":1,"maxLength":1})"},
+      {Kind::json_schema, R"({"type":"string","pattern":"^[^a]$"})"},
+      {Kind::json_schema, R"({"type":"string"})"},
+      {Kind::regex, R"("[^"]")"},
+      {Kind::regex, R"("[\x80-\U0010ffff]")"},
+      {Kind::grammar, R"(root ::= "\"" [^"] "\"")"},
+      {Kind::grammar, R"(root ::= "\"" [^"]* "\"")"},
+      {Kind::grammar, R"(root ::= "\"" [\x80-\U0010ffff] "\"")"}};
+  std::vector<std::string> texts;
+  for (int lead = 0x80; lead < 0x100; ++lead) {
+    texts.push_back({static_cast<char>(lead)});
+    for (int second = 0x80; second < 0xc0; second += lead < 0xe0 ? 1 : 3) {
+      texts.push_back({static_cast<char>(lead), static_cast<char>(second)});
+      for (const int third : {0x80, 0x8f, 0xa0, 0xbf}) {
+        texts.push_back({static_cast<char>(lead), static_cast<char>(second), static_cast<char>(third)});
+        texts.push_back(texts.back() + '\xbf');
+      }
+    }
+    for (const int second : {0x7f, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0})
+      for (const int third : {0x7f, 0x80, 0xbf, 0xc0}) {
+        texts.push_back({static_cast<char>(lead), static_cast<char>(second), static_cast<char>(third)});
+        texts.push_back(texts.back() + '\x80');
+      }
+  }
+  for (const auto& [kind, text] : all) {
+    const auto factory = compile(kind, text);
+    ASSERT_NE(factory, nullptr) << text;
+    const bool any_number = text == R"({"type":"string"})" || text.find('*') != std::string::npos;
+    int taken = 0;
+    for (const std::string& character : texts) {
+      const auto constraint = factory->make();
+      const bool takes = std::ranges::all_of('"' + character + '"', [&](char byte) {
+        return constraint->advance(static_cast<unsigned char>(byte));
+      });
+      const bool one = character.size() == utf8_length(character[0]);
+      ASSERT_EQ(takes, is_valid_utf8(character) && (one || any_number))
+          << text << ": " << boost::json::serialize(boost::json::string(character));
+      taken += takes;
+    }
+    EXPECT_GT(taken, 500);
+  }
+}
+
+TEST_F(Xgrammar, EscapesOfSurrogatesComeInPairs) {
+  const auto factory = compile(Kind::json_schema, R"({"type":"string"})");
+  const auto takes = [&](const std::string& text) {
+    const auto constraint = factory->make();
+    return std::ranges::all_of(
+        text, [&](char byte) { return constraint->advance(static_cast<unsigned char>(byte)); });
+  };
+  for (const char* good :
+       {R"("\u0000\uD7ff\ue000\uFFFF\u00e4\n")", R"("\ud83d\ude00")", R"("\uDBFF\uDFFFx")"})
+    EXPECT_TRUE(takes(good)) << good;
+  for (const char* bad :
+       {R"("\ud800")", R"("\uDC00)", R"("\ud83dx)", R"("\ud83d\n)", R"("\ud83d\ud83d)", R"("\ud83d\u0041)"})
+    EXPECT_FALSE(takes(bad)) << bad;
+}
+
 TEST_F(Xgrammar, DatesAreThoseOfTheCalendar) {
   const auto takes = [&](const TokenConstraintFactory& factory, const std::string& text) {
     const auto constraint = factory.make();
     for (const char byte : '"' + text + '"')
-      if (!std::ranges::binary_search(allowed(*constraint), TokenId{byte}) || !constraint->advance(byte)) return false;
+      if (!std::ranges::binary_search(allowed(*constraint), TokenId{byte}) || !constraint->advance(byte))
+        return false;
     return std::ranges::binary_search(allowed(*constraint), FakeTokenizer::kEos);
   };
   const auto date = compile(Kind::json_schema, R"({"type":"string","format":"date"})");
   const auto time = compile(Kind::json_schema, R"({"type":"string","format":"date-time"})");
   ASSERT_NE(date, nullptr);
   ASSERT_NE(time, nullptr);
-  for (const std::string day : {"2024-02-29", "2000-02-29", "0001-01-01", "0004-02-29", "1900-02-28", "2021-12-31",
-                                "2021-11-30", "1000-10-10", "0100-07-31"}) {
+  for (const std::string day : {"2024-02-29", "2000-02-29", "0001-01-01", "0004-02-29", "1900-02-28",
+                                "2021-12-31", "2021-11-30", "1000-10-10", "0100-07-31"}) {
     EXPECT_TRUE(takes(*date, day)) << day;
     EXPECT_TRUE(takes(*time, day + "T23:59:00.5+02:00")) << day;
   }
-  for (const std::string day : {"2021-02-29", "1900-02-29", "0000-01-01", "0000-02-29", "2021-02-31", "2021-11-31",
-                                "2021-13-01", "2021-00-10", "2021-01-00", "2021-01-32"}) {
+  for (const std::string day : {"2021-02-29", "1900-02-29", "0000-01-01", "0000-02-29", "2021-02-31",
+                                "2021-11-31", "2021-13-01", "2021-00-10", "2021-01-00", "2021-01-32"}) {
     EXPECT_FALSE(takes(*date, day)) << day;
     EXPECT_FALSE(takes(*time, day + "T00:00:00Z")) << day;
   }
