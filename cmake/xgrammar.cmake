@@ -25,7 +25,7 @@ file(GLOB xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/*.cc ${PAGODA_XGRAMMAR_
      ${PAGODA_XGRAMMAR_SOURCE}/cpp/converter_ext/*.cc)
 list(REMOVE_ITEM xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_compiler.cc)  # within shared_masks.cpp
 
-# A few lines of three files are changed, in copies within the build folder.
+# A few lines of four files are changed, in copies within the build folder.
 function(pagoda_change_text name old new)
   string(REPLACE "${old}" "${new}" changed "${${name}}")
   if("${changed}" STREQUAL "${${name}}")
@@ -45,6 +45,11 @@ file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/${inner} text)
 pagoda_change_text(text "std::vector<int32_t> uncertain_indices;" "pagoda::SharedIndices uncertain_indices;")
 pagoda_change_text(text "return MemorySize(mask.uncertain_indices)" "return 320 + MemorySize(mask.uncertain_indices)")
 file(CONFIGURE OUTPUT xgrammar/${inner} CONTENT "#include \"shared_indices.h\"\n${text}" @ONLY)
+# What leaves the cache of masks is given back: else the place keeps it, with the room of the largest mask it ever held.
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_functor.cc text)
+pagoda_change_text(text "      shard.cache_list.Erase(oldest_it);"
+                        "      oldest_it->second = AdaptiveTokenMask();\n      shard.cache_list.Erase(oldest_it);")
+pagoda_use_copy(grammar_functor.cc text)
 # A class of characters takes what is UTF-8 alone (inside.cpp has the function): no surrogates, nothing longer than
 # it must be. Else a reader counts more characters than 'maxLength' says.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/fsm_builder.cc text)

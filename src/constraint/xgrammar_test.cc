@@ -1,12 +1,14 @@
 // Goal: XGrammar behind TokenConstraint keeps the interface's promises on a vocabulary of bytes and words.
 // Method: random walks; rolling back and forking against walking again.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <boost/json.hpp>
 #include <regex>
 
 #include "api/fake_tokenizer.h"
 #include "base/random.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "constraint/grammar_backend.h"
 
@@ -281,6 +283,45 @@ TEST_F(Xgrammar, WhatGrammarsShareIsKeptOnce) {
   const std::int64_t before = backend_->live_shared_bytes();
   while (kept.size() < 30) add();
   EXPECT_LE(backend_->live_shared_bytes() - before, kept.front().shared_bytes);
+}
+
+// More kinds of masks than are kept, over thousands of tokens: few bytes of one, all of another.
+class ManyWords final : public FakeTokenizer {
+ public:
+  std::int32_t vocab_size() const override { return 8000; }
+  std::string token_bytes(TokenId id) const override {
+    if (id < 260) return FakeTokenizer::token_bytes(id);
+    const auto draw = [&](std::uint64_t i) { return random_bits(7, static_cast<std::uint64_t>(id), i); };
+    std::string out(id % 3 == 0 ? "" : " ");
+    for (std::uint64_t i = 0; i < 1 + draw(0) % 8; ++i)
+      out += static_cast<char>(id % 11 != 0 ? 'a' + draw(i + 1) % 26 : '!' + draw(i + 1) % 30);
+    return out;
+  }
+};
+
+// What the masks of a thousand schemas once took is given back: only what is kept takes memory.
+TEST_F(Xgrammar, MemoryDoesNotGrowWithTheNumberOfSchemas) {
+  const ManyWords words;
+  const auto backend = make_xgrammar_backend(words, words.vocab_size(), {FakeTokenizer::kEos});
+  std::size_t base = 0;
+  for (std::uint64_t n = 0; n < 1000; ++n) {
+    std::string properties;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const auto draw = [&](std::uint64_t k) { return random_bits(n, i, k); };
+      const std::string kinds[] = {
+          concat(R"({"type":"integer","minimum":0,"maximum":)", draw(1) % 1000000 + 1, "}"),
+          concat(R"({"type":"string","maxLength":)", draw(2) % 20 + 1, "}"),
+          R"({"type":"boolean"})",
+          concat(R"({"enum":["e)", n, "\"]}"),
+          concat(R"({"type":"array","items":{"type":"number"},"maxItems":)", draw(3) % 9 + 1, "}"),
+          concat(R"({"type":"string","pattern":"^[a-f]{)", draw(4) % 9 + 1, "}-", n, R"($"})")};
+      properties += concat(i > 0 ? "," : "", "\"p", i, "_", n, "\":", kinds[draw(0) % 6]);
+    }
+    ASSERT_TRUE(backend->compile(
+        {.kind = Kind::json_schema, .text = concat(R"({"type":"object","properties":{)", properties, "}}")}));
+    if (n == 500) base = mallinfo2().uordblks;
+  }
+  EXPECT_LT(mallinfo2().uordblks, base + (std::size_t{1} << 20));
 }
 
 TEST_F(Xgrammar, WhatIsWrongIsSaidInOneLineWithoutPaths) {
