@@ -7,6 +7,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/runner_options.h"
+#include "device/cuda/cuda_device.h"
 #include "kernels/backend.h"
 #include "model_runner/reference_check.h"
 
@@ -28,6 +29,7 @@ Status run_doctor(const DoctorArgs& args) {
   const int threads = num_threads(args.engine);
   print_row("cores this process may use", std::to_string(usable_cores()));
   print_row("kernels chosen", std::string(cpu_level_name(detected_cpu_level())));
+  print_row("device code", device::cuda_build());
   print_row("memory available", concat(fixed(double(available_memory_bytes()) / 1e9, 1), " GB"));
   {
     ThreadPool pool(threads);
