@@ -25,13 +25,14 @@ std::span<const ConfigFamily> config_families();
 using ReadConfig = void(Fields& fields, ModelConfig& config);
 ReadConfig read_llama_like, read_gemma, read_gemma2, read_gemma3, read_gemma4, read_granite, read_olmo2,
     read_olmo3, read_phi3, read_smollm3, read_ministral3, read_glm, read_cohere, read_cohere2, read_exaone4,
-   read_apertus, read_arcee, read_bailing_moe2, read_bert, read_bloom, read_deepseek_v2, read_deepseek_v3,
-    read_dots1, read_ernie4_5, read_ernie4_5_moe, read_falcon, read_falcon_h1, read_glm4_moe,
-    read_glm4_moe_lite, read_gpt2, read_gpt_neox, read_gpt_oss, read_gptj, read_granite_hybrid,
-    read_granite_moe, read_hunyuan, read_hunyuan_moe, read_internlm2, read_lfm2, read_lfm2_moe, read_llama4,
-    read_minicpm3, read_minimax_m2, read_mixtral, read_modern_bert, read_mpt, read_nemotron, read_nemotron_h,
-    read_nomic_bert, read_olmoe, read_opt, read_phi, read_qwen2_moe, read_qwen3_5, read_qwen3_5_moe,
-    read_qwen3_moe, read_qwen3_next, read_roberta, read_seed_oss, read_stablelm, read_starcoder2;
+    read_afmoe, read_apertus, read_arcee, read_bailing_moe2, read_bert, read_bloom, read_deepseek_v2,
+    read_deepseek_v3, read_dots1, read_ernie4_5, read_ernie4_5_moe, read_exaone, read_falcon, read_falcon_h1,
+    read_glm4_moe, read_glm4_moe_lite, read_gpt2, read_gpt_neox, read_gpt_oss, read_gptj,
+    read_granite_hybrid, read_granite_moe, read_hunyuan, read_hunyuan_moe, read_internlm2, read_laguna,
+    read_lfm2, read_lfm2_moe, read_llama4, read_mellum, read_minicpm, read_minicpm3, read_minimax_m2,
+    read_mixtral, read_modern_bert, read_mpt, read_nemotron, read_nemotron_h, read_nomic_bert, read_olmoe,
+    read_opt, read_phi, read_qwen2_moe, read_qwen3_5, read_qwen3_5_moe, read_qwen3_moe, read_qwen3_next,
+    read_roberta, read_seed_oss, read_stablelm, read_starcoder2;
 
 // What transformers gives to fields that are absent.
 struct Defaults {
@@ -55,6 +56,7 @@ struct DeepSeekDefaults {
   bool renormalize;
   std::int32_t groups = 1, groups_used = 1;
   ExpertScore score = ExpertScore::sigmoid;
+  std::int32_t intermediate = 1408;  // of an expert
 };
 void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelConfig& config);
 
@@ -62,7 +64,8 @@ void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelCon
 void read_rope(Fields& fields, ModelConfig& config, float default_theta = 10000.0f,
                float default_partial = 0);
 // The same where layers with windows have one of their own.
-void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta);
+void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta,
+                        float default_partial = 0);
 // One such object, which `fields` has under the name `where`.
 void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
                       bool may_be_partial = false);
@@ -72,6 +75,8 @@ bool read_layer_types(Fields& fields, ModelConfig& config);
 void read_window_pattern(Fields& fields, ModelConfig& config, std::int32_t period);
 // No window at all where no layer has one.
 void finish_windows(Fields& fields, ModelConfig& config);
+// num_layers is known. Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
+void read_mlp_types(Fields& fields, std::int32_t dense, ModelConfig& config);
 // num_layers is known. Layers of which every `step`-th has a mixture, but for those named.
 void read_sparse_layers(Fields& fields, ModelConfig& config);
 // A nonsensical number of layers is refused later.

@@ -100,6 +100,9 @@ void read_lfm2(Fields& fields, ModelConfig& config) {
     for (std::int32_t layer = 0; layer < listed_layers(config) && written; ++layer)
       config.recurrent_layers.push_back(std::find(full.begin(), full.end(), layer) == full.end());
   }
+  fields.find("full_attn_idxs");  // which layer_types says, too
+  if (std::ranges::find(config.recurrent_layers, true) == config.recurrent_layers.end())
+    config.recurrent_layers.clear();
   std::int64_t inner = fields.integer("block_ff_dim", config.intermediate_size);
   if (fields.boolean("block_auto_adjust_ff_dim", true)) {
     const std::int64_t multiple = fields.integer("block_multiple_of", 256);

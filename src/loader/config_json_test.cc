@@ -330,25 +330,33 @@ std::string all_of(const ModelConfig& c) {
                 static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
                 c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ",
                 c.rope_beta_slow, " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rope_turned, " ",
-                c.rope_local_theta);
+                c.rope_local_theta, " ", c.rope_local_rotary_size);
   out += concat(" offset ", c.norm_weight_offset, " caps ", c.attention_softcap, " ", c.logit_softcap,
                 " temperature ", c.temperature_beta, " ", c.temperature_positions, " parallel ", c.parallel,
                 " alibi ", c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ",
                 c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
                 c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
-                c.keys_are_values, " ", c.layer_input_size);
+                c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates);
+  const StateHeads& s = c.state;
+  out += concat(" latent ", c.latent.rank, " ", c.latent.query_rank, " ", c.latent.nope_size, " ",
+                c.latent.rope_size, " ", c.latent.value_size, " state ", c.conv_taps, " ", s.num_heads, " ",
+                s.num_key_heads, " ", s.key_size, " ", s.value_size, " ", s.tiled_heads, " ", s.least_step, " ",
+                s.most_step, " ", s.norm_groups, " ", s.gate_first, " ", s.out_factor, " ", c.state_size, " ",
+                c.state_beside_kv, " factors ", c.factors.query, " ", c.factors.key, " ",
+                c.factors.attention_output, " ", c.factors.gate, " ", c.factors.down);
   const ExpertsConfig& e = c.experts;
   out += concat(" experts ", e.count, " ", e.per_token, " ", e.intermediate_size, " ",
                 e.shared_intermediate_size, " ", e.shared_gate, " ", static_cast<int>(e.score), " ",
                 e.renormalize, " ", e.scale, " ", e.groups, " ", e.groups_used, " bos ", c.bos_token_id,
                 " pad ", c.pad_token_id, " eos");
   for (const std::int32_t id : c.eos_token_ids) out += concat(" ", id);
-  for (const std::vector<bool>* layers : {&c.window_layers, &c.rope_layers, &e.layers}) {
+  for (const std::vector<bool>* layers : {&c.window_layers, &c.rope_layers, &e.layers, &c.recurrent_layers,
+                                           &c.feed_forward_layers}) {
     out += " | ";
     for (const bool each : *layers) out += each ? "1" : "0";
   }
   for (const LayerSizes& layer : c.layer_sizes)
-    out += concat(" ", layer.num_kv_heads, "x", layer.head_size, "+", layer.intermediate_size);
+    out += concat(" ", layer.num_kv_heads, "x", layer.head_size, "+", layer.intermediate_size, " of ", layer.num_heads);
   return out;
 }
 

@@ -49,7 +49,8 @@ void read_deepseek_v2(Fields& fields, ModelConfig& config) {
                       .shared = 2,
                       .dense = 0,
                       .renormalize = false,
-                      .score = ExpertScore::softmax},
+                      .score = ExpertScore::softmax,
+                      .intermediate = 1407},
                      config);
   fields.only("norm_topk_prob", false);
   fields.only("moe_layer_freq", 1);
@@ -71,7 +72,8 @@ void read_deepseek_v3(Fields& fields, ModelConfig& config) {
                       .dense = 3,
                       .renormalize = true,
                       .groups = 8,
-                      .groups_used = 4},
+                      .groups_used = 4,
+                      .intermediate = 2048},
                      config);
   if (fields.find("routed_scaling_factor") == nullptr) config.experts.scale = 2.5f;
   fields.only("topk_method", "noaux_tc");
@@ -83,21 +85,17 @@ void read_deepseek_v3(Fields& fields, ModelConfig& config) {
 void read_glm4_moe_lite(Fields& fields, ModelConfig& config) {
   read_common(fields, {154880, 2048, 10240, 47, 20, 20, 202752, 1e-5f, 10000.0f, 0, 1, -1, false}, config);
   config.rope_interleaved_rows = fields.boolean("rope_interleave", true);
-  read_deepseek_like(fields, {.count = 64, .per_token = 4, .shared = 1, .dense = 1, .renormalize = true},
+  read_deepseek_like(fields,
+                     {.count = 64,
+                      .per_token = 4,
+                      .shared = 1,
+                      .dense = 1,
+                      .renormalize = true,
+                      .intermediate = 1536},
                      config);
   if (fields.find("routed_scaling_factor") == nullptr) config.experts.scale = 1.8f;
-  if (fields.find("moe_intermediate_size") == nullptr) config.experts.intermediate_size = 1536;
   fields.only("topk_method", "noaux_tc");
-  if (const json::value* kinds = fields.find("mlp_layer_types")) {
-    const json::array* list = kinds->if_array();
-    if (list == nullptr || static_cast<std::int64_t>(list->size()) != config.num_layers)
-      return fields.fail("mlp_layer_types", "a list with one entry for each layer");
-    config.experts.layers.clear();
-    for (const json::value& kind : *list) {
-      if (kind != "dense" && kind != "sparse") return fields.fail("mlp_layer_types", "of dense and sparse");
-      config.experts.layers.push_back(kind == "sparse");
-    }
-  }
+  if (fields.find("mlp_layer_types") != nullptr) read_mlp_types(fields, 0, config);
   read_latent(fields, {.rank = 512, .query_rank = 768, .nope_size = 192, .rope_size = 64, .value_size = 256},
               config);
 }

@@ -94,6 +94,7 @@ std::vector<Block> read_blocks(Fields& fields) {
 
 void read_granite_hybrid(Fields& fields, ModelConfig& config) {
   read_granite_moe(fields, config);
+  config.experts.shared_intermediate_size = fields.integer("shared_intermediate_size", 1024);
   read_mamba(fields, std::int64_t{fields.integer("mamba_expand", 2)} * config.hidden_size, config);
   set_state_size(config);
   const std::vector<Block> blocks = read_blocks(fields);
@@ -146,7 +147,10 @@ void read_nemotron_h(Fields& fields, ModelConfig& config) {
   Defaults absent = {131072, 4096, 21504, 0, 32, 8, 4096, 1e-5f, 10000.0f, 1, 2, 0, false, 128};
   absent.eps_name = fields.find("layer_norm_epsilon") != nullptr ? "layer_norm_epsilon" : "rms_norm_eps";
   absent.activation = "relu2";
-  const std::vector<Block> blocks = read_blocks(fields);
+  std::vector<Block> blocks = read_blocks(fields);
+  if (!fields.written("hybrid_override_pattern") && !fields.written("layers_block_type") &&
+      !fields.written("layer_types"))
+    blocks = {Block::mamba, Block::experts, Block::attention, Block::dense};
   absent.num_layers = static_cast<std::int32_t>(std::min<std::size_t>(blocks.size(), 4096));
   read_common(fields, absent, config);
   config.num_layers = absent.num_layers;
@@ -156,6 +160,12 @@ void read_nemotron_h(Fields& fields, ModelConfig& config) {
   fields.only("mlp_bias", false);
   fields.only("moe_latent_size", nullptr);
   fields.only("mamba_hidden_act", "silu");
+  // Of how it was trained, and of what follows from other fields or from the tensors.
+  for (const std::string_view name :
+       {"chunk_size", "expand", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap", "mtp_layers_block_type",
+        "n_shared_experts", "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",
+        "use_conv_bias", "use_mamba_kernels"})
+    fields.find(name);
   if (fields.find("sliding_window") != nullptr) fields.only("sliding_window", 0);
   StateHeads& state = config.state;
   state.num_heads = fields.integer("mamba_num_heads", 128);

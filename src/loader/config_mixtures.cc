@@ -1,6 +1,7 @@
 // config.json of families whose layers have mixtures of experts.
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "loader/config_families.h"
 
@@ -36,13 +37,20 @@ std::int32_t shared_size(Fields& fields, std::string_view name, std::int32_t oth
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(size, -1, 1 << 30));
 }
 
+// Windows where the file says so, layer by layer.
+void read_listed_windows(Fields& fields, std::int32_t otherwise, ModelConfig& config) {
+  config.sliding_window = fields.integer("sliding_window", otherwise);
+  if (!read_layer_types(fields, config)) config.sliding_window = 0;
+  finish_windows(fields, config);
+}
+
 }  // namespace
 
 void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelConfig& config) {
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, absent.count);
   experts.per_token = fields.integer("num_experts_per_tok", absent.per_token);
-  experts.intermediate_size = fields.integer("moe_intermediate_size", 1408);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", absent.intermediate);
   experts.shared_intermediate_size = shared_size(fields, "n_shared_experts", absent.shared, experts);
   experts.score = absent.score;
   experts.renormalize = fields.boolean("norm_topk_prob", absent.renormalize);
@@ -53,6 +61,24 @@ void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelCon
   const std::int32_t dense = fields.integer("first_k_dense_replace", absent.dense);
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
     experts.layers.push_back(layer >= dense);
+}
+
+void read_mlp_types(Fields& fields, std::int32_t dense, ModelConfig& config) {
+  constexpr std::string_view kName = "mlp_layer_types";
+  const json::value* types = fields.find(kName);
+  const json::array* list = types != nullptr ? types->if_array() : nullptr;
+  if (types != nullptr && (list == nullptr || static_cast<std::int64_t>(list->size()) != config.num_layers))
+    return fields.fail(kName, "a list with one entry for each layer");
+  config.experts.layers.clear();
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer) {
+    if (list == nullptr) {
+      config.experts.layers.push_back(layer >= dense);
+      continue;
+    }
+    const json::value& type = (*list)[static_cast<std::size_t>(layer)];
+    if (type != "dense" && type != "sparse") fields.fail(kName, "\"dense\" or \"sparse\" for each layer");
+    config.experts.layers.push_back(type == "sparse");
+  }
 }
 
 void read_sparse_layers(Fields& fields, ModelConfig& config) {
@@ -87,6 +113,94 @@ void read_qwen3_moe(Fields& fields, ModelConfig& config) {
   experts.intermediate_size = fields.integer("moe_intermediate_size", 768);
   experts.renormalize = fields.boolean("norm_topk_prob", false);
   read_sparse_layers(fields, config);
+}
+
+// Qwen3's with windows, which rotate by a base of their own.
+void read_mellum(Fields& fields, ModelConfig& config) {
+  read_common(fields,
+              {98304, 2304, 7168, 28, 32, 4, 131072, 1e-6f, 500000.0f, -1, -1, -1, false, 128, 1, 10000.0f},
+              config);
+  read_listed_windows(fields, 1024, config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 64);
+  experts.per_token = fields.integer("num_experts_per_tok", 8);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 896);
+  experts.renormalize = fields.boolean("norm_topk_prob", true);
+  read_mlp_types(fields, 0, config);
+  for (const std::string_view draft : {"num_mtp_layers", "mtp_layer_types", "mtp_mlp_layer_types"})
+    fields.find(draft);
+}
+
+void read_laguna(Fields& fields, ModelConfig& config) {
+  read_common(
+      fields,
+      {100352, 2048, 8192, 40, 48, 8, 131072, 1e-6f, 500000.0f, -1, -1, -1, false, 128, 0.5f, 10000.0f},
+      config);
+  read_listed_windows(fields, 512, config);
+  if (fields.find("num_attention_heads_per_layer") != nullptr) {
+    LayerSizes layer = {.num_kv_heads = config.num_kv_heads,
+                        .head_size = config.head_size,
+                        .intermediate_size = config.intermediate_size};
+    for (const float heads : fields.numbers("num_attention_heads_per_layer")) {
+      layer.num_heads = static_cast<std::int32_t>(std::clamp(heads, -1.0f, 65536.0f));
+      config.layer_sizes.push_back(layer);
+    }
+    if (config.layer_sizes.empty()) return;  // the list was none
+    const auto heads = [](const LayerSizes& each) { return each.num_heads; };
+    const auto [least, most] = std::ranges::minmax(config.layer_sizes | std::views::transform(heads));
+    config.num_heads = most;
+    if (least == most) config.layer_sizes.clear();
+  }
+  const json::value* gating = fields.find("gating");
+  config.head_gates = gating == nullptr || *gating == true || *gating == "per-head";
+  if (!config.head_gates && *gating != "per-element")
+    fields.refuse(concat("config.json: 'gating' = ", show(*gating),
+                         " is not supported; supported: \"per-head\", \"per-element\""));
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 256);
+  experts.per_token = fields.integer("num_experts_per_tok", 8);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 512);
+  experts.shared_intermediate_size = fields.integer("shared_expert_intermediate_size", 512);
+  experts.score = ExpertScore::sigmoid;
+  experts.renormalize = true;
+  experts.scale = fields.number("moe_routed_scaling_factor", 1);
+  read_mlp_types(fields, 1, config);
+  fields.only("moe_apply_router_weight_on_input", false);
+  if (fields.number("moe_router_logit_softcapping", 0) != 0)
+    fields.refuse("config.json: 'moe_router_logit_softcapping' is not supported");
+}
+
+// Three of four layers have a window, and they alone rotate.
+void read_afmoe(Fields& fields, ModelConfig& config) {
+  read_common(fields, {200192, 2048, 6144, 32, 16, 0, 16384, 1e-5f, 10000.0f, -1, -1, -1, false, 128},
+              config);
+  if (fields.boolean("mup_enabled", false))
+    config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
+  config.sliding_window = fields.integer("sliding_window", 1024);
+  read_window_pattern(fields, config, fields.integer("global_attn_every_n_layers", 4));
+  config.rope_layers = config.window_layers;
+  if (config.rope_layers.empty())
+    config.rope_layers.assign(static_cast<std::size_t>(listed_layers(config)), false);
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 64);
+  experts.per_token = fields.integer("num_experts_per_tok", 6);
+  experts.intermediate_size = fields.integer("moe_intermediate_size", 1408);
+  experts.shared_intermediate_size = shared_size(fields, "num_shared_experts", 2, experts);
+  experts.score = ExpertScore::sigmoid;
+  experts.renormalize = true;
+  experts.scale = fields.number("route_scale", 1);
+  const std::int32_t dense = fields.integer("num_dense_layers", 1);
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    experts.layers.push_back(layer >= dense);
+  // As the first files of the family have it beside what they mean.
+  fields.only("score_func", "sigmoid");
+  fields.only("route_norm", true);
+  fields.only("n_group", 1);
+  fields.only("topk_group", 1);
+  fields.find("num_expert_groups");
+  fields.find("num_limited_groups");
+  fields.find("load_balance_coeff");
+  fields.find("use_grouped_mm");
 }
 
 void read_mixtral(Fields& fields, ModelConfig& config) {

@@ -170,13 +170,16 @@ void read_rope(Fields& fields, ModelConfig& config, float default_theta, float d
   read_rope_object(fields, rope, where, config, may_be_partial);
 }
 
-void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta) {
+void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta, float default_local_theta,
+                        float default_partial) {
+  const bool may_be_partial = default_partial > 0;
   config.rope_local_theta = fields.number("rope_local_base_freq", default_local_theta);
   const json::object* both = fields.object("rope_parameters");
   const json::value* full = both != nullptr ? both->if_contains("full_attention") : nullptr;
   const json::value* sliding = both != nullptr ? both->if_contains("sliding_attention") : nullptr;
   if (full == nullptr && sliding == nullptr) {
-    read_rope(fields, config, default_theta);
+    read_rope(fields, config, default_theta, default_partial);
+    if (may_be_partial) config.rope_local_rotary_size = config.head_size;
     return;
   }
   config.rotary_size = config.head_size;
@@ -186,7 +189,7 @@ void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta
     if (!each->is_object()) return fields.fail("rope_parameters", "an object for each kind of layer");
     Fields rope(each->get_object(), fields.shared_status());
     if (each == full) {
-      read_rope_object(fields, rope, "rope_parameters.full_attention", config);
+      read_rope_object(fields, rope, "rope_parameters.full_attention", config, may_be_partial);
       // A scaling in the older form beside it is of these layers.
       if (const json::object* scaling = fields.object("rope_scaling")) {
         Fields more(*scaling, fields.shared_status());
@@ -195,7 +198,11 @@ void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta
     } else {
       rope.only("rope_type", "default");
       config.rope_local_theta = rope.number("rope_theta", config.rope_local_theta);
-      rope.find("partial_rotary_factor");
+      const float partial = rope.number("partial_rotary_factor", 1);
+      if (!(partial > 0) || partial > 1) fields.fail("partial_rotary_factor", "in (0, 1]");
+      if (may_be_partial && partial > 0 && partial <= 1)
+        config.rope_local_rotary_size =
+            static_cast<std::int32_t>(static_cast<float>(config.head_size) * partial);
       sort_others(rope, "rope_parameters.sliding_attention", config);
     }
   }

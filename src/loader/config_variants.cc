@@ -1,4 +1,7 @@
 // config.json of families that are Llama but for one or two things.
+#include <algorithm>
+#include <cmath>
+
 #include "loader/config_families.h"
 
 namespace pagoda {
@@ -23,7 +26,8 @@ void read_common(Fields& fields, const Defaults& absent, ModelConfig& config) {
   config.pad_token_id = absent.pad;
   if (absent.eos >= 0) config.eos_token_ids = {absent.eos};
   if (absent.local_theta > 0)
-    read_rope_by_layer(fields, config, absent.rope_theta, fields.number("rope_theta", absent.local_theta));
+    read_rope_by_layer(fields, config, absent.rope_theta, fields.number("rope_theta", absent.local_theta),
+                       absent.partial);
   else
     read_rope(fields, config, absent.rope_theta, absent.partial);
 }
@@ -34,6 +38,27 @@ void read_granite(Fields& fields, ModelConfig& config) {
   config.residual_scale = fields.number("residual_multiplier", 1);
   config.attention_scale = fields.number("attention_multiplier", 1);
   config.logit_scale = 1 / fields.number("logits_scaling", 1);
+}
+
+// MiniCPM 1, 2 and 4: the scales follow from the depth, and from the width of the model that was tuned.
+void read_minicpm(Fields& fields, ModelConfig& config) {
+  read_common(fields, {32000, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, -1, true}, config);
+  config.embedding_scale = fields.number("scale_emb", 1);
+  if (config.num_layers < 1 || config.hidden_size < 1) return;
+  config.residual_scale =
+      fields.number("scale_depth", 1) / std::sqrt(static_cast<float>(config.num_layers));
+  config.logit_scale = fields.number("dim_model_base", 1) / static_cast<float>(config.hidden_size);
+  fields.only("sparse_config", nullptr);  // of blocks of the context, some alone
+}
+
+void read_exaone(Fields& fields, ModelConfig& config) {
+  Defaults absent = {102400, 2048, 0, 32, 32, 0, 2048, 1e-5f, 10000.0f, 0, 2, -1, true};
+  absent.eps_name = "layer_norm_epsilon";
+  read_common(fields, absent, config);
+  config.num_layers = fields.integer("num_layers", absent.num_layers);
+  config.activation = fields.string("activation_function", "silu");
+  if (config.intermediate_size == 0)
+    config.intermediate_size = 4 * std::clamp(config.hidden_size, 0, 1 << 24);
 }
 
 void read_olmo2(Fields& fields, ModelConfig& config) {

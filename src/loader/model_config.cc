@@ -207,6 +207,9 @@ Status finish_config(ModelConfig& config) {
   }
   if (!std::isfinite(config.rope_local_theta) || config.rope_local_theta < 0)
     return corrupt_data(concat("the model's local rope theta is ", config.rope_local_theta));
+  if (config.rope_local_rotary_size < 0 || config.rope_local_rotary_size > config.head_size ||
+      config.rope_local_rotary_size % 2 != 0)
+    return corrupt_data(concat(config.rope_local_rotary_size, " rotated dimensions of heads with a window"));
   if (!std::isfinite(config.attention_scale) || config.attention_scale < 0)
     return corrupt_data(concat("the model's attention scale is ", config.attention_scale));
 

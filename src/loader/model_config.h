@@ -107,6 +107,7 @@ struct ModelConfig {
   std::vector<float> rope_short_factors, rope_long_factors;  // longrope: divisors of each pair's frequency
   std::int32_t rope_turned = 0;  // proportional: dimensions of rotary_size that turn at all; 0: all
   float rope_local_theta = 0;    // of layers with a window, unscaled; 0: as all others
+  std::int32_t rope_local_rotary_size = 0;  // and how much of their heads; 0: as much as of all others
 
   float norm_weight_offset = 0;                    // what norms' weights are more than the file has
   float attention_softcap = 0, logit_softcap = 0;  // 0: none
@@ -127,6 +128,7 @@ struct ModelConfig {
   ExpertsConfig experts;
   LatentConfig latent;
   bool query_key_norm = false;  // where a family has models with and without
+  bool head_gates = false;      // of what is attended, one for each head; else for each element (Laguna)
 
   std::vector<bool> recurrent_layers;  // which keep a state instead of keys and values; empty: none
   std::int32_t conv_taps = 0;          // tokens that their convolutions see, itself included

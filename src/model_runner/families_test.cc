@@ -15,6 +15,7 @@ namespace pagoda::testing {
 namespace {
 
 constexpr const char* kFamilies[] = {
+    "afmoe",
     "apertus",
     "arcee",
     "bailing_moe2",
@@ -28,6 +29,7 @@ constexpr const char* kFamilies[] = {
     "dots1",
     "ernie4_5",
     "ernie4_5_moe",
+    "exaone",
     "exaone4",
     "exaone4_full",
     "falcon",
@@ -58,6 +60,8 @@ constexpr const char* kFamilies[] = {
     "hunyuan",
     "hunyuan_moe",
     "internlm2",
+    "laguna",
+    "laguna_elements",
     "lfm2",
     "lfm2_moe",
     "llama4",
@@ -66,7 +70,9 @@ constexpr const char* kFamilies[] = {
     "llama_dynamic",
     "llama_dynamic_long",
     "llama_yarn",
+    "mellum",
     "minimax_m2",
+    "minicpm",
     "minicpm3",
     "ministral3",
     "mistral3_wrapped",

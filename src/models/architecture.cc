@@ -10,13 +10,14 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-     kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDeepSeek2,
-      kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3,
-      kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe,
-      kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2,
-      kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert,
-      kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe,
-      kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2};
+      kAfmoe, kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR,
+      kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms,
+      kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite,
+      kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLaguna, kLfm2, kLfm2Moe, kLlama,
+      kLlama4, kMellum, kMiniCpm, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt,
+      kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2,
+      kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm,
+      kStarcoder2};
   return all;
 }
 
@@ -113,7 +114,9 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
                            .attention_factor = config.rope_attention_factor};
   decoder.ropes.push_back(rope);
   if (config.rope_local_theta > 0)
-    decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
+    decoder.ropes.push_back({.theta = config.rope_local_theta,
+                             .rotary_size = config.rope_local_rotary_size > 0 ? config.rope_local_rotary_size
+                                                                             : rope.rotary_size});
 
   const NormConfig norm = {
       .kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};

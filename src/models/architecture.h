@@ -64,6 +64,7 @@ struct WeightNames {
   std::string fused_qkv = {};                  // instead of query, key, value
   bool qkv_by_group = false;                   // of which each key-value head's stand together
   std::string sinks = {};                      // whole name
+  std::string output_gate = {};  // "": each head's gates stand behind its queries, in one matrix
   // Of latent attention: what makes queries out of what `query_a` gives, and of the row that is kept; keys
   // and values of all heads in one matrix, or in newer GGUF files apart, a matrix for each head.
   std::string query_a = {}, query_a_norm = {}, query_b = {}, kv_a = {}, kv_a_norm = {}, kv_b = {};
@@ -120,12 +121,13 @@ std::vector<ExpertNames> granitemoe_experts();  // of folders
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2,
-    kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms,
-    kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite,
-    kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4,
-    kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH,
-    kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35,
-    kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kAfmoe, kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2,
+    kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone, kExaone4, kFalcon, kFalconH1,
+    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX,
+    kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLaguna, kLfm2,
+    kLfm2Moe, kLlama, kLlama4, kMellum, kMiniCpm, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral,
+    kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3,
+    kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3,
+    kStableLm, kStarcoder2;
 
 }  // namespace pagoda

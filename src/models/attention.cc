@@ -18,7 +18,7 @@ class Attention final : public Mixer {
             WeightLoader& loader);
 
   std::int64_t entered_width() const override {
-    return own_.qkv_size() + (own_.output_gate ? own_.query_size() : 0);
+    return own_.qkv_size() + own_.gate_size();
   }
   std::int64_t mixed_width() const override { return own_.query_size(); }
   Products entering() override { return {&qkv_}; }
@@ -26,9 +26,13 @@ class Attention final : public Mixer {
   void enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
   void mix(const LayerRoom& room, const DecoderBatch& batch) override {
     paged_attention(*room.context, arguments(room, batch));
-    if (own_.output_gate)
-      times_sigmoid(*room.context, static_cast<std::int64_t>(batch.token_ids.size()), mixed_width(),
-                    room.mixed, mixed_width(), room.entered + own_.qkv_size(), entered_width());
+    const auto num_rows = static_cast<std::int64_t>(batch.token_ids.size());
+    const float* const gates = room.entered + own_.qkv_size();
+    if (own_.output_gate == OutputGate::sigmoid)
+      times_sigmoid(*room.context, num_rows, mixed_width(), room.mixed, mixed_width(), gates,
+                    entered_width());
+    else if (own_.output_gate != OutputGate::none)
+      times_softplus(*room.context, num_rows, gates, room.mixed);
   }
   void list_ahead(const LayerRoom& room, const DecoderBatch& batch, ReadAhead& out) const override {
     list_context(*room.context, arguments(room, batch), out);
@@ -42,6 +46,8 @@ class Attention final : public Mixer {
   PagedAttentionArgs arguments(const LayerRoom& room, const DecoderBatch& batch) const;
   void normalize_heads(const KernelContext& context, float* qkv, std::int64_t count) const;
   void normalize_each(float* heads) const;
+  void times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
+                      float* mixed) const;
   void warm_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
   AttentionConfig own_;  // with this rank's numbers of heads
@@ -157,8 +163,9 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
     for (const Range& rows : {query, key, value})
       loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
+    const bool gates_between = config.gate_size() > 0 && names.output_gate.empty();
     const auto add_queries = [&](std::int64_t part) {  // or, part 1, their gates
-      if (config.output_gate)
+      if (gates_between)
         loader.add(qkv, prefix + names.query, 2 * config.query_size(), place.hidden_size,
                    every_other_head(config, shard, part));
       else
@@ -176,7 +183,11 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
            {std::pair{names.key, config.key_factor},
             std::pair{config.key_is_value ? names.key : names.value, config.value_factor}})
         loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv}, factor);
-    if (config.output_gate) add_queries(1);
+    if (gates_between)
+      add_queries(1);
+    else if (config.gate_size() > 0)
+      loader.add(qkv, prefix + names.output_gate, config.gate_size(), place.hidden_size,
+                 std::array{config.output_gate == OutputGate::softplus_of_head ? shard.query : query});
   }
   if (decoder.interleaved_rows && rotary_size_ > 0 && !names.qkv_by_group) {
     loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
@@ -233,6 +244,20 @@ void Attention::normalize_each(float* heads) const {
     for (std::int32_t i = 0; i < own_.head_size; ++i)
       heads[i] = static_cast<float>((heads[i] - mean) * scale) * weight[i];
   }
+}
+
+// What is attended, by a gate for each element or one for each head.
+void Attention::times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
+                               float* mixed) const {
+  const std::int64_t width = mixed_width(), each = width / own_.gate_size();
+  for_tiles(context, num_rows, [&](std::int64_t row, int) {
+    const float* const gate = gates + row * entered_width();
+    float* const y = mixed + row * width;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float x = gate[i / each];
+      y[i] *= x > 20 ? x : std::log1p(std::exp(x));
+    }
+  });
 }
 
 void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {

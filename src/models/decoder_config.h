@@ -74,10 +74,12 @@ enum class QueryKeyNorm {
   each_head,            // a layer norm of every head, whose weights are its own
 };
 
+// By what of the layer's input, times a matrix, each element of what is attended is scaled.
+enum class OutputGate { none, sigmoid, softplus, softplus_of_head };
+
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
-  // Each head's query comes with a gate, behind it in its product: what is attended is scaled by its sigmoid.
-  bool output_gate = false;
+  OutputGate output_gate = OutputGate::none;
   bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
   bool chunks = false;              // of W tokens: attends to those of its own chunk alone
@@ -103,6 +105,10 @@ struct AttentionConfig {
   std::int32_t query_size() const { return num_heads * head_size; }
   std::int32_t kv_size() const { return num_kv_heads * head_size; }
   std::int32_t qkv_size() const { return query_size() + (has_own_kv() ? 2 * kv_size() : 0); }
+  std::int32_t gate_size() const {
+    if (output_gate == OutputGate::none) return 0;
+    return output_gate == OutputGate::softplus_of_head ? num_heads : query_size();
+  }
 };
 
 // Heads that keep a matrix of a sequence instead of keys and values (kernels/linear_attention.h), behind a
@@ -191,8 +197,8 @@ struct NoFeedForwardConfig {};
 
 using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
                                  ParallelMixersConfig, NoMixerConfig>;
-using FeedForwardConfig =
-    std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, XieluConfig, NoFeedForwardConfig>;
+using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig,
+                                       XieluConfig, NoFeedForwardConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;

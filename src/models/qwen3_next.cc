@@ -11,7 +11,7 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   if (!decoder) return decoder.error();
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     LayerConfig& layer = decoder->layers[static_cast<std::size_t>(index)];
-    layer.attention()->output_gate = true;
+    layer.attention()->output_gate = OutputGate::sigmoid;
     if (config.is_recurrent(index))
       layer.mixer = LinearAttentionConfig{.num_heads = config.state.num_heads,
                                           .num_key_heads = config.state.num_key_heads,

@@ -1,4 +1,4 @@
-// Qwen3-30B-A3B, Qwen3-Coder, ...: Qwen3 with mixtures.
+// Qwen3-30B-A3B, Qwen3-Coder, ...: Qwen3 with mixtures. Mellum 2 (JetBrains) has windows, too.
 #include "models/architecture.h"
 
 namespace pagoda {
@@ -13,5 +13,6 @@ WeightNames names(ModelFormat format) {
 }  // namespace
 
 const Architecture kQwen3Moe = {"qwen3moe", qwen3_description, names};
+const Architecture kMellum = {"mellum", qwen3_description, names};
 
 }  // namespace pagoda
