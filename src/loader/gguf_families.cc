@@ -33,21 +33,6 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
 
 namespace {
 
-// Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
-void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config) {
-  const GgufArray* pattern = file.array(concat(config.architecture, ".attention.sliding_window_pattern"));
-  if (pattern != nullptr && !pattern->booleans.empty()) {
-    config.window_layers = pattern->booleans;
-  } else {
-    period = keys.integer("attention.sliding_window_pattern", period);
-    if (period < 1)
-      return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not positive"));
-    for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
-      config.window_layers.push_back((layer + 1) % period != 0);
-  }
-  if (config.sliding_window == 0) config.window_layers.clear();
-}
-
 // Some files do not name the token that ends Gemma's turns.
 void read_end_of_turn(const GgufFile& file, ModelConfig& config, std::string_view end = "<end_of_turn>") {
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
@@ -259,36 +244,6 @@ void read_minicpm(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.logit_scale = 1 / keys.number("logit_scale", static_cast<float>(config.hidden_size) / 256.0f);
 }
 
-// The file does not say that the embedding is scaled; layers without a window do not rotate.
-void read_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.embedding_scale = std::sqrt(static_cast<float>(std::max(config.hidden_size, 0)));
-  read_window_pattern(file, keys, 4, config);
-  config.rope_layers = config.window_layers;
-  if (config.rope_layers.empty())
-    config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
-  read_layers_with_routers(file, keys, config);
-}
-
-// Windows rotate by a base of their own.
-void read_mellum(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.rope_local_theta = keys.number("rope.freq_base_swa", config.rope_theta);
-  read_window_pattern(file, keys, 4, config);
-  read_layers_with_routers(file, keys, config);
-}
-
-// And by as much of a head as the file says. Of four layers the first sees everything. How wide the gates are
-// shows in their tensors.
-void read_laguna(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_mellum(file, keys, config);
-  if (!keys.has("attention.sliding_window_pattern"))
-    for (std::size_t layer = 0; layer < config.window_layers.size(); ++layer)
-      config.window_layers[layer] = layer % 4 != 0;
-  config.rope_local_rotary_size = keys.integer("rope.dimension_count_swa", config.rotary_size);
-  const std::int64_t heads = config.layer_sizes.empty() ? config.num_heads : config.layer_sizes[0].num_heads;
-  for (const GgufTensor& tensor : file.tensor_list())
-    if (tensor.name == "blk.0.attn_gate.weight") config.head_gates = tensor.shape.front() == heads;
-}
-
 // The file leaves out what the family's only model has for scales.
 void read_minicpm3(const GgufFile&, Keys& keys, ModelConfig& config) {
   read_latent(keys, config);
@@ -373,12 +328,12 @@ std::span<const GgufFamily> gguf_families() {
        .interleaved_rows = true,
        .read = read_minicpm,
        .own_keys = {"embedding_scale", "residual_scale", "logit_scale"}},
-      {.name = "afmoe", .read = read_afmoe, .experts = {.known = true, .score = ExpertScore::sigmoid}},
+      {.name = "afmoe", .read = read_gguf_afmoe, .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "laguna",
-       .read = read_laguna,
+       .read = read_gguf_laguna,
        .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa"},
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
-      {.name = "mellum", .read = read_mellum, .own_keys = {"rope.freq_base_swa"}, .experts = {.known = true}},
+      {.name = "mellum", .read = read_gguf_mellum, .own_keys = {"rope.freq_base_swa"}, .experts = {.known = true}},
       {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},

@@ -39,6 +39,13 @@ std::set<std::string_view> tensor_names(const GgufFile& file);
 bool has_tensor(const GgufFile& file, std::string_view name);
 void read_layers_with_routers(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_granite(const GgufFile& file, Keys& keys, ModelConfig& config);
+// Every `period`-th layer sees everything, or as an array says, one entry for each layer.
+void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config);
+
+// Families with windows (gguf_windows.cc).
+void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_mellum(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_laguna(const GgufFile& file, Keys& keys, ModelConfig& config);
 
 // Of families with recurrent layers (gguf_hybrids.cc).
 void read_gguf_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config);
