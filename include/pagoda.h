@@ -64,8 +64,8 @@ typedef struct {
 PAGODA_API const char* pagoda_version(void);
 PAGODA_API const char* pagoda_last_error(void);
 
-/* Loads the model (file, folder or ORG/NAME; NULL: the default model) and starts the engine. Takes seconds.
- */
+/* Loads the model (file, folder or ORG/NAME[:TAG], which is fetched if it is not there; NULL: the default
+ * model) and starts the engine. Takes seconds. */
 PAGODA_API pagoda_status pagoda_engine_create(const char* model, const pagoda_option* options,
                                               size_t num_options, pagoda_engine** engine);
 /* Ends what runs with an error and gives the memory back, at the latest with the last of its queues. */

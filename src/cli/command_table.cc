@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/batch/run_batch_command.h"
 #include "cli/bench/bench_flags.h"
+#include "cli/chat/chat_command.h"
 #include "cli/commands/cache_command.h"
-#include "cli/commands/chat_command.h"
 #include "cli/commands/doctor_command.h"
 #include "cli/commands/flag_commands.h"
 #include "cli/commands/generate_command.h"
@@ -70,6 +71,12 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
     if (const Status status = apply_environment(environment, args->engine); !status.ok())
       return exit_code(status);
     log(*warnings);
+    // Who listens first, and who reads words of its own, fetches later.
+    constexpr bool fetches = !std::is_same_v<Args, ServeArgs> && !std::is_same_v<Args, GenerateArgs> &&
+                             !std::is_same_v<Args, ChatArgs>;
+    if constexpr (fetches) {
+      if (const Status status = fetch_if_missing(args->engine); !status.ok()) return exit_code(status);
+    }
     return exit_code(run(*args));
   };
   return command;
@@ -146,6 +153,12 @@ std::vector<Flag> chat_flags(ChatArgs& args) {
        .value = flags::text(args.prompt, "TEXT"),
        .help = "answer this and leave",
        .aliases = {"-q"}},
+      {.name = "url",
+       .value = flags::text(args.url, "URL"),
+       .help = "of a running server that answers instead: http://HOST:PORT; --api-key as it wants it"},
+      {.name = "history",
+       .value = flags::on_off(args.history),
+       .help = "keep what was typed at a terminal for the next time"},
       {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "of one answer"},
       {.name = "temperature",
        .value = flags::number(args.temperature, 0, 2),
@@ -167,7 +180,7 @@ std::vector<Flag> run_flags(ChatArgs& args) {
        .help = "what is asked; without one: standard input by pipe, else a conversation"},
   };
   for (Flag& row : chat_flags(args))
-    if (row.name != "quick") rows.push_back(std::move(row));
+    if (row.name != "quick" && row.name != "url" && row.name != "history") rows.push_back(std::move(row));
   return rows;
 }
 
@@ -204,7 +217,7 @@ std::vector<Flag> inspect_flags(InspectArgs& args) {
   return {
       {.positional = "MODEL",
        .value = flags::text(args.path, "PATH"),
-       .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME in the local cache",
+       .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME[:TAG]",
        .required = true},
       {.name = "json", .value = flags::on(args.json), .help = "one JSON object instead of a table"},
   };
@@ -214,7 +227,7 @@ std::vector<Flag> tokenize_flags(TokenizeArgs& args) {
   return {
       {.positional = "TOKENIZER",
        .value = flags::text(args.tokenizer, "PATH"),
-       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, or .gguf with or without weights",
+       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf with or without weights, or ORG/NAME[:TAG]",
        .default_text = "the default model's"},
       {.positional = "TEXT",
        .value = flags::text(args.text, "TEXT"),

@@ -214,7 +214,10 @@ void BlockPool::release(std::span<const BlockId> blocks) {
 }
 
 void BlockPool::clear_cache() {
+  CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // who hears of all at once
   while (num_cached_ > 0) evict_oldest();
+  cache_observer_ = observer;
+  if (observer != nullptr) observer->on_cleared();
   for (Block& block : blocks_) block.published = false;
   published_.clear();
 }
@@ -240,6 +243,7 @@ void BlockPool::forget(std::int32_t row) {
   Block& entry = blocks_[static_cast<std::size_t>(row)];
   published_.erase(key(entry.hash, entry.group));
   entry.published = false;
+  if (cache_observer_ != nullptr && entry.group == 0) cache_observer_->on_removed(entry.hash);
   if (entry.group == listened_group_) on_forget_(BlockId{row});
 }
 

@@ -22,7 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kv_cache/block_hash.h"
+#include "kv_cache/cache_observer.h"
 #include "request/ids.h"
 
 namespace pagoda {
@@ -32,6 +32,9 @@ class BlockPool {
   explicit BlockPool(std::int32_t num_blocks);  // CHECKs num_blocks >= 0; block 0 is handed out first
   // Groups 1..count, whose rows are no longer CACHED when the row of group 0 of the same hash is evicted.
   void set_dependent_groups(std::int32_t count) { num_dependent_ = count; }
+
+  // Hears of published rows of group 0 that are forgotten; null: nobody. Borrowed.
+  void set_cache_observer(CacheObserver* observer) { cache_observer_ = observer; }
 
   // Gives `count` blocks, each with ref_count 1. All or nothing: nullopt when num_free() < count. "Full"
   // is a normal answer, which the scheduler meets by preempting; it is not an error.
@@ -108,6 +111,7 @@ class BlockPool {
   std::int32_t num_blocks() const { return static_cast<std::int32_t>(blocks_.size()); }
   std::int32_t num_free() const { return static_cast<std::int32_t>(free_.size()) + num_cached_; }
   std::int32_t num_cached() const { return num_cached_; }  // pages
+  std::int64_t num_published() const { return static_cast<std::int64_t>(published_.size()); }  // rows
   void check_invariants() const;  // O(num_blocks); tests and the simulator call it every step
 
  private:
@@ -146,6 +150,7 @@ class BlockPool {
   std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
   std::int32_t num_dependent_ = 0, listened_group_ = kNone;
   std::function<void(BlockId)> on_forget_;
+  CacheObserver* cache_observer_ = nullptr;
 };
 
 }  // namespace pagoda

@@ -21,6 +21,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/assembly/memory_modes.h"
 #include "library/engine_options.h"
 #include "library/output_queue.h"
@@ -167,6 +168,7 @@ pagoda_status pagoda_engine_create(const char* model, const pagoda_option* optio
     if (!flags) return told(flags.error());
     auto made = std::make_shared<Engine>();
     made->flags = *std::move(flags);
+    if (const Status fetched = fetch_if_missing(made->flags); !fetched.ok()) return told(fetched);
     auto assembled = AssembledEngine::create(made->flags, AssembledEngine::Report::quiet);
     if (!assembled) return told(assembled.error());
     made->assembled = *std::move(assembled);

@@ -211,4 +211,19 @@ std::optional<std::string> percent_decode(std::string_view text) {
   return out;
 }
 
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> out;
+  while (!query.empty()) {
+    const std::string_view item = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), item.size() + 1));
+    if (item.empty()) continue;
+    const std::size_t equals = std::min(item.find('='), item.size());
+    std::optional<std::string> name = percent_decode(item.substr(0, equals));
+    std::optional<std::string> value = percent_decode(item.substr(std::min(item.size(), equals + 1)));
+    if (!name || !value) return std::nullopt;
+    out.emplace_back(*std::move(name), *std::move(value));
+  }
+  return out;
+}
+
 }  // namespace pagoda
