@@ -33,7 +33,7 @@ class BlockPool {
   // Groups 1..count, whose rows are no longer CACHED when the row of group 0 of the same hash is evicted.
   void set_dependent_groups(std::int32_t count) { num_dependent_ = count; }
 
-  // Hears of published rows of group 0 that are forgotten; null: nobody. Borrowed.
+  // Hears of rows that are forgotten after tell_when_forgotten(); null: nobody. Borrowed.
   void set_cache_observer(CacheObserver* observer) { cache_observer_ = observer; }
 
   // Gives `count` blocks, each with ref_count 1. All or nothing: nullopt when num_free() < count. "Full"
@@ -95,6 +95,8 @@ class BlockPool {
   // Marks an IN USE, completely filled block as reusable under `hash`. The first block published under a
   // hash keeps it, so block tables only ever grow at the end. True when this block was taken.
   bool publish(BlockId block, const BlockHash& hash, std::int32_t group = 0);
+  // The cache observer knows of this published block, and hears when it is forgotten.
+  void tell_when_forgotten(BlockId block);
 
   // Drops one reference from each block. Pass a sequence's blocks last-to-first, so that the end of a
   // prefix is evicted before its beginning. CHECKs ref_count > 0 (a double release is a bug here).
@@ -123,6 +125,7 @@ class BlockPool {
     std::int32_t group = 0;                     // when published
     std::int32_t older = kNone, newer = kNone;  // neighbours among the CACHED
     BlockHash hash;                             // when published
+    bool told = false;                          // the cache observer knows of it
     // Of every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
     std::int32_t next = kNone;  // page of its row

@@ -1,7 +1,7 @@
 #pragma once
 // CacheObserver: who wants to know what the prefix cache holds: which blocks later requests can find, and
-// which no longer. Of the group that sees everything alone; windows follow it. Not who uses which block:
-// that is request/pool_event.h. Threads: the engine thread; told in order, must return at once.
+// which no longer. Full blocks of the group that sees everything; windows and states follow it. Who uses a
+// block is request/pool_event.h's matter. Threads: the engine thread; told in order, must return at once.
 #include <span>
 
 #include "kv_cache/block_hash.h"

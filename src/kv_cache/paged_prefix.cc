@@ -142,6 +142,8 @@ void PagedKvManager::set_cache_observer(CacheObserver* observer) {
 
 void PagedKvManager::tell_stored(const Table& table, std::int32_t row, const BlockHash& parent,
                                  std::span<const TokenId> content) {
+  // Of full rows alone: what a sequence's end leaves beside its state is not told, and goes untold.
+  pool_.tell_when_forgotten(this->row(table, 0, row));
   const bool salted = row == 0 && !(table.root == hasher_.root({}));
   cache_observer_->on_stored(table.chain, row == 0 ? nullptr : &parent, salted ? &table.root : nullptr,
                              content);

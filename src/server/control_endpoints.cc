@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "api/query.h"
 #include "base/strings.h"
 #include "server/http_request.h"
 #include "server/server_context.h"

@@ -1,6 +1,7 @@
 #include "cli/chat/chat_command.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <boost/json.hpp>
@@ -10,6 +11,7 @@
 #include "base/strings.h"
 #include "cli/chat/chat_backend.h"
 #include "cli/chat/line_editor.h"
+#include "cli/commands/typed_words.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -198,6 +200,15 @@ Status run_chat(const ChatArgs& args) {
     }
   }
   return ok_status();
+}
+
+Status run_run(const ChatArgs& args) {
+  if (!args.prompt.empty() || isatty(STDIN_FILENO) == 1) return run_chat(args);
+  ChatArgs piped = args;
+  auto text = piped_text();
+  if (!text) return text.error();
+  piped.prompt = *std::move(text);
+  return run_chat(piped);
 }
 
 }  // namespace pagoda

@@ -20,5 +20,7 @@ struct ChatArgs {
 };
 
 Status run_chat(const ChatArgs& args);
+// pagoda run, as Ollama's: one answer where there is a prompt, typed or by pipe.
+Status run_run(const ChatArgs& args);
 
 }  // namespace pagoda
