@@ -54,7 +54,7 @@ class NoSink final : public OutputSink {
 struct Engine {
   Engine(std::vector<KvGroup> groups, std::int32_t num_blocks) {
     auto kv = std::make_unique<PagedKvManager>(
-        PagedKvConfig{.block_size = 4, .num_blocks = num_blocks, .groups = groups, .model_id = "m"});
+        PagedKvConfig{.block_size = 4, .num_blocks = num_blocks, .model_id = "m", .groups = groups});
     manager = kv.get();
     auto scheduler = std::make_unique<VllmScheduler>(config.scheduler_config(), *kv);
     auto runner = std::make_unique<fake::FakeModelRunner>(4, num_blocks, 0, 0, groups);

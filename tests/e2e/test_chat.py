@@ -115,7 +115,9 @@ class EchoServer:
 
 
 def environment(folder):
-    return {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+    """Without PAGODA_MODEL, which would be --model."""
+    kept = {name: value for name, value in os.environ.items() if name != "PAGODA_MODEL"}
+    return {**kept, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
 
 
 def test_piped_lines_against_a_server(tmp_path):

@@ -48,12 +48,14 @@ std::string tokenizer_info(const ModelSource& source, const std::string& tokeniz
   };
   name("bos_token", tokenizer.bos());
   name("eos_token", tokenizer.eos());
+  name("pad_token", tokenizer.eos());
   if (info.if_contains("tokenizer_class") == nullptr || !info["tokenizer_class"].is_string()) {
     const std::string* model =
         source.gguf() != nullptr ? source.gguf()->string("tokenizer.ggml.model") : nullptr;
     info["tokenizer_class"] = class_of(model != nullptr ? *model : "");
   }
   if (!info.contains("model_max_length")) info["model_max_length"] = max_model_len;
+  info["vocab_size"] = tokenizer.vocab_size();
   if (chat_template != nullptr) info["chat_template"] = chat_template->source();
   return json::serialize(info);
 }
