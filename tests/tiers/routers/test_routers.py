@@ -14,7 +14,7 @@ import time
 import httpx
 import pytest
 
-from conftest import Server, small_model
+from conftest import Server, binary, small_model
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 NAME = "small"
@@ -98,13 +98,55 @@ def test_kv_aware_routing_finds_what_events_tell(tmp_path):
         for server in servers:
             httpx.post(server.url + "/reset_prefix_cache", timeout=30)
         sources = [part for i, server in enumerate(servers) for part in ("--kv-event-source", f"{server.url}={events(i)}")]
-        with vllm_router(servers, "--policy", "kv_aware", "--kv-event-block-size", "16", *sources) as (url, log):
+        with vllm_router(servers, "--policy", "kv_aware", "--kv-event-block-size", "16", "--kv-event-model", NAME, *sources) as (url, log):
             by_events = conversations(url, seed=4)
     finally:
         for server in servers:
             server.stop()
     print(f"cached share: round_robin {by_turns:.3f}, kv_aware {by_events:.3f}")
     assert by_events > by_turns + 0.05, "".join(log[-20:])
+
+
+WORKLOAD = "uniform:input=48-80,output=8,rounds=4,history=440,requests=150,rate=3,seed=5"
+
+
+def found(servers):
+    """(tokens found in a prefix cache, tokens looked for) of all servers."""
+    return [sum(server.metric(f"prefix_cache_{name}_total") for server in servers) for name in ("hits", "queries")]
+
+
+def test_the_simulators_router_predicts_the_hit_rate(tmp_path):
+    """The same conversations through vllm-router before two servers, and through `pagoda simulate`."""
+    ports = [free_port() for _ in range(2)]
+    engine = ("--block-size", "16", "--kv-cache-memory-bytes", "16MiB", "--max-model-len", "512")
+    servers = [Server(small_model(), "--served-model-name", NAME, *engine, "--kv-events-config",
+                      json.dumps({"enable_kv_cache_events": True, "endpoint": f"tcp://*:{port}"})) for port in ports]
+    sources = [part for port, server in zip(ports, servers) for part in ("--kv-event-source", f"{server.url}=tcp://127.0.0.1:{port}")]
+    policies = {"round-robin": ("--policy", "round_robin"),
+                "prefix-aware": ("--policy", "kv_aware", "--kv-event-block-size", "16", "--kv-event-model", NAME, *sources)}
+    seen, predicted = {}, {}
+    try:
+        for router, flags in policies.items():
+            for server in servers:
+                assert httpx.post(server.url + "/reset_prefix_cache", timeout=30).status_code == 200
+            before = found(servers)
+            with vllm_router(servers, *flags) as (url, _):
+                subprocess.run([binary(), "bench", "serve", "--base-url", url, "--model", NAME, "--workload", WORKLOAD, "--ignore-eos"],
+                               check=True, capture_output=True, timeout=200)
+            hits, queries = (b - a for a, b in zip(before, found(servers)))
+            seen[router] = hits / queries
+            done = subprocess.run([binary(), "simulate", small_model(), "--cost-model", "a100-40gb/opt-13b/tp1", "--block-size", "16",
+                                   "--max-model-len", "512", "--replicas", "2",
+                                   "--router", router, "--workload", WORKLOAD, "--output-json", "-"], check=True, capture_output=True, timeout=60)
+            cache = json.loads(done.stdout)["prefix_cache"]
+            predicted[router] = cache["hits"] / cache["queries"]
+    finally:
+        for server in servers:
+            server.stop()
+    print("share of prompt tokens found in a cache:", *(f"{name}: {seen[name]:.3f}, simulated {predicted[name]:.3f}" for name in seen))
+    for name in seen:
+        assert abs(seen[name] / predicted[name] - 1) < 0.1, (seen, predicted)
+    assert seen["prefix-aware"] > seen["round-robin"] + 0.05
 
 
 def test_cache_aware_routing_loses_nothing_when_a_server_goes():
@@ -130,15 +172,17 @@ def test_cache_aware_routing_loses_nothing_when_a_server_goes():
             assert ask(i)[0] == 200
 
 
-def test_litellms_router_goes_round_a_dead_server():
+def test_litellms_router_goes_round_a_dead_server(tmp_path):
     import litellm
-    with two_servers() as servers:
+    template = tmp_path / "plain.jinja"
+    template.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
+    with two_servers("--chat-template", str(template)) as servers:
         router = litellm.Router(num_retries=3, retry_after=0, routing_strategy="simple-shuffle", model_list=[
-            {"model_name": "any", "litellm_params": {"model": f"text-completion-openai/{NAME}", "api_base": server.url + "/v1", "api_key": "none",
+            {"model_name": "any", "litellm_params": {"model": f"openai/{NAME}", "api_base": server.url + "/v1", "api_key": "none",
                                                      "timeout": 60}} for server in servers])
 
         def ask():
-            return router.text_completion(model="any", prompt="once", max_tokens=4).choices[0].text
+            return router.completion(model="any", messages=[{"role": "user", "content": "once"}], max_tokens=4).choices[0].message.content
 
         for _ in range(10):
             assert ask() is not None
