@@ -19,7 +19,11 @@ function(pagoda_precompile target kind)
       <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <deque> <filesystem> <fstream> <functional> <future>
       <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
       <unordered_map> <utility> <variant> <vector>)
-    if(NOT kind STREQUAL "std")
+    if(kind STREQUAL "plain")
+      get_target_property(options precompiled_plain COMPILE_OPTIONS)
+      list(REMOVE_ITEM options ${PAGODA_INSTRUMENTATION})
+      set_target_properties(precompiled_plain PROPERTIES COMPILE_OPTIONS "${options}")
+    elseif(NOT kind STREQUAL "std")
       target_link_libraries(precompiled_${kind} PRIVATE third_boost_json)
       target_precompile_headers(precompiled_${kind} PRIVATE <boost/json.hpp>)
     endif()

@@ -1,8 +1,9 @@
 # pagoda_library(NAME DEPS a b LIBS x y): the folder's *.cc as static library pagoda_NAME, its
 # *_test.cc as one test program NAME_test (GoogleTest), registered with ctest. MANY_PROCESSORS: some of its
-# files are compiled for other processors.
+# files are compiled for other processors. NOT_FUZZED: no fuzz target is about its code, so that a fuzzing build
+# compiles it as every other build does.
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "MANY_PROCESSORS" "" "DEPS;LIBS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MANY_PROCESSORS;NOT_FUZZED" "" "DEPS;LIBS;TEST_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -18,7 +19,14 @@ function(pagoda_library name)
   endif()
   target_include_directories(pagoda_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(pagoda_${name} ${scope} ${ARG_DEPS} ${ARG_LIBS})
-  if(sources AND NOT ARG_MANY_PROCESSORS)
+  if(sources AND ARG_NOT_FUZZED AND PAGODA_FUZZ)
+    get_target_property(options pagoda_${name} COMPILE_OPTIONS)
+    list(REMOVE_ITEM options ${PAGODA_INSTRUMENTATION})
+    set_target_properties(pagoda_${name} PROPERTIES COMPILE_OPTIONS "${options}")
+    if(NOT ARG_MANY_PROCESSORS)
+      pagoda_precompile(pagoda_${name} plain)
+    endif()
+  elseif(sources AND NOT ARG_MANY_PROCESSORS)
     if("third_boost_json" IN_LIST ARG_LIBS)
       pagoda_precompile(pagoda_${name} json)
     else()

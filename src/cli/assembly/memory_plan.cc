@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/process_memory.h"
 #include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/machine.h"
 
 namespace pagoda {
@@ -38,23 +39,25 @@ Result<KvPlan> plan_without_kv(const EngineFlags& flags, const ModelConfig& conf
 }  // namespace
 
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
-                             std::span<const KvGroup> groups, std::int64_t block_bytes, std::int64_t taken) {
+                             std::span<const KvGroup> groups, std::int64_t block_bytes,
+                             const LoadedRunner::KvRoom& given) {
   if (groups.empty()) return plan_without_kv(flags, config);
   const std::int64_t available = available_memory_bytes();
-  const std::int64_t room =
-      std::max<std::int64_t>(0, available - taken - growth_bytes(available) - clients_bytes(available));
+  const std::int64_t others =
+      uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
+  const std::int64_t room = std::max<std::int64_t>(0, given.available - given.taken - others);
+  const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
   std::int64_t bytes = 0;
   if (flags.kv_cache_memory_bytes) {
     bytes = *flags.kv_cache_memory_bytes;
-    if (const std::int64_t all = bytes + std::min(bytes, flags.swap_space_bytes); all > room) {
+    if (const std::int64_t all = bytes + std::min(bytes, swap); all > room) {
       return invalid_argument(concat("--kv-cache-memory-bytes asks for ", mib(bytes),
                                      all > bytes ? concat(" and --swap-space for ", mib(all - bytes)) : "",
                                      ", but only ", mib(room), " of memory are available"));
     }
   } else {
     bytes = static_cast<std::int64_t>(static_cast<double>(room) * flags.kv_cache_memory_fraction);
-    if (bytes + std::min(bytes, flags.swap_space_bytes) > room)
-      bytes = std::max(room - flags.swap_space_bytes, room / 2);
+    if (bytes + std::min(bytes, swap) > room) bytes = std::max(room - swap, room / 2);
   }
   KvPlan plan;
   plan.available_bytes = available;
@@ -85,17 +88,17 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
   return plan;
 }
 
-std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan) {
-  const std::int64_t weights = memory.weight_bytes + memory.embedding_bytes;
-  const std::int64_t in_memory = weights - memory.mapped_bytes;
+std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device) {
+  const std::int64_t weights = on_device ? 0 : memory.weight_bytes + memory.embedding_bytes;
+  const std::int64_t in_memory = on_device ? 0 : weights - memory.mapped_bytes;
   const std::int64_t program = std::max<std::int64_t>(0, plan.private_bytes - in_memory);
   const struct {
     const char* name;
     std::int64_t bytes;
   } rows[] = {{"weights", weights},
-              {"KV cache", memory.kv_bytes},
+              {"KV cache", on_device ? 0 : memory.kv_bytes},
               {"swap space", memory.swap_bytes},
-              {"activations", memory.step_bytes},
+              {"activations", on_device ? 0 : memory.step_bytes},
               {"program", program + growth_bytes(plan.available_bytes)}};
   std::int64_t taken = 0;
   for (const auto& row : rows) taken += row.bytes;

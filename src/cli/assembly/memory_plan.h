@@ -9,6 +9,7 @@
 #include "base/memory_budget.h"
 #include "base/status.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/loaded_runner.h"
 #include "cli/flags/engine_flags.h"
 #include "constraint/grammar_service.h"
 #include "loader/model_config.h"
@@ -23,13 +24,14 @@ struct KvPlan {
   std::int64_t available_bytes = 0, private_bytes = 0;
 };
 
-// The number of blocks and the context that they allow. `taken` is what everything else needs: also what is
-// mapped from the weight cache, which the system counts as available, since it could read it again.
+// The number of blocks and the context that they allow. A device's room is its own memory, where nothing else
+// grows; its swap space is the process's.
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
-                             std::span<const KvGroup> groups, std::int64_t block_bytes, std::int64_t taken);
+                             std::span<const KvGroup> groups, std::int64_t block_bytes,
+                             const LoadedRunner::KvRoom& room);
 
-// With the accounts of what is taken at start.
-std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan);
+// With the accounts of what is taken at start. What lies on a device is not this process's memory.
+std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device);
 // Cuts `options` down to its share.
 MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, GrammarService::Options& options);
 

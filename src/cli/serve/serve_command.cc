@@ -156,7 +156,8 @@ Status run_serve(const ServeArgs& args) {
   const auto model = model_path(engine_flags);
   auto model_files =
       std::make_unique<ModelWatch>(model ? ModelWatch::files_of(*model) : std::vector<std::string>{});
-  PAGODA_RETURN_IF_ERROR(enter_serve_sandbox(engine_flags));
+  const auto sandbox = enter_serve_sandbox(engine_flags);
+  if (!sandbox) return sandbox.error();
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
@@ -165,6 +166,7 @@ Status run_serve(const ServeArgs& args) {
   auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
   log_ledger((*engine)->ledger());
+  log_info("start", concat("sandbox: ", *sandbox));
   save_memory((*engine)->ledger().limit());
   if (flags.uds.empty() && !is_loopback(flags.host) && flags.api_keys.empty() && flags.api_key_file.empty())
     log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",

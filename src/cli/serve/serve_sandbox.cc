@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/hub_paths.h"
@@ -90,15 +89,13 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   return rules;
 }
 
-Status enter_serve_sandbox(const EngineFlags& flags) {
-  if (!flags.server.sandbox || kSanitized || flags.mpi_local_size > 0) {
-    log_info("start", concat("sandbox: off", flags.mpi_local_size > 0 ? ", under mpirun" : ""));
-    return ok_status();
-  }
+Result<std::string> enter_serve_sandbox(const EngineFlags& flags) {
+  if (!flags.server.sandbox || kSanitized) return std::string("off");
+  if (flags.mpi_local_size > 0) return std::string("off, under mpirun");
+  if (flags.device == "cuda") return std::string("off, since a GPU's driver opens files of its own");
   const Result<Sandbox> sandbox = enter_sandbox(sandbox_of(flags));
   if (!sandbox) return sandbox.error().annotate("--no-sandbox goes without");
-  log_info("start", concat("sandbox: ", sandbox->describe()));
-  return ok_status();
+  return sandbox->describe();
 }
 
 }  // namespace pagoda

@@ -130,10 +130,10 @@ __device__ __forceinline__ void attend_splits(const AttentionArgs& args) {
     if (i < count) partial[2 + lane + 32 * i] = state.values[i];
 }
 
-__global__ void __launch_bounds__(32 * kMaxHeadGroup) attend_splits_f32(AttentionArgs args) {
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_f32(AttentionArgs args) {
   attend_splits<float>(args);
 }
-__global__ void __launch_bounds__(32 * kMaxHeadGroup) attend_splits_bf16(AttentionArgs args) {
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_bf16(AttentionArgs args) {
   attend_splits<Bf16>(args);
 }
 
@@ -165,10 +165,10 @@ __device__ __forceinline__ void attend_rows(const AttentionArgs& args) {
   finish(args, at, total);
 }
 
-__global__ void __launch_bounds__(32 * kMaxHeadGroup) attend_rows_f32(AttentionArgs args) {
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_f32(AttentionArgs args) {
   attend_rows<float>(args);
 }
-__global__ void __launch_bounds__(32 * kMaxHeadGroup) attend_rows_bf16(AttentionArgs args) {
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_bf16(AttentionArgs args) {
   attend_rows<Bf16>(args);
 }
 

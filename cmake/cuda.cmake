@@ -1,0 +1,36 @@
+# The CUDA device (src/device/cuda/), if PAGODA_CUDA is on: its kernels by nvcc for two architectures, its host part
+# by the host's compiler, and the static runtime, so that the program starts without a GPU or its driver.
+# script/cuda fetches the toolkit; -DPAGODA_CUDA_TOOLKIT=DIR names another.
+option(PAGODA_CUDA "Device code for NVIDIA GPUs" OFF)
+function(pagoda_add_cuda target)
+  if(NOT PAGODA_CUDA)
+    return()
+  endif()
+  if(NOT PAGODA_CUDA_TOOLKIT)
+    execute_process(COMMAND ${PROJECT_SOURCE_DIR}/script/cuda OUTPUT_VARIABLE toolkit
+                    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    set(PAGODA_CUDA_TOOLKIT "${toolkit}" CACHE PATH "CUDA toolkit" FORCE)
+  endif()
+  # No contraction of products and sums behind the sources' back, as on the host (kernels/dialect.cuh).
+  set(flags -std=c++20 -O3 -fmad=false -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/src
+            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a
+            -Werror all-warnings -Xcompiler -fPIC,-Wall,-Werror -Xptxas -v)
+  set(kernels ${PROJECT_SOURCE_DIR}/src/device/cuda/kernels.cu)
+  set(object ${PROJECT_BINARY_DIR}/cuda/kernels.o)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/*.h ${PROJECT_SOURCE_DIR}/src/device/kernels/*)
+  # What ptxas says of each kernel goes to a file, which tools/cuda_resources holds against the table.
+  add_custom_command(
+    OUTPUT ${object} ${PROJECT_BINARY_DIR}/cuda/ptxas.txt
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/cuda_compile ${PROJECT_BINARY_DIR}/cuda/ptxas.txt
+            ${PAGODA_CUDA_TOOLKIT}/bin/nvcc ${flags} -c ${kernels} -o ${object}
+    DEPENDS ${kernels} ${sources} ${PROJECT_SOURCE_DIR}/tools/cuda_compile
+    VERBATIM)
+  target_sources(${target} PRIVATE ${object})
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  target_compile_definitions(${target} PRIVATE PAGODA_CUDA PAGODA_CUDA_ARCHITECTURES="sm_80 and sm_90a")
+  target_include_directories(${target} SYSTEM PRIVATE ${PAGODA_CUDA_TOOLKIT}/include)
+  find_library(PAGODA_CUDART cudart_static PATHS ${PAGODA_CUDA_TOOLKIT}/lib ${PAGODA_CUDA_TOOLKIT}/lib64
+               NO_DEFAULT_PATH REQUIRED)
+  target_link_libraries(${target} PUBLIC ${PAGODA_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)
+endfunction()

@@ -1,0 +1,185 @@
+#include "device/cuda/cuda_device.h"
+
+#include "base/strings.h"
+
+#ifdef PAGODA_CUDA
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "device/kernel_table.h"
+
+namespace pagoda::device {
+
+// As Device::kernels() gives them (kernels.cu).
+std::span<const Kernel> cuda_kernels();
+
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<Device>> open();
+  ~CudaDevice() override;
+
+  std::string describe() const override { return name_; }
+  std::span<const Kernel> kernels() const override { return cuda_kernels(); }
+
+  Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
+  Status free(std::byte* memory) override { return check(cudaFree(memory), "cudaFree"); }
+  std::size_t free_bytes() const override {
+    std::size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+  }
+  Result<std::byte*> allocate_pinned(std::size_t bytes) override;
+  Status free_pinned(std::byte* memory) override { return check(cudaFreeHost(memory), "cudaFreeHost"); }
+
+  Result<StreamId> create_stream() override;
+  Result<EventId> create_event() override;
+  Status record(EventId event, StreamId stream) override {
+    return check(cudaEventRecord(of(event), of(stream)), "cudaEventRecord");
+  }
+  Status wait(StreamId stream, EventId event) override {
+    return check(cudaStreamWaitEvent(of(stream), of(event), 0), "cudaStreamWaitEvent");
+  }
+  Status synchronize(StreamId stream) override {
+    return check(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
+  }
+  Status copy_in(StreamId stream, std::byte* to, const std::byte* pinned, std::size_t bytes) override {
+    return put_copy(stream, to, pinned, bytes, cudaMemcpyHostToDevice);
+  }
+  Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) override {
+    return put_copy(stream, pinned, from, bytes, cudaMemcpyDeviceToHost);
+  }
+  Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    return put_copy(stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+  }
+  Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
+
+ private:
+  cudaStream_t of(StreamId id) const { return streams_[static_cast<std::size_t>(id)]; }
+  cudaEvent_t of(EventId id) const { return events_[static_cast<std::size_t>(id)]; }
+  // The first error stays.
+  Status check(cudaError_t error, const char* call) {
+    if (lost_.ok() && error != cudaSuccess)
+      lost_ = internal_error(concat(call, ": ", cudaGetErrorString(error)));
+    return lost_;
+  }
+  Status put_copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes,
+                  cudaMemcpyKind kind) {
+    return check(cudaMemcpyAsync(to, from, bytes, kind, of(stream)), "cudaMemcpyAsync");
+  }
+
+  std::string name_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> events_;
+  Status lost_;
+};
+
+Result<std::unique_ptr<Device>> CudaDevice::open() {
+  PAGODA_RETURN_IF_ERROR(check_cuda());
+  auto device = std::make_unique<CudaDevice>();
+  cudaDeviceProp properties = {};
+  if (Status status = device->check(cudaSetDevice(0), "cudaSetDevice"); !status.ok()) return status;
+  if (Status status = device->check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+      !status.ok())
+    return status;
+  if (properties.major < 8)
+    return unavailable(concat(properties.name,
+                              " is older than this program's kernels, which need compute "
+                              "capability 8.0"));
+  device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
+                         properties.major, ".", properties.minor);
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+CudaDevice::~CudaDevice() {
+  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+}
+
+Result<std::byte*> CudaDevice::allocate(std::size_t bytes, std::string_view name) {
+  if (!lost_.ok()) return lost_;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // it is an answer, and does not stay
+    return resource_exhausted(
+        concat("the device has ", free_bytes(), " bytes free: ", bytes, " for ", name, " do not fit"));
+  }
+  if (Status status = check(error, "cudaMalloc"); !status.ok()) return status;
+  return static_cast<std::byte*>(memory);
+}
+
+Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
+  if (!lost_.ok()) return lost_;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMallocHost(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return resource_exhausted(concat(bytes, " bytes of pinned memory cannot be had"));
+  }
+  if (Status status = check(error, "cudaMallocHost"); !status.ok()) return status;
+  return static_cast<std::byte*>(memory);
+}
+
+Result<StreamId> CudaDevice::create_stream() {
+  cudaStream_t stream = nullptr;
+  if (Status status = check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+      !status.ok())
+    return status;
+  streams_.push_back(stream);
+  return static_cast<StreamId>(streams_.size() - 1);
+}
+
+Result<EventId> CudaDevice::create_event() {
+  cudaEvent_t event = nullptr;
+  if (Status status = check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+      !status.ok())
+    return status;
+  events_.push_back(event);
+  return static_cast<EventId>(events_.size() - 1);
+}
+
+Status CudaDevice::launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) {
+  const dim3 grid(shape.grid.x, shape.grid.y, shape.grid.z),
+      block(shape.block.x, shape.block.y, shape.block.z);
+  void* const arguments[] = {const_cast<void*>(args)};
+  return check(cudaLaunchKernel(kernel.entry, grid, block, const_cast<void**>(arguments), shape.shared_bytes,
+                                of(stream)),
+               kernel.name);
+}
+
+}  // namespace
+
+std::string cuda_build() {
+  return concat(cuda_kernels().size(), " kernels for " PAGODA_CUDA_ARCHITECTURES ", CUDA ",
+                CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, "; never run on a GPU");
+}
+
+Status check_cuda() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return ok_status();
+  return unavailable(concat("no CUDA device can be used here: ",
+                            error != cudaSuccess ? cudaGetErrorString(error) : "there is none"));
+}
+
+Result<std::unique_ptr<Device>> open_cuda_device() { return CudaDevice::open(); }
+
+}  // namespace pagoda::device
+
+#else
+
+namespace pagoda::device {
+
+std::string cuda_build() { return "none: built without CUDA"; }
+
+Status check_cuda() {
+  return unavailable("this program was built without CUDA (cmake -DPAGODA_CUDA=ON, script/cuda)");
+}
+
+Result<std::unique_ptr<Device>> open_cuda_device() { return check_cuda(); }
+
+}  // namespace pagoda::device
+
+#endif

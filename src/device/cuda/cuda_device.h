@@ -1,0 +1,20 @@
+#pragma once
+// The CUDA device: device.h on the CUDA runtime, which is linked statically, so that one program starts with
+// and without a GPU or its driver. Builds without the toolkit have none (cmake/cuda.cmake), and say so here.
+// Compiled, never run on a GPU.
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+
+namespace pagoda::device {
+
+// What device code this program holds, in one line: "kernels for sm_80 and sm_90a, …", or that there is none.
+std::string cuda_build();
+
+// unavailable: this build has no device code, or there is no GPU or driver; one line that says which.
+Status check_cuda();
+// unavailable: the same, or the GPU is too old.
+Result<std::unique_ptr<Device>> open_cuda_device();
+
+}  // namespace pagoda::device

@@ -1,0 +1,56 @@
+"""Device code as far as it can be tried without a GPU: it is compiled, what each kernel uses is held against the table
+src/device/cuda/resources.txt, and a program that holds it starts here and says what it holds. Nothing is run on a GPU.
+
+A new table, where a kernel changed: tools/cuda_resources build-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = ROOT / "build-cuda"
+TABLE = ROOT / "src/device/cuda/resources.txt"
+TOOL = ROOT / "tools/cuda_resources"
+
+
+def run(*command, **how):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, **how)
+
+
+@pytest.fixture(scope="module")
+def build():
+    """The whole program with device code; objects that do not differ come from ccache."""
+    configured = run("cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
+                     "-DCMAKE_CXX_COMPILER=clang++-19", "-DPAGODA_CUDA=ON", "-DPAGODA_TESTS=OFF")
+    assert configured.returncode == 0, configured.stderr
+    built = run("ninja", "-C", BUILD, "pagoda")
+    assert built.returncode == 0, built.stdout + built.stderr
+    return BUILD
+
+
+def test_kernels_use_no_more_than_the_table_says(build):
+    checked = run(TOOL, build / "cuda/ptxas.txt", "--check", TABLE)
+    print(checked.stdout)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_table_can_fail(build, tmp_path):
+    lines = TABLE.read_text().splitlines()
+    smaller = tmp_path / "smaller.txt"
+    smaller.write_text("\n".join(line.replace(" rms_norm", " x") if i else line for i, line in enumerate(lines[:-1])))
+    assert "is not in the table" in run(TOOL, build / "cuda/ptxas.txt", "--check", smaller).stderr
+    name, arch, registers, stack, spilled = lines[1].split()
+    smaller.write_text("\n".join([lines[0], f"{name} {arch} {int(registers) - 1} {stack} {spilled}", *lines[2:]]))
+    assert f"{name} for {arch} uses {registers} registers" in run(TOOL, build / "cuda/ptxas.txt", "--check", smaller).stderr
+
+
+def test_the_program_starts_without_a_gpu_and_says_what_it_holds(build, tmp_path):
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PAGODA_CACHE": str(tmp_path), "HF_HOME": str(tmp_path)}
+    done = run(build / "pagoda", "doctor", env=environment, timeout=120)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("device code"))
+    assert "kernels for sm_80 and sm_90a, CUDA 13.0; never run on a GPU" in line
+    done = run(build / "pagoda", "serve", "--device", "cuda", "--port", "0", env=environment, timeout=120)
+    if done.returncode == 2:  # no GPU here
+        assert done.stderr.startswith("pagoda: --device cuda: no CUDA device can be used here: ")
+        assert done.stderr.count("\n") == 1
