@@ -122,7 +122,7 @@ def test_a_file_of_flags(tmp_path):
     assert check("block-size: 0\n") == (2, "pagoda: FILE:1: block-size: 0 is not between 1 and 256\n")
     assert check("access-log: maybe\n") == (2, "pagoda: FILE:1: 'access-log' is true or false\n")
     assert check("port: [1, 2]\n") == (2, "pagoda: FILE:1: 'port' takes one value, not a list\n")
-    assert check("device: cuda\n")[0] == 2
+    assert check("device: tpu\n")[0] == 2
     assert check("a: [\n")[0] == 2 and check("- a\n")[0] == 2
     assert check("") == (0, "FILE: 0 flags, each known to pagoda serve\n")
     assert run("serve", "--config", str(tmp_path / "none.yaml"))[0] == 2
@@ -172,7 +172,8 @@ def test_text_is_typed_or_piped(tmp_path):
     (["serve", "-c", "4096", "m.gguf"], "unknown flag -c; llama-server's -c is --max-model-len here"),
     (["serve", "-np", "4"], "unknown flag -np; llama-server's -np is --max-num-seqs here"),
     (["serve", "--ctx-size=4096"], "unknown flag --ctx-size; llama-server's --ctx-size is --max-model-len here"),
-    (["serve", "--device", "cuda"], "--device: 'cuda' cannot be had: this build computes on the CPU"),
+    (["serve", "--load-format", "bitsandbytes"],
+     "--load-format: 'bitsandbytes' cannot be had: weights are read as the file stores them"),
     (["serve", "--port", "70000", "--port", "1", "--block-size", "0"], "--block-size: 0 is not between 1 and 256"),
 ])
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message):

@@ -11,10 +11,11 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/assembly/answer_format_names.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
-#include "cli/assembly/machine.h"
+#include "cli/assembly/loaded_runner.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/pooling.h"
@@ -24,7 +25,6 @@
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
-#include "model_runner/local_model_runner.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
 
@@ -66,21 +66,20 @@ Result<KvPlan> plan_without_kv(const EngineFlags& flags, const ModelConfig& conf
   return KvPlan{.num_blocks = 1, .max_model_len = asked ? *flags.max_model_len : config.max_positions};
 }
 
-// The number of blocks and the context that they allow. `taken` is what everything else needs: also what is
-// mapped from the weight cache, which the system counts as available, since it could read it again.
+// The number of blocks and the context that they allow.
 Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
-                             std::span<const KvGroup> groups, std::int64_t block_bytes, std::int64_t taken) {
+                             std::span<const KvGroup> groups, std::int64_t block_bytes,
+                             const LoadedRunner::KvRoom& room) {
   if (groups.empty()) return plan_without_kv(flags, config);
   std::int64_t bytes = 0;
-  const std::int64_t available = available_memory_bytes();
   if (flags.kv_cache_memory_bytes) {
     bytes = *flags.kv_cache_memory_bytes;
-    if (bytes > available) {
+    if (bytes > room.available) {
       return invalid_argument(concat("--kv-cache-memory-bytes asks for ", mib(bytes), ", but only ",
-                                     mib(available), " of memory are available"));
+                                     mib(room.available), " of memory are available"));
     }
   } else {
-    bytes = static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(0, available - taken)) *
+    bytes = static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(0, room.available - room.taken)) *
                                       flags.kv_cache_memory_fraction);
   }
   KvPlan plan;
@@ -157,6 +156,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                                                  StepObserver* observer) {
   const auto start = std::chrono::steady_clock::now();
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
+  PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
   auto path = model_path(flags);
   if (!path) return path.error();
   std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
@@ -192,19 +192,18 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   std::optional<VirtualKvPlan> virtual_plan;
   if (is_virtual(flags) || is_baseline(flags))
     PAGODA_RETURN_IF_ERROR(check_no_states(
-        runner->local().kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
+        runner->kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
   if (is_virtual(flags)) {
-    auto planned = virtual_kv_plan(flags, runner->local().kv_page_layout());
+    auto planned = virtual_kv_plan(flags, runner->kv_page_layout());
     if (!planned) return planned.error();
     virtual_plan = *planned;
     block_size = virtual_plan->layout.block_size;
     block_bytes = virtual_block_bytes(*virtual_plan, totals.kv_heads);
   }
-  const KvGroupPlan runner_plan = runner->local().kv_plan();
+  const KvGroupPlan runner_plan = runner->kv_plan();
   std::vector<KvGroup> groups = runner_plan.groups;
   for (KvGroup& group : groups) group.tokens_per_row = block_size;  // a virtual cache has its own
-  auto plan =
-      plan_kv_cache(flags, config, groups, block_bytes, totals.activation_bytes + totals.mapped_bytes);
+  auto plan = plan_kv_cache(flags, config, groups, block_bytes, runner->kv_room());
   if (!plan) return plan.error();
   const std::int64_t swap_blocks = num_swap_blocks(flags, plan->num_blocks, block_bytes);
   std::optional<VirtualMemory> virtual_memory;
@@ -231,9 +230,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(plan->num_blocks, swap_blocks));
   }
 
-  const MemoryPlan memory = runner->local().memory_plan();
+  const MemoryPlan memory = runner->memory_plan();
   parts.memory = {.weight_bytes = totals.weight_bytes,
-                  .embedding_bytes = runner->local().embedding_bytes(),
+                  .embedding_bytes = runner->embedding_bytes(),
                   .mapped_bytes = totals.mapped_bytes,
                   .kv_bytes = groups.empty() ? memory.kv_bytes : plan->num_blocks * block_bytes,
                   .swap_bytes = swap_blocks * block_bytes,
@@ -253,7 +252,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                  : static_cast<double>(plan->num_blocks) /
                                        static_cast<double>(pages_for(groups, plan->max_model_len));
   parts.num_threads = options->threads;
-  if (const std::string unused = describe_unused(runner->local().ignored_tensors(), config.num_layers);
+  if (const std::string unused = describe_unused(runner->ignored_tensors(), config.num_layers);
       !unused.empty())
     log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
 
@@ -280,7 +279,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   auto engine_parts = make_memory_parts(flags, engine_config, plan->num_blocks, swap_blocks, source->path(),
                                         virtual_memory ? &*virtual_memory : nullptr, std::move(may_create));
   if (!engine_parts) return engine_parts.error();
-  const std::int32_t vector_size = runner->local().vector_size();
+  const std::int32_t vector_size = runner->vector_size();
+  const std::string computes_on = runner->computes_on();
   parts.group = runner->group();
   engine_parts->runner = runner->take();
   auto core =
@@ -340,8 +340,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",
                              config.num_layers, " layers, hidden ", config.hidden_size, ", ",
                              config.num_heads, " heads, ", config.num_kv_heads, " KV heads, vocabulary ",
-                             config.vocab_size, "; ", ranks_text(flags), options->threads, " threads, ",
-                             cpu_level_name(options->cpu_level.value_or(detected_cpu_level())), " kernels"));
+                             config.vocab_size, "; ", ranks_text(flags), computes_on));
     log_memory_table(parts.memory, config, flags, plan->max_model_len);
     if (const KvGroupPlan& kv = runner_plan; kv.groups.size() > 1)
       log_info("memory", concat("KV groups: ", describe_groups(kv), "; pages of ", block_bytes, " bytes, ",

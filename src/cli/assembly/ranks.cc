@@ -15,6 +15,7 @@
 #include "cli/assembly/weight_caching.h"
 #include "distributed/local_ranks.h"
 #include "distributed/mpi.h"
+#include "model_runner/distributed_model_runner.h"
 
 namespace pagoda {
 namespace {
@@ -26,12 +27,6 @@ std::string mpi_library() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   return (program.parent_path() / "libpagoda_mpi.so").string();
-}
-
-ParallelContext parallel_context(const EngineFlags& flags, Communicator* communicator) {
-  return {.communicator = communicator,
-          .timeout = RankTimeout(static_cast<std::int64_t>(flags.rank_timeout_s * 1000)),
-          .deterministic = flags.deterministic_allreduce};
 }
 
 Status serve(const EngineFlags& flags, Communicator& communicator) {
@@ -110,57 +105,10 @@ int threads_per_rank(const EngineFlags& flags) {
   return std::max(1, usable_cores() / here);
 }
 
-Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> source, RunnerOptions options,
-                                          const EngineFlags& flags, Communicator* communicator) {
-  options.parallel = parallel_context(flags, communicator);
-  LoadedRunner loaded;
-  if (communicator == nullptr) {
-    auto alone = LocalModelRunner::create(std::move(source), options);
-    if (!alone) return alone.error();
-    loaded.alone_ = *std::move(alone);
-    return loaded;
-  }
-  auto group = DistributedModelRunner::create(std::move(source), options);
-  if (!group) return group.error();
-  loaded.group_ = *std::move(group);
-  return loaded;
-}
-
-std::unique_ptr<ModelRunner> LoadedRunner::take() {
-  if (group_) return std::move(group_);
-  return std::move(alone_);
-}
-
-Status LoadedRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  return group_ ? group_->allocate_kv_cache(num_blocks, num_swap_blocks)
-                : alone_->allocate_kv_cache(num_blocks, num_swap_blocks);
-}
-
-Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
-                                         std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  return group_ ? group_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks)
-                : alone_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
-}
-
-std::function<Status(std::int64_t, std::int64_t)> LoadedRunner::page_creator() {
-  if (group_) {
-    return [group = group_.get()](std::int64_t first, std::int64_t count) {
-      return group->create_kv_pages(first, count);
-    };
-  }
-  return [alone = alone_.get()](std::int64_t first, std::int64_t count) {
-    return alone->create_kv_pages(first, count);
-  };
-}
-
-RankTotals LoadedRunner::totals() const {
-  if (group_) return group_->totals();
-  const MemoryPlan plan = alone_->memory_plan();
-  return {.weight_bytes = plan.weight_bytes,
-          .mapped_bytes = plan.mapped_bytes,
-          .kv_block_bytes = alone_->kv_page_bytes(),
-          .activation_bytes = plan.activation_bytes + plan.buffer_bytes,
-          .kv_heads = {alone_->kv_layout().num_kv_heads}};
+ParallelContext parallel_context(const EngineFlags& flags, Communicator* communicator) {
+  return {.communicator = communicator,
+          .timeout = RankTimeout(static_cast<std::int64_t>(flags.rank_timeout_s * 1000)),
+          .deterministic = flags.deterministic_allreduce};
 }
 
 }  // namespace pagoda

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/runner_options.h"
@@ -26,6 +27,8 @@ void print_row(const char* label, const std::string& value) {
 }  // namespace
 
 Status run_doctor(const DoctorArgs& args) {
+  if (uses_device(args.engine))
+    return invalid_argument("doctor compares what the CPU computes: it has no --device");
   const int threads = num_threads(args.engine);
   print_row("cores this process may use", std::to_string(usable_cores()));
   print_row("kernels chosen", std::string(cpu_level_name(detected_cpu_level())));

@@ -5,13 +5,14 @@
 #include <iterator>
 
 #include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_tokenizer.h"
+#include "cli/assembly/loaded_runner.h"
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/commands/progress_bar.h"
 #include "loader/mapped_file.h"
-#include "model_runner/local_model_runner.h"
 #include "model_runner/perplexity.h"
 
 namespace pagoda {
@@ -30,6 +31,7 @@ Status run_perplexity(const PerplexityArgs& args) {
   if (!text) return text.error();
   auto model = model_path(args.engine);
   if (!model) return model.error();
+  PAGODA_RETURN_IF_ERROR(check_device_flags(args.engine));
   auto ranks = join_ranks(args.engine);
   if (!ranks) return ranks.error();
   auto opened = ModelSource::open(*model, hub_paths_from_environment());
@@ -63,7 +65,7 @@ Status run_perplexity(const PerplexityArgs& args) {
   if (!args.engine.max_num_batched_tokens) options->max_num_batched_tokens = context;
   auto runner = LoadedRunner::create(source, *options, args.engine, ranks->get());
   if (!runner) return runner.error();
-  const std::vector<KvGroup>& groups = runner->local().kv_plan().groups;
+  const std::vector<KvGroup>& groups = runner->kv_plan().groups;
   PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(pages_for(groups, context, 1, 0, context), 0));
 
   const std::int64_t of_text = context - (args.bos ? 1 : 0);  // tokens in a window

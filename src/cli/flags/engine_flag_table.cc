@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "cli/flags/emulated_device_flag.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/speculative_flag.h"
@@ -199,7 +200,23 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
 }
 
 std::vector<Flag> machine_flag_table(EngineFlags& flags) {
+  const auto store_emulated = [&flags](const std::string& value) -> Status {
+    auto device = parse_emulated_device(value);
+    if (!device) return device.error();
+    flags.emulated_device = *device;
+    return ok_status();
+  };
   return {
+      {.name = "device",
+       .value = flags::choice(flags.device, {"auto", "cpu", "cuda", "emulated"}),
+       .help = "what computes the model; auto is cpu; emulated is slow, and finds faults",
+       .details = "what computes the model ([devices](devices.md)); `auto` is `cpu`. `cuda` needs a build "
+                  "with device code, and has never run on a GPU; `emulated` runs the same kernels in "
+                  "software, slowly, to find their faults"},
+      {.name = "emulated-device",
+       .value = flags::parsed("NAME=N,...", store_emulated),
+       .help = "of --device emulated: memory, seed (order of streams), lost-launch, refused-allocation",
+       .default_text = "memory=256MiB,seed=0"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
        .help = "compute threads; 0: every core this process may use"},

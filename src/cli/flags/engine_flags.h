@@ -43,6 +43,15 @@ struct ServerFlags {
   bool access_log = false;              // one line per request (no prompts)
 };
 
+// Of --device emulated (device/emulated/emulated_device.h).
+struct EmulatedDeviceFlags {
+  std::int64_t memory_bytes = std::int64_t{256} << 20;
+  std::uint64_t seed = 0;                                // of the order in which its streams run
+  std::int64_t lost_launch = 0, refused_allocation = 0;  // faults, counted from 1; 0: none
+};
+inline constexpr std::int64_t kMinEmulatedMemory = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxEmulatedMemory = std::int64_t{1} << 40;
+
 struct EngineFlags {
   std::string config;  // YAML file that gave some of these; empty: none
 
@@ -97,6 +106,8 @@ struct EngineFlags {
   std::optional<SpeculativeConfig> speculative;
 
   // machine
+  std::string device = "auto";     // auto, cpu, cuda, emulated; auto is cpu
+  EmulatedDeviceFlags emulated_device;
   std::int32_t threads = 0;        // 0: every core this process may use
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512

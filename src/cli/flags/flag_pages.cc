@@ -91,7 +91,7 @@ constexpr const char* kForeign =
     R"(
 ## vLLM's other flags
 
-Accepted, with a warning where leaving them out changes no result; a value that cannot be had here (`--device cuda`) is
+Accepted, with a warning where leaving them out changes no result; a value that cannot be had here (`--pp 2`) is
 refused, and so are flags that promise more than is there:
 )";
 

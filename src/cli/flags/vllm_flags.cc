@@ -59,7 +59,6 @@ std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
   for (const char* name : {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
                            "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo"})
     rows.push_back(ignored(name, Shape::one, warnings));
-  rows.push_back(only("device", {"auto", "cpu"}, "this build computes on the CPU"));
   rows.push_back(
       only("load-format", {"auto", "safetensors", "gguf"}, "weights are read as the file stores them"));
   rows.push_back(only("tokenizer-mode", {"auto", "hf"}, "the tokenizer is the one of the model's files"));

@@ -76,11 +76,7 @@ class CudaDevice final : public Device {
 };
 
 Result<std::unique_ptr<Device>> CudaDevice::open() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess || count == 0)
-    return unavailable(concat("no CUDA device can be used here: ",
-                              error != cudaSuccess ? cudaGetErrorString(error) : "there is none"));
+  PAGODA_RETURN_IF_ERROR(check_cuda());
   auto device = std::make_unique<CudaDevice>();
   cudaDeviceProp properties = {};
   if (Status status = device->check(cudaSetDevice(0), "cudaSetDevice"); !status.ok()) return status;
@@ -160,6 +156,14 @@ std::string cuda_build() {
                 CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, "; never run on a GPU");
 }
 
+Status check_cuda() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return ok_status();
+  return unavailable(concat("no CUDA device can be used here: ",
+                            error != cudaSuccess ? cudaGetErrorString(error) : "there is none"));
+}
+
 Result<std::unique_ptr<Device>> open_cuda_device() { return CudaDevice::open(); }
 
 }  // namespace pagoda::device
@@ -170,9 +174,11 @@ namespace pagoda::device {
 
 std::string cuda_build() { return "none: built without CUDA"; }
 
-Result<std::unique_ptr<Device>> open_cuda_device() {
+Status check_cuda() {
   return unavailable("this program was built without CUDA (cmake -DPAGODA_CUDA=ON, script/cuda)");
 }
+
+Result<std::unique_ptr<Device>> open_cuda_device() { return check_cuda(); }
 
 }  // namespace pagoda::device
 

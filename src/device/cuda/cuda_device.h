@@ -13,6 +13,8 @@ namespace pagoda::device {
 std::string cuda_build();
 
 // unavailable: this build has no device code, or there is no GPU or driver; one line that says which.
+Status check_cuda();
+// unavailable: the same, or the GPU is too old.
 Result<std::unique_ptr<Device>> open_cuda_device();
 
 }  // namespace pagoda::device

@@ -1,0 +1,21 @@
+#pragma once
+// --device: which device computes a model, if it is not the CPU.
+#include <memory>
+
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+#include "device/device.h"
+
+namespace pagoda {
+
+inline bool uses_device(const EngineFlags& flags) {
+  return flags.device != "auto" && flags.device != "cpu";
+}
+
+// invalid_argument: flags that a device has no answer to, by name. unavailable: this program or this machine
+// has no such device. Needs no model and opens nothing.
+Status check_device_flags(const EngineFlags& flags);
+
+Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags);
+
+}  // namespace pagoda

@@ -1,0 +1,110 @@
+#include "cli/assembly/loaded_runner.h"
+
+#include "base/strings.h"
+#include "cli/assembly/devices.h"
+#include "cli/assembly/ranks.h"
+#include "tensor/system_limits.h"
+
+namespace pagoda {
+
+Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> source, RunnerOptions options,
+                                          const EngineFlags& flags, Communicator* communicator) {
+  options.parallel = parallel_context(flags, communicator);
+  LoadedRunner loaded;
+  if (uses_device(flags)) {
+    auto device = open_device(flags);
+    if (!device) return device.error();
+    loaded.computes_on_ = (*device)->describe();
+    auto runner =
+        device_runner::DeviceModelRunner::create(std::move(source), options, *std::move(device));
+    if (!runner) return runner.error().annotate(concat("--device ", flags.device));
+    loaded.device_ = *std::move(runner);
+    return loaded;
+  }
+  loaded.computes_on_ = concat(options.threads, " threads, ",
+                               cpu_level_name(options.cpu_level.value_or(detected_cpu_level())), " kernels");
+  if (communicator == nullptr) {
+    auto alone = LocalModelRunner::create(std::move(source), options);
+    if (!alone) return alone.error();
+    loaded.alone_ = *std::move(alone);
+    return loaded;
+  }
+  auto group = DistributedModelRunner::create(std::move(source), options);
+  if (!group) return group.error();
+  loaded.group_ = *std::move(group);
+  return loaded;
+}
+
+ModelRunner& LoadedRunner::runner() {
+  if (device_) return *device_;
+  return group_ ? static_cast<ModelRunner&>(*group_) : *alone_;
+}
+
+std::unique_ptr<ModelRunner> LoadedRunner::take() {
+  if (device_) return std::move(device_);
+  if (group_) return std::move(group_);
+  return std::move(alone_);
+}
+
+const KvGroupPlan& LoadedRunner::kv_plan() const { return device_ ? device_->kv_plan() : local().kv_plan(); }
+
+MemoryPlan LoadedRunner::memory_plan() const {
+  return ask([](const auto& runner) { return runner.memory_plan(); });
+}
+
+std::int64_t LoadedRunner::embedding_bytes() const {
+  return ask([](const auto& runner) { return runner.embedding_bytes(); });
+}
+
+const std::vector<std::string>& LoadedRunner::ignored_tensors() const {
+  return device_ ? device_->ignored_tensors() : local().ignored_tensors();
+}
+
+std::int32_t LoadedRunner::vector_size() const { return device_ ? 0 : local().vector_size(); }
+
+std::string LoadedRunner::computes_on() const { return computes_on_; }
+
+Status LoadedRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  if (device_) return device_->allocate_kv_cache(num_blocks, num_swap_blocks);
+  return group_ ? group_->allocate_kv_cache(num_blocks, num_swap_blocks)
+                : alone_->allocate_kv_cache(num_blocks, num_swap_blocks);
+}
+
+Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
+                                         std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  return group_ ? group_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks)
+                : alone_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
+}
+
+std::function<Status(std::int64_t, std::int64_t)> LoadedRunner::page_creator() {
+  if (group_) {
+    return [group = group_.get()](std::int64_t first, std::int64_t count) {
+      return group->create_kv_pages(first, count);
+    };
+  }
+  return [alone = alone_.get()](std::int64_t first, std::int64_t count) {
+    return alone->create_kv_pages(first, count);
+  };
+}
+
+RankTotals LoadedRunner::totals() const {
+  if (group_) return group_->totals();
+  const MemoryPlan plan = memory_plan();
+  RankTotals totals = {.weight_bytes = plan.weight_bytes,
+                       .mapped_bytes = plan.mapped_bytes,
+                       .kv_block_bytes = ask([](const auto& runner) { return runner.kv_page_bytes(); }),
+                       .activation_bytes = plan.activation_bytes + plan.buffer_bytes,
+                       .kv_heads = {}};
+  if (!device_) totals.kv_heads = {alone_->kv_layout().num_kv_heads};
+  return totals;
+}
+
+// A device has given out what the model takes; on the CPU it becomes resident as it is used. What is mapped
+// from the weight cache counts as available, since the system could read it again.
+LoadedRunner::KvRoom LoadedRunner::kv_room() const {
+  if (device_) return {.available = device_->free_bytes()};
+  const RankTotals all = totals();
+  return {.available = available_memory_bytes(), .taken = all.activation_bytes + all.mapped_bytes};
+}
+
+}  // namespace pagoda

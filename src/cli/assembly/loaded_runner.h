@@ -1,0 +1,60 @@
+#pragma once
+// LoadedRunner: a model on what flags say computes it, until the engine takes it: this process's CPU, rank 0 of
+// a group, or a device. What it tells is of this rank, without totals(). Threads: one caller.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/flags/engine_flags.h"
+#include "device_runner/device_model_runner.h"
+#include "model_runner/distributed_model_runner.h"
+
+namespace pagoda {
+
+class LoadedRunner {
+ public:
+  // Loads the model. Borrows `communicator`, which may be null. Opens the device of --device.
+  static Result<LoadedRunner> create(std::shared_ptr<const ModelSource> source, RunnerOptions options,
+                                     const EngineFlags& flags, Communicator* communicator);
+
+  ModelRunner& runner();
+  std::unique_ptr<ModelRunner> take();
+
+  const KvGroupPlan& kv_plan() const;
+  MemoryPlan memory_plan() const;
+  std::int64_t embedding_bytes() const;
+  const std::vector<std::string>& ignored_tensors() const;
+  std::int32_t vector_size() const;  // 0: it generates
+  RankTotals totals() const;         // of all ranks
+  // Bytes that are there for a KV cache, and so many of them that the rest of the model still takes.
+  struct KvRoom {
+    std::int64_t available = 0, taken = 0;
+  };
+  KvRoom kv_room() const;
+  std::string computes_on() const;  // "4 threads, avx512 kernels"
+
+  Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks);
+  // Of a page of kv_plan(); not of a device, as what follows.
+  KvLayout kv_page_layout() const { return local().kv_page_layout(); }
+  // On every rank; `layout` and `shape` are rank 0's.
+  Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
+                             std::int64_t num_swap_blocks);
+  // Commits pages [first, first + count) on every rank, between steps. Valid as long as the runner is.
+  std::function<Status(std::int64_t first, std::int64_t count)> page_creator();
+  const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
+
+ private:
+  const LocalModelRunner& local() const { return group_ ? group_->local() : *alone_; }
+  template <class Ask>
+  auto ask(Ask ask) const {
+    return device_ ? ask(*device_) : ask(local());
+  }
+
+  // One of them.
+  std::unique_ptr<LocalModelRunner> alone_;
+  std::unique_ptr<DistributedModelRunner> group_;
+  std::unique_ptr<device_runner::DeviceModelRunner> device_;
+  std::string computes_on_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,36 @@
+#include "cli/flags/emulated_device_flag.h"
+
+#include "base/strings.h"
+#include "cli/flags/parse_size.h"
+
+namespace pagoda {
+
+Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
+  EmulatedDeviceFlags flags;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const auto number = equals == std::string::npos ? std::nullopt : parse_size(part.substr(equals + 1));
+    if (!number || *number < 0) return invalid_argument(concat("'", part, "' is not NAME=N"));
+    if (name == "memory") {
+      if (*number < kMinEmulatedMemory || *number > kMaxEmulatedMemory)
+        return invalid_argument("memory must be from 1MiB to 1TiB");
+      flags.memory_bytes = *number;
+    } else if (name == "seed") {
+      flags.seed = static_cast<std::uint64_t>(*number);
+    } else if (name == "lost-launch") {
+      flags.lost_launch = *number;
+    } else if (name == "refused-allocation") {
+      flags.refused_allocation = *number;
+    } else {
+      return invalid_argument(
+          concat("'", name, "' is none of memory, seed, lost-launch and refused-allocation"));
+    }
+  }
+  return flags;
+}
+
+}  // namespace pagoda

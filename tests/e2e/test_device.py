@@ -1,0 +1,146 @@
+"""`--device emulated`, end to end: what a served model gives is what the goldens and the CPU say, in every mode of
+decoding, with swaps and recomputation, for any order of the device's streams; a lost device ends the server and tells
+its clients; and what a device has not is refused in one line.
+
+The device runs in software, slowly: models and answers are small. In float32, so that its tokens are the CPU's.
+"""
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+
+import httpx
+import pytest
+
+from conftest import binary, serving, small_model
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = ROOT / "tests/fixtures/tiny_models"
+# Answers are told as ids; any tokenizer does.
+FLAGS = ["--tokenizer", str(small_model()), "--dtype", "float32", "--max-num-seqs", "8", "--max-num-batched-tokens", "64",
+         "--block-size", "4", "--kv-cache-memory-bytes", "64KiB"]
+EMULATED = ["--device", "emulated", "--emulated-device", "memory=16MiB,seed=3"]
+PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
+MODES = {
+    "greedy": {"temperature": 0},
+    "sampled": {"temperature": 0.8, "top_p": 0.9, "top_k": 20, "seed": 5, "n": 2},
+    "penalties": {"temperature": 0.7, "min_p": 0.02, "seed": 6, "presence_penalty": 0.5, "frequency_penalty": 0.3,
+                  "repetition_penalty": 1.2, "logit_bias": {"9": 2.0}},
+    "log-probabilities": {"temperature": 0.7, "seed": 8, "logprobs": 3},
+    "best_of": {"temperature": 0.9, "seed": 9, "best_of": 3, "n": 1},
+    "beams": {"use_beam_search": True, "n": 2, "beam_width": 3, "temperature": 0},
+}
+
+
+def ask(server, prompt, **how):
+    body = {"prompt": prompt, "max_tokens": 8, "ignore_eos": True, "return_token_ids": True, **how}
+    answer = httpx.post(server.url + "/v1/completions", json=body, timeout=300)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"]
+
+
+def ids(choices):
+    return [choice["token_ids"] for choice in choices]
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    with serving(TINY / "qwen3", *FLAGS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def emulated():
+    with serving(TINY / "qwen3", *FLAGS, *EMULATED) as server:
+        yield server
+
+
+@pytest.mark.parametrize("model", ["llama", "qwen3"])
+def test_a_served_model_gives_its_goldens(model, request):
+    lines = [json.loads(line) for line in (TINY / model / "golden.jsonl").read_text().splitlines()]
+
+    def check(server):
+        for line in lines[:2]:
+            wanted = line["greedy_ids"]
+            assert ids(ask(server, line["prompt_ids"], temperature=0, max_tokens=len(wanted))) == [wanted]
+    if model == "qwen3":
+        return check(request.getfixturevalue("emulated"))
+    with serving(TINY / model, *FLAGS, *EMULATED) as server:
+        check(server)
+    assert any("an emulated device with 16 MiB" in line for line in server.log)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tokens_are_those_of_the_cpu(cpu, emulated, mode):
+    prompt = PROMPTS[2]
+    there, here = ask(emulated, prompt, **MODES[mode]), ask(cpu, prompt, **MODES[mode])
+    assert ids(there) == ids(here)
+    if mode == "log-probabilities":
+        for a, b in zip(there[0]["logprobs"]["token_logprobs"], here[0]["logprobs"]["token_logprobs"]):
+            assert a == pytest.approx(b, abs=1e-3)
+
+
+@pytest.mark.parametrize("way", [["--preemption-mode", "recompute"],
+                                 ["--preemption-mode", "swap", "--swap-space", "64KiB"]])
+def test_preempted_answers_are_what_they_are_alone(emulated, way):
+    """Requests at once in a cache that does not hold them."""
+    how = {"temperature": 0.8, "max_tokens": 14}
+    alone = [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
+    flags = [*FLAGS[:-1], "9KiB", "--max-model-len", "32", "--no-enable-prefix-caching"]
+    with serving(TINY / "qwen3", *flags, *EMULATED, *way) as server, \
+            concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
+        assert server.metric("num_preemptions_total") > 0
+        if "swap" in way:
+            assert server.metric("swapped_in_blocks_total") > 0
+    assert together == alone
+
+
+def test_drafts_and_shared_prefixes_change_no_token(emulated):
+    prompt = [5, 6, 7, 8] * 5
+    wanted = ids(ask(emulated, prompt, temperature=0))
+    assert ids(ask(emulated, prompt, temperature=0)) == wanted
+    assert emulated.metric("prefix_cache_hits_total") > 0
+    with serving(TINY / "qwen3", *FLAGS, *EMULATED, "--speculative-config",
+                 '{"method": "ngram", "num_speculative_tokens": 3}') as server:
+        assert ids(ask(server, prompt, temperature=0)) == wanted
+
+
+def test_a_lost_device_ends_the_server_and_tells_its_client():
+    with serving(TINY / "qwen3", *FLAGS, "--device", "emulated", "--emulated-device", "memory=16MiB,lost-launch=60") as server:
+        body = {"prompt": PROMPTS[0], "max_tokens": 30, "ignore_eos": True, "stream": True}
+        with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=120) as answer:
+            seen = "".join(answer.iter_text())
+        assert "The engine has stopped." in seen
+        assert server.process.wait(60) != 0
+    assert any("the emulated device is lost, as asked, in launch 60" in line for line in server.log)
+
+
+@pytest.mark.parametrize("flags, said", [
+    (["--tensor-parallel-size", "2"], "--device emulated cannot be had with --tensor-parallel-size"),
+    (["--kv-manager", "virtual"], "--device emulated cannot be had with --kv-manager virtual"),
+    (["--dtype", "int8"], "--dtype int8: the device runner has"),
+    (["--emulated-device", "memory=1MiB", "--kv-cache-memory-bytes", "2MiB"], "are available"),
+    (["--emulated-device", "refused-allocation=9"], "refuses"),
+    (["--emulated-device", "speed=3"], "'speed' is none of"),
+])
+def test_what_a_device_has_not_is_refused(flags, said):
+    done = subprocess.run([binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+
+
+def test_a_gpu_that_is_not_here_is_one_line():
+    done = subprocess.run([binary(), "serve", TINY / "qwen3", "--device", "cuda", "--port", "0"], capture_output=True,
+                          text=True, timeout=120)
+    if done.returncode == 2:  # nothing else ends it
+        assert done.stderr.startswith("pagoda: --device cuda: ") and done.stderr.count("\n") == 1
+
+
+def test_bench_runs_on_it():
+    done = subprocess.run([binary(), "bench", "latency", TINY / "qwen3", *FLAGS, *EMULATED, "--input-len", "8", "--output-len",
+                           "4", "--batch-size", "2", "--num-iters", "1", "--num-iters-warmup", "0"],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "decode, all running" in done.stdout
