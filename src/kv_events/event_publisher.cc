@@ -34,11 +34,6 @@ std::string hexadecimal(const BlockHash& hash) {
   return out;
 }
 
-bool is_bound(const std::string& endpoint) {
-  return endpoint.find('*') != std::string::npos || endpoint.find("::") != std::string::npos ||
-         endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://");
-}
-
 }  // namespace
 
 KvEventPublisher::KvEventPublisher(const KvEventsConfig& config, std::int32_t block_size,

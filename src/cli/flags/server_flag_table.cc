@@ -133,6 +133,10 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "max-connections",
        .value = flags::int32(flags.max_connections, 1),
        .help = "open connections; more get 503"},
+      {.name = "io-threads",
+       .value = flags::int32(flags.io_threads, 0, 64),
+       .help = "threads that read, detokenize and write",
+       .default_text = "one for each eight cores, at most four"},
       seconds("header-timeout", flags.header_timeout_s, 0.1, "for a request's headers to arrive",
               "for a request's head to arrive: 408 after it"),
       seconds("body-timeout", flags.body_timeout_s, 0.1, "without a byte of a request's body",
@@ -148,6 +152,16 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .help = "OpenTelemetry collector that gets a span for each request: http://HOST:4318/v1/traces",
        .details = "OpenTelemetry collector that gets a span for each request, over HTTP in JSON "
                   "([operations](operations.md#traces)): `http://HOST:4318/v1/traces`"},
+      {.name = "log-level",
+       .value = flags::choice(flags.log_level, {"debug", "info", "warning", "error"}),
+       .help = "of the log; in a --config file SIGHUP reads it again",
+       .default_text = "PAGODA_LOGGING_LEVEL, else info"},
+      {.name = "sandbox",
+       .value = flags::on_off(flags.sandbox),
+       .help = "once started, only its own files, no connections outwards, no other programs",
+       .details = "once it has its flags the server opens only its model, keys, certificates, caches and the "
+                  "system's libraries, begins no connections and starts no programs (Landlock and seccomp, as far "
+                  "as the kernel has them)"},
       {.name = "access-log",
        .value = flags::on(flags.access_log),
        .help = "one line per request, without its text",
