@@ -34,10 +34,11 @@ def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
     if isinstance(prompt, str):
         return prompt, None
     if isinstance(prompt, dict):
-        if "prompt_token_ids" in prompt:
-            return prompt.get("prompt"), list(prompt["prompt_token_ids"])
-        if isinstance(prompt.get("prompt"), str):
-            return prompt["prompt"], None
+        fields: dict[str, Any] = dict(prompt)
+        if "prompt_token_ids" in fields:
+            return fields.get("prompt"), list(fields["prompt_token_ids"])
+        if isinstance(fields.get("prompt"), str):
+            return fields["prompt"], None
         raise ValueError("a prompt that is a dict has 'prompt' or 'prompt_token_ids'")
     return None, list(prompt)
 
