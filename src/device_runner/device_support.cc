@@ -14,6 +14,8 @@ const char* unknown_of(const AttentionConfig& c) {
   if (c.value_norm || c.key_is_value) return "norms of values, or keys that are values";
   if (!c.has_own_kv()) return "layers that read another layer's keys and values";
   if (c.sinks) return "attention sinks";
+  if (c.output_gate) return "gates of what is attended";
+  if (c.chunks) return "attention in chunks";
   if (c.query_key_norm != QueryKeyNorm::none && c.query_key_norm != QueryKeyNorm::per_head)
     return "norms over several heads, or of heads without weights";
   if (c.query_key_norm != QueryKeyNorm::none && c.norm_after_rope) return "norms behind the rotation";
@@ -57,7 +59,12 @@ const char* unknown_of(const DecoderConfig& c) {
 
 }  // namespace
 
-Status check_support(const DecoderConfig& config) {
+Status check_support(const DecoderConfig& config, std::int32_t max_context) {
+  for (const RopeConfig& rope : config.ropes)  // one rotation is for all
+    if (depends_on_length(rope) && max_context > rope.original_positions)
+      return unimplemented(concat("beyond ", rope.original_positions,
+                                  " tokens this model has another rotation, which the device runner does not "
+                                  "compute; --max-model-len says so"));
   const char* const what = unknown_of(config);
   if (what == nullptr) return ok_status();
   return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));

@@ -6,7 +6,7 @@ namespace pagoda {
 
 Result<std::unique_ptr<DecoderModel>> LocalModelRunner::load_decoder(const ModelSource& source) const {
   return DecoderModel::load(context_, source, options_.dtype, options_.max_num_batched_tokens,
-                            options_.parallel, options_.weight_caching.get(), options_.max_context,
+                            options_.parallel, options_.weight_caching.get(),
                             /*with_head=*/!options_.pooling);
 }
 

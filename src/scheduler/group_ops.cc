@@ -99,6 +99,7 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
   out.tokens = out.all_tokens.subspan(static_cast<std::size_t>(sequence.num_computed_tokens),
                                       static_cast<std::size_t>(count + num_draft_tokens));
   out.num_prompt_tokens = sequence.num_prompt_tokens;
+  out.rotation = group.rotation;
   out.block_table = block_table;
   out.sample = count == sequence.num_missing();
   out.spec = {.params = &group.sampling(),

@@ -180,6 +180,8 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (const std::string unused = describe_unused(runner->ignored_tensors(), config.num_layers);
       !unused.empty())
     log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
+  if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
+    log_warning("start", unknown);
 
   EngineConfig engine_config;
   engine_config.max_model_len = plan->max_model_len;
@@ -187,6 +189,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
   engine_config.block_size = block_size;
   if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
+  engine_config.rotation = runner->runner().rotation_rule();
   engine_config.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy = scheduling_policy(flags);

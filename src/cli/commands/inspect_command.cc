@@ -5,6 +5,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/assembly/load_tokenizer.h"
+#include "cli/commands/model_facts.h"
 #include "loader/describe.h"
 
 namespace pagoda {
@@ -35,11 +36,13 @@ Result<Description> describe_file(const std::string& path) {
 
 int run_inspect(const InspectArgs& args) {
   const Result<std::string> path = local_model(args.path);
-  const Result<Description> description = path ? describe_file(*path) : Result<Description>(path.error());
+  Result<Description> description = path ? describe_file(*path) : Result<Description>(path.error());
   if (!description) {
     std::fprintf(stderr, "pagoda: %s\n", description.error().message().c_str());
     return 2;
   }
+  add_facts(*description);
+  measure_memory(*description);
   const std::string text = args.json ? describe_json(*description) + "\n" : describe_table(*description);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (std::fflush(stdout) != 0) {
