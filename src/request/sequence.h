@@ -36,8 +36,10 @@ struct Sequence {
   bool beam = false;
 
   // Drafts of the tokens after the known ones: set by the engine between steps, taken into the batch by the
-  // scheduler as far as there is room, gone with the step. `drafted` is tokens and drafts of that batch.
+  // scheduler as far as there is room, gone with the step. `drafted` is tokens and drafts of that batch, the
+  // first num_drafted_tokens of them tokens.
   std::vector<TokenId> draft, drafted;
+  std::int32_t num_drafted_tokens = 0;
   DraftHistory draft_history;  // kept by decoding/: how they fared
 
   // Of a prompt that pools and is computed in several steps: what the runner made of it so far.

@@ -25,6 +25,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
+constexpr std::size_t kMaxTraceparent = 512;
 constexpr milliseconds kAskAfter{60}, kLookOften{500};
 
 std::chrono::steady_clock::time_point after(milliseconds duration) {
@@ -44,10 +45,11 @@ void StrandEvent::set() {
 }
 
 Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
-                       WakeList<Connection>& wakes, Origin origin)
+                       WakeList<Connection>& wakes, Origin origin, MemoryReservation memory)
     : server_(server),
       id_(server.next_connection.fetch_add(1)),
       came_by_(origin),
+      memory_(std::move(memory)),
       wakes_(wakes),
       stream_(std::move(socket), std::move(tls)),
       peer_(stream_.peer()),
@@ -56,6 +58,7 @@ Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContex
       write_timer_(stream_.get_executor()) {
   idle_since_ = server_.clock.now();
   server_.num_connections.fetch_add(1);
+  if (came_by_.over_limit) server_.num_beyond.fetch_add(1);
   server_.metrics.connection_opened();
 }
 
@@ -63,6 +66,7 @@ Connection::~Connection() {
   release_body();
   server_.metrics.connection_closed();
   server_.num_connections.fetch_sub(1);
+  if (came_by_.over_limit) server_.num_beyond.fetch_sub(1);
 }
 
 void Connection::serve() {
@@ -209,6 +213,8 @@ asio::awaitable<void> Connection::run() {
 
 void Connection::begin_request(const HttpRequest& request) {
   request_id_ = request_id_for(request);
+  if (server_.config.spans != nullptr)
+    traceparent_ = request.header("traceparent").substr(0, kMaxTraceparent);
   origin_ = allowed_origin(request.header("origin"), server_.config.allowed_origins);
   const std::string_view key = key_of(request.header("authorization"), request.header("x-api-key"));
   key_ = came_by_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);

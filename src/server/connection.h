@@ -51,8 +51,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   // The socket's executor must be such a strand. `tls`: null: plain. Borrows all else; they outlive the I/O
   // loop.
+  // `memory`: of this connection; empty for one too many.
   Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
-             WakeList<Connection>& wakes, Origin origin);
+             WakeList<Connection>& wakes, Origin origin, MemoryReservation memory);
   ~Connection();
 
   void serve();
@@ -91,6 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
+  void tell_span(RequestSpan span, const Generation& call) const;
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
   std::function<void()> waker();
@@ -109,7 +111,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<void> look_after_half_closed();
   Awaitable<void> stop_watching();
   Awaitable<void> yield();
-  bool hold_body(std::size_t bytes);
+  bool still_over_limit();
+  bool hold_body(std::size_t count);
   void release_body();
   void begin_request(const HttpRequest& request);
   HttpResponse refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const;
@@ -121,6 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerContext& server_;
   const std::uint64_t id_;
   const Origin came_by_;
+  MemoryReservation memory_;
   WakeList<Connection>& wakes_;
   Transport stream_;
   const std::string peer_;  // its address
@@ -140,8 +144,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Of the request being answered.
   std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
   bool metered_ = false;               // counts among the key's requests
-  std::size_t held_body_ = 0;
+  std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
+  std::string traceparent_;  // as the client sent it; kept where somebody traces
   ResponseFraming framing_;
   int status_ = 0;
   TimeNs begun_ = 0;                 // when its head was there

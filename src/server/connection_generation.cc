@@ -18,19 +18,51 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // of a long answer, built at a time
 constexpr std::int64_t kLargeAnswer = std::int64_t{1} << 20;
+constexpr std::int64_t kEventBytes = 256;  // of a token in a stream
+
+std::int64_t prompt_bytes(std::span<const Request> requests) {
+  std::size_t bytes = 0;
+  for (const Request& request : requests)
+    bytes += request.prompt_token_ids.capacity() * sizeof(TokenId) + sizeof(Request);
+  return static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t num_output_tokens(std::span<const Request> requests) {
+  std::int64_t tokens = 0;
+  for (const Request& request : requests) tokens += request.sampling.width() * request.sampling.max_tokens;
+  return tokens;
+}
 
 // The answer's memory, out of what all of them may have.
 Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContext& server) {
-  const std::int64_t bytes = answer_bytes(call.requests);
-  if (std::optional<MemoryReservation> held = server.memory.try_reserve(server.answers, bytes))
+  std::int64_t bytes = answer_bytes(call.requests);
+  if (call.answer != nullptr && call.answer->streaming())
+    bytes += std::min(static_cast<std::int64_t>(server.config.max_unsent_bytes),
+                      num_output_tokens(call.requests) * kEventBytes);
+  if (std::optional<MemoryReservation> held =
+          server.memory.ledger().try_reserve(server.memory.answers(), bytes))
     return *std::move(held);
-  if (bytes > server.memory.limit())
+  if (const std::int64_t limit = server.memory.limit_of(server.memory.answers()); bytes > limit)
     return invalid_argument(
-        concat("The answer could take ", bytes, " bytes of memory, and all answers together may have ",
-               server.memory.limit(), " (--max-answer-memory). Ask for fewer tokens, choices or ",
-               "log-probabilities in one call."));
+        concat("The answer could take ", bytes, " bytes of memory, and all answers together may have ", limit,
+               " (--max-answer-memory). Ask for fewer tokens, choices or log-probabilities in one call."));
   return resource_exhausted("The answers being made take all the memory there is for them; please try again.")
       .with_reason("answer_memory_full");
+}
+
+// Before it runs: the call's own words. The rest once it has ended.
+RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiContext& api) {
+  RequestSpan span;
+  span.path = route.facts.path;
+  span.id = call.id;
+  span.model = api.model_names.front();
+  if (call.requests.empty()) return span;
+  const SamplingParams& sampling = call.requests.front().sampling;
+  span.n = sampling.n;
+  span.max_tokens = sampling.max_tokens;
+  span.temperature = sampling.temperature;
+  span.top_p = sampling.top_p;
+  return span;
 }
 
 }  // namespace
@@ -39,8 +71,22 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
                                                                 std::shared_ptr<ApiCall> call) {
   const std::size_t bytes = call->body.size();
   auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
+  auto text = std::make_shared<MemoryReservation>();  // of the body's reading, then of what came of it
   const ApiContext* api = &server_.context_for(*key_);
-  std::function<void()> work = [parsed, call, handler, api] { parsed->emplace(handler(*call, *api)); };
+  ServerContext* server = &server_;
+  std::function<void()> work = [parsed, text, call, handler, api, server] {
+    Result<MemoryReservation> held = server->memory.text(call->body);
+    if (!held) {
+      parsed->emplace(held.error());
+      return;
+    }
+    *text = *std::move(held);
+    parsed->emplace(handler(*call, *api));
+    if (!parsed->value().has_value())
+      text->reset();
+    else
+      (void)text->try_resize(std::min(text->bytes(), prompt_bytes((**parsed)->requests)));
+  };
   const Status done = co_await run_job(route.facts.cost, bytes, std::move(work));
   if (gone_) co_return Next::gone;
   if (!done.ok()) co_return co_await send(error_response(done, route.protocol));
@@ -51,6 +97,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   ApiGeneration generation = std::move(**parsed).value();
   if (const Status compiled = co_await compile_grammar(generation); !compiled.ok())
     co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
+  text->reset();  // the prompts count among what the answer takes
   co_return co_await generate(route, std::move(generation));
 }
 
@@ -126,6 +173,8 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
     if (log != nullptr) co_return co_await follow(log, 0);
     co_return co_await send(std::move(response));
   }
+  RequestSpan span;
+  if (server_.config.spans != nullptr) span = span_of(route, parsed, server_.api);
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
   const std::uint64_t first_id =
       server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
@@ -140,12 +189,27 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
   }
   call->cancel();
   account(*call);
+  if (server_.config.spans != nullptr) tell_span(std::move(span), *call);
   // Hundreds of thousands of lists take their time to go, too.
   if (call->held_bytes() > kLargeAnswer) {
     std::function<void()> dispose = [call = std::move(call)] {};
     (void)server_.jobs.submit({.owner = id_, .cost = 0, .work = std::move(dispose), .done = nullptr});
   }
   co_return gone_ ? Next::gone : next;
+}
+
+void Connection::tell_span(RequestSpan span, const Generation& call) const {
+  const UsedTokens used = call.used();
+  span.traceparent = traceparent_;
+  span.begun = begun_;
+  span.ended = server_.clock.now();
+  span.times = call.times();
+  span.prompt_tokens = used.prompt;
+  span.cached_tokens = used.cached;
+  span.completion_tokens = used.completion;
+  span.hung_up = gone_;
+  span.error = call.error().message();
+  server_.config.spans->on_span(std::move(span));
 }
 
 asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::shared_ptr<Generation> call) {

@@ -18,9 +18,11 @@
 #include "api/answer_files.h"
 #include "api/api_context.h"
 #include "api/protocol.h"
+#include "base/memory_budget.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "engine/client.h"
+#include "request/request_span.h"
 #include "server/http_request.h"
 #include "server/transport/tls.h"
 
@@ -45,6 +47,7 @@ struct ServerConfig {
   bool handle_signals = true;      // SIGTERM and SIGINT drain, SIGHUP reloads
   std::function<void()> reload;    // on SIGHUP; none: there is nothing to reload
   std::function<void()> on_drain;  // as it begins; may be empty
+  SpanSink* spans = nullptr;       // hears of each call that the engine answered; borrowed; null: nobody
 
   std::int32_t io_threads = 1;
   std::int32_t worker_threads = 1;                 // for jobs of any size; one more does small ones only
@@ -55,6 +58,9 @@ struct ServerConfig {
   std::size_t max_bodies_bytes = std::size_t{256} << 20;         // of all requests being read or parsed
   std::size_t max_answer_memory = std::size_t{1} << 30;          // of all answers being made and sent
   std::size_t max_stored_answers_bytes = std::size_t{64} << 20;  // that clients may ask for again; 0: none
+  // The process's ledger, out of which the three above are taken; it may have less. Null: one of the server's
+  // own, with all that they say.
+  MemoryBudget* memory = nullptr;
   std::shared_ptr<const AnswerFiles> stored_answers = {};        // where they are kept; null: in memory
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;

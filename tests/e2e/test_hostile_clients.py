@@ -9,6 +9,7 @@ import threading
 import time
 
 import httpx
+import pytest
 
 from conftest import binary, serving, small_model
 
@@ -18,6 +19,12 @@ BODY = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, "ignore
 def resident_bytes(process):
     with open(f"/proc/{process.pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor_time(process):
+    with open(f"/proc/{process.pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def post(port, path, body, receive_buffer=0, source=None):
@@ -153,3 +160,54 @@ def test_sighup_cuts_no_stream():
         assert events[-1] == "data: [DONE]"
         assert httpx.get(server.url + "/health").status_code == 200
         assert any("SIGHUP" in line for line in server.log)
+
+
+HOSTILE = [  # what took 11 s, 5 s and 3 s
+    "{% for i in range(90000) %}{% set x = messages[0].content|upper %}{% endfor %}",
+    "{% set m = messages[0].content|list %}{% for i in range(90000) %}{% set x = m|sort %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = messages|tojson %}{% endfor %}",
+]
+
+
+@pytest.mark.parametrize("template", HOSTILE)
+def test_a_template_has_little_time(tmp_path, template):
+    # D12: templates had steps and bytes, but no time.
+    path = tmp_path / "template.jinja"
+    path.write_text(template)
+    with serving(small_model(), "--chat-template", str(path)) as server:
+        before = processor_time(server.process)
+        answer = httpx.post(server.url + "/v1/chat/completions", timeout=60,
+                            json={"messages": [{"role": "user", "content": "a b" * 20_000}], "max_tokens": 1})
+        assert answer.status_code == 400 and "template" in answer.text, answer.text
+        assert processor_time(server.process) - before < 1.5, "0.2 s of its thread's own time, and some to refuse it"
+
+
+def raw(port, *pieces, end=False):
+    """All that comes back, in which a server that wants more is given up after a while."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        for piece in pieces:
+            client.sendall(piece)
+        if end:
+            client.shutdown(socket.SHUT_WR)
+        data = b""
+        while more := client.recv(65536):
+            data += more
+        return data
+
+
+def test_details_of_http(small_server):
+    # D14.
+    port, body = small_server.port, json.dumps(BODY).encode()
+    fields = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    ended = raw(port, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + fields + b"\r\n" + body, end=True)
+    # It has said all, and waits for its answer; whether it is still there it is asked by a 100.
+    assert b"HTTP/1.1 200 " in ended and b'"choices"' in ended
+    old = raw(port, b"POST /v1/completions HTTP/1.0\r\nExpect: 100-continue\r\n" + fields + b"\r\n" + body)
+    assert old.split()[1] == b"200", "no 100 for HTTP/1.0"
+    whole = raw(port, b"GET http://localhost:%d/health HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n" % (port, port))
+    assert whole.split()[1] == b"200", "RFC 9112 3.2.2"
+    packed = raw(port, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\n" + fields + b"\r\n" + body)
+    assert packed.split()[1] == b"415"
+    for host in (b"[::1].evil.com", b"localhost:80@evil.com"):
+        answer = raw(port, b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+        assert answer.split()[1] in (b"400", b"403"), (host, answer)

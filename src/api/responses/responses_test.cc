@@ -129,6 +129,8 @@ TEST(ResponsesParser, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("input":"x","truncation":"auto")"), "truncation");
   EXPECT_EQ(param(R"("input":"x","max_output_tokens":0)"), "max_output_tokens");
   EXPECT_EQ(param(R"("input":"x","background":true)"), "background");
+  EXPECT_EQ(param(R"("input":"x","text":{"format":{"type":"json_schema","name":"x","schema":1}})"),
+            "text.format.schema");
 }
 
 TEST(ResponseWriter, AWholeResponse) {
