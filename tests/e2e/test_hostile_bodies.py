@@ -139,10 +139,11 @@ def test_they_cost_their_sender_alone(house, path):
     check(house, path, GOOD[path], lambda http: http.post("/v1/completions", json=body).json()["choices"])
 
 
-@pytest.mark.parametrize("path", [path for path in GOOD if path.startswith("/v1/chat") or path == "/v1/responses"])
-def test_with_other_formats_too(thinker, path):
-    body = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
-    check(thinker, path, GOOD[path], lambda http: http.post("/v1/completions", json=body).json()["choices"])
+@pytest.mark.parametrize("form", [{"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": "{"}}}, {"guided_json": "{"},
+                                  {"guided_choice": []}, {"structured_outputs": {"structural_tag": {"a": 1}}}], ids=lambda form: next(iter(form)))
+def test_a_wrong_form_is_refused_with_other_formats_too(thinker, form):
+    answer = httpx.post(thinker.url + "/v1/chat/completions", json={"messages": MESSAGES, "max_tokens": 2, **form}, timeout=120)
+    assert answer.status_code in (400, 501) and next(iter(form)) in answer.json()["error"]["param"], answer.text
 
 
 @pytest.mark.parametrize("path", GOOD_VECTORS)
