@@ -260,7 +260,7 @@ class Builder {
       return json::value{{"type", type}, {key, std::move(value)}};
     };
     const auto refused = [&](const Status& status) {
-      return bad_field(form.param, "cannot be used: " + status.message());
+      return bad_field(form.param, "cannot be used: " + status.message()).with_reason("invalid_grammar");
     };
     switch (form.kind) {
       case GrammarSpec::Kind::json_object:
@@ -350,7 +350,8 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   AnswerWishes known = wishes;
   if (!held_calls) known.tools = {};
   if (!held_calls && !wishes.form && !wishes.thinking_budget) return std::vector<GrammarSpec>();
-  Builder builder(known, shape != nullptr ? *shape : hermes_call_shape(), parser, *context.tokenizer);
+  const CallShape& written = shape != nullptr ? *shape : hermes_call_shape();  // no calls are held where there is none
+  Builder builder(known, written, parser, *context.tokenizer);
   if (wishes.thinking_budget && !builder.has_reasoning())
     return bad_field("thinking_token_budget",
                      "is not available: this model's reasoning is not told apart (--reasoning-parser)");
@@ -358,7 +359,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   for (const bool any : {false, true}) {
     if (any && !held_calls) break;
     Result<GrammarSpec> grammar = builder.build(any);
-    if (!grammar && is_own_style(shape->style)) {
+    if (!grammar && held_calls && is_own_style(written.style)) {
       // What their schemas ask for cannot be held; those that are not strict take any object.
       if (!any && !strict) continue;
       return bad_field("tools", concat("cannot be used: ", grammar.error().message()));
@@ -366,7 +367,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (!grammar) return grammar.error();
     if (grammars.empty() || grammars.back().text != grammar->text) grammars.push_back(*std::move(grammar));
   }
-  parser.held_shape = held_calls && shape->style == "json" ? shape : nullptr;
+  parser.held_shape = held_calls && written.style == "json" ? &written : nullptr;
   return grammars;
 }
 

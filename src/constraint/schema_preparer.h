@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "constraint/schema_check.h"
 
 namespace pagoda {
@@ -46,7 +47,14 @@ class SchemaPreparer {
 
   static std::string at(const std::string& path, std::string_view key) { return concat(path, "/", key); }
   static Status refuse(const std::string& path, std::string_view problem) {
-    return invalid_argument(concat("the schema at '", path, "' ", problem));
+    return invalid_argument(concat("the schema at '", shortened(path), "' ", shortened(problem)));
+  }
+  // Both may hold names of the client's, who does not need all of a long one back.
+  static std::string shortened(std::string_view text) {
+    constexpr std::size_t kMaxBytes = 200;
+    if (text.size() <= kMaxBytes) return std::string(text);
+    text = text.substr(0, kMaxBytes);
+    return concat(text.substr(0, valid_utf8_prefix(text)), "...");
   }
   static Status not_held(std::string_view keyword, const std::string& path, std::string_view why = "") {
     return refuse(path, concat("has '", keyword, "'", why, ", which is not supported"));

@@ -99,7 +99,7 @@ def test_every_protocol(server, tmp_path, backend):
     assert (result["backend"], result["completed"], result["failed"]) == (backend, 4, 0), result["errors"]
     assert result["output_lens"] == [6] * 4 and result["total_input_tokens"] >= 4 * 12
     assert result["total_output_tokens"] == 24
-    assert server.metric("generation_tokens_total") - generated in (25, 26)  # the trial before the load; the first fixture's
+    assert 24 < server.metric("generation_tokens_total") - generated <= 26  # a token or two of what it tries before the load
     assert all(0 < ttft for ttft in result["ttfts"]) and result["mean_tpot_ms"] > 0
 
 

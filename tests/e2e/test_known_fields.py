@@ -46,3 +46,30 @@ def test_every_field_of_the_schema_is_known(tmp_path, path):
             error = answer.json()["error"]
             assert answer.status_code in (400, 501) and (error["param"] or "").split(".")[0] == field, (field, answer.text)
     assert silent == MEANS_NOTHING[path] & fields_of(document, document["components"]["schemas"][name]), silent ^ MEANS_NOTHING[path]
+
+
+MEDIA = [
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}]},
+     "image_url"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}]}]},
+     "input_audio"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "modalities": ["text", "audio"]}, "modalities"),
+    ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]}]}, "input_image"),
+    ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]}, "input_file"),
+    ("/v1/messages", {"model": "small", "max_tokens": 1, "messages": [{"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}]}]}, "image"),
+    ("/v1/messages", {"model": "small", "max_tokens": 1, "messages": [{"role": "user", "content": [
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}]}]}, "document"),
+    ("/api/chat", {"model": "small", "messages": [{"role": "user", "content": "x", "images": ["AA=="]}]}, "images"),
+    ("/api/generate", {"model": "small", "prompt": "x", "images": ["AA=="]}, "images"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "file:///etc/passwd"}}]}]}, "video_url"),
+]
+
+
+def test_what_is_no_text_is_refused_by_name(tmp_path):
+    (tmp_path / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
+    with serving(small_model(), "--served-model-name", "small", "--chat-template", str(tmp_path / "plain.jinja")) as server, \
+            httpx.Client(base_url=server.url, timeout=120) as http:
+        for path, body, name in MEDIA:
+            answer = http.post(path, json=body)
+            assert answer.status_code in (400, 501) and name in answer.text, (path, name, answer.text)

@@ -1,5 +1,6 @@
 """LangChain's Anthropic chat model, with a tool as its agents bind it."""
 import langchain_anthropic
+import pydantic
 from langchain_core.tools import tool
 
 
@@ -27,3 +28,17 @@ def test_a_stream_gives_the_text_and_usage_of_the_whole_answer(server):
 def test_bound_tools_reach_the_prompt(server):
     bare = model(server).invoke("Weather in Oslo?").usage_metadata["input_tokens"]
     assert model(server).bind_tools([weather]).invoke("Weather in Oslo?").usage_metadata["input_tokens"] >= bare
+
+
+def test_a_tool_that_must_be_called_is_called(server):
+    [call] = model(server).bind_tools([weather], tool_choice="any", parallel_tool_calls=False).bind(max_tokens=100).invoke("Weather in Oslo?").tool_calls
+    assert call["name"] == "weather" and isinstance(call["args"]["city"], str)
+
+
+def test_structured_output_is_the_model(server):
+    class Person(pydantic.BaseModel):
+        name: str = pydantic.Field(max_length=20)
+        age: int = pydantic.Field(ge=0, le=150)
+    chat = model(server)
+    chat.max_tokens = 200
+    assert isinstance(chat.with_structured_output(Person).invoke("Alice is 30 years old."), Person)

@@ -1,4 +1,5 @@
 """LiteLLM's openai provider."""
+import json
 import os
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its list of prices from the package, not from the network
@@ -24,3 +25,24 @@ def test_its_responses_and_its_other_providers_say_the_same(server):
         said = litellm.completion(model=f"{provider}/smol", api_base=server.url, api_key="none", temperature=0,
                                   messages=[{"role": "user", "content": "Name a colour."}], max_tokens=12)
         assert said.choices[0].message.content == chat, provider
+
+
+TOOLS = [{"type": "function", "function": {"name": "add", "description": "Adds", "parameters": {
+    "type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["a", "b"]}}}]
+
+
+def test_a_forced_call_comes_through_two_providers_whole_and_streamed(server):
+    found = []
+    for provider, base in (("openai", server.url + "/v1"), ("anthropic", server.url)):
+        for stream in (False, True):
+            answer = litellm.completion(model=f"{provider}/smol", api_base=base, api_key="none", temperature=0, max_tokens=100, stream=stream,
+                                        messages=[{"role": "user", "content": "What is 2 + 3?"}], tools=TOOLS, tool_choice="required",
+                                        parallel_tool_calls=False)
+            if stream:
+                answer = litellm.stream_chunk_builder(list(answer))
+            [call] = answer.choices[0].message.tool_calls
+            assert answer.choices[0].finish_reason == "tool_calls"
+            found.append((call.function.name, json.loads(call.function.arguments)))
+    assert found[0][0] == "add" and set(found[0][1]) == {"a", "b"}
+    assert found == found[:1] * 4

@@ -1,4 +1,6 @@
 """Pydantic AI: typed answers by a tool and by a schema, and a tool of one's own."""
+import asyncio
+
 import pydantic
 import pydantic_ai
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -22,3 +24,30 @@ def test_a_typed_answer_by_a_tool(server):
 def test_a_typed_answer_by_the_schema(server):
     answer = agent(server, output_type=pydantic_ai.NativeOutput(Person)).run_sync("Alice is 30 years old.").output
     assert isinstance(answer, Person)
+
+
+def test_a_stream_of_a_typed_answer_ends_as_the_whole(server):
+    made = agent(server, output_type=pydantic_ai.NativeOutput(Person))
+
+    async def streamed():
+        async with made.run_stream("Alice is 30 years old.") as answer:
+            parts = [part async for part in answer.stream_output(debounce_by=None)]
+        return parts
+    parts = asyncio.run(streamed())
+    assert isinstance(parts[-1], Person) and parts[-1] == made.run_sync("Alice is 30 years old.").output
+
+
+def test_a_tool_of_its_own_is_called_before_the_answer(server):
+    """The model must call something: its tool first, which is then taken away, and the answer after it."""
+    made, called = agent(server, output_type=Person), []
+
+    async def once(context, tool):
+        return None if called else tool
+
+    @made.tool_plain(prepare=once)
+    def years() -> str:
+        """How old Alice is."""
+        called.append(True)
+        return "30"
+    answer = made.run_sync("Call years, then say who she is.", usage_limits=pydantic_ai.UsageLimits(request_limit=4))
+    assert isinstance(answer.output, Person)
