@@ -64,8 +64,8 @@ typedef struct {
 PAGODA_API const char* pagoda_version(void);
 PAGODA_API const char* pagoda_last_error(void);
 
-/* Loads the model (file, folder or ORG/NAME; NULL: the default model) and starts the engine. Takes seconds.
- */
+/* Loads the model (file, folder or ORG/NAME[:TAG], which is fetched if it is not there; NULL: the default
+ * model) and starts the engine. Takes seconds. */
 PAGODA_API pagoda_status pagoda_engine_create(const char* model, const pagoda_option* options,
                                               size_t num_options, pagoda_engine** engine);
 /* Ends what runs with an error and gives the memory back, at the latest with the last of its queues. */
@@ -87,6 +87,11 @@ PAGODA_API pagoda_status pagoda_submit_ids(pagoda_queue* queue, const int32_t* i
 /* `messages`: a JSON array, as in POST /v1/chat/completions, whose fields `params` has. The answer's text is
  * what the model says: tool calls and reasoning are not told apart from it. */
 PAGODA_API pagoda_status pagoda_submit_chat(pagoda_queue* queue, const char* messages, const char* params,
+                                            uint64_t* id);
+/* A call that `pagoda serve` takes at `path` by POST, and that the engine works at: /v1/embeddings, /score, /rerank,
+ * /classify, /pooling, /v1/chat/completions, /v1/messages and so on (docs/api.md, docs/vectors.md). `body`: its JSON.
+ * One output comes, with the server's answer as `body`. "stream" and "background" are refused. */
+PAGODA_API pagoda_status pagoda_submit_call(pagoda_queue* queue, const char* path, const char* body,
                                             uint64_t* id);
 /* Nothing more comes for this request. PAGODA_NOT_FOUND: it has ended. */
 PAGODA_API pagoda_status pagoda_abort(pagoda_queue* queue, uint64_t id);
@@ -129,6 +134,8 @@ typedef struct {
   size_t num_prompt_ids;
   const pagoda_logprobs* prompt_logprobs; /* of each prompt token, in the last output; NULL: not asked for */
   int32_t num_cached_tokens;              /* of the prompt, that were in the prefix cache */
+  const char* body; /* of pagoda_submit_call alone, which has this and no choices: JSON */
+  size_t body_length;
 } pagoda_output;
 
 /* The next output of any request in the queue. `timeout_ms`: how long to wait; below 0: until something comes

@@ -75,6 +75,7 @@ nb::dict dict_of(const pagoda_output& output) {
   dict["choices"] = choices;
   dict["prompt_logprobs"] = positions(output.prompt_logprobs, output.num_prompt_ids);
   dict["num_cached_tokens"] = output.num_cached_tokens;
+  dict["body"] = output.body == nullptr ? nb::none() : nb::object(text_of(output.body, output.body_length));
   dict["prompt_token_ids"] = list_of(output.prompt_ids, output.num_prompt_ids);
   return dict;
 }
@@ -201,6 +202,10 @@ class Queue {
     return submit(
         [&](std::uint64_t* id) { return pagoda_submit_chat(queue_, messages.c_str(), params.c_str(), id); });
   }
+  nb::object submit_call(const std::string& path, const std::string& body) const {
+    return submit(
+        [&](std::uint64_t* id) { return pagoda_submit_call(queue_, path.c_str(), body.c_str(), id); });
+  }
   bool abort(std::uint64_t id) const {
     const pagoda_status status = pagoda_abort(queue_, id);
     if (status == PAGODA_NOT_FOUND) return false;
@@ -257,6 +262,7 @@ NB_MODULE(_native, module) {
       .def("submit_text", &Queue::submit_text)
       .def("submit_ids", &Queue::submit_ids)
       .def("submit_chat", &Queue::submit_chat)
+      .def("submit_call", &Queue::submit_call)
       .def("abort", &Queue::abort)
       .def("next", &Queue::next);
 }

@@ -9,13 +9,16 @@
 from ._native import version as _version
 from .async_llm import AsyncLLM, AsyncLLMEngine
 from .engine_args import AsyncEngineArgs, EngineArgs
-from .llm import LLM
+from .llm import LLM, TextPrompt, TokensPrompt
 from .outputs import BeamSearchOutput, BeamSearchSequence, CompletionOutput, Logprob, RequestOutput
+from .pooling import (ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput, EmbeddingRequestOutput, PoolingOutput,
+                      PoolingParams, PoolingRequestOutput, ScoringOutput, ScoringRequestOutput)
 from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 __version__ = _version()
 __all__ = [
     "LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence",
-    "CompletionOutput", "EngineArgs", "Logprob", "RequestOutput", "RequestOutputKind", "SamplingParams",
-    "StructuredOutputsParams",
+    "ClassificationOutput", "ClassificationRequestOutput", "CompletionOutput", "EmbeddingOutput", "EmbeddingRequestOutput",
+    "EngineArgs", "Logprob", "PoolingOutput", "PoolingParams", "PoolingRequestOutput", "RequestOutput", "RequestOutputKind",
+    "SamplingParams", "ScoringOutput", "ScoringRequestOutput", "StructuredOutputsParams", "TextPrompt", "TokensPrompt",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .utils.argparse_utils import FlexibleArgumentParser
+
 
 def options_of(arguments: dict[str, Any]) -> list[tuple[str, str]]:
     """None says nothing, a list several values, a dict JSON."""
@@ -28,6 +30,13 @@ class EngineArgs:
     def __init__(self, model: str = "", **arguments: Any) -> None:
         self.model = model
         self.arguments = arguments
+
+    @staticmethod
+    def add_cli_args(parser: FlexibleArgumentParser) -> FlexibleArgumentParser:
+        """--model, and every flag of the engine."""
+        parser.add_argument("--model", default="")
+        parser.takes_engine_args = True
+        return parser
 
 
 AsyncEngineArgs = EngineArgs

@@ -3,19 +3,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NotRequired, TypedDict
 
 from . import _native
 from .engine_args import options_of
 from .outputs import Answer, BeamSearchOutput, BeamSearchSequence, RequestOutput
+from .pooling import Call, PoolingParams, PoolingRequestOutput, data_of, probs_of, score_of, vector_of
 from .progress import Progress
 from .sampling_params import BeamSearchParams, SamplingParams
 from .tokenizer import Tokenizer
 
-Prompt = str | list[int] | dict[str, Any]  # text, ids, or {"prompt": …} or {"prompt_token_ids": …}
+
+class TextPrompt(TypedDict):
+    prompt: str
+
+
+class TokensPrompt(TypedDict):
+    prompt_token_ids: list[int]
+    prompt: NotRequired[str]
+
+
+Prompt = str | list[int] | TextPrompt | TokensPrompt | dict[str, Any]
 Message = dict[str, Any]
 Submit = Callable[[_native.Queue], "int | None"]
 POLL_MS = 100  # how late Ctrl-C may be
+PAIRS_AT_ONCE = 64  # of one call
 
 
 def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
@@ -80,7 +92,7 @@ class LLM:
             more = {} if priority is None else {"priority": priority[i]}
             text, submit = self._calls.completion(prompt, params, more)
             work.append((self._answer(text, params.n if params else 1), submit))
-        return self._run(work, use_tqdm)
+        return self._generate(work, use_tqdm)
 
     def chat(self, messages: list[Message] | Sequence[list[Message]],
              sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, use_tqdm: Any = True,
@@ -102,7 +114,7 @@ class LLM:
         for conversation, params in zip(many, _one_each(sampling_params, len(many))):
             answer = self._answer(None, params.n if params else 1)
             work.append((answer, self._calls.chat(conversation, params, more)))
-        outputs = self._run(work, use_tqdm)
+        outputs = self._generate(work, use_tqdm)
         for output in outputs:
             output.prompt = self._engine.detokenize(output.prompt_token_ids, False)
         return outputs
@@ -114,7 +126,7 @@ class LLM:
         for prompt in prompts:
             text, submit = self._calls.completion(prompt, None, params.body())
             work.append((self._answer(text, params.beam_width), submit))
-        return [self._beams(output) for output in self._run(work, use_tqdm, cumulative=True)]
+        return [self._beams(output) for output in self._generate(work, use_tqdm, cumulative=True)]
 
     def _beams(self, output: RequestOutput) -> BeamSearchOutput:
         sequences = []
@@ -126,17 +138,57 @@ class LLM:
                 stop_reason=choice.stop_reason))
         return BeamSearchOutput(sequences)
 
-    def encode(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError("LLM.encode: this engine has no models that pool")
+    def embed(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: Any = True, pooling_params: PoolingParams | None = None,
+              lora_request: None = None) -> list[PoolingRequestOutput]:
+        """A vector of each prompt. For an engine that makes vectors: by its model, or with runner="pooling"."""
+        return self._pool("/v1/embeddings", vector_of, prompts, use_tqdm, pooling_params, encoding_format="base64")
 
-    def embed(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError("LLM.embed: this engine has no models that embed")
+    def encode(self, prompts: Prompt | Sequence[Prompt], pooling_params: PoolingParams | None = None, *, use_tqdm: Any = True,
+               lora_request: None = None, pooling_task: str | None = None) -> list[PoolingRequestOutput]:
+        """What the model makes of each prompt, as numbers. `pooling_task`: "embed" or "classify", as the model does."""
+        task = {} if pooling_task is None else {"task": pooling_task}
+        return self._pool("/pooling", data_of, prompts, use_tqdm, pooling_params, encoding_format="base64", **task)
 
-    def classify(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError("LLM.classify: this engine has no models that classify")
+    def classify(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: Any = True, pooling_params: PoolingParams | None = None,
+                 lora_request: None = None) -> list[PoolingRequestOutput]:
+        """The probabilities of the model's classes for each prompt."""
+        return self._pool("/classify", probs_of, prompts, use_tqdm, pooling_params)
 
-    def score(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError("LLM.score: this engine has no models that score")
+    def score(self, data_1: str | Sequence[str], data_2: str | Sequence[str], /, *, use_tqdm: Any = True,
+              pooling_params: PoolingParams | None = None, lora_request: None = None) -> list[PoolingRequestOutput]:
+        """How well each text of `data_2` goes with `data_1`: one, or as many of them."""
+        first = [data_1] if isinstance(data_1, str) else list(data_1)
+        second = [data_2] if isinstance(data_2, str) else list(data_2)
+        if len(first) != 1 and len(first) != len(second):
+            raise ValueError("data_1 must be one text, or as many as data_2 has")
+        more = pooling_params.body() if pooling_params else {}
+        work = []
+        for at in range(0, len(second), PAIRS_AT_ONCE):
+            texts = second[at:at + PAIRS_AT_ONCE]
+            body = {"text_1": first if len(first) == 1 else first[at:at + PAIRS_AT_ONCE], "text_2": texts, **more}
+            outputs = [self._pooled([]) for _ in texts]
+            work.append((Call(outputs, score_of), _submit_call("/score", body)))
+        self._run(work, use_tqdm)
+        return [output for call, _ in work for output in call.outputs]
+
+    def _pool(self, path: str, kind: Callable[[dict[str, Any]], Any], prompts: Prompt | Sequence[Prompt], use_tqdm: Any,
+              params: PoolingParams | None, **fields: Any) -> list[PoolingRequestOutput]:
+        many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
+        more = (params.body() if params else {}) | fields
+        work = []
+        for prompt in many:
+            text, ids = split_prompt(prompt)
+            known = ids
+            if known is None:
+                known = [] if "truncate_prompt_tokens" in more else self._engine.tokenize(text or "", True)
+            body = {"input": text if ids is None else ids, **more}
+            work.append((Call([self._pooled(known)], kind), _submit_call(path, body)))
+        self._run(work, use_tqdm)
+        return [output for call, _ in work for output in call.outputs]
+
+    def _pooled(self, prompt_token_ids: list[int]) -> PoolingRequestOutput:
+        self._count += 1
+        return PoolingRequestOutput(str(self._count - 1), None, prompt_token_ids)
 
     def get_tokenizer(self) -> Tokenizer:
         return Tokenizer(self._engine)
@@ -170,10 +222,14 @@ class LLM:
         self._count += 1
         return answer
 
-    def _run(self, work: list[tuple[Answer, Submit]], use_tqdm: Any, cumulative: bool = False) -> list[RequestOutput]:
+    def _generate(self, work: list[tuple[Answer, Submit]], use_tqdm: Any, cumulative: bool = False) -> list[RequestOutput]:
+        self._run(work, use_tqdm, cumulative)
+        return [answer.output for answer, _ in work]
+
+    def _run(self, work: Sequence[tuple[Answer | Call, Submit]], use_tqdm: Any, cumulative: bool = False) -> None:
         """Submits as many as the engine takes, and takes what comes, until all have ended. Whatever leaves it, Ctrl-C
         too, ends what still runs."""
-        running: dict[int, Answer] = {}
+        running: dict[int, Answer | Call] = {}
         waiting = list(reversed(work))
         queue = _native.Queue(self._engine)
         try:
@@ -191,13 +247,17 @@ class LLM:
                         raise RuntimeError(news["message"])
                     answer = running.pop(news["id"])
                     answer.add(news)
-                    if cumulative:
+                    if cumulative and isinstance(answer, Answer):
                         for choice in news["choices"]:
                             answer.output.outputs[choice[0]].cumulative_logprob = choice[4]
                     progress.step()
         finally:
             queue.close()
-        return [answer.output for answer, _ in work]
+
+
+def _submit_call(path: str, body: dict[str, Any]) -> Submit:
+    packed = json.dumps(body)
+    return lambda queue: queue.submit_call(path, packed)
 
 
 def _is_one(prompts: Any) -> bool:

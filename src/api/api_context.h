@@ -60,6 +60,7 @@ struct ApiContext {
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
   std::string system_fingerprint;            // of weights and build; empty: left out
   std::string version;
+  std::string tokenizer_info;  // what tokenizer_config.json says, as JSON; empty: no tokenizer
   ModelFacts facts;
   std::optional<VectorModel> vectors;  // absent: it generates text
   AnswerStore* answers = nullptr;      // borrowed; null: nothing is kept

@@ -1,22 +1,20 @@
 #pragma once
-// What stands behind a path's '?': "name=value&name=value". Threads: any.
-#include <algorithm>
+// What stands behind a path's '?', "name=value&name=value", and the escapes in it. Threads: any.
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace pagoda {
 
-// The value of the first parameter of this name, as sent; nothing where there is none. Not decoded: what is
-// asked for here has no characters that need it.
-inline std::optional<std::string> query_value(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(part.size() + 1, query.size()));
-    const std::size_t equals = std::min(part.find('='), part.size());
-    if (part.substr(0, equals) == name) return std::string(part.substr(std::min(equals + 1, part.size())));
-  }
-  return std::nullopt;
-}
+// "%2F" -> "/"; nullopt for a malformed escape or NUL.
+std::optional<std::string> percent_decode(std::string_view text);
+
+// "a=1&b=%2F&c" -> (a, 1), (b, /), (c, ), in order; nullopt where a part of it is malformed.
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query);
+
+// The value of the first parameter of this name; nothing where there is none, or the query is malformed.
+std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
 }  // namespace pagoda

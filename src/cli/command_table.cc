@@ -1,7 +1,5 @@
 #include "cli/command_table.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <iterator>
 #include <memory>
@@ -10,10 +8,12 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/batch/run_batch_command.h"
 #include "cli/bench/bench_flags.h"
+#include "cli/chat/chat_command.h"
+#include "cli/chat/chat_flags.h"
 #include "cli/commands/cache_command.h"
-#include "cli/commands/chat_command.h"
 #include "cli/commands/doctor_command.h"
 #include "cli/commands/flag_commands.h"
 #include "cli/commands/generate_command.h"
@@ -70,6 +70,12 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
     if (const Status status = apply_environment(environment, args->engine); !status.ok())
       return exit_code(status);
     log(*warnings);
+    // Who listens first, and who reads words of its own, fetches later.
+    constexpr bool fetches = !std::is_same_v<Args, ServeArgs> && !std::is_same_v<Args, GenerateArgs> &&
+                             !std::is_same_v<Args, ChatArgs>;
+    if constexpr (fetches) {
+      if (const Status status = fetch_if_missing(args->engine); !status.ok()) return exit_code(status);
+    }
     return exit_code(run(*args));
   };
   return command;
@@ -137,50 +143,6 @@ std::vector<Flag> run_batch_flags(RunBatchArgs& args) {
   };
 }
 
-std::vector<Flag> chat_flags(ChatArgs& args) {
-  return {
-      {.name = "system-prompt",
-       .value = flags::text(args.system_prompt, "TEXT"),
-       .help = "what the model is told first"},
-      {.name = "quick",
-       .value = flags::text(args.prompt, "TEXT"),
-       .help = "answer this and leave",
-       .aliases = {"-q"}},
-      {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "of one answer"},
-      {.name = "temperature",
-       .value = flags::number(args.temperature, 0, 2),
-       .help = "0: always the likeliest token"},
-      {.name = "top-p",
-       .value = flags::number(args.top_p, 0, 1),
-       .help = "share of the probability to choose from"},
-  };
-}
-
-std::vector<Flag> run_flags(ChatArgs& args) {
-  std::vector<Flag> rows = {
-      {.positional = "MODEL",
-       .value = flags::text(args.engine.model, "PATH"),
-       .help = "as --model",
-       .default_text = "the default model"},
-      {.positional = "PROMPT",
-       .value = flags::text(args.prompt, "TEXT"),
-       .help = "what is asked; without one: standard input by pipe, else a conversation"},
-  };
-  for (Flag& row : chat_flags(args))
-    if (row.name != "quick") rows.push_back(std::move(row));
-  return rows;
-}
-
-// As Ollama's: one answer where there is a prompt.
-Status run_run(const ChatArgs& args) {
-  if (!args.prompt.empty() || isatty(STDIN_FILENO) == 1) return run_chat(args);
-  ChatArgs piped = args;
-  auto text = piped_text();
-  if (!text) return text.error();
-  piped.prompt = *std::move(text);
-  return run_chat(piped);
-}
-
 std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
   return {
       {.name = "file",
@@ -204,7 +166,7 @@ std::vector<Flag> inspect_flags(InspectArgs& args) {
   return {
       {.positional = "MODEL",
        .value = flags::text(args.path, "PATH"),
-       .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME in the local cache",
+       .help = "folder, .gguf, .safetensors, config.json, tokenizer.json, or ORG/NAME[:TAG]",
        .required = true},
       {.name = "json", .value = flags::on(args.json), .help = "one JSON object instead of a table"},
   };
@@ -214,7 +176,7 @@ std::vector<Flag> tokenize_flags(TokenizeArgs& args) {
   return {
       {.positional = "TOKENIZER",
        .value = flags::text(args.tokenizer, "PATH"),
-       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, or .gguf with or without weights",
+       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf with or without weights, or ORG/NAME[:TAG]",
        .default_text = "the default model's"},
       {.positional = "TEXT",
        .value = flags::text(args.text, "TEXT"),

@@ -39,6 +39,17 @@ struct PrefixInfo {
   std::int64_t num_blocks = 0;
 };
 
+// How the engine is put to sleep; the words are vLLM's.
+struct SleepOrder {
+  enum class Running { abort, wait, keep };
+  std::int32_t level = 1;            // 0: it computes nothing; 1 and 2: it gives its memory back, too
+  Running running = Running::abort;  // what becomes of requests accepted before
+};
+// What is woken; it computes again once nothing of it sleeps.
+struct WakeOrder {
+  bool weights = true, kv_cache = true, scheduling = true;
+};
+
 class EngineClient {
  public:
   virtual ~EngineClient() = default;
@@ -83,6 +94,21 @@ class EngineClient {
   virtual std::vector<PrefixInfo> list_prefixes() const { return {}; }
   // not_found: there is none of this name. Requests that use it keep its blocks until they end.
   virtual Status drop_prefix(const std::string&) { return not_found("There is no prefix of this name."); }
+
+  // Asleep it takes requests, which wait, and computes nothing. From level 1 on the weights' memory is given
+  // back until it wakes, and that of K/V that no kept request and no pinned prefix needs; the prefix cache is
+  // empty then. `done` as above, once it sleeps or is awake. unimplemented: this engine cannot.
+  using ControlDone = std::function<void(Status)>;
+  virtual void sleep(const SleepOrder& /*order*/, ControlDone done) {
+    done(unimplemented("This engine cannot sleep."));
+  }
+  // Not ok: the weights cannot be loaded again; it sleeps on, and may be woken once more.
+  virtual void wake_up(const WakeOrder& /*order*/, ControlDone done) {
+    done(unimplemented("This engine cannot sleep."));
+  }
+  virtual bool is_sleeping() const { return false; }
+  // Nothing that is cached now is found by requests to come. What runs keeps its own K/V.
+  virtual void reset_prefix_cache(ControlDone done) { done(unimplemented("This engine caches nothing.")); }
 
   // False once the engine thread has died; /health turns red.
   virtual bool healthy() const = 0;

@@ -147,6 +147,11 @@ void EngineCore::set_journal(Journal* journal) {
   parts_.kv->set_observer(journal);
 }
 
+void EngineCore::set_cache_observer(CacheObserver* observer) {
+  cache_observer_ = observer;
+  parts_.kv->set_cache_observer(observer);
+}
+
 void EngineCore::heartbeat() {
   if (status_.ok()) status_ = parts_.runner->heartbeat();
 }
@@ -154,6 +159,10 @@ void EngineCore::heartbeat() {
 bool EngineCore::step() {
   if (!status_.ok()) return false;
   if (!deadlines_.empty()) end_late();
+  if (asleep()) {
+    update_gauges(0);
+    return false;
+  }
   plan_step();
   if (journal_ != nullptr) journal_->begin_step(num_steps_ + 1);
   ScheduledBatch& batch = parts_.scheduler->schedule();

@@ -30,6 +30,7 @@
 #include "engine/queue_forecast.h"
 #include "engine/step_budget.h"
 #include "engine/step_observer.h"
+#include "kv_cache/cache_observer.h"
 #include "model_runner/model_runner.h"
 #include "scheduler/scheduler.h"
 
@@ -63,6 +64,13 @@ class EngineCore {
   std::vector<PrefixInfo> prefixes() const;   // any thread
   bool hide_prefix(const std::string& name);  // any thread; from the list, before it is dropped
 
+  // Sleeping; see client.h. In engine_sleep.cc. Whoever still wants an answer from a sleeping engine waits;
+  // only what is late ends.
+  Status sleep(std::int32_t level);
+  Status wake_up(const WakeOrder& order);
+  bool asleep() const { return sleep_level_ >= 0; }
+  void reset_prefix_cache();
+
   // What a forecast goes by; see queue_forecast.h. In engine_load.cc.
   EngineLoad load() const;
 
@@ -74,7 +82,7 @@ class EngineCore {
   std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
   void heartbeat();
   // For an idle engine: a few milliseconds of what later steps would wait for; false when nothing is left.
-  bool prepare_ahead() { return status_.ok() && parts_.runner->prepare_ahead(); }
+  bool prepare_ahead() { return status_.ok() && !asleep() && parts_.runner->prepare_ahead(); }
   // Ends every request with `error`.
   void fail_all(const Status& error);
 
@@ -92,6 +100,12 @@ class EngineCore {
   void set_observer(StepObserver* observer) { observer_ = observer; }
   // What happens to the pool's blocks is kept there; null: nowhere. Borrowed. Between steps.
   void set_journal(Journal* journal);
+  // What the prefix cache holds is told there; null: nowhere. Borrowed. Before the first request. end_turn():
+  // all that belongs to the step, and to what came before it, has been told.
+  void set_cache_observer(CacheObserver* observer);
+  void end_turn() {
+    if (cache_observer_ != nullptr) cache_observer_->end_step();
+  }
   // Who hears of each step for a live view, with its own journal; null: nobody. Borrowed. Between steps.
   void set_live(LiveFeed* live);
   // What is in a step while it runs is noted there, and what stands there is refused; null: neither.
@@ -170,6 +184,7 @@ class EngineCore {
   StepObserver* observer_ = nullptr;
   Journal* journal_ = nullptr;
   LiveFeed* live_ = nullptr;
+  CacheObserver* cache_observer_ = nullptr;
   PoisonRecord* poison_ = nullptr;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   EngineLimits limits_;
@@ -182,6 +197,8 @@ class EngineCore {
   std::uint64_t num_drawn_seeds_ = 0;
   std::int64_t num_added_ = 0;  // to the scheduler
   std::int64_t num_started_ = 0, num_finished_ = 0, num_steps_ = 0;
+  std::int32_t sleep_level_ = -1;                     // -1: awake
+  WakeOrder sleeping_;                                // what is still to be woken
   std::int64_t num_constrained_ = 0;                  // requests
   std::int64_t num_set_aside_ = 0;                    // requests that were preempted and are not back
   std::set<std::pair<TimeNs, RequestId>> deadlines_;  // of those that have one

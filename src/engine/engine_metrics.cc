@@ -40,6 +40,13 @@ Counter& refused(MetricsRegistry& r, std::string_view reason) {
                    concat("reason=\"", reason, "\""));
 }
 
+Gauge& sleep_state(MetricsRegistry& r, std::string_view state) {
+  return r.gauge("engine_sleep_state",
+                 "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; "
+                 "weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
+                 concat("sleep_state=\"", state, "\""));
+}
+
 constexpr std::string_view kMapCalls =
     "System calls that mapped or unmapped KV pages (--kv-manager virtual).";
 constexpr std::string_view kMappedPages = "KV pages mapped (--kv-manager virtual).";
@@ -126,7 +133,11 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
                                     {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384})),
       drafts_(r.counter("spec_decode_num_drafts", "Number of spec decoding drafts.")),
       draft_tokens_(r.counter("spec_decode_num_draft_tokens", "Number of draft tokens.")),
-      accepted_tokens_(r.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")) {
+      accepted_tokens_(r.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")),
+      awake_(sleep_state(r, "awake")),
+      weights_released_(sleep_state(r, "weights_offloaded")),
+      all_released_(sleep_state(r, "discard_all")) {
+  on_sleep(-1);
   for (std::int32_t i = 0; config.speculative && i < config.speculative->num_speculative_tokens; ++i) {
     accepted_at_.push_back(&r.counter("spec_decode_num_accepted_tokens_per_pos",
                                       "Accepted tokens per draft position.", concat("position=\"", i, "\"")));
@@ -136,6 +147,12 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
                  config.enable_prefix_caching ? "True" : "False", "\",num_gpu_blocks=\"", kv.num_blocks(),
                  "\",num_blocks=\"", kv.num_blocks(), "\""))
       .set(1);
+}
+
+void EngineMetrics::on_sleep(std::int32_t level) {
+  awake_.set(level < 0 ? 1 : 0);
+  weights_released_.set(level == 1 ? 1 : 0);
+  all_released_.set(level == 2 ? 1 : 0);
 }
 
 void EngineMetrics::on_step(const SchedulerCounts& counts, const KvManager& kv,

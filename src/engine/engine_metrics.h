@@ -29,6 +29,8 @@ class EngineMetrics {
   void on_finished(const RequestTimes& times, TimeNs now, const Request& request, std::int64_t longest_output,
                    std::int64_t total_output, FinishReason reason);
 
+  void on_sleep(std::int32_t level);  // -1: it is awake
+
   // Any thread.
   void on_refused(const Status& status);
 
@@ -50,6 +52,7 @@ class EngineMetrics {
   Histogram &request_prompt_tokens_, &request_generation_tokens_, &max_generation_tokens_, &params_n_,
       &params_max_tokens_, &iteration_tokens_;
   Counter &drafts_, &draft_tokens_, &accepted_tokens_;
+  Gauge &awake_, &weights_released_, &all_released_;
   std::vector<Counter*> accepted_at_;  // by place in the draft
   SchedulerCounts seen_;
   PrefixCacheStats seen_cache_;

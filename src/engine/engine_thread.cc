@@ -114,6 +114,10 @@ void EngineThread::answer_live() {
 }
 
 void EngineThread::handle(Message&& message) {
+  if (handle_control(message) || hold_back(message)) {
+    live_changed_ = true;
+    return;
+  }
   if (auto* submit = std::get_if<Submit>(&message)) {
     const RequestId id = submit->request.id;
     ++num_taken_;
@@ -156,6 +160,16 @@ void EngineThread::publish_progress() {
   idle_.notify_all();
 }
 
+void EngineThread::refuse(Message& message, const Status& error) {
+  if (auto* submit = std::get_if<Submit>(&message)) fail(submit->request.id, *submit->sink, error);
+  if (auto* add = std::get_if<AddPrefix>(&message)) fail(RequestId{}, *add->sink, error);
+  if (auto* snapshot = std::get_if<Snapshot>(&message)) snapshot->done(error);
+  if (auto* live = std::get_if<Live>(&message)) live->done(error);
+  if (auto* sleep = std::get_if<Sleep>(&message)) sleep->done(error);
+  if (auto* wake = std::get_if<WakeUp>(&message)) wake->done(error);
+  if (auto* reset = std::get_if<ResetCache>(&message)) reset->done(error);
+}
+
 void EngineThread::loop() {
   serve();
   const Status failure = core_->status();
@@ -166,13 +180,10 @@ void EngineThread::loop() {
   // From here on nobody can put anything in; what is in gets its answer.
   inbox_.close();
   core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
-  for (Message& message : inbox_.drain()) {
-    const Status error = failure.ok() ? unavailable("The server is shutting down.") : kEngineDead;
-    if (auto* submit = std::get_if<Submit>(&message)) fail(submit->request.id, *submit->sink, error);
-    if (auto* add = std::get_if<AddPrefix>(&message)) fail(RequestId{}, *add->sink, error);
-    if (auto* snapshot = std::get_if<Snapshot>(&message)) snapshot->done(error);
-    if (auto* live = std::get_if<Live>(&message)) live->done(error);
-  }
+  const Status error = failure.ok() ? unavailable("The server is shutting down.") : kEngineDead;
+  if (falling_asleep_) falling_asleep_->done(error);
+  for (Message& message : std::exchange(held_, {})) refuse(message, error);
+  for (Message& message : inbox_.drain()) refuse(message, error);
   for (const Live& live : std::exchange(live_asks_, {})) live.done(kEngineDead);
   publish_progress();
 }
@@ -182,6 +193,10 @@ bool EngineThread::wait_for_work() {
   // The next request often comes at once, the first one right after the start: it has both cores.
   if (const std::optional<bool> ready = inbox_.wait_for(kRestBeforePreparing)) return *ready;
   while (inbox_.size() == 0 && !inbox_.closed() && core_->prepare_ahead()) {
+  }
+  if (!core_->idle()) {  // asleep, with some that wait: they may be late by now
+    core_->heartbeat();
+    return !inbox_.closed();
   }
   const std::chrono::milliseconds interval = core_->heartbeat_interval();
   if (interval.count() == 0) return inbox_.wait();
@@ -195,7 +210,7 @@ bool EngineThread::wait_for_work() {
 void EngineThread::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
     num_turns_.fetch_add(1, std::memory_order_relaxed);
-    if (core_->idle()) {
+    if (core_->idle() || core_->asleep()) {
       busy_.store(false, std::memory_order_relaxed);
       const bool more = wait_for_work();
       busy_.store(true, std::memory_order_relaxed);
@@ -204,6 +219,8 @@ void EngineThread::serve() {
     for (Message& message : inbox_.drain()) handle(std::move(message));
     gate_.publish(core_->load(), num_taken_);
     core_->step();
+    core_->end_turn();
+    if (falling_asleep_) fall_asleep();
     if (core_->idle()) gate_.publish(core_->load(), num_taken_);
     publish_progress();
     if (live_ != nullptr) answer_live();

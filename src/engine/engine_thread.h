@@ -40,6 +40,10 @@ class EngineThread final : public EngineClient {
   Status add_prefix(std::string name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink) override;
   std::vector<PrefixInfo> list_prefixes() const override { return core_->prefixes(); }
   Status drop_prefix(const std::string& name) override;
+  void sleep(const SleepOrder& order, ControlDone done) override;
+  void wake_up(const WakeOrder& order, ControlDone done) override;
+  bool is_sleeping() const override { return sleeping_.load(std::memory_order_acquire); }
+  void reset_prefix_cache(ControlDone done) override;
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
 
   // For a watchdog: nothing while it waits for work; else a number that changes with each turn of its loop,
@@ -82,7 +86,19 @@ class EngineThread final : public EngineClient {
   struct DropPrefix {
     std::string name;
   };
-  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, AddPrefix, DropPrefix>;
+  struct Sleep {
+    SleepOrder order;
+    ControlDone done;
+  };
+  struct WakeUp {
+    WakeOrder order;
+    ControlDone done;
+  };
+  struct ResetCache {
+    ControlDone done;
+  };
+  using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, AddPrefix, DropPrefix, Sleep,
+                               WakeUp, ResetCache>;
 
   void loop();
   void serve();
@@ -92,6 +108,14 @@ class EngineThread final : public EngineClient {
   Status accept(Message message, std::int64_t max_waiting);
   void fail(RequestId id, OutputSink& sink, const Status& error);
   void log_stats();
+  void refuse(Message& message, const Status& error);
+  // In engine_thread_sleep.cc.
+  bool handle_control(Message& message);
+  bool hold_back(Message& message);
+  void begin_sleep(Sleep&& sleep);
+  void fall_asleep();
+  void hand_over_held();
+  void end_late_held();
   void ask_live(Live&& live);
   void answer_live();
 
@@ -109,6 +133,12 @@ class EngineThread final : public EngineClient {
   std::int64_t num_refused_late_ = 0;          // accepted by submit(), refused by the core
   std::mutex idle_mutex_, stop_mutex_;
   std::condition_variable idle_;
+
+  // Between an order to sleep once all is done and that moment: the order, and what comes meanwhile. Bounded
+  // as the inbox is.
+  std::optional<Sleep> falling_asleep_;
+  std::vector<Message> held_;
+  std::atomic<bool> sleeping_{false};
 
   // While somebody looks: what hears of steps, who waits for news, and since when nobody has asked.
   std::unique_ptr<LiveFeed> live_;

@@ -175,7 +175,22 @@ class FakeModelRunner final : public ModelRunner {
   bool pools() const override { return makes_vectors; }
   bool prepare_ahead() override { return preparations_left.fetch_sub(1) > 1; }
 
+  // Asleep it must not be asked to run; dropped content is as good as overwritten.
+  Status release_memory(KvContent content) override {
+    if (content == KvContent::drop) std::ranges::fill(pool_, 0xBAD);
+    dropped.store(content == KvContent::drop);
+    released.store(true);
+    return ok_status();
+  }
+  Status load_weights() override {
+    if (load_fails.load()) return unavailable("the file is gone");
+    released.store(false);
+    return ok_status();
+  }
+  std::atomic<bool> released{false}, dropped{false}, load_fails{false};
+
   StepResult run(const ScheduledBatch& batch) override {
+    CHECK(!released.load());
     StepResult out;
     if (fail_at_step >= 0 && num_steps == fail_at_step) {
       out.status = internal_error("the device is lost");

@@ -1,8 +1,9 @@
 #pragma once
 // Journal: the latest events of the KV pool with the numbers of their steps, in one ring of fixed size. For
-// /debug, KV events and recorders to read; nobody decides anything by it. An engine without one pays a null
-// check a step. The manager tells of blocks that are allocated, freed, evicted and hit; the engine of forks,
-// copies, swaps and preemptions, which it sees in the batch. Invariant: numbers of entries are consecutive;
+// /debug and live views to read; nobody decides anything by it. What the prefix cache holds is told apart
+// (kv_cache/cache_observer.h): a hash and its tokens do not fit a small record. An engine without one pays a
+// null check a step. The manager tells of blocks that are allocated, freed, evicted and hit; the engine of
+// forks, copies, swaps and preemptions, which it sees in the batch. Invariant: numbers of entries are consecutive;
 // what a reader misses was overwritten, and it can see that. Units: entries. Threads: none; owned by whoever
 // owns the engine core.
 #include <cstdint>

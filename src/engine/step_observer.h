@@ -30,6 +30,7 @@ class StepObserver {
   virtual void on_abort_sequence(RequestId, std::int32_t /*index*/) {}
   virtual void on_add_prefix(const std::string& /*name*/, std::span<const TokenId>) {}  // accepted
   virtual void on_drop_prefix(const std::string& /*name*/) {}
+  virtual void on_reset_prefix_cache() {}
   // A constraint has cut or added drafts: these are left for a sequence; told before the step that may take
   // them.
   virtual void on_drafts_cut(SequenceId, std::span<const TokenId> /*left*/) {}

@@ -79,7 +79,7 @@ Result<HubClient> HubClient::create(const std::string& endpoint, const std::stri
 
 std::string HubClient::base() const { return endpoint_.origin() + endpoint_.target; }
 
-Result<HttpHead> HubClient::get(HttpGet get, const BodyTaker& taker, std::vector<HttpHead>* heads) {
+Result<HttpHead> HubClient::get(HttpCall get, const BodyTaker& taker, std::vector<HttpHead>* heads) {
   const std::string what = get.url.target;
   retry_after_s_ = 0;
   for (int hop = 0; hop <= kMaxRedirects; ++hop) {
@@ -100,7 +100,7 @@ Result<HttpHead> HubClient::get(HttpGet get, const BodyTaker& taker, std::vector
           return here.begin(head);
         },
         .piece = [&](std::string_view bytes) { return redirected ? ok_status() : here.piece(bytes); }};
-    auto head = http_get(get, watched);
+    auto head = http_call(get, watched);
     if (!head) {
       retry_after_s_ = after;
       const StatusCode code = head.error().code();

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "hub/http_get.h"
+#include "hub/http_call.h"
 
 namespace pagoda {
 
@@ -48,7 +48,7 @@ class HubClient {
   std::string base() const;
   // With redirects; `taker` sees only the answer at their end. `heads`, where given, gets every answer's
   // headers.
-  Result<HttpHead> get(HttpGet get, const BodyTaker& taker, std::vector<HttpHead>* heads = nullptr);
+  Result<HttpHead> get(HttpCall get, const BodyTaker& taker, std::vector<HttpHead>* heads = nullptr);
 
   Url endpoint_;
   std::string token_;

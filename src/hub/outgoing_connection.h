@@ -1,6 +1,6 @@
 #pragma once
 // OutgoingConnection: one outgoing TCP or TLS connection with a deadline for every wait. Not HTTP
-// (http_get.h), not a pool. TLS checks the server's certificate against the system's authorities
+// (http_call.h), not a pool. TLS checks the server's certificate against the system's authorities
 // (SSL_CERT_FILE and SSL_CERT_DIR are OpenSSL's) and its name against the host; there is no way to turn that
 // off. Errors: unavailable where trying again may help (refused, broken, timed out); invalid_argument where
 // it cannot (a certificate that does not hold). Threads: one. Source: OpenSSL's manual, SSL_get_error(3).

@@ -198,6 +198,11 @@ bool BlockPool::publish(BlockId block, const BlockHash& hash, std::int32_t group
   return true;
 }
 
+void BlockPool::tell_when_forgotten(BlockId block) {
+  CHECK(blocks_[at(block)].published);
+  blocks_[at(block)].told = true;
+}
+
 void BlockPool::release_one(BlockId block) {
   Block& entry = blocks_[at(block)];
   CHECK(entry.ref_count > 0);
@@ -214,8 +219,11 @@ void BlockPool::release(std::span<const BlockId> blocks) {
 }
 
 void BlockPool::clear_cache() {
+  CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // who hears of all at once
   while (num_cached_ > 0) evict_oldest();
-  for (Block& block : blocks_) block.published = false;
+  cache_observer_ = observer;
+  if (observer != nullptr) observer->on_cleared();
+  for (Block& block : blocks_) block.published = block.told = false;
   published_.clear();
 }
 
@@ -240,6 +248,7 @@ void BlockPool::forget(std::int32_t row) {
   Block& entry = blocks_[static_cast<std::size_t>(row)];
   published_.erase(key(entry.hash, entry.group));
   entry.published = false;
+  if (std::exchange(entry.told, false) && cache_observer_ != nullptr) cache_observer_->on_removed(entry.hash);
   if (entry.group == listened_group_) on_forget_(BlockId{row});
 }
 
@@ -298,6 +307,7 @@ void BlockPool::check_invariants() const {
     CHECK(blocks_[i].used || free_at_[i] != kNone);
     CHECK(blocks_[i].row == static_cast<std::int32_t>(i) ||
           (blocks_[i].ref_count == 0 && !blocks_[i].published));
+    CHECK(blocks_[i].published || !blocks_[i].told);
     if (!blocks_[i].published) continue;
     ++published;
     const auto it = published_.find(key(blocks_[i].hash, blocks_[i].group));

@@ -22,7 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kv_cache/block_hash.h"
+#include "kv_cache/cache_observer.h"
 #include "request/ids.h"
 
 namespace pagoda {
@@ -32,6 +32,9 @@ class BlockPool {
   explicit BlockPool(std::int32_t num_blocks);  // CHECKs num_blocks >= 0; block 0 is handed out first
   // Groups 1..count, whose rows are no longer CACHED when the row of group 0 of the same hash is evicted.
   void set_dependent_groups(std::int32_t count) { num_dependent_ = count; }
+
+  // Hears of rows that are forgotten after tell_when_forgotten(); null: nobody. Borrowed.
+  void set_cache_observer(CacheObserver* observer) { cache_observer_ = observer; }
 
   // Gives `count` blocks, each with ref_count 1. All or nothing: nullopt when num_free() < count. "Full"
   // is a normal answer, which the scheduler meets by preempting; it is not an error.
@@ -92,6 +95,8 @@ class BlockPool {
   // Marks an IN USE, completely filled block as reusable under `hash`. The first block published under a
   // hash keeps it, so block tables only ever grow at the end. True when this block was taken.
   bool publish(BlockId block, const BlockHash& hash, std::int32_t group = 0);
+  // The cache observer knows of this published block, and hears when it is forgotten.
+  void tell_when_forgotten(BlockId block);
 
   // Drops one reference from each block. Pass a sequence's blocks last-to-first, so that the end of a
   // prefix is evicted before its beginning. CHECKs ref_count > 0 (a double release is a bug here).
@@ -108,6 +113,7 @@ class BlockPool {
   std::int32_t num_blocks() const { return static_cast<std::int32_t>(blocks_.size()); }
   std::int32_t num_free() const { return static_cast<std::int32_t>(free_.size()) + num_cached_; }
   std::int32_t num_cached() const { return num_cached_; }  // pages
+  std::int64_t num_published() const { return static_cast<std::int64_t>(published_.size()); }  // rows
   void check_invariants() const;  // O(num_blocks); tests and the simulator call it every step
 
  private:
@@ -119,6 +125,7 @@ class BlockPool {
     std::int32_t group = 0;                     // when published
     std::int32_t older = kNone, newer = kNone;  // neighbours among the CACHED
     BlockHash hash;                             // when published
+    bool told = false;                          // the cache observer knows of it
     // Of every page:
     std::int32_t row = kNone;   // first page of its row; itself when FREE
     std::int32_t next = kNone;  // page of its row
@@ -146,6 +153,7 @@ class BlockPool {
   std::int32_t oldest_ = kNone, newest_ = kNone, num_cached_ = 0;
   std::int32_t num_dependent_ = 0, listened_group_ = kNone;
   std::function<void(BlockId)> on_forget_;
+  CacheObserver* cache_observer_ = nullptr;
 };
 
 }  // namespace pagoda

@@ -22,6 +22,8 @@
 
 namespace pagoda {
 
+class CacheObserver;
+
 enum class Fit { now, later, never };
 
 // In tokens; a sequence counts when it first gets room, not while it waits for it.
@@ -159,6 +161,10 @@ class KvManager {
   virtual PrefixCacheStats prefix_cache_stats() const = 0;
   virtual void clear_prefix_cache() = 0;      // what no sequence uses becomes free
   virtual void check_invariants() const = 0;  // tests and the simulator call it every step
+
+  // Who hears of what the prefix cache holds; null: nobody. Borrowed. Managers without one have nothing to
+  // tell.
+  virtual void set_cache_observer(CacheObserver*) {}
 
   // Who hears of blocks that are allocated, freed, evicted and hit; null: nobody. Borrowed.
   void set_observer(PoolObserver* observer) { observer_ = observer; }

@@ -96,6 +96,7 @@ class PagedKvManager : public KvManager {
   KvUsage usage() const override;
   PrefixCacheStats prefix_cache_stats() const override { return stats_; }
   void clear_prefix_cache() override;
+  void set_cache_observer(CacheObserver* observer) override;
   void check_invariants() const override;
 
   const BlockPool& pool() const { return pool_; }
@@ -216,6 +217,8 @@ class PagedKvManager : public KvManager {
   void add_anchor(Table& table, std::int32_t rows) const;
   void publish_full_rows(Table& table, std::span<const TokenId> tokens);
   void publish_anchor(Table& table, std::int32_t rows);
+  void tell_stored(const Table& table, std::int32_t row, const BlockHash& parent,
+                   std::span<const TokenId> content);
   void release_in_segments(Table& table);
   void count_pinned();
   BlockHash hash_block(const BlockHash& parent, std::span<const TokenId> tokens);
@@ -235,6 +238,7 @@ class PagedKvManager : public KvManager {
   std::unordered_map<BlockHash, std::vector<Tail>, BlockHashHasher> tails_;  // by the chain before them
   std::vector<TokenId> content_;  // with verify_hits: the tokens of each published row, at its first page
   PrefixCacheStats stats_;
+  CacheObserver* cache_observer_ = nullptr;
   std::vector<Prefix> prefixes_;
   std::atomic<std::int64_t> num_pinned_{0};
   struct Fill {

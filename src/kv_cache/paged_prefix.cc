@@ -8,6 +8,7 @@
 // for it.
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 #include "base/check.h"
 #include "kv_cache/paged_kv_manager.h"
@@ -120,17 +121,32 @@ void PagedKvManager::publish_full_rows(Table& table, std::span<const TokenId> to
   while ((table.num_hashed + 1) * config_.block_size <= table.num_computed) {
     const std::int32_t i = table.num_hashed++;
     const auto content = tokens.subspan(num(i) * block_size, block_size);
-    table.chain = hash_block(table.chain, content);
+    const BlockHash parent = std::exchange(table.chain, hash_block(table.chain, content));
     // Without a group that tells how far a text is known, the windows' own rows have to.
     for (std::size_t group = 0; group < (sees_all_ ? 1 : groups_.size()); ++group) {
-      if (groups_[group].is_state()) continue;
-      if (i >= table.groups[group].first) publish(row(table, group, i), table.chain, group, content);
+      if (groups_[group].is_state() || i < table.groups[group].first) continue;
+      if (publish(row(table, group, i), table.chain, group, content) && cache_observer_ != nullptr)
+        tell_stored(table, i, parent, content);
     }
     if (!has_anchors_) continue;
     table.hashes.push_back(table.chain);
     if (config_.verify_hits) table.content.insert(table.content.end(), content.begin(), content.end());
     if (std::ranges::binary_search(table.anchors, table.num_hashed)) publish_anchor(table, table.num_hashed);
   }
+}
+
+void PagedKvManager::set_cache_observer(CacheObserver* observer) {
+  cache_observer_ = sees_all_ ? observer : nullptr;
+  pool_.set_cache_observer(cache_observer_);
+}
+
+void PagedKvManager::tell_stored(const Table& table, std::int32_t row, const BlockHash& parent,
+                                 std::span<const TokenId> content) {
+  // Of full rows alone: what a sequence's end leaves beside its state is not told, and goes untold.
+  pool_.tell_when_forgotten(this->row(table, 0, row));
+  const bool salted = row == 0 && !(table.root == hasher_.root({}));
+  cache_observer_->on_stored(table.chain, row == 0 ? nullptr : &parent, salted ? &table.root : nullptr,
+                             content);
 }
 
 // What a position behind so many rows sees of each window.

@@ -9,7 +9,8 @@
 namespace pagoda {
 namespace {
 constexpr std::chrono::milliseconds kLook{500};  // between two looks whether the engine lives
-}
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+}  // namespace
 
 OutputQueue::~OutputQueue() {
   std::unordered_map<std::uint64_t, Call> last;
@@ -31,7 +32,7 @@ void OutputQueue::ring(std::uint64_t id) {
   changed_.notify_one();
 }
 
-Status OutputQueue::compile_grammar(ParsedCall& call, std::uint64_t id) {
+Status OutputQueue::compile_grammar(ApiGeneration& call, std::uint64_t id) {
   Status refused = ok_status();
   for (GrammarSpec& grammar : call.grammars) {
     CHECK(api_.grammars != nullptr);  // or the call would have been refused
@@ -53,7 +54,6 @@ Status OutputQueue::compile_grammar(ParsedCall& call, std::uint64_t id) {
 
 Status OutputQueue::submit(ParsedCall call, std::uint64_t id) {
   CHECK(call.requests.size() == 1);
-  PAGODA_RETURN_IF_ERROR(compile_grammar(call, id));
   AnswerOptions options = std::move(call.response);
   options.return_token_ids = true;
   options.parser.reset();  // the text is what the model says
@@ -61,15 +61,28 @@ Status OutputQueue::submit(ParsedCall call, std::uint64_t id) {
   RecordWriter* const borrowed = writer.get();
   ApiGeneration parts;
   parts.requests = std::move(call.requests);
+  parts.grammars = std::move(call.grammars);
   parts.answer = std::move(writer);
+  parts.timeout_s = call.timeout_s;
+  return start(std::move(parts), borrowed, id);
+}
+
+Status OutputQueue::submit(ApiGeneration call, std::uint64_t id) {
+  CHECK(!call.answer->streaming() && !call.at_once);
+  return start(std::move(call), nullptr, id);
+}
+
+Status OutputQueue::start(ApiGeneration call, RecordWriter* writer, std::uint64_t id) {
+  PAGODA_RETURN_IF_ERROR(compile_grammar(call, id));
+  const std::optional<double> timeout_s = call.timeout_s;
   auto generation =
-      std::make_unique<Generation>(std::move(parts), engine_, MemoryReservation(), [this, id] { ring(id); });
+      std::make_unique<Generation>(std::move(call), engine_, MemoryReservation(), [this, id] { ring(id); });
   Generation& started = *generation;
   std::unique_lock lock(mutex_);
-  calls_.emplace(id, Call{.generation = std::move(generation), .writer = borrowed, .busy = true});
+  calls_.emplace(id, Call{.generation = std::move(generation), .writer = writer, .busy = true});
   lock.unlock();
   const TimeNs now = clock_.now();
-  const TimeNs deadline = call.timeout_s ? now + static_cast<TimeNs>(*call.timeout_s * 1e9) : 0;
+  const TimeNs deadline = timeout_s ? now + static_cast<TimeNs>(*timeout_s * 1e9) : 0;
   Status status = started.start(id, now, deadline);
   lock.lock();
   let_go(id, !status.ok(), lock);
@@ -110,11 +123,14 @@ std::unique_ptr<OutputRecord> OutputQueue::look_at(std::uint64_t id, std::unique
   }
   call.busy = true;
   lock.unlock();
-  std::string none;
-  while (call.generation->pump(none, 1)) {
+  while (call.generation->pump(call.body, call.body.size() + kPiece)) {
   }
-  std::unique_ptr<OutputRecord> record = call.writer->take_record(id);
   const bool ended = call.generation->finished();
+  std::unique_ptr<OutputRecord> record;
+  if (call.writer != nullptr)
+    record = call.writer->take_record(id);
+  else if (ended)
+    record = body_record(id, call.generation->error(), std::move(call.body));
   lock.lock();
   if (call.aborted) record.reset();
   let_go(id, ended, lock);

@@ -13,10 +13,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "api/api_context.h"
 #include "api/openai/parsed_call.h"
+#include "api/protocol.h"
 #include "base/clock.h"
 #include "engine/client.h"
 #include "library/output_record.h"
@@ -32,6 +34,9 @@ class OutputQueue {
 
   // `id`: of the request; unique in the engine. Compiles the call's grammar first, if it has one.
   Status submit(ParsedCall call, std::uint64_t id);
+  // A protocol's own call, of which one record comes, with its body. `id`: of its first request; those of the
+  // others follow. It does not stream.
+  Status submit(ApiGeneration call, std::uint64_t id);
   bool abort(std::uint64_t id);  // false: it has ended
 
   enum class Nothing { timeout, idle, dead };
@@ -45,14 +50,16 @@ class OutputQueue {
  private:
   struct Call {
     std::unique_ptr<Generation> generation;
-    RecordWriter* writer = nullptr;  // the generation's
+    RecordWriter* writer = nullptr;  // the generation's; null: its answer is a body
+    std::string body = {};
     bool busy = false;               // somebody pumps it
     bool rung = false;               // meanwhile something has come
     bool aborted = false;            // meanwhile it was aborted
   };
 
   void ring(std::uint64_t id);
-  Status compile_grammar(ParsedCall& call, std::uint64_t id);
+  Status start(ApiGeneration call, RecordWriter* writer, std::uint64_t id);
+  Status compile_grammar(ApiGeneration& call, std::uint64_t id);
   std::unique_ptr<OutputRecord> look_at(std::uint64_t id, std::unique_lock<std::mutex>& lock);
   // After somebody has worked at it without the lock. Drops it where it has ended.
   void let_go(std::uint64_t id, bool ended, std::unique_lock<std::mutex>& lock);

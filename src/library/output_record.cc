@@ -33,6 +33,31 @@ pagoda_status c_status(const Status& status) {
   return PAGODA_INTERNAL;
 }
 
+namespace {
+
+std::unique_ptr<OutputRecord> empty_record(std::uint64_t id, bool finished, const Status& error) {
+  auto record = std::make_unique<OutputRecord>();
+  static_cast<pagoda_output&>(*record) = {};
+  record->id = id;
+  record->finished = finished;
+  if (error.ok()) return record;
+  record->status = c_status(error);
+  record->message_text = error.message();
+  record->message = record->message_text.c_str();
+  return record;
+}
+
+}  // namespace
+
+std::unique_ptr<OutputRecord> body_record(std::uint64_t id, const Status& error, std::string body) {
+  auto record = empty_record(id, true, error);
+  if (!error.ok()) return record;
+  record->body_text = std::move(body);
+  record->body = record->body_text.c_str();
+  record->body_length = record->body_text.size();
+  return record;
+}
+
 RecordWriter::RecordWriter(AnswerOptions options, bool stream, const Tokenizer& tokenizer)
     : options_(std::make_shared<const AnswerOptions>(std::move(options))),
       tokenizer_(tokenizer),
@@ -85,21 +110,13 @@ std::unique_ptr<OutputRecord> RecordWriter::take_record(std::uint64_t id) {
   if (ended_) return nullptr;
   ended_ = finished();
   if (!ended_ && !(stream_ && std::exchange(has_news_, false))) return nullptr;
-  auto record = std::make_unique<OutputRecord>();
-  static_cast<pagoda_output&>(*record) = {};
+  auto record = empty_record(id, ended_, error());
   record->options = options_;
-  record->id = id;
-  record->finished = ended_;
   const PromptInfo& prompt = options_->prompts.front();
   record->prompt_ids = prompt.token_ids.data();
   record->num_prompt_ids = prompt.token_ids.size();
   record->num_cached_tokens = state_.prompts.front().num_cached_tokens;
-  if (const Status& failed = error(); !failed.ok()) {
-    record->status = c_status(failed);
-    record->message_text = failed.message();
-    record->message = record->message_text.c_str();
-    return record;
-  }
+  if (!error().ok()) return record;
   for (std::size_t i = 0; i < state_.choices.size(); ++i) {
     ChoiceState& choice = state_.choices[i];
     // Of a stream: those that have something new, their end included, once.

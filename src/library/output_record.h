@@ -15,7 +15,7 @@ namespace pagoda {
 
 struct OutputRecord : pagoda_output {
   std::shared_ptr<const AnswerOptions> options;  // has the prompt's ids
-  std::string message_text;
+  std::string message_text, body_text;
   std::vector<pagoda_choice> choice_rows;
   std::deque<ChoiceState::Fresh> fresh;             // stable addresses, as of all below
   std::deque<std::string> texts;                    // of tokens and stop strings
@@ -53,6 +53,9 @@ class RecordWriter final : public AnswerWriter {
   const bool stream_;
   bool has_news_ = false, ended_ = false;
 };
+
+// The one record of a call whose answer is a body.
+std::unique_ptr<OutputRecord> body_record(std::uint64_t id, const Status& error, std::string body);
 
 // How the C interface calls it.
 pagoda_status c_status(const Status& status);

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <future>
 #include <memory>
@@ -21,9 +22,11 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/assembly/memory_modes.h"
 #include "library/engine_options.h"
 #include "library/output_queue.h"
+#include "server/protocols.h"
 
 namespace {
 
@@ -167,6 +170,7 @@ pagoda_status pagoda_engine_create(const char* model, const pagoda_option* optio
     if (!flags) return told(flags.error());
     auto made = std::make_shared<Engine>();
     made->flags = *std::move(flags);
+    if (const Status fetched = fetch_if_missing(made->flags); !fetched.ok()) return told(fetched);
     auto assembled = AssembledEngine::create(made->flags, AssembledEngine::Report::quiet);
     if (!assembled) return told(assembled.error());
     made->assembled = *std::move(assembled);
@@ -214,6 +218,35 @@ pagoda_status pagoda_submit_chat(pagoda_queue* queue, const char* messages, cons
     Result<boost::json::value> list = parse_json(messages);
     if (!list) return fail(PAGODA_INVALID, concat("messages: ", list.error().message()));
     return submit(queue, CallKind::chat, "messages", *std::move(list), params, id);
+  });
+}
+
+pagoda_status pagoda_submit_call(pagoda_queue* queue, const char* path, const char* body, uint64_t* id) {
+  return guarded([&] {
+    if (queue == nullptr || path == nullptr || body == nullptr) return missing("queue, path or body");
+    const FoundRoute route = find_api_route(all_protocols(), "POST", path);
+    if (route.row == nullptr) return fail(PAGODA_NOT_FOUND, concat("there is nothing at ", path));
+    const auto* handler = std::get_if<GenerationHandler>(&route.row->handler);
+    if (handler == nullptr)
+      return fail(PAGODA_UNIMPLEMENTED, concat("the engine does not work at ", path));
+    Engine& engine = *queue->engine;
+    ApiCall call;
+    call.method = route.row->facts.method;
+    call.path = route.row->facts.path;
+    call.parameter = route.parameter;
+    call.body = body;
+    call.id = std::to_string(engine.next_id.fetch_add(1));
+    call.created = std::time(nullptr);
+    Result<ApiGeneration> made = (*handler)(call, engine.assembled->api());
+    if (!made) return told(made.error());
+    if (made->at_once || made->answer->streaming())
+      return fail(PAGODA_INVALID,
+                  concat(made->at_once ? "background" : "stream", " is not for calls that come whole"));
+    const std::uint64_t number = engine.next_id.fetch_add(std::max<std::size_t>(1, made->requests.size()));
+    if (const Status status = queue->outputs.submit(*std::move(made), number); !status.ok())
+      return told(status);
+    if (id != nullptr) *id = number;
+    return PAGODA_OK;
   });
 }
 

@@ -301,6 +301,9 @@ Status decode_control(std::span<const std::byte> bytes, ControlMessage& message)
       read_step(in, message);
       break;
     case ControlKind::ping:
+    case ControlKind::release:
+    case ControlKind::release_all:
+    case ControlKind::load:
     case ControlKind::stop:
       break;
     default:

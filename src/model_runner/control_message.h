@@ -24,6 +24,9 @@ enum class ControlKind : std::int32_t {
   create_pages,      // commit more pages of that
   step,              // carry out the batch
   ping,              // nothing to do; all meet at a barrier
+  release,           // give the weights' memory back, the KV cache's content stays
+  release_all,       // the KV cache's memory, too
+  load,              // load the weights again
   stop,              // the end
 };
 
@@ -47,7 +50,7 @@ void encode_allocate(std::int64_t num_blocks, std::int64_t num_swap_blocks, std:
 void encode_allocate_virtual(std::int32_t block_size, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks, std::vector<std::byte>& bytes);
 void encode_create_pages(std::int64_t first, std::int64_t count, std::vector<std::byte>& bytes);
-void encode_signal(ControlKind kind, std::vector<std::byte>& bytes);  // ping, stop
+void encode_signal(ControlKind kind, std::vector<std::byte>& bytes);  // those without fields
 
 // corrupt_data: not such a message. `message` is reused for its capacity.
 Status decode_control(std::span<const std::byte> bytes, ControlMessage& message);

@@ -153,7 +153,8 @@ TEST(ControlMessage, SizesAndSignalsArrive) {
   EXPECT_EQ(message.kind, ControlKind::allocate);
   EXPECT_EQ(message.num_blocks, std::int64_t{1} << 33);
   EXPECT_EQ(message.num_swap_blocks, 7);
-  for (const ControlKind kind : {ControlKind::ping, ControlKind::stop}) {
+  for (const ControlKind kind : {ControlKind::ping, ControlKind::release, ControlKind::release_all,
+                                 ControlKind::load, ControlKind::stop}) {
     encode_signal(kind, bytes);
     ASSERT_TRUE(decode_control(bytes, message).ok());
     EXPECT_EQ(message.kind, kind);

@@ -117,7 +117,7 @@ Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Statu
 struct Answers {
   Status lost, refused;
 };
-Answers exchange_answers(const ParallelContext& parallel, const Status& own) {
+Answers exchange_answers(const ParallelContext& parallel, const Status& own, RankTimeout timeout) {
   std::array<char, 256> mine{};
   own.message().copy(mine.data(), mine.size() - 1);
   const auto size = static_cast<std::size_t>(parallel.size());
@@ -125,7 +125,7 @@ Answers exchange_answers(const ParallelContext& parallel, const Status& own) {
   const std::vector<std::size_t> sizes(size, mine.size());
   Answers answers;
   answers.lost = parallel.communicator->gather(std::as_bytes(std::span(mine)), sizes,
-                                               reinterpret_cast<std::byte*>(all.data()), parallel.timeout);
+                                               reinterpret_cast<std::byte*>(all.data()), timeout);
   if (!answers.lost.ok() || parallel.rank() != 0) return answers;
   for (std::size_t rank = 0; rank < size; ++rank) {
     all[rank].back() = '\0';
@@ -156,6 +156,12 @@ Status allocate_virtual(LocalModelRunner& runner, const ControlMessage& message)
   return runner.allocate_virtual_kv(rank.layout, rank.shape, message.num_blocks, message.num_swap_blocks);
 }
 
+Status change_memory(LocalModelRunner& runner, ControlKind kind) {
+  if (kind == ControlKind::load) return runner.load_weights();
+  return runner.release_memory(kind == ControlKind::release ? ModelRunner::KvContent::keep
+                                                            : ModelRunner::KvContent::drop);
+}
+
 Status obey(LocalModelRunner& runner, const ParallelContext& parallel) {
   std::vector<std::byte> bytes;
   ControlMessage message;
@@ -177,9 +183,15 @@ Status obey(LocalModelRunner& runner, const ParallelContext& parallel) {
       }
       case ControlKind::create_pages: {
         const Status status = runner.create_kv_pages(message.first_page, message.num_pages);
-        PAGODA_RETURN_IF_ERROR(exchange_answers(parallel, status).lost);
+        PAGODA_RETURN_IF_ERROR(exchange_answers(parallel, status, parallel.timeout).lost);
         break;
       }
+      case ControlKind::release:
+      case ControlKind::release_all:
+      case ControlKind::load:
+        PAGODA_RETURN_IF_ERROR(
+            exchange_answers(parallel, change_memory(runner, message.kind), kStartTimeout).lost);
+        break;
       case ControlKind::step:
         PAGODA_RETURN_IF_ERROR(runner.run(message.batch).status);
         serving = true;
@@ -251,9 +263,23 @@ Status DistributedModelRunner::finish_allocation(const Status& own) {
 Status DistributedModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
   encode_create_pages(first, count, message_);
   if (Status status = send(parallel_.timeout); !status.ok()) return fail(std::move(status));
-  Answers answers = exchange_answers(parallel_, local_->create_kv_pages(first, count));
+  Answers answers = exchange_answers(parallel_, local_->create_kv_pages(first, count), parallel_.timeout);
   return answers.lost.ok() ? std::move(answers.refused) : fail(std::move(answers.lost));
 }
+
+// A rank that could not is no rank lost: it can be asked again.
+Status DistributedModelRunner::change_memory_of_all(ControlKind kind) {
+  encode_signal(kind, message_);
+  if (Status status = send(parallel_.timeout); !status.ok()) return fail(std::move(status));
+  Answers answers = exchange_answers(parallel_, change_memory(*local_, kind), kStartTimeout);
+  return answers.lost.ok() ? std::move(answers.refused) : fail(std::move(answers.lost));
+}
+
+Status DistributedModelRunner::release_memory(KvContent content) {
+  return change_memory_of_all(content == KvContent::keep ? ControlKind::release : ControlKind::release_all);
+}
+
+Status DistributedModelRunner::load_weights() { return change_memory_of_all(ControlKind::load); }
 
 StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
   const SteadyClock clock;

@@ -8,6 +8,8 @@
 //     create       more pages of a virtual cache are committed
 //     step         rank 0's batch; sums and logits meet inside DecoderModel
 //     ping         while the engine is idle, once a second: who does not answer is lost
+//     release      memory is given back while the engine sleeps
+//     load         weights are loaded again
 //     stop         the end
 //
 // Invariant: a rank never decides anything; all make the same collective calls in the same order.
@@ -17,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "model_runner/control_message.h"
 #include "model_runner/local_model_runner.h"
 
 namespace pagoda {
@@ -52,6 +55,8 @@ class DistributedModelRunner final : public ModelRunner {
   bool pools() const override { return local().pools(); }
   RotationRule rotation_rule() const override { return local().rotation_rule(); }
   StepResult run(const ScheduledBatch& batch) override;
+  Status release_memory(KvContent content) override;
+  Status load_weights() override;
   std::chrono::milliseconds heartbeat_interval() const override;
   Status heartbeat() override;
 
@@ -62,6 +67,7 @@ class DistributedModelRunner final : public ModelRunner {
  private:
   DistributedModelRunner() = default;
   Status send(RankTimeout timeout);
+  Status change_memory_of_all(ControlKind kind);
   Status finish_allocation(const Status& own);
   Status fail(Status status);
 

@@ -107,6 +107,14 @@ bool KvStorage::populate_ahead() {
   return num_populated_ < end;
 }
 
+void KvStorage::discard() {
+  swap_.discard();
+  if (mapper_) return;
+  pool_.discard();
+  num_used_ = 0;
+  num_populated_ = 0;
+}
+
 void KvStorage::run(const KernelContext& context) {
   if (!pairs_.empty()) copy_blocks(context, piece_bytes_, pairs_);
   pairs_.clear();

@@ -51,6 +51,10 @@ class KvStorage {
   void note_used(BlockId block) { num_used_ = std::max(num_used_, std::int64_t{index(block)} + 1); }
   bool populate_ahead();
 
+  // The content of all blocks is gone, and the memory behind them given back. Pages of a virtual cache stay:
+  // the manager knows which of them are mapped.
+  void discard();
+
   // Where block 0 of a block table lies, and how many such ids there are.
   std::byte* data() const { return mapper_ ? mapper_->arena().data() : pool_.data(); }
   std::int64_t num_table_ids() const { return mapper_ ? mapper_->arena().shape().num_blocks : num_blocks_; }

@@ -45,10 +45,9 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.cpu_level) runner->context_.level = *options.cpu_level;
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
-  auto decoder = DecoderModel::load(runner->context_, *source, options.dtype, options.max_num_batched_tokens,
-                                    options.parallel, options.weight_caching.get(),
-                                    /*with_head=*/!options.pooling);
+  auto decoder = runner->load_decoder(*source);
   if (!decoder) return decoder.error();
+  runner->identity_ = source->identity();
   runner->decoder_ = *std::move(decoder);
   const std::vector<LayerState> layers = layer_states(runner->config());
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -217,7 +216,7 @@ Status LocalModelRunner::check_copies(const ScheduledBatch& batch) const {
 StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   StepResult result;
   result.sequences.resize(batch.sequences.size());
-  result.status = check(batch);
+  result.status = released_ ? internal_error("the weights have been released") : check(batch);
   if (!result.status.ok()) return result;
   const SteadyClock clock;
   if (PageMapper* mapper = kv_.mapper()) {

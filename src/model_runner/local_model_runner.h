@@ -6,6 +6,7 @@
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit.
 // Threads: one caller, the engine thread.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,6 +48,8 @@ struct RunnerOptions {
   ParallelContext parallel = {};
   std::shared_ptr<const WeightCaching> weight_caching = {};  // null: weights are packed into memory
   std::optional<PoolingModel> pooling = {};                  // absent: it generates
+  // Opens the same model once more, for load_weights(); null: weights cannot be released.
+  std::function<Result<std::shared_ptr<const ModelSource>>()> reopen = {};
 };
 
 // Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
@@ -86,6 +89,9 @@ class LocalModelRunner final : public ModelRunner {
   // Elements of its vectors; 0 where it generates. Of rank 0.
   std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
   bool prepare_ahead() override { return kv_.populate_ahead(); }
+  // In release_memory.cc. Of a virtual KV cache the pages stay.
+  Status release_memory(KvContent content) override;
+  Status load_weights() override;
 
   const DecoderConfig& config() const { return decoder_->config(); }
   const KvLayout& kv_layout() const { return layout_; }  // of all layers where they are alike, or of a page
@@ -107,6 +113,7 @@ class LocalModelRunner final : public ModelRunner {
  private:
   LocalModelRunner() = default;
 
+  Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;
   Status check(const ScheduledBatch& batch) const;
   Status check_tables(const ScheduledSequence& sequence) const;
   void flatten_tables(const ScheduledBatch& batch);
@@ -129,6 +136,8 @@ class LocalModelRunner final : public ModelRunner {
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
+  std::string identity_;   // of the source that it was loaded from
+  bool released_ = false;  // its weights are
   std::optional<Sampler> sampler_;  // rank 0, as the pooler
   std::optional<VectorPooler> pooler_;
   KvLayout layout_;

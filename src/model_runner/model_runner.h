@@ -24,6 +24,13 @@ class ModelRunner {
   // For idle time: does a few milliseconds of what later batches would wait for. False when nothing is left.
   virtual bool prepare_ahead() { return false; }
 
+  // Gives the weights' memory back, and the KV cache's where none of its content is needed any more; nothing
+  // is run until load_weights(). Again when that is done already: ok, likewise. unimplemented: it cannot.
+  enum class KvContent { keep, drop };
+  virtual Status release_memory(KvContent) { return unimplemented("This model runner keeps its memory."); }
+  // Not ok: they could not be loaded, or are no longer the same; to be tried again.
+  virtual Status load_weights() { return ok_status(); }
+
   // A runner on several ranks wants to be asked between steps whether all are still there, even when the
   // engine has nothing to do. heartbeat() not ok: nothing can run any more. 0: no need.
   virtual std::chrono::milliseconds heartbeat_interval() const { return std::chrono::milliseconds(0); }

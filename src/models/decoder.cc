@@ -102,6 +102,11 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   return decoder;
 }
 
+void DecoderModel::release() {
+  weights_ = {};
+  memory_ = {};
+}
+
 Status DecoderModel::reserve_buffers() {
   std::int64_t entered = 0, mixed = 0, inner = 0, whole = 0;
   bool branches = false, parallel = false;

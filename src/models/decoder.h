@@ -42,6 +42,10 @@ class DecoderModel {
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                             ExchangeKind exchange);
 
+  // Gives back the memory of weights and activations. From then on it only says what it was: what runs again
+  // is another one, loaded anew.
+  void release();
+
   const DecoderConfig& config() const { return config_; }  // of the whole model
   const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }

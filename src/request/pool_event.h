@@ -1,6 +1,6 @@
 #pragma once
 // PoolEvent: one thing that happens to the blocks of the KV pool, and who wants to hear of it. Plain data:
-// kv_cache/ and the engine tell, engine/journal.h keeps the latest, /debug and KV events read them. Off is a
+// kv_cache/ and the engine tell, engine/journal.h keeps the latest, /debug and live views read them. Off is a
 // null observer. Threads: the engine thread.
 #include <cstdint>
 

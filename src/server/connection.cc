@@ -25,6 +25,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
+constexpr std::size_t kMaxTraceparent = 512;
 constexpr milliseconds kAskAfter{60}, kLookOften{500};
 
 std::chrono::steady_clock::time_point after(milliseconds duration) {
@@ -212,6 +213,8 @@ asio::awaitable<void> Connection::run() {
 
 void Connection::begin_request(const HttpRequest& request) {
   request_id_ = request_id_for(request);
+  if (server_.config.spans != nullptr)
+    traceparent_ = request.header("traceparent").substr(0, kMaxTraceparent);
   origin_ = allowed_origin(request.header("origin"), server_.config.allowed_origins);
   const std::string_view key = key_of(request.header("authorization"), request.header("x-api-key"));
   key_ = came_by_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);

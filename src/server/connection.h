@@ -92,6 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
+  void tell_span(RequestSpan span, const Generation& call) const;
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a connection that is gone needs no waking.
   std::function<void()> waker();
@@ -145,6 +146,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool metered_ = false;               // counts among the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
+  std::string traceparent_;  // as the client sent it; kept where somebody traces
   ResponseFraming framing_;
   int status_ = 0;
   TimeNs begun_ = 0;                 // when its head was there

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "api/query.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/connection.h"

@@ -50,6 +50,21 @@ Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContex
       .with_reason("answer_memory_full");
 }
 
+// Before it runs: the call's own words. The rest once it has ended.
+RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiContext& api) {
+  RequestSpan span;
+  span.path = route.facts.path;
+  span.id = call.id;
+  span.model = api.model_names.front();
+  if (call.requests.empty()) return span;
+  const SamplingParams& sampling = call.requests.front().sampling;
+  span.n = sampling.n;
+  span.max_tokens = sampling.max_tokens;
+  span.temperature = sampling.temperature;
+  span.top_p = sampling.top_p;
+  return span;
+}
+
 }  // namespace
 
 asio::awaitable<Connection::Next> Connection::answer_generation(const Route& route, GenerationHandler handler,
@@ -158,6 +173,8 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
     if (log != nullptr) co_return co_await follow(log, 0);
     co_return co_await send(std::move(response));
   }
+  RequestSpan span;
+  if (server_.config.spans != nullptr) span = span_of(route, parsed, server_.api);
   auto call = std::make_shared<Generation>(std::move(parsed), server_.engine, *std::move(memory), waker());
   const std::uint64_t first_id =
       server_.next_request_id.fetch_add(std::max<std::size_t>(call->num_requests(), 1));
@@ -172,12 +189,27 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
   }
   call->cancel();
   account(*call);
+  if (server_.config.spans != nullptr) tell_span(std::move(span), *call);
   // Hundreds of thousands of lists take their time to go, too.
   if (call->held_bytes() > kLargeAnswer) {
     std::function<void()> dispose = [call = std::move(call)] {};
     (void)server_.jobs.submit({.owner = id_, .cost = 0, .work = std::move(dispose), .done = nullptr});
   }
   co_return gone_ ? Next::gone : next;
+}
+
+void Connection::tell_span(RequestSpan span, const Generation& call) const {
+  const UsedTokens used = call.used();
+  span.traceparent = traceparent_;
+  span.begun = begun_;
+  span.ended = server_.clock.now();
+  span.times = call.times();
+  span.prompt_tokens = used.prompt;
+  span.cached_tokens = used.cached;
+  span.completion_tokens = used.completion;
+  span.hung_up = gone_;
+  span.error = call.error().message();
+  server_.config.spans->on_span(std::move(span));
 }
 
 asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::shared_ptr<Generation> call) {

@@ -4,6 +4,7 @@
 
 #include <boost/json.hpp>
 
+#include "api/query.h"
 #include "base/metrics.h"
 #include "server/http_request.h"
 #include "server/server_context.h"

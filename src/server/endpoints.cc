@@ -153,6 +153,10 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (const std::size_t limit = max_body_bytes(match, server.config);
       request.content_length.value_or(0) > limit)
     return refuse(413, concat("The request body may have at most ", limit, " bytes."), "body_too_large");
+  // What a page of another site could post without a question beforehand.
+  if (match.route->facts.role == Role::admin && request.method == "POST" &&
+      match.route->facts.body != BodyForm::json && from_browser(request))
+    return refuse(403, "A browser's page may not ask for this.", "insufficient_permissions");
   if (match.route->facts.body != BodyForm::json) return std::nullopt;
   if (server.draining.load())
     return error_response(unavailable("The server is shutting down."), match.protocol);

@@ -54,6 +54,27 @@ class FakeEngine final : public EngineClient {
     for (const auto& done : asked) done(DebugSnapshot{});
   }
 
+  // It sleeps and wakes at once; what was asked for last.
+  void sleep(const SleepOrder& order, ControlDone done) override {
+    slept = order;
+    sleeping = true;
+    done(ok_status());
+  }
+  void wake_up(const WakeOrder& order, ControlDone done) override {
+    woken = order;
+    sleeping = false;
+    done(ok_status());
+  }
+  bool is_sleeping() const override { return sleeping; }
+  void reset_prefix_cache(ControlDone done) override {
+    ++num_resets;
+    done(ok_status());
+  }
+  SleepOrder slept;
+  WakeOrder woken;
+  std::atomic<bool> sleeping{false};
+  std::atomic<int> num_resets{0};
+
   const EngineLimits& limits() const override { return limits_; }
   bool healthy() const override { return is_healthy; }
   std::size_t num_running() const {

@@ -181,6 +181,7 @@ void Generation::note_use(const Arrival& arrival) {
   const RequestOutput& output = arrival.output;
   use.cached_tokens = std::max<std::int64_t>(use.cached_tokens, output.num_cached_tokens);
   use.computed = use.computed || computed(output);
+  if (arrival.prompt_index == 0) times_ = output.times;
 }
 
 UsedTokens Generation::used() const {

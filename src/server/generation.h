@@ -39,12 +39,15 @@ class Generation {
   bool pump(std::string& out, std::size_t max_bytes);
   bool finished() const { return answer_->finished(); }
   AnswerWriter& answer() { return *answer_; }
+  const Status& error() const { return answer_->error(); }
   bool streaming() const { return streaming_; }
   // Gives back the memory of what has been sent.
   void shrink();
   std::int64_t held_bytes() const { return memory_.bytes(); }
   // So far; a prompt counts once something has arrived for it.
   UsedTokens used() const;
+  // Of the first prompt, as its latest output has them.
+  const RequestTimes& times() const { return times_; }
 
   void cancel();            // the client is gone; what has arrived for it counts as used
   void fail(Status error);  // the call ends with an error
@@ -68,6 +71,7 @@ class Generation {
     bool computed = false;
   };
   std::vector<PromptUse> use_;      // by prompt
+  RequestTimes times_;
   std::int64_t unread_tokens_ = 0;  // that had arrived when the call was cancelled
   std::vector<Arrival> taken_;      // from the mailbox, not yet given to the writer, last first
   MemoryReservation memory_;        // of the whole answer at first; outlives it

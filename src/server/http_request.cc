@@ -193,22 +193,4 @@ std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& lim
   return std::nullopt;
 }
 
-std::optional<std::string> percent_decode(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out.push_back(text[i]);
-      continue;
-    }
-    unsigned value = 0;
-    if (i + 2 >= text.size()) return std::nullopt;
-    const char* begin = text.data() + i + 1;
-    const auto [end, error] = std::from_chars(begin, begin + 2, value, 16);
-    if (error != std::errc{} || end != begin + 2 || value == 0) return std::nullopt;
-    out.push_back(static_cast<char>(value));
-    i += 2;
-  }
-  return out;
-}
-
 }  // namespace pagoda

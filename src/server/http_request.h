@@ -56,7 +56,4 @@ bool is_token_char(char c);  // RFC 9110 tchar
 char lower(char c);          // of ASCII letters alone, as names in HTTP are compared
 std::string lowered(std::string_view text);
 
-// "%2F" -> "/"; nullopt for a malformed escape or NUL.
-std::optional<std::string> percent_decode(std::string_view text);
-
 }  // namespace pagoda

@@ -182,12 +182,6 @@ TEST(Cors, IsClosedUnlessListed) {
   EXPECT_EQ(allowed_origin("", {"*"}), "");
 }
 
-TEST(PercentDecode, RefusesWhatIsMalformed) {
-  EXPECT_EQ(percent_decode("a%2Fb%20"), "a/b ");
-  for (const char* bad : {"%", "%2", "%zz", "%00", "a%-1"})
-    EXPECT_EQ(percent_decode(bad), std::nullopt) << bad;
-}
-
 TEST(Chunks, CarryTheirLength) {
   std::string out;
   append_chunk(out, "");

@@ -17,6 +17,23 @@ std::vector<const Protocol*> all_protocols() {
           &ollama_protocol(), &llamacpp_protocol(),  &pooling_protocol()};
 }
 
+FoundRoute find_api_route(const std::vector<const Protocol*>& protocols, std::string_view method,
+                          std::string_view path) {
+  FoundRoute with_braces;
+  for (const Protocol* protocol : protocols) {
+    for (const ApiRoute& row : protocol->routes) {
+      if (row.facts.method != method) continue;
+      const std::string_view known = row.facts.path;
+      if (known == path) return {.protocol = protocol, .row = &row};
+      const std::string_view prefix = known.ends_with('}') ? known.substr(0, known.rfind('{')) : "";
+      if (!prefix.empty() && path.starts_with(prefix))
+        with_braces = {
+            .protocol = protocol, .row = &row, .parameter = std::string(path.substr(prefix.size()))};
+    }
+  }
+  return with_braces;
+}
+
 Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::string>& names) {
   const std::vector<const Protocol*> all = all_protocols();
   if (names.empty()) return all;

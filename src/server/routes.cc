@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "server/control_endpoints.h"
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
 #include "server/info_endpoints.h"
@@ -68,7 +69,8 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
 std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page) {
   std::vector<Route> routes = page ? page_routes() : std::vector<Route>();
   for (const std::span<const Route> rows :
-       {small_routes(), debug_routes(), live_routes(), prefix_routes(), info_routes()})
+       {small_routes(), debug_routes(), live_routes(), prefix_routes(), control_routes(),
+        info_routes()})
     routes.insert(routes.end(), rows.begin(), rows.end());
   for (const Protocol* protocol : protocols) {
     for (const ApiRoute& row : protocol->routes) {

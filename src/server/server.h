@@ -22,6 +22,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "engine/client.h"
+#include "request/request_span.h"
 #include "server/http_request.h"
 #include "server/transport/tls.h"
 
@@ -46,6 +47,7 @@ struct ServerConfig {
   bool handle_signals = true;      // SIGTERM and SIGINT drain, SIGHUP reloads
   std::function<void()> reload;    // on SIGHUP; none: there is nothing to reload
   std::function<void()> on_drain;  // as it begins; may be empty
+  SpanSink* spans = nullptr;       // hears of each call that the engine answered; borrowed; null: nobody
 
   std::int32_t io_threads = 1;
   std::int32_t worker_threads = 1;                 // for jobs of any size; one more does small ones only

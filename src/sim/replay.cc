@@ -218,6 +218,10 @@ class Player final : public StepObserver {
     (void)core_->drop_prefix(prefix.name);
     return ok_status();
   }
+  Status play(const LoggedResetCache&) {
+    core_->reset_prefix_cache();
+    return ok_status();
+  }
   Status play(const LoggedGrant& grant) {
     grants_.push_back(grant.granted);
     return ok_status();

@@ -31,6 +31,7 @@ enum class Kind : std::uint8_t {
   end,
   grant,
   drafts,
+  reset_cache,
 };
 
 // Of a sequence in a step.
@@ -237,6 +238,8 @@ void RunLogWriter::write(const LogEvent& event) {
   } else if (const auto* drop = std::get_if<LoggedDropPrefix>(&event)) {
     kind = Kind::drop_prefix;
     out.text(drop->name);
+  } else if (std::holds_alternative<LoggedResetCache>(event)) {
+    kind = Kind::reset_cache;
   } else if (const auto* step = std::get_if<LoggedStep>(&event)) {
     kind = Kind::step;
     put_step(out, *step, before_);
@@ -354,6 +357,9 @@ Result<std::optional<LogEvent>> RunLogReader::next() {
     }
     case Kind::drop_prefix:
       event = LoggedDropPrefix{in.text()};
+      break;
+    case Kind::reset_cache:
+      event = LoggedResetCache{};
       break;
     case Kind::step: {
       LoggedStep step = get_step(in, before_);

@@ -81,6 +81,7 @@ struct LoggedAddPrefix {
 struct LoggedDropPrefix {
   std::string name;
 };
+struct LoggedResetCache {};  // nothing that was cached is found any more
 // The system's answer to a manager that asked for more pages, before the step in which it did.
 struct LoggedGrant {
   bool granted = false;
@@ -93,7 +94,7 @@ struct LoggedDrafts {
 struct LoggedEnd {};
 // A Request's arrival_time is since the start of the log, too.
 using LogEvent = std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
-                              LoggedStep, LoggedGrant, LoggedDrafts, LoggedEnd>;
+                              LoggedResetCache, LoggedStep, LoggedGrant, LoggedDrafts, LoggedEnd>;
 
 class RunLogWriter {
  public:

@@ -56,6 +56,11 @@ bool Memory::populate(std::size_t offset, std::size_t bytes) const {
 #endif
 }
 
+void Memory::discard() const {
+  CHECK(shared_ == nullptr);
+  if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+}
+
 Memory::~Memory() {
   if (data_ != nullptr && shared_ == nullptr) munmap(data_, size_);
 }

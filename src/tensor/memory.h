@@ -36,6 +36,9 @@ class Memory {
   // where the system cannot (Linux before 5.14, no memory): they then become so when touched. Beside writers.
   bool populate(std::size_t offset, std::size_t bytes) const;
 
+  // Its pages go back to the system; they read as zeros afterwards. Of memory that was reserved, not carved.
+  void discard() const;
+
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   template <class T>

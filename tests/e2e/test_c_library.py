@@ -31,7 +31,7 @@ class Choice(c.Structure):
 class Output(c.Structure):
     _fields_ = [("id", c.c_uint64), ("finished", c.c_int32), ("status", c.c_int), ("message", c.c_char_p),
                 ("choices", c.POINTER(Choice)), ("num_choices", c.c_size_t), ("prompt_ids", c.POINTER(c.c_int32)),
-                ("num_prompt_ids", c.c_size_t), ("prompt_logprobs", c.POINTER(Logprobs)), ("num_cached_tokens", c.c_int32)]
+                ("num_prompt_ids", c.c_size_t), ("prompt_logprobs", c.POINTER(Logprobs)), ("num_cached_tokens", c.c_int32), ("body", c.c_char_p), ("body_length", c.c_size_t)]
 
 
 def library_path():
@@ -59,6 +59,20 @@ class Library:
         status = self.lib.pagoda_submit_text(self.queue, text.encode(), c.c_size_t(len(text.encode())),
                                              json.dumps(params).encode(), c.byref(number))
         return status, number.value
+
+    def call(self, path, body):
+        """(status, the answer or what is wrong)."""
+        number, out = c.c_uint64(), c.POINTER(Output)()
+        status = self.lib.pagoda_submit_call(self.queue, path.encode(), json.dumps(body).encode(), c.byref(number))
+        if status != 0:
+            return status, self.error()
+        assert self.lib.pagoda_next(self.queue, c.c_int64(-1), c.byref(out)) == 0
+        output = out.contents
+        assert output.id == number.value and output.finished and output.num_choices == 0
+        answer = json.loads(output.body[:output.body_length]) if output.status == 0 else output.message.decode()
+        status = output.status
+        self.lib.pagoda_output_free(out)
+        return status, answer
 
     def outputs(self, timeout_ms=-1):
         """(id, finished, [(text, ids, finish reason, log-probabilities)]) of each output until nothing comes."""
@@ -173,6 +187,33 @@ def test_a_model_that_is_not_there():
     library = Library()
     assert library.lib.pagoda_engine_create(b"/nowhere/model.gguf", None, c.c_size_t(0), c.byref(library.engine)) < 0
     assert "nowhere" in library.error()
+
+
+def test_a_call_by_its_path_is_answered_as_the_server_does(library):
+    status, answer = library.call("/v1/completions", {"prompt": ["once", "upon"], "max_tokens": 6, "temperature": 0})
+    assert status == 0 and answer["object"] == "text_completion" and answer["usage"]["completion_tokens"] == 12
+    library.submit("once", max_tokens=6, temperature=0)
+    (_, _, [(text, _, _, _)]), = library.outputs()
+    assert answer["choices"][0]["text"] == text
+    for path, body, wanted, word in (
+            ("/v1/nothing", {}, NOT_FOUND, "/v1/nothing"), ("/tokenize", {"prompt": "x"}, UNIMPLEMENTED, "/tokenize"),
+            ("/v1/completions", {"prompt": "x", "top_p": 3}, INVALID, "top_p"), ("/v1/completions", {"prompt": "x", "stream": True}, INVALID, "stream"),
+            ("/v1/embeddings", {"input": "x"}, INVALID, "")):
+        status, error = library.call(path, body)
+        assert status == wanted and word in error, (path, status, error)
+    assert list(library.outputs()) == []
+
+
+def test_vectors_by_their_path():
+    library = Library()
+    assert library.open(kv_cache_memory_bytes="16M", runner="pooling") == 0, library.error()
+    library.lib.pagoda_queue_create(library.engine, c.byref(library.queue))
+    status, answer = library.call("/v1/embeddings", {"input": ["the tale", "stone", "the tale"]})
+    vectors = [item["embedding"] for item in answer["data"]]
+    assert status == 0 and len(vectors[0]) == 64 and vectors[0] == vectors[2] != vectors[1]
+    assert library.call("/v1/completions", {"prompt": "x"})[0] == INVALID
+    library.lib.pagoda_queue_destroy(library.queue)
+    library.lib.pagoda_engine_destroy(library.engine)
 
 
 def test_queues_outlive_their_engine():

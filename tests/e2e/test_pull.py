@@ -308,6 +308,50 @@ def test_run_fetches_too_but_not_offline(hub, environment, tmp_path):
     assert code == 0, error
 
 
+def test_every_command_that_takes_a_model_fetches_it(hub, environment, tmp_path):
+    hub.files = {"small-F32.gguf": small_model().read_bytes()}
+    name, cache = REPO + ":F32", environment["HF_HUB_CACHE"]
+
+    def once_more(*words):
+        run(environment, "rm", REPO)
+        before = len(hub.gets("small-F32.gguf"))
+        code, out, error = run(environment, *words)
+        assert code == 0, error
+        assert len(hub.gets("small-F32.gguf")) > before
+        return out
+
+    assert os.path.isdir(cache) or not hub.seen
+    assert once_more("generate", name, "once", "--max-tokens", "3").strip()
+    assert json.loads(once_more("inspect", name, "--json"))["format"]
+    assert json.loads(once_more("tokenize", name, "once"))["ids"]
+    assert once_more("bench", "latency", name, "--input-len", "4", "--output-len", "4", "--num-iters", "1")
+    text = tmp_path / "text"
+    text.write_text("once upon a time " * 40)
+    assert once_more("perplexity", name, "-f", str(text), "--context", "32")
+
+
+def test_the_token_of_a_login(hub, environment, tmp_path):
+    """HF_TOKEN, else the file of huggingface_hub's login."""
+    home = tmp_path / "home"
+    (home / ".cache/huggingface").mkdir(parents=True)
+    (home / ".cache/huggingface/token").write_text("hf_of_login\n")
+    other = tmp_path / "token"
+    other.write_text("hf_elsewhere")
+    without = {key: value for key, value in environment.items() if key != "HF_TOKEN"}
+
+    def sent(more):
+        hub.seen.clear()
+        assert run({**without, "HOME": str(home), **more}, "pull", REPO)[0] == 0
+        run(environment, "rm", REPO)
+        return {one[4] for one in hub.seen if one[0] == "hub"}
+
+    assert sent({}) == {"Bearer hf_of_login"}
+    assert sent({"HF_TOKEN": TOKEN}) == {f"Bearer {TOKEN}"}
+    assert sent({"HF_TOKEN_PATH": str(other)}) == {"Bearer hf_elsewhere"}
+    assert sent({"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}) == {None}
+    assert sent({"HF_TOKEN_PATH": str(tmp_path / "none")}) == {None}
+
+
 def test_a_certificate_that_does_not_hold_ends_it_before_the_token_is_sent(hub, environment, tmp_path):
     made, key = certificate(tmp_path, "hub")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

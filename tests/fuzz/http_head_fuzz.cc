@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "api/query.h"
 #include "server/http_request.h"
 #include "server/protocols.h"
 #include "server/routes.h"
@@ -45,5 +46,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const char c : value) check(c != '\r' && c != '\n' && c != '\0');
   static const pagoda::RouteTable routes(pagoda::all_routes(pagoda::all_protocols()));
   (void)pagoda::percent_decode(routes.find(request.method, request.path).rest);
+  (void)pagoda::parse_query(request.query);
   return 0;
 }

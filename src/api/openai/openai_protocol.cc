@@ -39,9 +39,6 @@ Result<ApiAnswer> detokenize(const ApiCall& call, const ApiContext& context) {
 Result<ApiAnswer> apply_template(const ApiCall& call, const ApiContext& context) {
   return answer(apply_template_body(call.body, context));
 }
-Result<ApiAnswer> tokenizer_info(const ApiCall&, const ApiContext& context) {
-  return ApiAnswer(tokenizer_info_body(context));
-}
 Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(models_body(context));
 }
@@ -70,7 +67,6 @@ constexpr ApiRoute kRoutes[] = {
     {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
     {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
     {post("/apply-template", Cost::text, AnswerForm::json, kTextBody), apply_template},
-    {{.method = "GET", .path = "/tokenizer_info"}, tokenizer_info},
     {{.method = "GET", .path = "/v1/models"}, models},
     {{.method = "GET", .path = "/v1/models/"}, models},
     {{.method = "GET", .path = "/v1/models/{model}"}, model},

@@ -8,7 +8,6 @@
 #include "api/openai/request_parser.h"
 #include "api/prompt_limits.h"
 #include "base/strings.h"
-#include "text/chat_template.h"
 
 namespace pagoda {
 namespace {
@@ -102,28 +101,6 @@ Result<std::string> detokenize_body(std::string_view body, const ApiContext& con
       .key("prompt")
       .string(to_valid_utf8(context.tokenizer->decode(*ids, false)))
       .end_object();
-  return out;
-}
-
-std::string tokenizer_info_body(const ApiContext& context) {
-  const Tokenizer& tokenizer = *context.tokenizer;
-  std::string out;
-  JsonWriter writer(out);
-  writer.begin_object().key("tokenizer_class").string("PreTrainedTokenizerFast");
-  const auto token = [&](std::string_view name, TokenId id) {
-    writer.key(name);
-    id < 0 ? writer.null() : writer.string(to_valid_utf8(tokenizer.token_string(id)));
-  };
-  token("bos_token", tokenizer.bos());
-  token("eos_token", tokenizer.eos());
-  token("pad_token", tokenizer.eos());
-  writer.key("vocab_size").integer(context.vocab_size).key("model_max_length").integer(context.max_model_len);
-  writer.key("chat_template");
-  if (context.chat_template == nullptr)
-    writer.null();
-  else
-    writer.string(to_valid_utf8(context.chat_template->source()));
-  writer.end_object();
   return out;
 }
 

@@ -23,9 +23,11 @@
 #include "cli/assembly/ranks.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/assembly/sampling_defaults.h"
+#include "cli/assembly/tokenizer_info.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
 #include "engine/engine_thread.h"
+#include "kv_events/event_publisher.h"
 #include "models/unused_tensors.h"
 #include "sim/recorder.h"
 
@@ -43,6 +45,7 @@ struct AssembledEngine::Parts {
   MemoryReservation grammar_memory;  // set aside for what the service keeps
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;             // of --record
+  std::unique_ptr<KvEventPublisher> kv_events;    // null: nothing is published
   std::unique_ptr<PoisonRecord> poison;           // null: none is kept
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
@@ -213,6 +216,14 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   core->set_observer(observer);
   parts.poison = poison_record(flags);
   core->set_poison_record(parts.poison.get());
+  if (flags.kv_events.enabled) {
+    if (!engine_config.enable_prefix_caching)
+      log_warning("start", "--kv-events-config without prefix caching: there is nothing to tell");
+    auto publisher = KvEventPublisher::create(flags.kv_events, block_size, parts.metrics);
+    if (!publisher) return publisher.error().annotate("--kv-events-config");
+    parts.kv_events = *std::move(publisher);
+    core->set_cache_observer(parts.kv_events.get());
+  }
   if (!flags.record.empty()) {
     const RunHeader header{
         .modes = {.scheduler = flags.scheduler,
@@ -262,7 +273,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                      .hidden_size = config.hidden_size,
                      .num_layers = config.num_layers};
   parts.api.model_created = static_cast<std::int64_t>(std::time(nullptr));
-  if (parts.tokenizer != nullptr) parts.api.make_ready();
+  if (parts.tokenizer != nullptr) {
+    parts.api.make_ready();
+    parts.api.tokenizer_info = tokenizer_info(*source, flags.tokenizer, *parts.tokenizer,
+                                              parts.chat_template.get(), plan->max_model_len);
+  }
 
   if (report == Report::table) {
     log_info("start", concat("model ", parts.api.model_names.front(), ": ", config.architecture, ", ",

@@ -16,16 +16,26 @@ std::string expand_home(std::string path) {
   return path;
 }
 
+// Of huggingface_hub: HF_HOME, or the cache folder's.
+std::string hub_home() {
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return expand_home(home);
+  std::string cache = expand_home(variable("XDG_CACHE_HOME"));
+  if (cache.empty()) cache = variable("HOME") + "/.cache";
+  return cache + "/huggingface";
+}
+
 }  // namespace
+
+std::string hub_token_file_from_environment() {
+  const std::string path = variable("HF_TOKEN_PATH");
+  return path.empty() ? hub_home() + "/token" : expand_home(path);
+}
 
 HubPaths hub_paths_from_environment() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
     if (const std::string value = variable(name); !value.empty()) return {{expand_home(value)}};
   }
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return {{expand_home(home) + "/hub"}};
-  std::string cache = expand_home(variable("XDG_CACHE_HOME"));
-  if (cache.empty()) cache = variable("HOME") + "/.cache";
-  return {{cache + "/huggingface/hub"}};
+  return {{hub_home() + "/hub"}};
 }
 
 }  // namespace pagoda

@@ -8,4 +8,7 @@ namespace pagoda {
 
 HubPaths hub_paths_from_environment();
 
+// Where `hf auth login` leaves the token: HF_TOKEN_PATH, or "token" beside the cache.
+std::string hub_token_file_from_environment();
+
 }  // namespace pagoda

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/commands/progress_bar.h"
+#include "loader/mapped_file.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -19,11 +20,25 @@ std::string variable(const char* name, const char* otherwise = "") {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-bool offline() {
-  std::string value = variable("HF_HUB_OFFLINE");
+bool is_on(const char* name) {
+  std::string value = variable(name);
   std::ranges::transform(value, value.begin(),
                          [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+}
+
+bool offline() { return is_on("HF_HUB_OFFLINE"); }
+
+// As huggingface_hub finds it: in the environment, else where `hf auth login` has put it.
+std::string token() {
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+    if (std::string value = variable(name); !value.empty()) return value;
+  if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return {};
+  constexpr std::size_t kMostBytes = 4096;
+  const auto text = read_text_file(hub_token_file_from_environment(), kMostBytes);
+  if (!text) return {};
+  const std::size_t first = text->find_first_not_of(" \t\r\n"), last = text->find_last_not_of(" \t\r\n");
+  return first == std::string::npos ? std::string() : text->substr(first, last - first + 1);
 }
 
 }  // namespace
@@ -34,7 +49,7 @@ Result<Pulled> pull_with_progress(const PullName& name) {
   std::string shown;
   PullSettings settings;
   settings.endpoint = variable("HF_ENDPOINT", "https://huggingface.co");
-  settings.token = variable("HF_TOKEN");
+  settings.token = token();
   settings.cache = hub_paths_from_environment().cache_dirs.front();
   settings.progress = [&](const std::string& file, std::int64_t done, std::int64_t total) {
     if (bar == nullptr || file != shown) {
@@ -49,6 +64,19 @@ Result<Pulled> pull_with_progress(const PullName& name) {
     std::fprintf(stderr, "%s\n", printable(line).c_str());
   };
   return pull(name, settings);
+}
+
+Result<std::string> local_model(const std::string& model) {
+  EngineFlags flags;
+  flags.model = model;
+  PAGODA_RETURN_IF_ERROR(fetch_if_missing(flags));
+  std::error_code error;
+  if (const auto name = parse_pull_name(flags.model);
+      name && !flags.model.empty() && !std::filesystem::exists(flags.model, error)) {
+    if (const auto found = find_pulled(*name, hub_paths_from_environment().cache_dirs.front()))
+      return found->snapshot;
+  }
+  return flags.model;
 }
 
 Status fetch_if_missing(EngineFlags& flags) {

@@ -1,5 +1,6 @@
 #pragma once
-// What hub/ needs, from the environment: HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, and the cache (hub_paths.h).
+// What hub/ needs, from the environment: HF_ENDPOINT, HF_TOKEN (or the file of `hf auth
+// login`), HF_HUB_OFFLINE, and the cache (hub_paths.h).
 // Fetching shows its progress on stderr.
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
@@ -14,5 +15,8 @@ Result<Pulled> pull_with_progress(const PullName& name);
 // becomes the file, served under the name that was typed unless another is given. Under mpirun nothing is
 // fetched.
 Status fetch_if_missing(EngineFlags& flags);
+
+// The same for a command without an engine: a path; of ORG/NAME the folder or file in the cache.
+Result<std::string> local_model(const std::string& model);
 
 }  // namespace pagoda

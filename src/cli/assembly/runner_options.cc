@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
+#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/ranks.h"
@@ -50,6 +51,13 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelConfig
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = *level;
   options.weight_caching = weight_caching(flags);
+  options.reopen = [path = model_path(flags), overrides = flags.hf_overrides]()
+      -> Result<std::shared_ptr<const ModelSource>> {
+    if (!path) return path.error();
+    auto source = ModelSource::open(*path, hub_paths_from_environment(), overrides);
+    if (!source) return source.error();
+    return std::shared_ptr<const ModelSource>(*std::move(source));
+  };
   const std::int32_t max_model_len =
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto ? *flags.max_model_len
                                                                                   : config.max_positions;

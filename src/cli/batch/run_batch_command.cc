@@ -25,29 +25,6 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
 
-struct RouteOf {
-  const Protocol* protocol = nullptr;
-  const ApiRoute* row = nullptr;
-  std::string parameter;
-};
-
-RouteOf find_route(const std::vector<const Protocol*>& protocols, std::string_view method,
-                   std::string_view url) {
-  RouteOf with_braces;
-  for (const Protocol* protocol : protocols) {
-    for (const ApiRoute& row : protocol->routes) {
-      if (row.facts.method != method) continue;
-      const std::string_view path = row.facts.path;
-      if (path == url) return {.protocol = protocol, .row = &row, .parameter = {}};
-      const std::string_view prefix = path.ends_with('}') ? path.substr(0, path.rfind('{')) : "";
-      if (!prefix.empty() && url.starts_with(prefix))
-        with_braces = {
-            .protocol = protocol, .row = &row, .parameter = std::string(url.substr(prefix.size()))};
-    }
-  }
-  return with_braces;
-}
-
 // Where calls say that they have something to be looked at.
 class Bell {
  public:
@@ -140,7 +117,7 @@ class BatchRun {
   }
 
   void ask(Line line, std::string_view method, std::string_view url, const boost::json::object* body) {
-    const RouteOf route = find_route(protocols_, method, url);
+    const FoundRoute route = find_api_route(protocols_, method, url);
     line.protocol = route.protocol == nullptr ? protocols_.front() : route.protocol;
     if (route.row == nullptr)
       return write_error(line,

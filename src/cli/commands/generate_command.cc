@@ -15,6 +15,7 @@
 #include "api/openai/response_builder.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/commands/output_collector.h"
 #include "cli/commands/progress_bar.h"
 #include "cli/commands/typed_words.h"
@@ -176,6 +177,7 @@ Status run_generate(const GenerateArgs& args) {
   } else if (!args.first.empty()) {
     flags.model = args.first;
   }
+  PAGODA_RETURN_IF_ERROR(fetch_if_missing(flags));
   if (!is_typed && args.input != "-") {
     num_lines = count_lines(args.input);
     input_file.open(args.input);

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/assembly/hub_paths.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/commands/model_facts.h"
 #include "loader/describe.h"
@@ -34,7 +35,8 @@ Result<Description> describe_file(const std::string& path) {
 }  // namespace
 
 int run_inspect(const InspectArgs& args) {
-  Result<Description> description = describe_file(args.path);
+  const Result<std::string> path = local_model(args.path);
+  Result<Description> description = path ? describe_file(*path) : Result<Description>(path.error());
   if (!description) {
     std::fprintf(stderr, "pagoda: %s\n", description.error().message().c_str());
     return 2;

@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
+#include "cli/assembly/hub_settings.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/commands/json_line.h"
 #include "cli/commands/typed_words.h"
@@ -101,7 +102,9 @@ int run_tokenize(const TokenizeArgs& args) {
     if (!model) return fail(model.error().message());
     path = *model;
   }
-  const Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(path);
+  const Result<std::string> local = local_model(path);
+  if (!local) return fail(local.error().message());
+  const Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(*local);
   if (!tokenizer) return fail(tokenizer.error().message());
   std::ifstream file;
   std::istringstream one_line(typed);

@@ -35,7 +35,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "model",
        .positional = "MODEL",
        .value = flags::text(flags.model, "PATH"),
-       .help = "folder, .gguf file, or ORG/NAME[:TAG]: serve, run and chat fetch it",
+       .help = "folder, .gguf file, or ORG/NAME[:TAG], which is fetched if it is not there",
        .default_text = "the default model",
        .aliases = {"--hf", "--hf-repo"}},
       {.name = "tokenizer",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "decoding/ngram_proposer.h"
+#include "kv_events/kv_events_config.h"
 
 namespace pagoda {
 
@@ -26,6 +27,7 @@ struct ServerFlags {
   std::vector<std::string> api_keys;         // empty: none is asked for; else any one of them is accepted
   std::string api_key_file;                  // YAML; empty: none
   std::optional<bool> isolate_prefix_cache;  // of one key from another; absent: where there are several
+  std::string otlp_traces_endpoint;          // http(s)://HOST:PORT/PATH; empty: no spans
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
@@ -84,6 +86,7 @@ struct EngineFlags {
   std::string kv_manager = "auto";    // auto, paged, virtual, reserved
   std::string reserve = "auto";       // auto, oracle, pow2, max
   std::int64_t swap_space_bytes = 0;  // what exceeds the KV cache is not used
+  KvEventsConfig kv_events;           // serve: what the prefix cache holds is published there
   // of kv_manager virtual
   std::int64_t kv_page_size = 0;    // bytes; 0: what block_size tokens take, rounded up to 4 KiB
   std::int32_t kv_slots = 0;        // 0: twice max_num_seqs

@@ -84,7 +84,7 @@ warned of. Beside them:
 | `VLLM_CPU_KVCACHE_SPACE` | the KV cache's size in GiB, where nothing else gives it |
 | `OMP_NUM_THREADS` | threads, where nothing else gives them |
 | `HF_HUB_CACHE`, `HF_HOME` | where ORG/NAME is looked for |
-| `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` | which hub is asked, with which token; or none at all |
+| `HF_ENDPOINT`, `HF_TOKEN` or `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` | which hub is asked, with which token; or none at all |
 )";
 
 constexpr const char* kForeign =

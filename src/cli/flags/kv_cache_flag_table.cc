@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/flag_values.h"
+#include "cli/flags/kv_events_flag.h"
 #include "cli/flags/parse_size.h"
 
 namespace pagoda {
@@ -30,6 +31,12 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     if (!bytes || *bytes < 0 || (*bytes == 0 && value != "auto"))
       return invalid_argument(concat("'", value, "' is neither a size nor auto"));
     flags.kv_page_size = *bytes;
+    return ok_status();
+  };
+  const auto store_events = [&flags](const std::string& value) -> Status {
+    auto config = parse_kv_events_config(value);
+    if (!config) return config.error();
+    flags.kv_events = *std::move(config);
     return ok_status();
   };
   // vLLM's --swap-space is a number of GiB.
@@ -70,6 +77,13 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .details =
            "a JSON list of shared prefixes, as `POST /admin/prefixes` takes them: computed and pinned before "
            "serving"},
+      {.name = "kv-events-config",
+       .value = flags::parsed("JSON", store_events),
+       .help = "publish what the prefix cache holds, over ZeroMQ: {\"enable_kv_cache_events\":true,...}",
+       .details = "publish what the prefix cache holds, for routers: vLLM's "
+                  "`{\"enable_kv_cache_events\":true,\"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":"
+                  "\"tcp://*:5558\"}` ([KV events](kv-events.md))",
+       .default_text = "off"},
       {.name = "kv-manager",
        .value = flags::choice(flags.kv_manager, {"auto", "paged", "virtual", "reserved"}),
        .help = "blocks, pages in address space, or a whole region each; auto: as the scheduler needs",

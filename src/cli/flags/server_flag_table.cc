@@ -147,6 +147,11 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       seconds("shutdown-timeout", flags.shutdown_timeout_s, 0, "after SIGTERM, for running requests",
               "after SIGTERM or SIGINT, for running requests; a second signal ends at once"),
       {.name = "ui", .value = flags::on_off(flags.page), .help = "the page at /: chat, and the engine live"},
+      {.name = "otlp-traces-endpoint",
+       .value = flags::text(flags.otlp_traces_endpoint, "URL"),
+       .help = "OpenTelemetry collector that gets a span for each request: http://HOST:4318/v1/traces",
+       .details = "OpenTelemetry collector that gets a span for each request, over HTTP in JSON "
+                  "([operations](operations.md#traces)): `http://HOST:4318/v1/traces`"},
       {.name = "log-level",
        .value = flags::choice(flags.log_level, {"debug", "info", "warning", "error"}),
        .help = "of the log; in a --config file SIGHUP reads it again",

@@ -16,6 +16,7 @@
 #include "base/log_thread.h"
 #include "base/stack_traces.h"
 #include "base/strings.h"
+#include "base/version.h"
 #include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
@@ -30,6 +31,7 @@
 #include "cli/serve/service_manager.h"
 #include "server/protocols.h"
 #include "server/server.h"
+#include "tracing/otlp_exporter.h"
 
 namespace pagoda {
 namespace {
@@ -163,6 +165,15 @@ Status run_serve(const ServeArgs& args) {
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   config.memory = &(*engine)->ledger();
+  // Of the clock that the server and the engine go by: every steady clock is the same.
+  const SteadyClock clock;
+  std::unique_ptr<OtlpExporter> spans;  // outlives the server
+  if (!flags.otlp_traces_endpoint.empty()) {
+    auto exporter = OtlpExporter::create(flags.otlp_traces_endpoint, clock, version(), (*engine)->metrics());
+    if (!exporter) return exporter.error().annotate("--otlp-traces-endpoint");
+    spans = *std::move(exporter);
+    config.spans = spans.get();
+  }
   auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
   log_ledger((*engine)->ledger());

@@ -85,6 +85,15 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   }
   for (const std::string* path : {&flags.record, &flags.poison_record, &server.uds, &server.admin_socket})
     if (!path->empty()) rules.writable.push_back(folder_of(*path));
+  // Spans go to their collector, and events to an endpoint that is not bound.
+  rules.may_connect = !server.otlp_traces_endpoint.empty();
+  if (rules.may_connect) rules.readable.push_back("/usr/share/ca-certificates");
+  if (flags.kv_events.enabled) {
+    rules.may_connect |= !is_bound(flags.kv_events.endpoint);
+    for (const std::string* endpoint : {&flags.kv_events.endpoint, &flags.kv_events.replay_endpoint})
+      if (constexpr std::string_view kFile = "ipc://"; endpoint->starts_with(kFile))
+        rules.writable.push_back(folder_of(endpoint->substr(kFile.size())));
+  }
   if (!server.response_store_dir.empty()) rules.writable.push_back(server.response_store_dir);
   return rules;
 }

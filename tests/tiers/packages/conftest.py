@@ -32,6 +32,22 @@ def deb(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def tarball(tmp_path_factory):
+    if given := os.environ.get("PAGODA_TARBALL"):
+        return pathlib.Path(given)
+    return make("tarball", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="session")
+def pagoda_model():
+    """The default model, which can chat."""
+    path = os.environ.get("PAGODA_MODEL")
+    if not path or not pathlib.Path(path).exists():
+        pytest.skip("PAGODA_MODEL names no model")
+    return path
+
+
+@pytest.fixture(scope="session")
 def pagoda(wheel, tmp_path_factory):
     """The module."""
     folder = tmp_path_factory.mktemp("site")

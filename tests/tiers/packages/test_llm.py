@@ -138,9 +138,9 @@ def test_a_bar_of_the_callers_own(pagoda, llm):
 
 
 @pytest.mark.parametrize("name", ["encode", "embed", "score", "classify"])
-def test_what_is_not_there_says_so(llm, name):
-    with pytest.raises(NotImplementedError, match=name):
-        getattr(llm, name)(["text"])
+def test_an_engine_that_generates_makes_no_vectors(llm, name):
+    with pytest.raises(ValueError, match="pooling"):
+        getattr(llm, name)(*["text"] * (2 if name == "score" else 1), use_tqdm=False)
 
 
 def test_wrong_arguments_are_named(pagoda, llm, model):
@@ -242,3 +242,21 @@ def test_what_the_program_answers_to_the_same_request(pagoda, llm, model, progra
     params = pagoda.SamplingParams(max_tokens=12, temperature=0.7, seed=5)
     ours = llm.generate("the cat sat", params, use_tqdm=False)[0].outputs[0].text
     assert json.loads(run.stdout)["choices"][0]["text"] == ours
+
+
+def test_the_command_line_of_vllms_examples(pagoda, model):
+    """They make their arguments so: EngineArgs.add_cli_args, defaults of their own, LLM(**vars(args))."""
+    from pagoda.utils import FlexibleArgumentParser
+    parser = FlexibleArgumentParser()
+    pagoda.EngineArgs.add_cli_args(parser)
+    parser.set_defaults(model="none/none", enforce_eager=True)
+    parser.add_argument_group("Sampling parameters").add_argument("--max-tokens", type=int)
+    args = vars(parser.parse_args(["--model", model, "--max_tokens", "3", "--kv_cache_memory_bytes=16M", "--max-num-seqs", "4",
+                                   "--no-enable-prefix-caching"]))
+    assert args == {"model": model, "max_tokens": 3, "enforce_eager": True, "kv_cache_memory_bytes": "16M", "max_num_seqs": "4",
+                    "enable_prefix_caching": False}
+    params = pagoda.SamplingParams(max_tokens=args.pop("max_tokens"))
+    llm = pagoda.LLM(**args)
+    assert len(llm.generate(pagoda.TokensPrompt(prompt_token_ids=[1, 2]), params, use_tqdm=False)[0].outputs[0].token_ids) == 3
+    with pytest.raises(SystemExit):
+        parser.parse_args(["stray"])

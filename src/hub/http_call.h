@@ -1,5 +1,5 @@
 #pragma once
-// http_get(): one GET or HEAD over a connection of its own, its body handed on as it comes. Follows no
+// http_call(): one GET, HEAD or POST over a connection of its own, the answer's body handed on as it comes. Follows no
 // redirect and tries nothing twice: hub_client.h does.
 // Units: bytes. Errors: those of OutgoingConnection; unavailable for an answer that breaks off or is not
 // HTTP. What was handed on before an error stands. Threads: any. Bounds: 64 KiB of headers, 1 MiB of framing;
@@ -16,9 +16,10 @@
 
 namespace pagoda {
 
-struct HttpGet {
+struct HttpCall {
   Url url;
   bool head = false;       // only the headers
+  std::string json = {};   // not empty: a POST with this body
   std::string token = {};  // as "Authorization: Bearer"; empty: none
   std::int64_t from = 0;   // as "Range: bytes=N-"; 0: the whole
   int timeout_s = 30;      // without a byte from the other side
@@ -39,6 +40,6 @@ struct BodyTaker {
   std::function<Status(std::string_view)> piece;
 };
 
-Result<HttpHead> http_get(const HttpGet& get, const BodyTaker& taker);
+Result<HttpHead> http_call(const HttpCall& call, const BodyTaker& taker);
 
 }  // namespace pagoda

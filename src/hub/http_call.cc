@@ -1,4 +1,4 @@
-#include "hub/http_get.h"
+#include "hub/http_call.h"
 
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
@@ -64,13 +64,15 @@ class AnswerParser final : public http::basic_parser<false> {
   Status refused_;
 };
 
-std::string request_text(const HttpGet& get) {
+std::string request_text(const HttpCall& call) {
   std::string text =
-      concat(get.head ? "HEAD " : "GET ", get.url.target, " HTTP/1.1\r\nHost: ", get.url.authority(),
+      concat(call.head ? "HEAD " : call.json.empty() ? "GET " : "POST ", call.url.target, " HTTP/1.1\r\nHost: ", call.url.authority(),
              "\r\nUser-Agent: pagoda/", version(), "\r\nAccept-Encoding: identity\r\nConnection: close\r\n");
-  if (!get.token.empty()) text += concat("Authorization: Bearer ", get.token, "\r\n");
-  if (get.from > 0) text += concat("Range: bytes=", get.from, "-\r\n");
-  return text + "\r\n";
+  if (!call.token.empty()) text += concat("Authorization: Bearer ", call.token, "\r\n");
+  if (call.from > 0) text += concat("Range: bytes=", call.from, "-\r\n");
+  if (!call.json.empty())
+    text += concat("Content-Type: application/json\r\nContent-Length: ", call.json.size(), "\r\n");
+  return text + "\r\n" + call.json;
 }
 
 }  // namespace
@@ -81,11 +83,11 @@ std::string_view HttpHead::field(std::string_view name) const {
   return {};
 }
 
-Result<HttpHead> http_get(const HttpGet& get, const BodyTaker& taker) {
-  auto connection = OutgoingConnection::open(get.url, get.timeout_s);
+Result<HttpHead> http_call(const HttpCall& call, const BodyTaker& taker) {
+  auto connection = OutgoingConnection::open(call.url, call.timeout_s);
   if (!connection) return connection.error();
-  PAGODA_RETURN_IF_ERROR((*connection)->write(request_text(get)));
-  AnswerParser parser(taker, get.head);
+  PAGODA_RETURN_IF_ERROR((*connection)->write(request_text(call)));
+  AnswerParser parser(taker, call.head);
   std::vector<char> space(kReadSize);
   std::string buffer;  // what is not parsed yet
   while (!parser.is_done()) {

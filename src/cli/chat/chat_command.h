@@ -1,5 +1,5 @@
 #pragma once
-// pagoda chat: an interactive conversation in the terminal with a model in this process.
+// pagoda chat: a conversation in the terminal with a model in this process, or with a running server.
 #include <cstdint>
 #include <string>
 
@@ -10,13 +10,17 @@ namespace pagoda {
 
 struct ChatArgs {
   EngineFlags engine;
+  std::string url;                 // of a server that answers instead; empty: none
   std::string system_prompt;       // empty: none
   std::string prompt;              // not empty: answer this one and leave (--quick)
   std::int32_t max_tokens = 1024;  // of one answer
   double temperature = 0.7;
   double top_p = 1.0;
+  bool history = true;  // what was typed is kept for the next time
 };
 
 Status run_chat(const ChatArgs& args);
+// pagoda run, as Ollama's: one answer where there is a prompt, typed or by pipe.
+Status run_run(const ChatArgs& args);
 
 }  // namespace pagoda

@@ -1,0 +1,144 @@
+"""Pagoda under Ray Serve: each replica is a `pagoda serve` of its own, which this passes requests on to, byte for byte.
+Ray places, routes and scales; deploy/ray/serve.yaml is an example in Ray's own schema. Needs pip install 'ray[serve]' aiohttp.
+
+    serve run deploy/ray/serve.yaml
+"""
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+from ray import serve
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+START_TIMEOUT_S = 1800  # a model may have to be pulled first
+STOP_TIMEOUT_S = 60
+# Of one hop, and Ray's own.
+HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "trailer", "upgrade"}
+LOST = {"error": {"message": "The replica has gone.", "type": "server_error", "param": None, "code": "replica_lost"}}
+
+
+def program_path() -> str:
+    """`pagoda` beside this Python, or on the PATH."""
+    beside = pathlib.Path(sys.executable).with_name("pagoda")
+    found = str(beside) if beside.exists() else shutil.which("pagoda")
+    if found is None:
+        raise FileNotFoundError("the program `pagoda` is not on the PATH: pip install pagoda-llm")
+    return found
+
+
+def end_with_parent() -> None:
+    """In the child: a replica that is killed takes its server with it."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+def command_line(program: str, model: str, flags: dict[str, Any], socket: str) -> list[str]:
+    """Flags by name, with - or _; true and false for switches, a list for several values."""
+    words = [program, "serve", *([model] if model else []), "--uds", socket]
+    for name, value in flags.items():
+        name = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            words += [f"--{name}", json.dumps(one) if isinstance(one, dict) else str(one)]
+    return words
+
+
+class Replica:
+    def __init__(self, model: str, flags: dict[str, Any], program: str | None) -> None:
+        self.folder = tempfile.mkdtemp(prefix="pagoda-ray-")
+        self.socket = f"{self.folder}/socket"
+        self.process = subprocess.Popen(command_line(program or program_path(), model, flags, self.socket),
+                                        stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
+        self.session: aiohttp.ClientSession | None = None
+        self.ready = False
+
+    def client(self) -> aiohttp.ClientSession:
+        if self.session is None:  # in the loop that serves
+            self.session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.socket, limit=0), auto_decompress=False,
+                                                 timeout=aiohttp.ClientTimeout(total=None))
+        return self.session
+
+    async def wait_until_ready(self) -> None:
+        for _ in range(START_TIMEOUT_S * 10):
+            if self.process.poll() is not None:
+                raise RuntimeError(f"pagoda serve has ended with exit code {self.process.returncode}")
+            try:
+                async with self.client().get("http://pagoda/health") as answer:
+                    if answer.status == 200:
+                        self.ready = True
+                        return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.1)
+        raise TimeoutError("pagoda serve is not ready")
+
+    async def check_health(self) -> None:
+        """Ray asks now and then; an exception makes it start another replica."""
+        if not self.ready:
+            await self.wait_until_ready()
+        if self.process.poll() is not None:
+            raise RuntimeError(f"pagoda serve has ended with exit code {self.process.returncode}")
+        async with self.client().get("http://pagoda/health", timeout=aiohttp.ClientTimeout(total=10)) as answer:
+            if answer.status != 200:
+                raise RuntimeError(f"/health says {answer.status}")
+
+    async def __call__(self, request: Request) -> Response:
+        if not self.ready:
+            await self.wait_until_ready()
+        headers = {name: value for name, value in request.headers.items() if name not in HOP_HEADERS}
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        try:
+            answer = await self.client().request(request.method, f"http://pagoda{target}", headers=headers,
+                                                 data=await request.body(), allow_redirects=False)
+            back = {name: value for name, value in answer.headers.items() if name.lower() not in HOP_HEADERS}
+            kind = answer.content_type
+            if kind not in ("text/event-stream", "application/x-ndjson"):
+                return Response(await answer.read(), answer.status, back)
+        except aiohttp.ClientError:
+            return Response(json.dumps(LOST), 503, media_type="application/json")
+        return StreamingResponse(self.pieces(answer, kind), answer.status, back)
+
+    @staticmethod
+    async def pieces(answer: aiohttp.ClientResponse, kind: str) -> AsyncIterator[bytes]:
+        """A stream that breaks ends in an error, never as if it were whole."""
+        try:
+            async for piece in answer.content.iter_any():
+                yield piece
+        except aiohttp.ClientError:
+            yield (f"data: {json.dumps(LOST)}\n\n" if kind == "text/event-stream" else json.dumps(LOST) + "\n").encode()
+        finally:
+            answer.close()
+
+    def __del__(self) -> None:
+        process = getattr(self, "process", None)
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def build(args: dict[str, Any]) -> Any:
+    """The application, from `args` of the file: {model, flags, program}."""
+    unknown = set(args) - {"model", "flags", "program"}
+    if unknown:
+        raise ValueError(f"args are model, flags and program, not {', '.join(sorted(unknown))}")
+    deployment = serve.deployment(name="Pagoda", max_ongoing_requests=64, health_check_period_s=5)(Replica)
+    return deployment.bind(args.get("model", ""), args.get("flags") or {}, args.get("program"))

@@ -1,0 +1,39 @@
+"""What vLLM's own scripts take from vllm.utils.argparse_utils: a parser of the command line that knows engine arguments."""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+
+def value_of(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+class FlexibleArgumentParser(argparse.ArgumentParser):
+    """--max_model_len is --max-model-len. Once EngineArgs.add_cli_args() has been called, a flag that the parser does not
+    know is the engine's, which says so itself if it knows it neither."""
+
+    takes_engine_args = False
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        import sys
+        words = [self._dashed(word) for word in (sys.argv[1:] if args is None else args)]
+        if not self.takes_engine_args:
+            return super().parse_args(words, namespace)
+        known, rest = self.parse_known_args(words, namespace)
+        while rest:
+            word = rest.pop(0)
+            if not word.startswith("--"):
+                self.error(f"'{word}' belongs to no flag")
+            name, equals, text = word[2:].partition("=")
+            if not equals and rest and not rest[0].startswith("--"):
+                text, equals = rest.pop(0), "="
+            off = name.startswith("no-") and not equals
+            setattr(known, name.removeprefix("no-" if off else "").replace("-", "_"), not off if not equals else value_of(text))
+        return known
+
+    @staticmethod
+    def _dashed(word: str) -> str:
+        name, equals, text = word.partition("=")
+        return name.replace("_", "-") + equals + text if word.startswith("--") else word

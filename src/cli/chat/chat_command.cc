@@ -1,0 +1,214 @@
+#include "cli/chat/chat_command.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/strings.h"
+#include "cli/chat/chat_backend.h"
+#include "cli/chat/line_editor.h"
+#include "cli/commands/typed_words.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+namespace {
+
+constexpr const char* kHelp =
+    "/help              this list\n"
+    "/system TEXT       replace the system prompt and begin anew\n"
+    "/clear             forget the conversation\n"
+    "/retry             answer the last message again\n"
+    "/set NAME VALUE    temperature, top_p or max_tokens of the answers to come\n"
+    "/exit              leave (also end of input)\n"
+    "Several lines: between two lines of \"\"\", or with \\ at a line's end.\n"
+    "Ctrl-C ends the answer that runs, or drops what is typed.\n";
+
+std::atomic<bool> g_interrupted{false};
+void on_interrupt(int) { g_interrupted = true; }
+
+// Waiting for a key ends, too.
+void catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+// Where shells keep theirs: below XDG_STATE_HOME.
+std::string history_file() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (state != nullptr && *state == '/') return concat(state, "/pagoda/chat_history");
+  return home != nullptr && *home == '/' ? concat(home, "/.local/state/pagoda/chat_history") : std::string();
+}
+
+class Conversation {
+ public:
+  Conversation(ChatBackend& backend, const ChatArgs& args)
+      : backend_(backend),
+        system_(args.system_prompt),
+        parameters_(
+            {{"max_tokens", args.max_tokens}, {"temperature", args.temperature}, {"top_p", args.top_p}}) {
+    clear();
+  }
+
+  void clear() {
+    messages_.clear();
+    if (!system_.empty()) messages_.push_back({{"role", "system"}, {"content", system_}});
+  }
+  void set_system(std::string text) {
+    system_ = std::move(text);
+    clear();
+  }
+  // False: there is no such parameter, or it is no number.
+  bool set(const std::string& name, const std::string& value) {
+    boost::system::error_code error;
+    const boost::json::value number = boost::json::parse(value, error);
+    if (error || !number.is_number() || !parameters_.contains(name)) return false;
+    parameters_[name] = number;
+    return true;
+  }
+  void add_user(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
+  // Drops the last answer; false when there is none to drop.
+  bool drop_answer() {
+    if (messages_.empty() || messages_.back().as_object().at("role") != "assistant") return false;
+    messages_.pop_back();
+    return true;
+  }
+  void drop_last() { messages_.pop_back(); }
+
+  // Streams the answer to stdout and remembers it.
+  Status answer() {
+    boost::json::object body = parameters_;
+    body["messages"] = messages_;
+    g_interrupted = false;
+    std::string text;
+    const AnswerWatcher watcher = {.show =
+                                       [&text](std::string_view piece) {
+                                         text += piece;
+                                         std::fwrite(piece.data(), 1, piece.size(), stdout);
+                                         std::fflush(stdout);
+                                       },
+                                   .interrupted = [] { return g_interrupted.load(); }};
+    const Status status = backend_.answer(std::move(body), watcher);
+    if (status.ok() || !text.empty()) std::fputc('\n', stdout);
+    std::fflush(stdout);
+    if (status.ok()) messages_.push_back({{"role", "assistant"}, {"content", text}});
+    return status;
+  }
+
+ private:
+  ChatBackend& backend_;
+  std::string system_;
+  boost::json::object parameters_;
+  boost::json::array messages_;
+};
+
+// Answers what was added last; on an error says so and forgets it.
+void answer_or_explain(Conversation& conversation) {
+  if (const Status status = conversation.answer(); !status.ok()) {
+    std::fprintf(stderr, "pagoda: %s\n", status.message().c_str());
+    conversation.drop_last();
+  }
+}
+
+// One message: a line, lines that end with a backslash, or what stands between two lines of """. nullopt: the
+// end. Empty: nothing to say.
+std::optional<std::string> read_message(LineEditor& editor) {
+  constexpr std::string_view kFence = "\"\"\"";
+  const std::string first_prompt = editor.on_terminal() ? "> " : "",
+                    next_prompt = editor.on_terminal() ? ". " : "";
+  std::string text;
+  bool fenced = false, begun = false;
+  for (;;) {
+    g_interrupted = false;
+    std::optional<std::string> line = editor.read(begun ? next_prompt : first_prompt);
+    if (!line && g_interrupted) return std::string();
+    if (!line) return begun ? std::optional(text) : std::nullopt;
+    if (!begun && line->starts_with(kFence)) {
+      fenced = true;
+      line->erase(0, kFence.size());
+      begun = true;
+      if (line->empty()) continue;
+    }
+    begun = true;
+    if (fenced) {
+      const bool closed = line->ends_with(kFence);
+      if (closed) line->resize(line->size() - kFence.size());
+      text += *line;
+      if (closed) break;
+      text += '\n';
+      continue;
+    }
+    const bool goes_on = line->ends_with('\\');
+    if (goes_on) line->back() = '\n';
+    text += *line;
+    if (!goes_on) break;
+  }
+  if (fenced && text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// False: it was the end.
+bool obey(const std::string& command, Conversation& conversation) {
+  const std::size_t space = std::min(command.find(' '), command.size());
+  const std::string name = command.substr(0, space),
+                    rest = command.substr(std::min(space + 1, command.size()));
+  if (name == "/exit" || name == "/quit" || name == "/bye") return false;
+  if (name == "/help" || name == "/?") {
+    std::fputs(kHelp, stdout);
+  } else if (name == "/clear") {
+    conversation.clear();
+  } else if (name == "/system") {
+    conversation.set_system(rest);
+  } else if (name == "/retry") {
+    if (conversation.drop_answer()) answer_or_explain(conversation);
+  } else if (name == "/set") {
+    const std::size_t gap = std::min(rest.find(' '), rest.size());
+    if (!conversation.set(rest.substr(0, gap), rest.substr(std::min(gap + 1, rest.size()))))
+      std::printf("/set temperature, top_p or max_tokens, and a number\n");
+  } else {
+    std::printf("no command %s; /help lists them\n", printable(name).c_str());
+  }
+  return true;
+}
+
+}  // namespace
+
+Status run_chat(const ChatArgs& args) {
+  auto backend = args.url.empty() ? engine_backend(args.engine) : server_backend(args.url, args.engine);
+  if (!backend) return backend.error();
+  Conversation conversation(**backend, args);
+  if (!args.prompt.empty()) {
+    conversation.add_user(args.prompt);
+    return conversation.answer();
+  }
+  catch_interrupts();
+  LineEditor editor(args.history ? history_file() : std::string());
+  if (editor.on_terminal()) std::printf("%s. /help lists the commands.\n", (*backend)->name().c_str());
+  while (std::optional<std::string> text = read_message(editor)) {
+    if (text->empty()) continue;
+    editor.remember(*text);
+    if (text->starts_with('/')) {
+      if (!obey(*text, conversation)) break;
+    } else {
+      conversation.add_user(*text);
+      answer_or_explain(conversation);
+    }
+  }
+  return ok_status();
+}
+
+Status run_run(const ChatArgs& args) {
+  if (!args.prompt.empty() || isatty(STDIN_FILENO) == 1) return run_chat(args);
+  ChatArgs piped = args;
+  auto text = piped_text();
+  if (!text) return text.error();
+  piped.prompt = *std::move(text);
+  return run_chat(piped);
+}
+
+}  // namespace pagoda

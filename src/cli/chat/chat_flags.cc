@@ -1,0 +1,49 @@
+#include "cli/chat/chat_flags.h"
+
+#include <utility>
+
+#include "cli/flags/flag_values.h"
+
+namespace pagoda {
+
+std::vector<Flag> chat_flags(ChatArgs& args) {
+  return {
+      {.name = "system-prompt",
+       .value = flags::text(args.system_prompt, "TEXT"),
+       .help = "what the model is told first"},
+      {.name = "quick",
+       .value = flags::text(args.prompt, "TEXT"),
+       .help = "answer this and leave",
+       .aliases = {"-q"}},
+      {.name = "url",
+       .value = flags::text(args.url, "URL"),
+       .help = "of a running server that answers instead: http://HOST:PORT; --api-key as it wants it"},
+      {.name = "history",
+       .value = flags::on_off(args.history),
+       .help = "keep what was typed at a terminal for the next time"},
+      {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "of one answer"},
+      {.name = "temperature",
+       .value = flags::number(args.temperature, 0, 2),
+       .help = "0: always the likeliest token"},
+      {.name = "top-p",
+       .value = flags::number(args.top_p, 0, 1),
+       .help = "share of the probability to choose from"},
+  };
+}
+
+std::vector<Flag> run_flags(ChatArgs& args) {
+  std::vector<Flag> rows = {
+      {.positional = "MODEL",
+       .value = flags::text(args.engine.model, "PATH"),
+       .help = "as --model",
+       .default_text = "the default model"},
+      {.positional = "PROMPT",
+       .value = flags::text(args.prompt, "TEXT"),
+       .help = "what is asked; without one: standard input by pipe, else a conversation"},
+  };
+  for (Flag& row : chat_flags(args))
+    if (row.name != "quick" && row.name != "url" && row.name != "history") rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace pagoda

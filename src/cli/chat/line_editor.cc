@@ -1,0 +1,115 @@
+#include "cli/chat/line_editor.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+namespace pagoda {
+namespace {
+
+constexpr int kHistoryLines = 1000;
+
+// What libedit hands to a function without an argument of ours.
+struct Entered {
+  bool done = false;
+  std::optional<std::string> line;
+} g_entered;
+
+template <class F>
+bool find(void* handle, const char* name, F& function) {
+  function = reinterpret_cast<F>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+}  // namespace
+
+// The part of readline's interface that libedit has, too.
+struct LineEditor::Functions {
+  void (*install)(const char*, void (*)(char*)) = nullptr;
+  void (*remove)() = nullptr;
+  void (*read_char)() = nullptr;
+  int (*add_history)(const char*) = nullptr;
+  int (*stifle_history)(int) = nullptr;
+  int (*read_history)(const char*) = nullptr;
+  int (*write_history)(const char*) = nullptr;
+
+  static const Functions* open() {
+    static Functions functions;
+    for (const char* name : {"libedit.so.2", "libedit.so.0"}) {
+      void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      if (handle != nullptr && find(handle, "rl_callback_handler_install", functions.install) &&
+          find(handle, "rl_callback_handler_remove", functions.remove) &&
+          find(handle, "rl_callback_read_char", functions.read_char) &&
+          find(handle, "add_history", functions.add_history) &&
+          find(handle, "stifle_history", functions.stifle_history) &&
+          find(handle, "read_history", functions.read_history) &&
+          find(handle, "write_history", functions.write_history))
+        return &functions;
+    }
+    return nullptr;
+  }
+};
+
+LineEditor::LineEditor(std::string history_file)
+    : history_file_(std::move(history_file)),
+      terminal_(isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) {
+  if (!terminal_) return;
+  edit_ = Functions::open();
+  if (edit_ == nullptr) return;
+  edit_->stifle_history(kHistoryLines);
+  if (!history_file_.empty()) edit_->read_history(history_file_.c_str());
+}
+
+LineEditor::~LineEditor() {
+  if (edit_ == nullptr || history_file_.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(history_file_).parent_path(), error);
+  const mode_t before = umask(077);
+  edit_->write_history(history_file_.c_str());
+  umask(before);
+}
+
+// Key by key, so that a signal is seen between two of them.
+std::optional<std::string> LineEditor::edit_line(const std::string& prompt) {
+  g_entered = {};
+  edit_->install(prompt.c_str(), [](char* line) {
+    g_entered.done = true;
+    if (line != nullptr) g_entered.line = line;
+    std::free(line);
+  });
+  while (!g_entered.done) {
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    if (poll(&input, 1, -1) < 0) break;
+    edit_->read_char();
+  }
+  edit_->remove();
+  if (!g_entered.line) std::fputc('\n', stdout);
+  return std::exchange(g_entered.line, std::nullopt);
+}
+
+std::optional<std::string> LineEditor::read(const std::string& prompt) {
+  if (edit_ != nullptr) return edit_line(prompt);
+  if (terminal_) {
+    std::fputs(prompt.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  std::string line;
+  if (std::getline(std::cin, line)) return line;
+  if (terminal_) std::fputc('\n', stdout);
+  std::cin.clear();  // it may have been a signal
+  std::clearerr(stdin);
+  return std::nullopt;
+}
+
+void LineEditor::remember(const std::string& text) {
+  if (edit_ != nullptr) edit_->add_history(text.c_str());
+}
+
+}  // namespace pagoda

@@ -1,0 +1,63 @@
+#include "cli/flags/kv_events_flag.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kMostOfAnything = 100'000'000;
+
+Status refuse(const std::string& field, std::string_view problem) {
+  return invalid_argument(concat("'", field, "' ", problem)).with_param(field);
+}
+
+}  // namespace
+
+Result<KvEventsConfig> parse_kv_events_config(const std::string& json) {
+  boost::system::error_code error;
+  const boost::json::value parsed = boost::json::parse(json, error);
+  if (error || !parsed.is_object())
+    return invalid_argument(R"(it is a JSON object such as {"enable_kv_cache_events":true})");
+  KvEventsConfig config;
+  std::string publisher;
+  const std::pair<const char*, std::string*> texts[] = {{"publisher", &publisher},
+                                                        {"endpoint", &config.endpoint},
+                                                        {"replay_endpoint", &config.replay_endpoint},
+                                                        {"topic", &config.topic}};
+  const std::pair<const char*, std::int64_t*> numbers[] = {{"buffer_steps", &config.buffer_steps},
+                                                           {"hwm", &config.hwm},
+                                                           {"max_queue_size", &config.max_queue_size}};
+  for (const auto& member : parsed.as_object()) {
+    const std::string name(member.key());
+    const boost::json::value& value = member.value();
+    if (value.is_null()) continue;  // as if it were not there
+    if (name == "enable_kv_cache_events") {
+      if (!value.is_bool()) return refuse(name, "must be true or false");
+      config.enabled = value.as_bool();
+    } else if (const auto text =
+                   std::ranges::find(texts, name, [](const auto& t) { return std::string(t.first); });
+               text != std::end(texts)) {
+      if (!value.is_string() || value.as_string().size() > 4096) return refuse(name, "must be a text");
+      *text->second = value.as_string();
+    } else if (const auto number =
+                   std::ranges::find(numbers, name, [](const auto& n) { return std::string(n.first); });
+               number != std::end(numbers)) {
+      *number->second = value.is_double() ? 0 : value.to_number<std::int64_t>(error);
+      if (error || *number->second < 1 || *number->second > kMostOfAnything)
+        return refuse(name, "must be a whole number from 1 on");
+    } else {
+      return refuse(name, "is no field of it");
+    }
+  }
+  if (!publisher.empty() && publisher != "null" && publisher != "zmq")
+    return refuse("publisher", "must be \"zmq\" or \"null\"");
+  if (config.endpoint.find("://") == std::string::npos)
+    return refuse("endpoint", "must be an endpoint of ZeroMQ such as tcp://*:5557");
+  if (publisher == "null") config.enabled = false;
+  return config;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,24 @@
+#pragma once
+// CacheObserver: who wants to know what the prefix cache holds: which blocks later requests can find, and
+// which no longer. Full blocks of the group that sees everything; windows and states follow it. Who uses a
+// block is request/pool_event.h's matter. Threads: the engine thread; told in order, must return at once.
+#include <span>
+
+#include "kv_cache/block_hash.h"
+
+namespace pagoda {
+
+class CacheObserver {
+ public:
+  virtual ~CacheObserver() = default;
+  // A full block, of these tokens. `parent` is the block before it, null for a text's first. `root` is not
+  // null for the first block of a text that only requests with the same salt find: the hash that its chain
+  // starts from.
+  virtual void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
+                         std::span<const TokenId> tokens) = 0;
+  virtual void on_removed(const BlockHash& hash) = 0;
+  virtual void on_cleared() = 0;  // all of them
+  virtual void end_step() = 0;    // what was told since the last one belongs together
+};
+
+}  // namespace pagoda

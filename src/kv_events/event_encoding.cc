@@ -1,0 +1,77 @@
+#include "kv_events/event_encoding.h"
+
+#include <cstring>
+
+#include "kv_events/msgpack_writer.h"
+
+namespace pagoda {
+namespace {
+
+// vLLM's name for what the engine itself can read, whatever memory that is; routers tell from it what would
+// have to be fetched first.
+constexpr std::string_view kMedium = "GPU";
+
+void write_hashes(MsgpackWriter& out, const std::vector<std::uint64_t>& hashes) {
+  out.array(hashes.size());
+  for (const std::uint64_t hash : hashes) out.unsigned_integer(hash);
+}
+
+void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t block_size) {
+  out.array(event.salt.empty() ? 8 : 9);
+  out.text("BlockStored");
+  write_hashes(out, event.hashes);
+  if (event.parent)
+    out.unsigned_integer(*event.parent);
+  else
+    out.nil();
+  out.array(event.tokens.size());
+  for (const TokenId token : event.tokens) out.unsigned_integer(static_cast<std::uint64_t>(token));
+  out.unsigned_integer(static_cast<std::uint64_t>(block_size));
+  out.nil();  // lora_id
+  out.text(kMedium);
+  out.nil();  // lora_name
+  if (event.salt.empty()) return;
+  out.array(event.hashes.size());  // of the first block alone: the others follow from it
+  out.array(1);
+  out.text(event.salt);
+  for (std::size_t i = 1; i < event.hashes.size(); ++i) out.nil();
+}
+
+}  // namespace
+
+std::uint64_t external_hash(const BlockHash& hash) {
+  std::uint8_t bytes[8];
+  std::memcpy(bytes, &hash.words[3], sizeof bytes);
+  std::uint64_t out = 0;
+  for (const std::uint8_t byte : bytes) out = out << 8 | byte;
+  return out;
+}
+
+std::string encode(const CacheEventBatch& batch, std::int32_t block_size) {
+  std::string bytes;
+  MsgpackWriter out(bytes);
+  out.array(3);
+  out.float64(batch.unix_seconds);
+  out.array(batch.events.size());
+  for (const CacheEvent& event : batch.events) {
+    switch (event.kind) {
+      case CacheEvent::Kind::stored:
+        write_stored(out, event, block_size);
+        break;
+      case CacheEvent::Kind::removed:
+        out.array(3);
+        out.text("BlockRemoved");
+        write_hashes(out, event.hashes);
+        out.text(kMedium);
+        break;
+      case CacheEvent::Kind::cleared:
+        out.array(1);
+        out.text("AllBlocksCleared");
+        break;
+    }
+  }
+  out.unsigned_integer(0);  // data_parallel_rank
+  return bytes;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,38 @@
+#pragma once
+// A batch of cache events and its bytes, in the array form of vLLM's KVEventBatch:
+//     [ts, [event, …], data_parallel_rank]
+//     ["BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium, lora_name,
+//      extra_keys]
+//     ["BlockRemoved", block_hashes, medium]    ["AllBlocksCleared"]
+// Source: vllm.distributed.kv_events and its example of a subscriber. Threads: none.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kv_cache/block_hash.h"
+#include "request/ids.h"
+
+namespace pagoda {
+
+// What stands for a block outside: the last 8 bytes of its SHA-256 as a big-endian number, as vLLM gives it.
+std::uint64_t external_hash(const BlockHash& hash);
+
+struct CacheEvent {
+  enum class Kind { stored, removed, cleared };
+  Kind kind = Kind::stored;
+  std::vector<std::uint64_t> hashes;    // stored: each block's parent is the one before it
+  std::optional<std::uint64_t> parent;  // of the first; none: it begins a text
+  std::string salt;                     // of a text that only some requests find: stands for their salt
+  std::vector<TokenId> tokens;          // of all of these blocks
+};
+
+struct CacheEventBatch {
+  std::int64_t number = 0;  // from 0; a gap tells that some were dropped
+  double unix_seconds = 0;
+  std::vector<CacheEvent> events;
+};
+
+std::string encode(const CacheEventBatch& batch, std::int32_t block_size);
+
+}  // namespace pagoda

@@ -1,0 +1,100 @@
+#include "kv_events/event_encoding.h"
+
+#include <gtest/gtest.h>
+
+#include "kv_events/msgpack_writer.h"
+
+namespace pagoda {
+namespace {
+
+std::string hex(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : bytes) out.append({kDigits[static_cast<unsigned char>(c) >> 4], kDigits[c & 15]});
+  return out;
+}
+
+// Against the bytes that the specification gives.
+TEST(MsgpackWriter, ShortestForms) {
+  const auto integer = [](std::uint64_t value) {
+    std::string out;
+    MsgpackWriter(out).unsigned_integer(value);
+    return hex(out);
+  };
+  EXPECT_EQ(integer(0), "00");
+  EXPECT_EQ(integer(127), "7f");
+  EXPECT_EQ(integer(128), "cc80");
+  EXPECT_EQ(integer(255), "ccff");
+  EXPECT_EQ(integer(256), "cd0100");
+  EXPECT_EQ(integer(65535), "cdffff");
+  EXPECT_EQ(integer(65536), "ce00010000");
+  EXPECT_EQ(integer(0xffffffff), "ceffffffff");
+  EXPECT_EQ(integer(0x100000000), "cf0000000100000000");
+  EXPECT_EQ(integer(~0ull), "cfffffffffffffffff");
+  std::string out;
+  MsgpackWriter writer(out);
+  writer.array(15);
+  writer.array(16);
+  writer.array(65536);
+  writer.nil();
+  writer.float64(1.5);
+  writer.text("ab");
+  EXPECT_EQ(hex(out), "9fdc0010dd00010000c0cb3ff8000000000000a26162");
+  out.clear();
+  writer.text(std::string(32, 'x'));
+  EXPECT_EQ(hex(out.substr(0, 2)), "d920");
+  out.clear();
+  writer.text(std::string(300, 'x'));
+  EXPECT_EQ(hex(out.substr(0, 3)), "da012c");
+}
+
+TEST(EventEncoding, ABatch) {
+  const CacheEventBatch batch{
+      .number = 7,
+      .unix_seconds = 1.5,
+      .events = {
+          {.kind = CacheEvent::Kind::stored,
+           .hashes = {1, 2},
+           .parent = 300,
+           .salt = {},
+           .tokens = {5, 6, 7, 8}},
+          {.kind = CacheEvent::Kind::stored, .hashes = {3, 4}, .parent = {}, .salt = "s", .tokens = {9}},
+          {.kind = CacheEvent::Kind::removed, .hashes = {2}, .parent = {}, .salt = {}, .tokens = {}},
+          {.kind = CacheEvent::Kind::cleared, .hashes = {}, .parent = {}, .salt = {}, .tokens = {}}}};
+  EXPECT_EQ(hex(encode(batch, 2)),
+            "93cb3ff800000000000094"
+            "98ab426c6f636b53746f726564"
+            "920102"
+            "cd012c"
+            "9405060708"
+            "02"
+            "c0"
+            "a3475055"
+            "c0"
+            "99ab426c6f636b53746f726564"
+            "920304"
+            "c0"
+            "9109"
+            "02"
+            "c0"
+            "a3475055"
+            "c0"
+            "9291a173c0"
+            "93ac426c6f636b52656d6f766564"
+            "9102"
+            "a3475055"
+            "91b0416c6c426c6f636b73436c6561726564"
+            "00");
+}
+
+TEST(EventEncoding, AHashIsTheDigestsEnd) {
+  BlockHasher hasher("model");
+  const BlockHash hash = hasher.root("salt");
+  const auto* bytes = reinterpret_cast<const unsigned char*>(hash.words.data());
+  std::uint64_t expected = 0;
+  for (int i = 24; i < 32; ++i) expected = expected * 256 + bytes[i];
+  EXPECT_EQ(external_hash(hash), expected);
+}
+
+}  // namespace
+}  // namespace pagoda

@@ -1,0 +1,64 @@
+#pragma once
+// KvEventPublisher: tells whoever subscribes what the prefix cache holds, as vLLM's ZmqEventPublisher does:
+//     PUB      (topic, number, batch)               number: 8 bytes, big-endian, from 0
+//     ROUTER   (number) -> (number, batch) … (-1, "")   the latest batches from there on, once more
+// The engine thread never waits: a batch for which there is no room is dropped, and its number is missing.
+// Threads: the engine's for what CacheObserver has; a thread of its own sends. Source: vLLM's
+// distributed/kv_events.py.
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/metrics.h"
+#include "base/status.h"
+#include "kv_cache/cache_observer.h"
+#include "kv_events/event_encoding.h"
+#include "kv_events/kv_events_config.h"
+#include "kv_events/zmq_library.h"
+
+namespace pagoda {
+
+class KvEventPublisher final : public CacheObserver {
+ public:
+  // invalid_argument names the endpoint that cannot be used; unavailable: there is no ZeroMQ here.
+  static Result<std::unique_ptr<KvEventPublisher>> create(const KvEventsConfig& config,
+                                                          std::int32_t block_size, MetricsRegistry& metrics);
+  ~KvEventPublisher() override;  // sends what is queued
+
+  void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
+                 std::span<const TokenId> tokens) override;
+  void on_removed(const BlockHash& hash) override;
+  void on_cleared() override;
+  void end_step() override;
+
+ private:
+  KvEventPublisher(const KvEventsConfig& config, std::int32_t block_size, MetricsRegistry& metrics);
+  Status open();
+  void send_all();
+  bool take(std::vector<CacheEventBatch>& batches);
+  void publish(const CacheEventBatch& batch);
+  void answer_replay();
+
+  const KvEventsConfig config_;
+  const std::int32_t block_size_;
+  Counter& dropped_;
+  std::unique_ptr<void, EndZmqContext> context_;
+  ZmqSocket publish_, replay_;
+
+  std::vector<CacheEvent> events_;  // of the step; the engine thread's
+  std::int64_t next_number_ = 0;
+
+  std::mutex mutex_;
+  std::vector<CacheEventBatch> queue_;  // guarded
+  bool ending_ = false;                 // guarded
+  int wake_ = -1;                       // an eventfd: there is something in the queue, or the end
+
+  std::deque<std::pair<std::int64_t, std::string>> sent_;  // the thread's: for replay
+  std::thread thread_;
+};
+
+}  // namespace pagoda

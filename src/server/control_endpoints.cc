@@ -1,0 +1,145 @@
+#include "server/control_endpoints.h"
+
+#include <atomic>
+#include <map>
+#include <vector>
+
+#include "api/query.h"
+#include "base/strings.h"
+#include "server/http_request.h"
+#include "server/server_context.h"
+
+namespace pagoda {
+namespace {
+
+// As vLLM answers: 200 and nothing.
+class ControlWait final : public EngineWait {
+ public:
+  explicit ControlWait(std::function<void()> wake) : wake_(std::move(wake)) {}
+  void set(Status status) {
+    status_ = std::move(status);
+    ready_.store(true, std::memory_order_release);
+    wake_();
+  }
+  bool ready() const override { return ready_.load(std::memory_order_acquire); }
+  HttpResponse answer(const ServerContext&) override {
+    if (!status_.ok()) return error_response(status_);
+    HttpResponse response;
+    response.content_type.clear();
+    return response;
+  }
+
+ private:
+  const std::function<void()> wake_;
+  Status status_;
+  std::atomic<bool> ready_{false};
+};
+
+// The values of the query by name. invalid_argument names a field that is not among `known`.
+Result<std::multimap<std::string, std::string>> fields_of(const ApiCall& call,
+                                                          std::initializer_list<std::string_view> known) {
+  const auto items = parse_query(call.query);
+  if (!items) return invalid_argument("The query of the request's target is malformed.");
+  std::multimap<std::string, std::string> out;
+  for (const auto& [name, value] : *items) {
+    if (std::ranges::find(known, std::string_view(name)) == known.end())
+      return invalid_argument("The query has a field that is not known here.");
+    out.emplace(name, value);
+  }
+  return out;
+}
+
+template <class Ask>
+std::shared_ptr<EngineWait> asked(std::function<void()> wake, const Ask& ask) {
+  auto wait = std::make_shared<ControlWait>(std::move(wake));
+  ask([wait](Status status) { wait->set(std::move(status)); });
+  return wait;
+}
+
+Status bad_value(std::string param, std::string message) {
+  return invalid_argument(std::move(message)).with_param(std::move(param));
+}
+
+Result<std::shared_ptr<EngineWait>> sleep(const ApiCall& call, ServerContext& server,
+                                          std::function<void()> wake) {
+  const auto fields = fields_of(call, {"level", "mode"});
+  if (!fields) return fields.error();
+  SleepOrder order;
+  for (const auto& [name, value] : *fields) {
+    if (name == "level") {
+      if (value.size() != 1 || value[0] < '0' || value[0] > '2')
+        return bad_value("level", "level is 0, 1 or 2.");
+      order.level = value[0] - '0';
+    } else if (value == "abort") {
+      order.running = SleepOrder::Running::abort;
+    } else if (value == "wait") {
+      order.running = SleepOrder::Running::wait;
+    } else if (value == "keep") {
+      order.running = SleepOrder::Running::keep;
+    } else {
+      return bad_value("mode", "mode is abort, wait or keep.");
+    }
+  }
+  return asked(std::move(wake), [&](auto done) { server.engine.sleep(order, std::move(done)); });
+}
+
+Result<std::shared_ptr<EngineWait>> wake_up(const ApiCall& call, ServerContext& server,
+                                            std::function<void()> wake) {
+  const auto fields = fields_of(call, {"tags"});
+  if (!fields) return fields.error();
+  WakeOrder order;
+  if (!fields->empty()) order = {.weights = false, .kv_cache = false, .scheduling = false};
+  for (const auto& [name, value] : *fields) {
+    bool* part = value == "weights"      ? &order.weights
+                 : value == "kv_cache"   ? &order.kv_cache
+                 : value == "scheduling" ? &order.scheduling
+                                         : nullptr;
+    if (part == nullptr) return bad_value("tags", "tags are weights, kv_cache and scheduling.");
+    *part = true;
+  }
+  return asked(std::move(wake), [&](auto done) { server.engine.wake_up(order, std::move(done)); });
+}
+
+// vLLM's two fields are about running requests, which always keep their own K/V here, and about a cache
+// outside of the engine, which there is not.
+Result<std::shared_ptr<EngineWait>> reset_prefix_cache(const ApiCall& call, ServerContext& server,
+                                                       std::function<void()> wake) {
+  const auto fields = fields_of(call, {"reset_running_requests", "reset_external"});
+  if (!fields) return fields.error();
+  return asked(std::move(wake), [&](auto done) { server.engine.reset_prefix_cache(std::move(done)); });
+}
+
+HttpResponse is_sleeping(const ApiCall&, ServerContext& server) {
+  HttpResponse response;
+  response.body = server.engine.is_sleeping() ? R"({"is_sleeping":true})" : R"({"is_sleeping":false})";
+  return response;
+}
+
+HttpResponse tokenizer_info(const ApiCall&, ServerContext& server) {
+  if (server.api.tokenizer_info.empty())
+    return error_response(Status(StatusCode::not_found, "The model has no tokenizer."));
+  HttpResponse response;
+  response.body = server.api.tokenizer_info;
+  return response;
+}
+
+constexpr RouteFacts admin(std::string_view method, std::string_view path) {
+  return {.method = method,
+          .path = path,
+          .role = Role::admin,
+          .body = method == "POST" ? BodyForm::any : BodyForm::none};
+}
+
+constexpr Route kRoutes[] = {
+    {admin("POST", "/reset_prefix_cache"), reset_prefix_cache},
+    {admin("POST", "/sleep"), sleep},
+    {admin("POST", "/wake_up"), wake_up},
+    {admin("GET", "/is_sleeping"), is_sleeping},
+    {admin("GET", "/tokenizer_info"), tokenizer_info},
+};
+
+}  // namespace
+
+std::span<const Route> control_routes() { return kRoutes; }
+
+}  // namespace pagoda

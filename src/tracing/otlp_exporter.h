@@ -1,0 +1,45 @@
+#pragma once
+// OtlpExporter: posts spans to a collector, from a bounded queue, by a thread of its own. What does not fit,
+// or cannot be sent, is lost and counted; nobody waits for it. A trace that its caller does not sample is not
+// told. Errors: invalid_argument, an endpoint that is none. Threads: on_span() from any.
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/metrics.h"
+#include "base/status.h"
+#include "hub/url.h"
+#include "request/request_span.h"
+#include "tracing/span_json.h"
+
+namespace pagoda {
+
+class OtlpExporter final : public SpanSink {
+ public:
+  // `endpoint`: http(s)://HOST:PORT[/PATH]; without a path /v1/traces. `clock` is that of the spans.
+  static Result<std::unique_ptr<OtlpExporter>> create(const std::string& endpoint, const Clock& clock,
+                                                      std::string_view version, MetricsRegistry& metrics);
+  ~OtlpExporter() override;  // tries once to send what is queued
+
+  void on_span(RequestSpan span) override;
+
+ private:
+  OtlpExporter(Url url, const Clock& clock, std::string version, MetricsRegistry& metrics);
+  void run();
+  Status post(std::string body) const;
+
+  const Url url_;
+  const TimeNs unix_offset_;
+  const std::string version_;
+  Counter &sent_, &dropped_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<TracedSpan> queue_;  // guarded
+  bool ending_ = false;            // guarded
+  std::thread thread_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,105 @@
+"""The container's image: small, and answering as nobody in particular on a read-only root."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import time
+
+import httpx
+import pytest
+
+from conftest import ROOT, small_model
+
+MOST_BYTES = 120_000_000
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """(settings, root folder) of the image."""
+    if shutil.which("mmdebstrap") is None or os.geteuid() != 0:
+        pytest.skip("mmdebstrap as root makes the image")
+    folder = tmp_path_factory.mktemp("image")
+    given = os.environ.get("PAGODA_IMAGE")
+    if not given:
+        made = subprocess.run([ROOT / "script/package", "--to", folder, "image"], capture_output=True, text=True, timeout=1200)
+        if made.returncode and "E: " in made.stderr:
+            pytest.skip(f"no Debian root could be made here: {made.stderr[-300:]}")
+        assert made.returncode == 0, made.stderr[-2000:]
+        given = made.stdout.strip().splitlines()[-1]
+    with tarfile.open(given) as archive:
+        archive.extractall(folder / "image", filter="data")
+    manifest, = json.loads((folder / "image/manifest.json").read_text())
+    settings = json.loads((folder / "image" / manifest["Config"]).read_text())
+    layer, = manifest["Layers"]
+    root = folder / "root"
+    root.mkdir()
+    subprocess.run(["tar", "-xf", folder / "image" / layer, "-C", root], check=True, timeout=120)
+    return settings, root, (folder / "image" / layer).stat().st_size, manifest["RepoTags"][0]
+
+
+def test_it_is_small_and_says_how_it_is_run(image):
+    settings, _, size, name = image
+    print(f"{name}: {size / 1e6:.1f} MB")
+    assert size < MOST_BYTES
+    config = settings["config"]
+    assert config["User"] == "65532:65532" and config["Entrypoint"] == ["pagoda"] and config["ExposedPorts"] == {"8000/tcp": {}}
+    assert config["Healthcheck"]["Test"][0] == "CMD" and config["Healthcheck"]["Interval"] == 10_000_000_000
+    assert "HF_HOME=/models/huggingface" in config["Env"]
+
+
+@contextlib.contextmanager
+def container(root, settings, models, port):
+    """The entry point as the image's user: its root read-only, /models and /tmp of their own, no rights."""
+    user = settings["config"]["User"].split(":")[0]
+    shutil.copy(small_model(), models / "model.gguf")
+    os.chown(models, int(user), int(user))
+    inside = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all",
+              "env", "-i", *settings["config"]["Env"],
+              *settings["config"]["Entrypoint"], "serve", "/models/model.gguf", "--host", "127.0.0.1", "--port", str(port),
+              "--kv-cache-memory-bytes", "8MiB"]
+    mounts = (f'mount --bind "{root}" "{root}" && mount --rbind /proc "{root}/proc" && mount --bind "{models}" "{root}/models" && '
+              f'mount -t tmpfs tmpfs "{root}/tmp" && mount -o remount,bind,ro "{root}" && exec chroot "{root}" "$@"')
+    process = subprocess.Popen(["unshare", "--mount", "sh", "-c", mounts, "sh", *inside], stderr=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, text=True)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def health(root, settings):
+    check = settings["config"]["Healthcheck"]["Test"][1:]
+    return subprocess.run(["chroot", str(root), *check], capture_output=True, timeout=30).returncode
+
+
+def test_it_answers_read_only_and_as_nobody(image, tmp_path):
+    settings, root, _, _ = image
+    port = 8000  # the health check's
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            pytest.skip("port 8000 is taken, and the health check is about it")
+    assert health(root, settings) != 0, "nothing serves yet"
+    with container(root, settings, tmp_path, port) as process:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200:
+                    break
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        assert "Uid:\t65532\t65532" in status and "CapEff:\t0000000000000000" in status
+        answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json={"prompt": "once", "max_tokens": 4}, timeout=60)
+        assert answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] == 4
+        assert health(root, settings) == 0
+    assert process.returncode == 0, "drained"

@@ -1,0 +1,169 @@
+"""deploy/ray/serve.yaml on one machine: two replicas, one killed under load, scaled to one and back."""
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+
+import httpx
+import pytest
+import yaml
+
+from conftest import ROOT, binary, small_model
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The folder that has the module: of the wheel, which is made unless PAGODA_WHEEL names one."""
+    wheel = os.environ.get("PAGODA_WHEEL")
+    folder = tmp_path_factory.mktemp("site")
+    if not wheel:
+        made = subprocess.run([ROOT / "script/package", "--to", folder, "wheel"], capture_output=True, text=True, timeout=1200)
+        assert made.returncode == 0, made.stderr[-2000:]
+        wheel = made.stdout.strip().splitlines()[-1]
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+def config_file(folder, port, replicas):
+    config = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())
+    config["http_options"]["port"] = port
+    application, = config["applications"]
+    application["args"] = {"model": str(small_model()), "program": str(binary()),
+                           "flags": {"kv_cache_memory_bytes": "8MiB", "threads": 1, "served-model-name": "small"}}
+    deployment, = application["deployments"]
+    del deployment["autoscaling_config"]
+    deployment["num_replicas"] = replicas
+    deployment["ray_actor_options"] = {"num_cpus": 0.1}
+    path = folder / "serve.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+class Ray:
+    def __init__(self, package, folder):
+        self.folder, self.port = folder, free_port()
+        self.env = {**os.environ, "PYTHONPATH": str(package), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp",
+                    "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.dashboard = f"http://127.0.0.1:{(dashboard := free_port())}"
+        self.run("ray", "start", "--head", "--num-cpus=2", "--include-dashboard=true", f"--dashboard-port={dashboard}",
+                 "--dashboard-host=127.0.0.1", f"--port={free_port()}", "--object-store-memory=100000000", "--disable-usage-stats")
+
+    def run(self, *command):
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+    def deploy(self, replicas):
+        self.run("serve", "deploy", config_file(self.folder, self.port, replicas), "--address", self.dashboard)
+        self.until(lambda: len(self.replicas()) == replicas and self.answers(), f"{replicas} replicas")
+
+    def replicas(self):
+        """Process ids of the servers."""
+        listed = subprocess.run(["pgrep", "-f", f"serve {small_model()} --uds"], capture_output=True, text=True)
+        return [int(pid) for pid in listed.stdout.split()]
+
+    def answers(self):
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(self.url + "/v1/models", timeout=5).status_code == 200
+        return False
+
+    @staticmethod
+    def until(condition, what, timeout_s=120):
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.2)
+
+    def stop(self):
+        subprocess.run(["ray", "stop", "--force"], env=self.env, capture_output=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def ray(package, tmp_path_factory):
+    running = Ray(package, tmp_path_factory.mktemp("ray"))
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+BODY = {"model": "small", "prompt": "once upon a time", "max_tokens": 60, "temperature": 0, "ignore_eos": True}
+
+
+def streamed(url):
+    """What a stream's reader saw: the text, and how it ended."""
+    try:
+        with httpx.stream("POST", url + "/v1/completions", json={**BODY, "stream": True}, timeout=60) as answer:
+            if answer.status_code != 200:
+                return "", "error"
+            text, end = "", "cut off"
+            for line in answer.iter_lines():
+                if line == "data: [DONE]":
+                    end = "done"
+                elif line.startswith("data: "):
+                    event = json.loads(line.removeprefix("data: "))
+                    if "error" in event:
+                        return text, "error"
+                    text += event["choices"][0]["text"]
+            return text, end
+    except httpx.HTTPError:
+        return "", "cut off"
+
+
+def test_replicas_come_are_killed_and_come_again(ray):
+    ray.deploy(2)
+    whole = httpx.post(ray.url + "/v1/completions", json=BODY, timeout=60).json()["choices"][0]["text"]
+    assert streamed(ray.url) == (whole, "done")
+    refused = httpx.post(ray.url + "/v1/completions", json={**BODY, "max_tokens": "x"}, timeout=60)
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "max_tokens"
+    first, second = ray.replicas()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(streamed, ray.url) for _ in range(120)]
+        while sum(future.done() for future in asked) < 20:
+            time.sleep(0.01)
+        os.kill(first, signal.SIGKILL)
+        answers = [future.result(120) for future in asked]
+    # Whole, or with an error: never cut short and said to be done.
+    assert all(text == whole for text, end in answers if end == "done")
+    assert all(end in ("done", "error", "cut off") for _, end in answers)
+    done = sum(end == "done" for _, end in answers)
+    print(f"{done} of {len(answers)} whole, {sum(end == 'error' for _, end in answers)} with an error event or status, "
+          f"{sum(end == 'cut off' for _, end in answers)} cut off")
+    assert done >= 60
+    ray.until(lambda: len(ray.replicas()) == 2 and first not in ray.replicas() and ray.answers(), "another in its place")
+    assert streamed(ray.url) == (whole, "done")
+
+
+def test_scaled_to_one_nothing_is_lost(ray):
+    ray.deploy(2)
+    whole = streamed(ray.url)[0]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        stop = threading.Event()
+
+        def ask_on():
+            seen = []
+            while not stop.is_set():
+                seen.append(streamed(ray.url))
+            return seen
+
+        asked = [pool.submit(ask_on) for _ in range(4)]
+        ray.deploy(1)
+        stop.set()
+        answers = [answer for future in asked for answer in future.result(120)]
+    assert answers and all(answer == (whole, "done") for answer in answers), [a for a in answers if a[1] != "done"][:3]
+    ray.deploy(2)
+    assert streamed(ray.url) == (whole, "done")

@@ -1,0 +1,194 @@
+"""Routers that other people wrote, before two servers."""
+import concurrent.futures
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from conftest import Server, binary, small_model
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+NAME = "small"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def two_servers(*flags):
+    servers = [Server(small_model(), "--served-model-name", NAME, *flags) for _ in range(2)]
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+
+
+@contextlib.contextmanager
+def vllm_router(servers, *flags):
+    port, metrics = free_port(), free_port()
+    log = []
+    process = subprocess.Popen([sys.executable, "-m", "vllm_router.launch_router", "--host", "127.0.0.1", "--port", str(port),
+                                "--prometheus-port", str(metrics), "--worker-urls", *(server.url for server in servers), *flags],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    import threading
+    threading.Thread(target=lambda: log.extend(process.stdout), daemon=True).start()
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(url + "/health", timeout=5).status_code == 200:
+                    break
+            assert process.poll() is None and time.monotonic() < deadline, "".join(log[-20:])
+            time.sleep(0.2)
+        yield url, log
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def conversations(url, count=12, turns=4, seed=3):
+    """Multi-turn texts that come interleaved, as users do: each turn has all that was said before. Of all prompt tokens,
+    those that were found in a cache."""
+    random_ = random.Random(seed)
+    texts = [[random_.randrange(300, 500) for _ in range(64)] for _ in range(count)]
+    prompt = cached = 0
+    with httpx.Client(base_url=url, timeout=60) as http:
+        for _ in range(turns):
+            order = list(range(count))
+            random_.shuffle(order)
+            for i in order:
+                answer = http.post("/v1/completions", json={"model": NAME, "prompt": texts[i], "max_tokens": 8, "temperature": 0,
+                                                            "ignore_eos": True, "return_token_ids": True})
+                assert answer.status_code == 200, answer.text
+                body = answer.json()
+                prompt += body["usage"]["prompt_tokens"]
+                cached += body["usage"]["prompt_tokens_details"]["cached_tokens"]
+                texts[i] += body["choices"][0]["token_ids"] + [random_.randrange(300, 500) for _ in range(32)]
+    return cached / prompt
+
+
+def test_kv_aware_routing_finds_what_events_tell(tmp_path):
+    """vllm-router's kv_aware policy goes by our events: turns of a conversation meet the server that has it."""
+    def events(i):
+        return f"tcp://127.0.0.1:{ports[i]}"
+    ports = [free_port() for _ in range(2)]
+    servers = [Server(small_model(), "--served-model-name", NAME, "--block-size", "16", "--kv-events-config",
+                      json.dumps({"enable_kv_cache_events": True, "endpoint": f"tcp://*:{port}"})) for port in ports]
+    try:
+        with vllm_router(servers, "--policy", "round_robin") as (url, _):
+            by_turns = conversations(url)
+        for server in servers:
+            httpx.post(server.url + "/reset_prefix_cache", timeout=30)
+        sources = [part for i, server in enumerate(servers) for part in ("--kv-event-source", f"{server.url}={events(i)}")]
+        with vllm_router(servers, "--policy", "kv_aware", "--kv-event-block-size", "16", "--kv-event-model", NAME, *sources) as (url, log):
+            by_events = conversations(url, seed=4)
+    finally:
+        for server in servers:
+            server.stop()
+    print(f"cached share: round_robin {by_turns:.3f}, kv_aware {by_events:.3f}")
+    assert by_events > by_turns + 0.05, "".join(log[-20:])
+
+
+WORKLOAD = "uniform:input=48-80,output=8,rounds=4,history=440,requests=150,rate=3,seed=5"
+
+
+def found(servers):
+    """(tokens found in a prefix cache, tokens looked for) of all servers."""
+    return [sum(server.metric(f"prefix_cache_{name}_total") for server in servers) for name in ("hits", "queries")]
+
+
+def test_the_simulators_router_predicts_the_hit_rate(tmp_path):
+    """The same conversations through vllm-router before two servers, and through `pagoda simulate`."""
+    ports = [free_port() for _ in range(2)]
+    engine = ("--block-size", "16", "--kv-cache-memory-bytes", "16MiB", "--max-model-len", "512")
+    servers = [Server(small_model(), "--served-model-name", NAME, *engine, "--kv-events-config",
+                      json.dumps({"enable_kv_cache_events": True, "endpoint": f"tcp://*:{port}"})) for port in ports]
+    sources = [part for port, server in zip(ports, servers) for part in ("--kv-event-source", f"{server.url}=tcp://127.0.0.1:{port}")]
+    policies = {"round-robin": ("--policy", "round_robin"),
+                "prefix-aware": ("--policy", "kv_aware", "--kv-event-block-size", "16", "--kv-event-model", NAME, *sources)}
+    seen, predicted = {}, {}
+    try:
+        for router, flags in policies.items():
+            for server in servers:
+                assert httpx.post(server.url + "/reset_prefix_cache", timeout=30).status_code == 200
+            before = found(servers)
+            with vllm_router(servers, *flags) as (url, _):
+                subprocess.run([binary(), "bench", "serve", "--base-url", url, "--model", NAME, "--workload", WORKLOAD, "--ignore-eos"],
+                               check=True, capture_output=True, timeout=200)
+            hits, queries = (b - a for a, b in zip(before, found(servers)))
+            seen[router] = hits / queries
+            done = subprocess.run([binary(), "simulate", small_model(), "--cost-model", "a100-40gb/opt-13b/tp1", "--block-size", "16",
+                                   "--max-model-len", "512", "--replicas", "2",
+                                   "--router", router, "--workload", WORKLOAD, "--output-json", "-"], check=True, capture_output=True, timeout=60)
+            cache = json.loads(done.stdout)["prefix_cache"]
+            predicted[router] = cache["hits"] / cache["queries"]
+    finally:
+        for server in servers:
+            server.stop()
+    print("share of prompt tokens found in a cache:", *(f"{name}: {seen[name]:.3f}, simulated {predicted[name]:.3f}" for name in seen))
+    for name in seen:
+        assert abs(seen[name] / predicted[name] - 1) < 0.1, (seen, predicted)
+    assert seen["prefix-aware"] > seen["round-robin"] + 0.05
+
+
+def test_cache_aware_routing_loses_nothing_when_a_server_goes():
+    with two_servers() as servers, vllm_router(servers, "--policy", "cache_aware") as (url, log):
+        share = conversations(url)
+        print(f"cached share: cache_aware {share:.3f}")
+
+        def ask(i):
+            answer = httpx.post(url + "/v1/completions", timeout=60, json={
+                "model": NAME, "prompt": [300 + i % 200] * 40, "max_tokens": 20, "ignore_eos": True})
+            return answer.status_code, answer.text
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(ask, i) for i in range(100)]
+            while sum(future.done() for future in asked) < 20:
+                time.sleep(0.01)
+            servers[0].process.send_signal(signal.SIGTERM)
+            answers = [future.result(60) for future in asked]
+        # Each is answered, or says that it failed.
+        assert all(status == 200 or status >= 500 for status, _ in answers), answers
+        assert sum(status == 200 for status, _ in answers) >= 90, [a for a in answers if a[0] != 200][:3]
+        for i in range(20):  # and the one that is left serves on
+            assert ask(i)[0] == 200
+
+
+def test_litellms_router_goes_round_a_dead_server(tmp_path):
+    import litellm
+    template = tmp_path / "plain.jinja"
+    template.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
+    with two_servers("--chat-template", str(template)) as servers:
+        router = litellm.Router(num_retries=3, retry_after=0, routing_strategy="simple-shuffle", model_list=[
+            {"model_name": "any", "litellm_params": {"model": f"openai/{NAME}", "api_base": server.url + "/v1", "api_key": "none",
+                                                     "timeout": 60}} for server in servers])
+
+        def ask():
+            return router.completion(model="any", messages=[{"role": "user", "content": "once"}], max_tokens=4).choices[0].message.content
+
+        for _ in range(10):
+            assert ask() is not None
+        counts = [server.metric("request_success_total") for server in servers]
+        assert all(count > 0 for count in counts), counts
+        servers[1].process.kill()
+        servers[1].process.wait()
+        for _ in range(10):
+            assert ask() is not None
