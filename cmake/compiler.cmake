@@ -25,9 +25,16 @@ add_compile_options(-Wall -Wextra -Wpedantic -Werror -fstack-protector-strong
                     -ffp-contract=off)  # contraction would let the compiler change result bits per call site
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)  # tables of functions are read-only once the program runs
-# What a fuzzing or a sanitized build adds to each file. Fuzzed are the rooms that parse: pagoda_library's NOT_FUZZED
-# takes it away from the others, whose files take twice as long with it.
+# The C library checks what sizes the compiler can tell, also while the program runs. It needs optimised code, and
+# sanitizers look at the same calls themselves.
+set(PAGODA_FORTIFY "")
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(PAGODA_FORTIFY -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+endif()
+# What a fuzzing or a sanitized build adds to each file, and what it leaves out. Fuzzed are the rooms that parse:
+# pagoda_library's NOT_FUZZED compiles the others as every other build does, for they would take twice as long.
 set(PAGODA_INSTRUMENTATION "")
+set(PAGODA_LEFT_OUT "")
 if(PAGODA_FUZZ)
   list(APPEND PAGODA_INSTRUMENTATION -fsanitize=fuzzer-no-link)  # coverage; the driver is linked per target
 endif()
@@ -35,8 +42,17 @@ if(PAGODA_SANITIZE)
   # An instrumented loop may be one that the compiler no longer unrolls: nothing to stop for.
   list(APPEND PAGODA_INSTRUMENTATION -fsanitize=${PAGODA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1
                                      -Wno-pass-failed)
+  set(PAGODA_LEFT_OUT ${PAGODA_FORTIFY})
   add_link_options(-fsanitize=${PAGODA_SANITIZE})
 else()
+  add_compile_options(${PAGODA_FORTIFY})
   add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 add_compile_options(${PAGODA_INSTRUMENTATION})
+
+# Compiles `target` as a build without instrumentation does.
+function(pagoda_plain_options target)
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  list(REMOVE_ITEM options ${PAGODA_INSTRUMENTATION})
+  set_target_properties(${target} PROPERTIES COMPILE_OPTIONS "${options};${PAGODA_LEFT_OUT}")
+endfunction()

@@ -1,9 +1,10 @@
 # pagoda_library(NAME DEPS a b LIBS x y): the folder's *.cc as static library pagoda_NAME, its
 # *_test.cc as one test program NAME_test (GoogleTest), registered with ctest. MANY_PROCESSORS: some of its
 # files are compiled for other processors. NOT_FUZZED: no fuzz target is about its code, so that a fuzzing build
-# compiles it as every other build does.
+# compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that each conversion that
+# may change a number is spelled out (clang tells them).
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "MANY_PROCESSORS;NOT_FUZZED" "" "DEPS;LIBS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MANY_PROCESSORS;NOT_FUZZED;FROM_OUTSIDE" "" "DEPS;LIBS;TEST_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -19,10 +20,11 @@ function(pagoda_library name)
   endif()
   target_include_directories(pagoda_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(pagoda_${name} ${scope} ${ARG_DEPS} ${ARG_LIBS})
+  if(sources AND ARG_FROM_OUTSIDE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(pagoda_${name} PRIVATE -Wconversion -Wsign-conversion)
+  endif()
   if(sources AND ARG_NOT_FUZZED AND PAGODA_FUZZ)
-    get_target_property(options pagoda_${name} COMPILE_OPTIONS)
-    list(REMOVE_ITEM options ${PAGODA_INSTRUMENTATION})
-    set_target_properties(pagoda_${name} PROPERTIES COMPILE_OPTIONS "${options}")
+    pagoda_plain_options(pagoda_${name})
     if(NOT ARG_MANY_PROCESSORS)
       pagoda_precompile(pagoda_${name} plain)
     endif()
