@@ -63,11 +63,15 @@ def test_preemption_and_the_queue_are_seen_as_they_happen(small, watched):
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(ask, small, f"{i} " + "word " * 150, max_tokens=200) for i in range(6)]
-        page.wait_for_function("() => document.querySelectorAll('.queue tr.running').length >= 1 && document.querySelectorAll('.queue tr.waiting, .queue tr.swapped').length >= 1")
-        rows = page.evaluate("() => [...document.querySelectorAll('.queue tbody tr')].map((tr) => tr.innerText)")
+        rows = page.wait_for_function("""() => {
+          const rows = [...document.querySelectorAll('.queue tbody tr')];
+          const texts = rows.map((tr) => tr.innerText);
+          return rows.some((tr) => tr.classList.contains('running'))
+              && texts.some((text) => /blocks|before it|come back|swapped/.test(text)) && texts;
+        }""").json_value()
         keep(page, "engine-busy")
         assert all(call.result().status_code == 200 for call in calls)
-    assert any("blocks" in row or "before it" in row or "come back" in row or "swapped" in row for row in rows), rows
+    assert len(rows) > 1, rows
     page.wait_for_function("() => document.querySelector('.queue tbody').textContent === 'idle'")
     totals = httpx.get(small.url + "/debug/kv").json()["totals"]
     assert totals["preemptions"] > 0
