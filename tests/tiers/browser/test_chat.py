@@ -148,7 +148,7 @@ def test_beam_search_shows_its_best_so_far(server, watched):
     page = watched.open(server.url + "/")
     page.click("#show-settings")
     page.fill("#set-beam_width", "3")
-    page.fill("#set-max_tokens", "16")
+    page.fill("#set-max_tokens", "128")
     send(page, "The capital of Japan is")
     page.wait_for_selector(".markdown.guess")
     wait_done(page)
