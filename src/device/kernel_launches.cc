@@ -18,16 +18,28 @@ Status KernelLaunches::embedding(Element table, const EmbeddingArgs& args, std::
   return put(id, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
-Status KernelLaunches::rms_norm(const RmsNormArgs& args, std::int64_t rows) {
+Status KernelLaunches::rms_norm(const NormArgs& args, std::int64_t rows) {
   return put(KernelId::rms_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+}
+
+Status KernelLaunches::layer_norm(const NormArgs& args, std::int64_t rows) {
+  return put(KernelId::layer_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+}
+
+Status KernelLaunches::add_rows(const AddRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::add_rows, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::softcap(const SoftcapArgs& args, std::int64_t rows) {
+  return put(KernelId::softcap, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows) {
   return put(KernelId::gather_rows, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
-Status KernelLaunches::silu_mul(const SiluMulArgs& args, std::int64_t rows) {
-  return put(KernelId::silu_mul, {u32(rows)}, {kRowThreads}, 0, args);
+Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
+  return put(KernelId::activate, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::linear(Element weight, const LinearArgs& args) {

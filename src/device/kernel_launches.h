@@ -13,9 +13,12 @@ class KernelLaunches {
   KernelLaunches(Device& device, StreamId stream) : device_(device), stream_(stream) {}
 
   Status embedding(Element table, const EmbeddingArgs& args, std::int64_t rows);
-  Status rms_norm(const RmsNormArgs& args, std::int64_t rows);
+  Status rms_norm(const NormArgs& args, std::int64_t rows);
+  Status layer_norm(const NormArgs& args, std::int64_t rows);
   Status gather_rows(const GatherRowsArgs& args, std::int64_t rows);
-  Status silu_mul(const SiluMulArgs& args, std::int64_t rows);
+  Status activate(const ActivateArgs& args, std::int64_t rows);
+  Status add_rows(const AddRowsArgs& args, std::int64_t rows);
+  Status softcap(const SoftcapArgs& args, std::int64_t rows);
   Status linear(Element weight, const LinearArgs& args);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
   // Of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into args.partial),

@@ -20,20 +20,38 @@ struct DeviceMatrix {
   std::int32_t n = 0, k = 0;
 };
 
+struct DeviceNorm {
+  device::DeviceArray<float> weight, bias;  // bias: or empty
+};
+
+// Around a half of a layer; empty where NormPlaces has none.
+struct DeviceNorms {
+  DeviceNorm input, branch, sum;
+};
+
+struct DeviceDense {
+  DeviceMatrix in, down;  // in: gate above up, or up alone
+};
+
 struct DeviceLayer {
-  DeviceMatrix query_key_value, output, gate_up, down;
-  device::DeviceArray<float> attention_norm, mlp_norm;
-  device::DeviceArray<float> query_norm, key_norm;  // of a head; or empty
+  DeviceNorms mixer_norms, feed_forward_norms;
+  DeviceMatrix query_key_value, output;
+  device::DeviceArray<float> query_norm, key_norm;  // as QueryKeyNorm says; or empty
+  device::DeviceArray<float> sinks, slopes;         // of query heads; or empty
+  DeviceDense dense;
 };
 
 struct DeviceWeights {
   device::Element element = device::Element::f32;
   DeviceMatrix embedding;
+  float embedding_scale = 1;
+  DeviceMatrix positions;                // learned; or empty
+  DeviceNorm embedding_norm;             // or empty
   std::optional<DeviceMatrix> own_head;  // absent: the embedding is the head, too
   std::vector<DeviceLayer> layers;
-  device::DeviceArray<float> final_norm;  // with the logits' scale
-  std::vector<float> rope_factors;        // divisors of the first rotation's frequencies; empty: none
-  std::int64_t bytes = 0;                 // of the device, without the embedding's
+  DeviceNorm final_norm;            // with the logits' scale; or empty
+  std::vector<float> rope_factors;  // divisors of the first rotation's frequencies; empty: none
+  std::int64_t bytes = 0;           // of the device, without the embedding's
   std::vector<std::string> ignored_tensors;
 
   const DeviceMatrix& head() const { return own_head ? *own_head : embedding; }

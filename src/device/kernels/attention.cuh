@@ -77,6 +77,7 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
     for (int i = lane; i < size; i += 32) product = fmaf(query[i], to_float(key[i]), product);
     float score = warp_sum(product) * args.scale;
     if (args.softcap > 0) score = args.softcap * tanhf(score / args.softcap);
+    if (args.slopes != nullptr) score -= args.slopes[at.head] * static_cast<float>(at.position - token);
     const float top = state.largest > score ? state.largest : score;
     const float keep = expf(state.largest - top), weight = expf(score - top);
     state.largest = top;
