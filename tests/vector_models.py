@@ -52,7 +52,7 @@ def tokenizer():
 
 
 def write(name, folder, pooling=None):
-    """`pooling`: "mean" or "cls", in sentence-transformers' folders; without: as the model's family does it."""
+    """`pooling`: "mean", "cls" or "lasttoken", in sentence-transformers' folders; without: as the model's family does it."""
     model = json.loads((ENCODERS / f"{name}.json").read_text())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(model["config"]))
@@ -73,5 +73,5 @@ def write(name, folder, pooling=None):
         (folder / "1_Pooling").mkdir(exist_ok=True)
         (folder / "1_Pooling" / "config.json").write_text(json.dumps({
             "word_embedding_dimension": 64, "pooling_mode_cls_token": pooling == "cls",
-            "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False}))
+            "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_lasttoken": pooling == "lasttoken", "pooling_mode_max_tokens": False}))
     return folder, model

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_set>
+#include <vector>
 
+#include "fsm_builder.h"
 #include "grammar_functor.h"
+#include "support/encoding.h"
 #include "support/logging.h"
 
 namespace pagoda {
@@ -43,7 +47,66 @@ struct PlainError final : LogFatalError {
   std::string message;
 };
 
+// The bytes of characters lo to hi, all of one length, from one state to another. States in which nothing but
+// any further bytes may come are shared: their masks are what compiling costs.
+class Utf8Range {
+ public:
+  Utf8Range(FSM& fsm, int to) : fsm_(fsm), tails_{to} {}
+  void add(int from, std::string_view lo, std::string_view hi) {
+    const auto byte = [](char c) { return static_cast<unsigned char>(c); };
+    const auto rest_is = [](std::string_view bytes, char c) {
+      return bytes.find_first_not_of(c, 1) == std::string_view::npos;
+    };
+    int first = byte(lo[0]), last = byte(hi[0]);
+    const bool from_least = rest_is(lo, '\x80'), to_most = rest_is(hi, '\xbf');
+    if (first == last && !(from_least && to_most)) return add(step(from, first), lo.substr(1), hi.substr(1));
+    const std::string least(lo.size() - 1, '\x80'), most(lo.size() - 1, '\xbf');
+    if (!from_least) add(step(from, first++), lo.substr(1), most);
+    if (!to_most) add(step(from, last--), least, hi.substr(1));
+    if (first <= last) fsm_.AddEdge(from, tail(lo.size() - 1), first, last);
+  }
+
+ private:
+  int step(int from, int byte) {
+    const int state = fsm_.AddState();
+    fsm_.AddEdge(from, state, byte, byte);
+    return state;
+  }
+  // Where `bytes` of any further ones are to come.
+  int tail(std::size_t bytes) {
+    while (tails_.size() <= bytes) {
+      tails_.push_back(fsm_.AddState());
+      fsm_.AddEdge(tails_.back(), tails_[tails_.size() - 2], 0x80, 0xbf);
+    }
+    return tails_[bytes];
+  }
+
+  FSM& fsm_;
+  std::vector<int> tails_;
+};
+
 }  // namespace
+
+// In the place of its own (cmake/xgrammar.cmake). `min` and `max`: a character's bytes as one number. Source:
+// The Unicode Standard 17, table 3-7.
+void AddPackedUTF8RangeEdges(FSM& fsm, int from, int to, uint32_t min, uint32_t max) {
+  const auto character = [](uint32_t packed) -> uint32_t {
+    if (packed < 0x80) return packed;
+    const uint32_t rest = (packed & 0x3f) | (packed >> 2 & 0xfc0) | (packed >> 4 & 0x3f000);
+    if (packed <= 0xffff) return (packed >> 8 & 0x1f) << 6 | (rest & 0x3f);
+    if (packed <= 0xffffff) return (packed >> 16 & 0x0f) << 12 | (rest & 0xfff);
+    return (packed >> 24 & 0x07) << 18 | rest;
+  };
+  XGRAMMAR_CHECK(min <= max) << "a range of characters that ends before it begins";
+  constexpr uint32_t kOfOneLength[][2] = {
+      {0, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff}, {0xe000, 0xffff}, {0x10000, 0x10ffff}};
+  Utf8Range range(fsm, to);
+  for (const auto& [least, most] : kOfOneLength) {
+    const uint32_t lo = std::max(least, character(min)), hi = std::min(most, character(max));
+    if (lo <= hi)
+      range.add(from, CharToUTF8(static_cast<TCodepoint>(lo)), CharToUTF8(static_cast<TCodepoint>(hi)));
+  }
+}
 
 void LogFatalImpl(const std::string& file, int lineno, const std::string& message) {
   throw PlainError(file, lineno, message);

@@ -6,7 +6,7 @@
 
 namespace pagoda {
 
-class FakeTokenizer final : public Tokenizer {
+class FakeTokenizer : public Tokenizer {
  public:
   static constexpr TokenId kBos = 256, kEos = 257, kSpecial = 258, kWord = 259;
 

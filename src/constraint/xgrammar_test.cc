@@ -1,12 +1,15 @@
 // Goal: XGrammar behind TokenConstraint keeps the interface's promises on a vocabulary of bytes and words.
 // Method: random walks; rolling back and forking against walking again.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <boost/json.hpp>
 #include <regex>
 
 #include "api/fake_tokenizer.h"
 #include "base/random.h"
+#include "base/strings.h"
+#include "base/utf8.h"
 #include "constraint/grammar_backend.h"
 
 namespace pagoda {
@@ -94,24 +97,87 @@ TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
   EXPECT_GT(ended, 20);
 }
 
+// Every lead byte with two continuations, and of the four bytes' third the ends: a string of one character
+// takes what is UTF-8, whichever way its class was written, and nothing else.
+TEST_F(Xgrammar, CharactersAreUtf8) {
+  const std::pair<Kind, std::string> all[] = {
+      {Kind::json_schema, R"({"type":"string","minLength":1,"maxLength":1})"},
+      {Kind::json_schema, R"({"type":"string","pattern":"^[^a]$"})"},
+      {Kind::json_schema, R"({"type":"string"})"},
+      {Kind::regex, R"("[^"]")"},
+      {Kind::regex, R"("[\x80-\U0010ffff]")"},
+      {Kind::grammar, R"(root ::= "\"" [^"] "\"")"},
+      {Kind::grammar, R"(root ::= "\"" [^"]* "\"")"},
+      {Kind::grammar, R"(root ::= "\"" [\x80-\U0010ffff] "\"")"}};
+  std::vector<std::string> texts;
+  for (int lead = 0x80; lead < 0x100; ++lead) {
+    texts.push_back({static_cast<char>(lead)});
+    for (int second = 0x80; second < 0xc0; second += lead < 0xe0 ? 1 : 3) {
+      texts.push_back({static_cast<char>(lead), static_cast<char>(second)});
+      for (const int third : {0x80, 0x8f, 0xa0, 0xbf}) {
+        texts.push_back({static_cast<char>(lead), static_cast<char>(second), static_cast<char>(third)});
+        texts.push_back(texts.back() + '\xbf');
+      }
+    }
+    for (const int second : {0x7f, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0})
+      for (const int third : {0x7f, 0x80, 0xbf, 0xc0}) {
+        texts.push_back({static_cast<char>(lead), static_cast<char>(second), static_cast<char>(third)});
+        texts.push_back(texts.back() + '\x80');
+      }
+  }
+  for (const auto& [kind, text] : all) {
+    const auto factory = compile(kind, text);
+    ASSERT_NE(factory, nullptr) << text;
+    const bool any_number = text == R"({"type":"string"})" || text.find('*') != std::string::npos;
+    int taken = 0;
+    for (const std::string& character : texts) {
+      const auto constraint = factory->make();
+      const bool takes = std::ranges::all_of('"' + character + '"', [&](char byte) {
+        return constraint->advance(static_cast<unsigned char>(byte));
+      });
+      const bool one = character.size() == utf8_length(character[0]);
+      ASSERT_EQ(takes, is_valid_utf8(character) && (one || any_number))
+          << text << ": " << boost::json::serialize(boost::json::string(character));
+      taken += takes;
+    }
+    EXPECT_GT(taken, 500);
+  }
+}
+
+TEST_F(Xgrammar, EscapesOfSurrogatesComeInPairs) {
+  const auto factory = compile(Kind::json_schema, R"({"type":"string"})");
+  const auto takes = [&](const std::string& text) {
+    const auto constraint = factory->make();
+    return std::ranges::all_of(
+        text, [&](char byte) { return constraint->advance(static_cast<unsigned char>(byte)); });
+  };
+  for (const char* good :
+       {R"("\u0000\uD7ff\ue000\uFFFF\u00e4\n")", R"("\ud83d\ude00")", R"("\uDBFF\uDFFFx")"})
+    EXPECT_TRUE(takes(good)) << good;
+  for (const char* bad :
+       {R"("\ud800")", R"("\uDC00)", R"("\ud83dx)", R"("\ud83d\n)", R"("\ud83d\ud83d)", R"("\ud83d\u0041)"})
+    EXPECT_FALSE(takes(bad)) << bad;
+}
+
 TEST_F(Xgrammar, DatesAreThoseOfTheCalendar) {
   const auto takes = [&](const TokenConstraintFactory& factory, const std::string& text) {
     const auto constraint = factory.make();
     for (const char byte : '"' + text + '"')
-      if (!std::ranges::binary_search(allowed(*constraint), TokenId{byte}) || !constraint->advance(byte)) return false;
+      if (!std::ranges::binary_search(allowed(*constraint), TokenId{byte}) || !constraint->advance(byte))
+        return false;
     return std::ranges::binary_search(allowed(*constraint), FakeTokenizer::kEos);
   };
   const auto date = compile(Kind::json_schema, R"({"type":"string","format":"date"})");
   const auto time = compile(Kind::json_schema, R"({"type":"string","format":"date-time"})");
   ASSERT_NE(date, nullptr);
   ASSERT_NE(time, nullptr);
-  for (const std::string day : {"2024-02-29", "2000-02-29", "0001-01-01", "0004-02-29", "1900-02-28", "2021-12-31",
-                                "2021-11-30", "1000-10-10", "0100-07-31"}) {
+  for (const std::string day : {"2024-02-29", "2000-02-29", "0001-01-01", "0004-02-29", "1900-02-28",
+                                "2021-12-31", "2021-11-30", "1000-10-10", "0100-07-31"}) {
     EXPECT_TRUE(takes(*date, day)) << day;
     EXPECT_TRUE(takes(*time, day + "T23:59:00.5+02:00")) << day;
   }
-  for (const std::string day : {"2021-02-29", "1900-02-29", "0000-01-01", "0000-02-29", "2021-02-31", "2021-11-31",
-                                "2021-13-01", "2021-00-10", "2021-01-00", "2021-01-32"}) {
+  for (const std::string day : {"2021-02-29", "1900-02-29", "0000-01-01", "0000-02-29", "2021-02-31",
+                                "2021-11-31", "2021-13-01", "2021-00-10", "2021-01-00", "2021-01-32"}) {
     EXPECT_FALSE(takes(*date, day)) << day;
     EXPECT_FALSE(takes(*time, day + "T00:00:00Z")) << day;
   }
@@ -217,6 +283,45 @@ TEST_F(Xgrammar, WhatGrammarsShareIsKeptOnce) {
   const std::int64_t before = backend_->live_shared_bytes();
   while (kept.size() < 30) add();
   EXPECT_LE(backend_->live_shared_bytes() - before, kept.front().shared_bytes);
+}
+
+// More kinds of masks than are kept, over thousands of tokens: few bytes of one, all of another.
+class ManyWords final : public FakeTokenizer {
+ public:
+  std::int32_t vocab_size() const override { return 8000; }
+  std::string token_bytes(TokenId id) const override {
+    if (id < 260) return FakeTokenizer::token_bytes(id);
+    const auto draw = [&](std::uint64_t i) { return random_bits(7, static_cast<std::uint64_t>(id), i); };
+    std::string out(id % 3 == 0 ? "" : " ");
+    for (std::uint64_t i = 0; i < 1 + draw(0) % 8; ++i)
+      out += static_cast<char>(id % 11 != 0 ? 'a' + draw(i + 1) % 26 : '!' + draw(i + 1) % 30);
+    return out;
+  }
+};
+
+// What the masks of a thousand schemas once took is given back: only what is kept takes memory.
+TEST_F(Xgrammar, MemoryDoesNotGrowWithTheNumberOfSchemas) {
+  const ManyWords words;
+  const auto backend = make_xgrammar_backend(words, words.vocab_size(), {FakeTokenizer::kEos});
+  std::size_t base = 0;
+  for (std::uint64_t n = 0; n < 1000; ++n) {
+    std::string properties;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const auto draw = [&](std::uint64_t k) { return random_bits(n, i, k); };
+      const std::string kinds[] = {
+          concat(R"({"type":"integer","minimum":0,"maximum":)", draw(1) % 1000000 + 1, "}"),
+          concat(R"({"type":"string","maxLength":)", draw(2) % 20 + 1, "}"),
+          R"({"type":"boolean"})",
+          concat(R"({"enum":["e)", n, "\"]}"),
+          concat(R"({"type":"array","items":{"type":"number"},"maxItems":)", draw(3) % 9 + 1, "}"),
+          concat(R"({"type":"string","pattern":"^[a-f]{)", draw(4) % 9 + 1, "}-", n, R"($"})")};
+      properties += concat(i > 0 ? "," : "", "\"p", i, "_", n, "\":", kinds[draw(0) % 6]);
+    }
+    ASSERT_TRUE(backend->compile(
+        {.kind = Kind::json_schema, .text = concat(R"({"type":"object","properties":{)", properties, "}}")}));
+    if (n == 500) base = mallinfo2().uordblks;
+  }
+  EXPECT_LT(mallinfo2().uordblks, base + (std::size_t{1} << 20));
 }
 
 TEST_F(Xgrammar, WhatIsWrongIsSaidInOneLineWithoutPaths) {

@@ -91,6 +91,18 @@ def test_chat(server, tmp_path):
     assert (chat["completed"], chat["total_output_tokens"]) == (3, 15)
 
 
+@pytest.mark.parametrize("backend", ["openai", "openai-chat", "responses", "anthropic", "ollama", "llamacpp"])
+def test_every_protocol(server, tmp_path, backend):
+    generated = server.metric("generation_tokens_total")
+    _, result = bench(server, tmp_path, "--backend", backend, "--num-prompts", "4", "--input-len", "12", "--output-len", "6",
+                      "--max-concurrency", "2", "--save-detailed")
+    assert (result["backend"], result["completed"], result["failed"]) == (backend, 4, 0), result["errors"]
+    assert result["output_lens"] == [6] * 4 and result["total_input_tokens"] >= 4 * 12
+    assert result["total_output_tokens"] == 24
+    assert server.metric("generation_tokens_total") - generated in (25, 26)  # the trial before the load; the first fixture's
+    assert all(0 < ttft for ttft in result["ttfts"]) and result["mean_tpot_ms"] > 0
+
+
 def test_embeddings(tmp_path):
     folder, _ = vector_models.write("bert", tmp_path / "m", pooling="mean")
     with serving(folder, "--served-model-name", "bert") as server:

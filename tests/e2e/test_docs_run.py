@@ -1,0 +1,134 @@
+"""The commands of the README and of docs/ run as they stand there, page by page, each page in a folder of its own: with
+the default model for MODEL, a hub on loopback, free ports, `…` taken for nothing more, and a few requests for many."""
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+
+import pytest
+
+import vector_models
+from conftest import ROOT, START_TIMEOUT_S, binary, default_model, small_model
+from test_docs import ALL, PROGRAMS
+from test_pull import REPO, Hub
+from test_transport import certificate
+
+# By whom the others are run; every other command of a page runs here.
+RUN_BY = {
+    "script/server": "CI and every user",
+    "script/build": "script/server",
+    "script/test": "CI, and a person for the tiers",
+    "script/model": "script/test",
+    "script/package": "script/test --tier packages",
+    "script/cuda": "script/test --tier cuda",
+    "tools/check": "script/test",
+    "tools/format": "a person: clang-format is not among the packages",
+    "bench/": "a person: minutes, on a machine with nothing else to do",
+}
+# What pages shorten, and what takes minutes.
+STANDS_FOR = {
+    "pagoda perplexity MODEL": "pagoda perplexity MODEL -f text.txt",
+    "pagoda bench": "pagoda bench --help",
+    "pagoda simulate, plan": "pagoda simulate --help",
+    "pagoda tokenize, render": "pagoda tokenize --help",
+    "pagoda parse": "pagoda parse --help",
+    "pagoda bench calibrate --output cost.json":
+        "pagoda bench calibrate small.gguf --output cost.json --max-batch 4 --max-context 64",
+    "pagoda simulate --cost-model cost.json --workload": "pagoda simulate --cost-model cost.json --workload alpaca:requests=5",
+}
+
+
+class Page:
+    def __init__(self, folder, hub):
+        self.folder, self.served = folder, []
+        shutil.copy(small_model(), folder / "small.gguf")
+        self.env = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(folder / "hub"), "HF_TOKEN": "",
+                    "HF_HUB_OFFLINE": ""}
+        (folder / "text.txt").write_text("a few words of a text " * 20)
+        (folder / "outputs.jsonl").write_text(json.dumps({"text": "<think>so</think>an answer"}) + "\n")
+        (folder / "qwen3_reranker.jinja").write_text("{{ messages[0].content }} {{ messages[-1].content }}")
+        made, key = certificate(folder, "server")
+        shutil.copy(made, folder / "chain.pem")
+        shutil.copy(key, folder / "key.pem")
+        shutil.copy(ROOT / "deploy/debian/pagoda.yaml", folder / "pagoda.yaml")
+
+    def words(self, line):
+        line = STANDS_FOR.get(re.sub(r"\s*…", "", line).strip(), line)
+        line = re.sub(r"\s*…", "", line).replace("[MODEL]", "MODEL").replace("ORG/NAME[:TAG]", "ORG/NAME")
+        line = line.replace("ORG/NAME", REPO).replace("/etc/pagoda/", "").replace("requests=2000", "requests=50")
+        words = shlex.split(line.removesuffix("&").strip())
+        return [str(binary()), *(str(default_model()) if word == "MODEL" else self.vectors(word) for word in words[1:])]
+
+    def vectors(self, word):
+        """Models of vectors by their names: small ones of the same kind."""
+        kind = {"BAAI/bge-small-en-v1.5": "bert", "Qwen/Qwen3-Embedding-0.6B": "qwen3",
+                "Qwen/Qwen3-Reranker-0.6B": "qwen3"}.get(word)
+        if not kind:
+            return word
+        folder = self.folder / word.replace("/", "-")
+        vector_models.write(kind, folder, pooling="cls" if kind == "bert" else "lasttoken")
+        return str(folder)
+
+    def run(self, line):
+        words = self.words(line)
+        if words[1] == "serve" and "--help" not in words:
+            return self.serve([*words, "--host", "127.0.0.1", "--port", "0"])
+        if words[1:3] == ["bench", "serve"]:
+            words += ["--base-url", self.served[-1][1]]
+        done = subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=300)
+        assert done.returncode == 0, f"{line}\n{shlex.join(words)}\n{done.stdout[-3000:]}"
+
+    def serve(self, words):
+        """Until it listens; it is stopped by the next server of the page, or with the page."""
+        self.stop()
+        process = subprocess.Popen(words, cwd=self.folder, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, errors="replace")
+        log, address = [], []
+        ready = threading.Event()
+
+        def read():
+            for text in process.stderr:
+                log.append(text)
+                address.extend(re.findall(r"https?://127\.0\.0\.1:\d+", text))
+                if "Application startup complete." in text:
+                    ready.set()
+            ready.set()
+        threading.Thread(target=read, daemon=True).start()
+        in_time = ready.wait(START_TIMEOUT_S)
+        self.served.append((process, address[0] if address else ""))
+        assert in_time and address and process.poll() is None, f"{shlex.join(words)}\n" + "".join(log[-30:])
+
+    def stop(self):
+        for process, _ in self.served:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(60) == 0
+
+
+PAGES = [(page, lines) for page, lines in ALL if any(line.split(" ")[0] in PROGRAMS for line in lines)]
+
+
+@pytest.mark.parametrize("page, lines", PAGES, ids=[page for page, _ in PAGES])
+def test_the_commands_of_a_page_run(page, lines, tmp_path):
+    hub = Hub({"small-Q8_0.gguf": small_model().read_bytes()})
+    shown = Page(tmp_path, hub)
+    try:
+        for line in lines:
+            if line.split(" ")[0] in PROGRAMS:
+                shown.run(line)
+        shown.stop()
+    finally:
+        for process, _ in shown.served:
+            process.kill()
+            process.wait()
+        hub.stop()
+
+
+def test_the_other_commands_have_somebody_who_runs_them():
+    others = {line.split(" ")[0] for _, lines in ALL for line in lines if line.split(" ")[0] not in PROGRAMS}
+    assert [name for name in others if not name.startswith(tuple(RUN_BY))] == []
