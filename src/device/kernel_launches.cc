@@ -49,6 +49,26 @@ Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
   return put(id, {tiles(args.n), tiles(args.rows)}, {kLinearTile, kLinearTile}, kLinearSharedBytes, args);
 }
 
+Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
+  return put(KernelId::route, {u32(rows)}, {kWarp}, route_shared_bytes(args.experts, args.groups), args);
+}
+
+Status KernelLaunches::group_pairs(const GroupPairsArgs& args) {
+  return put(KernelId::group_pairs, {1}, {kRowThreads}, u32((args.experts + 1) * std::int64_t{4}), args);
+}
+
+Status KernelLaunches::grouped_linear(Element weight, const GroupedLinearArgs& args) {
+  if (args.pairs == 0) return ok_status();
+  const KernelId id = weight == Element::f32 ? KernelId::grouped_linear_f32 : KernelId::grouped_linear_bf16;
+  const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
+  return put(id, {tiles(args.n), tiles(args.pairs) + u32(args.experts)}, {kLinearTile, kLinearTile},
+             kLinearSharedBytes, args);
+}
+
+Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {
+  return put(KernelId::combine, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
 Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {
   const KernelId id = cache == Element::f32 ? KernelId::rope_and_write_f32 : KernelId::rope_and_write_bf16;
   return put(id, {u32(rows), u32(args.num_query_heads + 2 * args.cache.num_kv_heads)}, {kWarp}, 0, args);

@@ -101,12 +101,12 @@ TEST(DeviceKernels, LayerNorm) {
 }
 
 TEST(DeviceKernels, FunctionsOfFeedForwards) {
-  for (const Activation function :
-       {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::relu, Activation::relu2,
-        Activation::clamped_silu})
+  for (const Activation function : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+                                    Activation::relu, Activation::relu2, Activation::clamped_silu})
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
       const bool gated = seed % 2 == 0;
-      const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300), all = (gated ? 2 : 1) * width;
+      const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300),
+                        all = (gated ? 2 : 1) * width;
       const auto in = random_floats(seed, rows * all, 9);
       KernelBench bench(seed);
       float* const out = bench.make<float>(rows * width);
@@ -136,9 +136,7 @@ TEST(DeviceKernels, AddRowsAndSoftcap) {
     const auto w = static_cast<std::int32_t>(width);
     const auto count = static_cast<std::int64_t>(rows);
     ASSERT_TRUE(
-        bench.run()
-            .add_rows({bench.put(x), there, gated ? bench.put(gate) : nullptr, w, 0.7f}, count)
-            .ok());
+        bench.run().add_rows({bench.put(x), there, gated ? bench.put(gate) : nullptr, w, 0.7f}, count).ok());
     ASSERT_TRUE(bench.run().softcap({there, w, 30}, count).ok());
     std::vector<float> wanted;
     for (std::size_t r = 0; r < rows; ++r)

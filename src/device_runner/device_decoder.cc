@@ -26,22 +26,21 @@ bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;
 }
 
-device::Function function_of(Activation activation) {
-  switch (activation) {
-    case Activation::silu:
-      return device::Function::silu;
-    case Activation::gelu_tanh:
-      return device::Function::gelu_tanh;
-    case Activation::gelu_erf:
-      return device::Function::gelu_erf;
-    case Activation::relu:
-      return device::Function::relu;
-    case Activation::relu2:
-      return device::Function::relu2;
-    case Activation::clamped_silu:
-      return device::Function::clamped_silu;
-  }
-  return device::Function::silu;
+// Of a row: features between the matrices, all chosen experts' together.
+struct FeedForwardWidths {
+  std::int64_t inner = 0, experts = 0, choices = 0;
+  bool shared = false;  // and its rows take a share of it
+};
+
+FeedForwardWidths widths_of(const LayerConfig& layer) {
+  const MixtureConfig* const mixture = layer.mixture();
+  if (mixture == nullptr) return {.inner = layer.dense()->intermediate_size};
+  const std::int64_t choices = mixture->routing.per_token;
+  return {.inner = std::max<std::int64_t>(choices * mixture->expert.intermediate_size,
+                                          mixture->shared_intermediate_size),
+          .experts = mixture->routing.num_experts,
+          .choices = choices,
+          .shared = mixture->shared_gate};
 }
 
 }  // namespace
@@ -86,15 +85,19 @@ Status DeviceDecoder::room(device::DeviceArray<T>& array, std::int64_t count, st
 
 Status DeviceDecoder::reserve(device::StreamId stream) {
   std::int64_t qkv = 0, mixed = 0, entered = 0, inner = 0, partial = 0;
-  bool branches = false, parallel = false;
+  std::int64_t experts = 0, choices = 0;
+  bool branches = false, parallel = false, shared = false;
   for (std::size_t i = 0; i < config_.layers.size(); ++i) {
     const AttentionConfig& attention = attention_of(config_, i);
     qkv = std::max<std::int64_t>(qkv, attention.qkv_size());
     mixed = std::max<std::int64_t>(mixed, attention.query_size());
     const LayerConfig& layer = config_.layers[i];
-    const std::int64_t width = layer.dense()->intermediate_size;
-    inner = std::max(inner, width);
-    entered = std::max(entered, (layer.dense()->gated ? 2 : 1) * width);
+    const FeedForwardWidths widths = widths_of(layer);
+    inner = std::max(inner, widths.inner);
+    entered = std::max(entered, 2 * widths.inner);
+    experts = std::max(experts, widths.experts);
+    choices = std::max(choices, widths.choices);
+    shared |= widths.shared;
     branches |= !adds_plainly(layer, layer.mixer_norms) || !adds_plainly(layer, layer.feed_forward_norms);
     parallel |= layer.parallel;
     const std::int64_t splits = (max_context_ + device::kSplitTokens - 1) / device::kSplitTokens;
@@ -109,6 +112,14 @@ Status DeviceDecoder::reserve(device::StreamId stream) {
   PAGODA_RETURN_IF_ERROR(room(gate_up_, tokens * entered, "gate and up"));
   PAGODA_RETURN_IF_ERROR(room(inner_, tokens * inner, "inner features"));
   PAGODA_RETURN_IF_ERROR(room(branch_, branches ? tokens * hidden : 0, "branches"));
+  PAGODA_RETURN_IF_ERROR(room(router_logits_, tokens * experts, "logits of experts"));
+  PAGODA_RETURN_IF_ERROR(room(choice_weights_, tokens * choices, "weights of experts"));
+  PAGODA_RETURN_IF_ERROR(room(expert_rows_, tokens * choices * hidden, "what experts make"));
+  PAGODA_RETURN_IF_ERROR(room(shared_rows_, shared ? tokens * hidden : 0, "what shared experts make"));
+  PAGODA_RETURN_IF_ERROR(room(shares_, shared ? tokens : 0, "shares of shared experts"));
+  PAGODA_RETURN_IF_ERROR(room(chosen_, tokens * choices, "chosen experts"));
+  PAGODA_RETURN_IF_ERROR(room(slots_, tokens * choices, "rows by expert"));
+  PAGODA_RETURN_IF_ERROR(room(starts_, experts > 0 ? experts + 1 : 0, "rows of experts"));
   PAGODA_RETURN_IF_ERROR(room(before_, parallel ? tokens * hidden : 0, "rows before a layer"));
   const std::int64_t few = std::max(partial, std::min(kPartialFloats, partial * options_.max_num_seqs));
   PAGODA_RETURN_IF_ERROR(room(partial_, few, "parts of attention"));
@@ -164,18 +175,18 @@ Status DeviceDecoder::norm(const float* x, const DeviceNorm& weights, const Norm
 
 Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                                bool accumulate) {
-  return launches_.linear(weights_.element, {.x = x,
-                                             .weight = matrix.weight.data(),
-                                             .bias = matrix.bias.data(),
-                                             .y = y,
-                                             .rows = static_cast<std::int32_t>(rows),
-                                             .n = matrix.n,
-                                             .k = matrix.k,
-                                             .accumulate = accumulate ? 1 : 0});
+  return launches_.linear(matrix.element, {.x = x,
+                                           .weight = matrix.weight.data(),
+                                           .bias = matrix.bias.data(),
+                                           .y = y,
+                                           .rows = static_cast<std::int32_t>(rows),
+                                           .n = matrix.n,
+                                           .k = matrix.k,
+                                           .accumulate = accumulate ? 1 : 0});
 }
 
 Status DeviceDecoder::embed(const DeviceBatch& batch) {
-  PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.element,
+  PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.embedding.element,
                                              {.table = weights_.embedding.weight.data(),
                                               .ids = batch.ids,
                                               .out = residual_.data(),
@@ -183,7 +194,7 @@ Status DeviceDecoder::embed(const DeviceBatch& batch) {
                                               .scale = weights_.embedding_scale},
                                              batch.rows));
   if (config_.learned_positions)
-    PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.element,
+    PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.positions.element,
                                                {.table = weights_.positions.weight.data(),
                                                 .ids = batch.positions,
                                                 .out = residual_.data(),
@@ -238,18 +249,18 @@ Status DeviceDecoder::layer(const DeviceBatch& batch, std::size_t index, std::by
   const float *mixed = nullptr, *fed = nullptr;
   PAGODA_RETURN_IF_ERROR(input(config.mixer_norms, weights.mixer_norms, normed_.data(), mixed));
   if (config.parallel)
-    PAGODA_RETURN_IF_ERROR(
-        input(config.feed_forward_norms, weights.feed_forward_norms, before_.data(), fed));
+    PAGODA_RETURN_IF_ERROR(input(config.feed_forward_norms, weights.feed_forward_norms, before_.data(), fed));
   PAGODA_RETURN_IF_ERROR(mix(batch, index, cache, mixed));
   PAGODA_RETURN_IF_ERROR(
       add_half(config, config.mixer_norms, weights.mixer_norms, batch.rows, [&](float* y, bool accumulate) {
         return multiply(weights.output, mixed_.data(), batch.rows, y, accumulate);
       }));
   if (!config.parallel)
-    PAGODA_RETURN_IF_ERROR(
-        input(config.feed_forward_norms, weights.feed_forward_norms, normed_.data(), fed));
+    PAGODA_RETURN_IF_ERROR(input(config.feed_forward_norms, weights.feed_forward_norms, normed_.data(), fed));
   return add_half(config, config.feed_forward_norms, weights.feed_forward_norms, batch.rows,
                   [&](float* y, bool accumulate) {
+                    if (weights.mixture)
+                      return mixture(*weights.mixture, *config.mixture(), fed, batch.rows, y, accumulate);
                     return feed_forward(weights.dense, *config.dense(), fed, batch.rows, y, accumulate);
                   });
 }
@@ -285,25 +296,24 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, std::byte
 
   PAGODA_RETURN_IF_ERROR(multiply(weights.query_key_value, x, batch.rows, qkv_.data()));
   if (whole) PAGODA_RETURN_IF_ERROR(normalize_heads(attention, config.norm, weights, batch.rows));
-  PAGODA_RETURN_IF_ERROR(
-      launches_.rope_and_write(options_.cache,
-                               {.cache = cache_args,
-                                .qkv = qkv_.data(),
-                                .positions = batch.positions,
-                                .blocks = batch.blocks,
-                                .cos_sin = turns ? turns_[rope].data() : nullptr,
-                                .query_norm = whole ? nullptr : weights.query_norm.data(),
-                                .key_norm = whole ? nullptr : weights.key_norm.data(),
-                                .norm_eps = config.norm.eps,
-                                .num_query_heads = attention.num_heads,
-                                .rotary_size = turns ? config_.ropes[rope].rotary_size : 0,
-                                .norm_stride = each ? attention.head_size : 0,
-                                .centred = each ? 1 : 0,
-                                .norm_behind = attention.norm_after_rope ? 1 : 0,
-                                .warmth = attention.temperature_beta,
-                                .warm_offset = attention.temperature_offset,
-                                .warm_positions = attention.temperature_positions},
-                               batch.rows));
+  PAGODA_RETURN_IF_ERROR(launches_.rope_and_write(options_.cache,
+                                                  {.cache = cache_args,
+                                                   .qkv = qkv_.data(),
+                                                   .positions = batch.positions,
+                                                   .blocks = batch.blocks,
+                                                   .cos_sin = turns ? turns_[rope].data() : nullptr,
+                                                   .query_norm = whole ? nullptr : weights.query_norm.data(),
+                                                   .key_norm = whole ? nullptr : weights.key_norm.data(),
+                                                   .norm_eps = config.norm.eps,
+                                                   .num_query_heads = attention.num_heads,
+                                                   .rotary_size = turns ? config_.ropes[rope].rotary_size : 0,
+                                                   .norm_stride = each ? attention.head_size : 0,
+                                                   .centred = each ? 1 : 0,
+                                                   .norm_behind = attention.norm_after_rope ? 1 : 0,
+                                                   .warmth = attention.temperature_beta,
+                                                   .warm_offset = attention.temperature_offset,
+                                                   .warm_positions = attention.temperature_positions},
+                                                  batch.rows));
   return attend(batch, {.cache = cache_args,
                         .qkv = qkv_.data(),
                         .positions = batch.positions,
@@ -321,18 +331,6 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, std::byte
                         .softcap = attention.softcap});
 }
 
-Status DeviceDecoder::feed_forward(const DeviceDense& dense, const DenseFeedForwardConfig& config,
-                                   const float* x, std::int64_t rows, float* y, bool accumulate) {
-  PAGODA_RETURN_IF_ERROR(multiply(dense.in, x, rows, gate_up_.data()));
-  PAGODA_RETURN_IF_ERROR(launches_.activate({.in = gate_up_.data(),
-                                             .out = inner_.data(),
-                                             .width = config.intermediate_size,
-                                             .function = function_of(config.activation),
-                                             .gated = config.gated ? 1 : 0},
-                                            rows));
-  return multiply(dense.down, inner_.data(), rows, y, accumulate);
-}
-
 Status DeviceDecoder::attend(const DeviceBatch& batch, device::AttentionArgs args) {
   const std::int64_t at_once = std::max<std::int64_t>(
       1, args.splits > 0 ? partial_.count() / device::KernelLaunches::partial_floats(args, 1) : 1);
@@ -347,8 +345,7 @@ Status DeviceDecoder::attend(const DeviceBatch& batch, device::AttentionArgs arg
 
 Status DeviceDecoder::logits(std::int64_t first, std::int64_t count, float* out) {
   CHECK(first >= 0 && count >= 0 && first + count <= num_output_rows_);
-  PAGODA_RETURN_IF_ERROR(
-      multiply(weights_.head(), output_.data() + first * config_.hidden_size, count, out));
+  PAGODA_RETURN_IF_ERROR(multiply(weights_.head(), output_.data() + first * config_.hidden_size, count, out));
   if (config_.logit_softcap == 0) return ok_status();
   return launches_.softcap({.x = out, .width = config_.vocab_size, .cap = config_.logit_softcap}, count);
 }

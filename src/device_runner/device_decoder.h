@@ -64,6 +64,9 @@ class DeviceDecoder {
   Status attend(const DeviceBatch& batch, device::AttentionArgs args);
   Status feed_forward(const DeviceDense& dense, const DenseFeedForwardConfig& config, const float* x,
                       std::int64_t rows, float* y, bool accumulate);
+  // y = (accumulate: y +) what the experts that each row has chosen, and the shared one, make of x.
+  Status mixture(const DeviceMixture& weights, const MixtureConfig& config, const float* x, std::int64_t rows,
+                 float* y, bool accumulate);
   // residual = sum(residual + scale * branch(half)); `half` is told where to put, or to add, what it gives.
   template <class Half>
   Status add_half(const LayerConfig& layer, const NormPlaces& places, const DeviceNorms& norms,
@@ -85,6 +88,9 @@ class DeviceDecoder {
   device::DeviceArray<float> residual_, normed_, qkv_, mixed_;     // [tokens, …]
   device::DeviceArray<float> gate_up_, inner_, partial_, output_;  // output_: [tokens, hidden]
   device::DeviceArray<float> branch_, before_;  // [tokens, hidden], where a layer has need of them
+  // Of mixtures: logits of experts, weights of choices, what chosen experts and shared ones make, shares.
+  device::DeviceArray<float> router_logits_, choice_weights_, expert_rows_, shared_rows_, shares_;
+  device::DeviceArray<std::int32_t> chosen_, starts_, slots_;
 };
 
 }  // namespace pagoda::device_runner

@@ -12,11 +12,11 @@ const char* unknown_of(const AttentionConfig& c, const DecoderConfig& decoder) {
   if (c.output_gate) return "gates of what is attended";
   if (c.value_norm || c.key_is_value) return "norms of values, or keys that are values";
   if (!c.has_own_kv()) return "layers that read another layer's keys and values";
-  const bool one_head = c.query_key_norm == QueryKeyNorm::per_head ||
-                        c.query_key_norm == QueryKeyNorm::per_head_unweighted;
+  const bool one_head =
+      c.query_key_norm == QueryKeyNorm::per_head || c.query_key_norm == QueryKeyNorm::per_head_unweighted;
   if (c.query_key_norm != QueryKeyNorm::none && c.norm_after_rope &&
-      (!one_head || (c.rope != kNoRope &&
-                     decoder.ropes[static_cast<std::size_t>(c.rope)].attention_factor != 1)))
+      (!one_head ||
+       (c.rope != kNoRope && decoder.ropes[static_cast<std::size_t>(c.rope)].attention_factor != 1)))
     return "norms of several heads behind the rotation";
   // Rows of matrices are put in order as they are loaded, and each head's own norms; not those of all heads.
   if (decoder.interleaved_rows && c.rope != kNoRope &&
@@ -30,7 +30,12 @@ const char* unknown_of(const AttentionConfig& c, const DecoderConfig& decoder) {
 const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (layer.attention() == nullptr) return "layers that are no plain attention";
   if (const char* what = unknown_of(*layer.attention(), decoder)) return what;
-  if (layer.dense() == nullptr) return "mixtures of experts";
+  if (const MixtureConfig* const mixture = layer.mixture()) {
+    if (mixture->router_norm || mixture->expert_scales) return "routers with norms or scales of their own";
+    if (!device::KernelLaunches::supports_experts(mixture->routing.num_experts)) return "so many experts";
+  } else if (layer.dense() == nullptr) {
+    return "feed-forwards other than dense ones and mixtures";
+  }
   if (layer.parallel && !layer.feed_forward_norms.input) return "parallel halves without a norm before them";
   if (layer.output_scale) return "scaled layers";
   return nullptr;

@@ -8,6 +8,7 @@
 #include "kernels/dequantize.h"
 #include "models/attention_weights.h"
 #include "models/decoder.h"
+#include "models/expert_weights.h"
 
 namespace pagoda::device_runner {
 namespace {
@@ -23,22 +24,40 @@ class Upload {
 
   DeviceMatrix matrix(Matrices matrices, const std::string& name) {
     DeviceMatrix result;
-    if (!loader_.status().ok()) return result;
+    add_expert(result, 0, 1, std::move(matrices), name);
+    return result;
+  }
+  // In f32: what decides.
+  DeviceMatrix exact(const std::string& name, std::int64_t rows, std::int64_t columns) {
+    const Element kept = std::exchange(element_, Element::f32);
+    DeviceMatrix result = rows_of(name, rows, columns);
+    element_ = kept;
+    return result;
+  }
+  // Expert `index` of `count`; they are alike. The first makes room for all.
+  void add_expert(DeviceMatrix& result, std::int64_t index, std::int64_t count, Matrices matrices,
+                  const std::string& name) {
+    if (!loader_.status().ok()) return;
     for (const auto& copy : matrices.to_copy) copy(matrices);
-    result.k = static_cast<std::int32_t>(matrices.views.front().columns());
-    for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
+    const bool has_bias = !matrices.bias.empty();
+    if (index == 0) {
+      result.element = element_;
+      result.k = static_cast<std::int32_t>(matrices.views.front().columns());
+      for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
+      if (!create(result.weight, count * result.n * result.k * element_bytes(), name)) return;
+      if (has_bias && !create(result.bias, count * result.n, name)) return;
+    }
     const std::int64_t row_bytes = result.k * element_bytes();
-    if (!reserve(result.weight, result.n * row_bytes, name)) return result;
-    std::int64_t row = 0;
+    std::byte* to = result.weight.bytes() + index * result.n * row_bytes;
     std::vector<float> values(static_cast<std::size_t>(result.k));
     for (const TensorView& view : matrices.views)
-      for (std::int64_t i = 0; i < view.rows(); ++i, ++row) {
+      for (std::int64_t i = 0; i < view.rows(); ++i, to += row_bytes) {
         dequantize_row(view, i, values.data());
-        if (!send(values, result.weight.bytes() + row * row_bytes)) return result;
+        if (!send(values, to)) return;
       }
-    if (!matrices.bias.empty()) result.bias = vector(matrices.bias, name);
+    if (has_bias)
+      send_floats(matrices.bias, reinterpret_cast<std::byte*>(result.bias.data() + index * result.n));
     flush();
-    return result;
   }
 
   DeviceMatrix rows_of(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1) {
@@ -50,11 +69,7 @@ class Upload {
   DeviceArray<float> vector(const std::vector<float>& values, const std::string& name) {
     DeviceArray<float> result;
     if (!loader_.status().ok() || values.empty() || !create(result, std::ssize(values), name)) return result;
-    flush();
-    const Element kept = std::exchange(element_, Element::f32);
-    send(values, result.bytes());
-    flush();
-    element_ = kept;
+    send_floats(values, result.bytes());
     return result;
   }
 
@@ -86,8 +101,12 @@ class Upload {
     bytes_ += array.size_bytes();
     return true;
   }
-  bool reserve(DeviceArray<std::byte>& array, std::int64_t bytes, const std::string& name) {
-    return create(array, bytes, name);
+  void send_floats(const std::vector<float>& values, std::byte* to) {
+    flush();
+    const Element kept = std::exchange(element_, Element::f32);
+    send(values, to);
+    flush();
+    element_ = kept;
   }
 
   // The values behind what was sent last, or elsewhere; in the element type.
@@ -140,14 +159,39 @@ DeviceNorms norms_around(const LayerConfig& layer, const NormPlaces& places, con
   return norms;
 }
 
-DeviceDense load_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
-                       const LayerPlace& place, WeightLoader& loader, Upload& upload) {
+DeviceDense load_dense(const DenseFeedForwardConfig& config, const DenseNames& names, const LayerPlace& place,
+                       WeightLoader& loader, Upload& upload) {
   DeviceDense result;
-  result.in = upload.matrix(
-      read_dense(config, names, {0, config.intermediate_size}, place, loader),
-      place.prefix + (names.gate_up.empty() ? names.up : names.gate_up));
+  result.in = upload.matrix(read_dense(config, names, {0, config.intermediate_size}, place, loader),
+                            place.prefix + (names.gate_up.empty() ? names.up : names.gate_up));
   result.down = upload.rows_of(place.prefix + names.down, place.hidden_size, config.intermediate_size,
                                config.down_factor);
+  return result;
+}
+
+DeviceMixture load_mixture(const MixtureConfig& config, const LayerPlace& place, WeightLoader& loader,
+                           Upload& upload) {
+  const std::int64_t experts = config.routing.num_experts, hidden = place.hidden_size;
+  const ExpertNames& names = choose_expert_names(place.prefix, loader);
+  DeviceMixture result;
+  result.router = upload.exact(place.prefix + names.router, experts, hidden);
+  if (!names.correction.empty())
+    result.correction = upload.vector(
+        loader.reader().optional_vector(place.prefix + names.correction, experts), names.correction);
+  std::int64_t counts[2] = {};
+  read_experts(config, names, place.prefix, hidden, {0, experts}, loader,
+               [&](ExpertMatrix which, Matrices matrices, const std::string& name) {
+                 const bool in = which == ExpertMatrix::in;
+                 upload.add_expert(in ? result.in : result.out, counts[in ? 0 : 1]++, experts,
+                                   std::move(matrices), name);
+               });
+  if (config.shared_intermediate_size == 0) return result;
+  DenseFeedForwardConfig shared = config.expert;
+  shared.intermediate_size = config.shared_intermediate_size;
+  result.shared =
+      load_dense(shared, {names.shared_gate, names.shared_up, names.shared_down, names.shared_gate_up}, place,
+                 loader, upload);
+  if (config.shared_gate) result.shared_router = upload.exact(place.prefix + names.shared_router, 1, hidden);
   return result;
 }
 
@@ -168,9 +212,9 @@ DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLo
   // As on the CPU (models/decoder_weights.cc).
   const bool shared =
       layer.parallel && (names.mlp_norm.empty() || !loader.reader().has(prefix + names.mlp_norm + ".weight"));
-  result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms,
-                                           prefix + (shared ? names.attention_norm : names.mlp_norm),
-                                           prefix + names.mlp_branch_norm, hidden, upload);
+  result.feed_forward_norms =
+      norms_around(layer, layer.feed_forward_norms, prefix + (shared ? names.attention_norm : names.mlp_norm),
+                   prefix + names.mlp_branch_norm, hidden, upload);
   const HeadShard heads = {.query = {0, attention.num_heads}, .kv = {0, attention.num_kv_heads}, .ranks = {}};
   AttentionWeights weights = read_attention(attention, heads, place, config, loader);
   result.query_norm = upload.vector(weights.query_norm, prefix + names.query_norm);
@@ -180,8 +224,11 @@ DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLo
   result.query_key_value = upload.matrix(std::move(weights.query_key_value), weights.name);
   result.output = upload.rows_of(prefix + names.attention_output, hidden, attention.query_size(),
                                  attention.output_factor);
-  result.dense = load_dense(*layer.dense(), {names.gate, names.up, names.down, names.fused_gate_up}, place,
-                            loader, upload);
+  if (layer.mixture() != nullptr)
+    result.mixture = load_mixture(*layer.mixture(), place, loader, upload);
+  else
+    result.dense = load_dense(*layer.dense(), {names.gate, names.up, names.down, names.fused_gate_up}, place,
+                              loader, upload);
   return result;
 }
 
@@ -196,7 +243,6 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
   WeightReader& reader = loader.reader();
   Upload upload(device, stream, loader, element);
   DeviceWeights weights;
-  weights.element = element;
   const Range all = {0, config.vocab_size};
   const auto table = [&](const std::string& name) {
     Matrices matrices;

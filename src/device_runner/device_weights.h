@@ -1,5 +1,5 @@
 #pragma once
-// DeviceWeights: a decoder's weights on a device, matrices in one element type, everything else in f32.
+// DeviceWeights: a decoder's weights on a device, matrices in one element type, routers and all else in f32.
 // Tensors are found, cut and reordered by models/weight_loader.h, as for the CPU. Nothing of the source is
 // kept.
 #include <optional>
@@ -15,9 +15,10 @@
 namespace pagoda::device_runner {
 
 struct DeviceMatrix {
-  device::DeviceArray<std::byte> weight;  // [n, k]
+  device::Element element = device::Element::f32;
+  device::DeviceArray<std::byte> weight;  // [n, k]; of experts one below the other
   device::DeviceArray<float> bias;        // [n], or empty
-  std::int32_t n = 0, k = 0;
+  std::int32_t n = 0, k = 0;              // of one expert
 };
 
 struct DeviceNorm {
@@ -33,16 +34,23 @@ struct DeviceDense {
   DeviceMatrix in, down;  // in: gate above up, or up alone
 };
 
+struct DeviceMixture {
+  DeviceMatrix router, shared_router;     // in f32, whatever the others are; the second may be empty
+  device::DeviceArray<float> correction;  // or empty
+  DeviceMatrix in, out;                   // of all experts
+  std::optional<DeviceDense> shared;
+};
+
 struct DeviceLayer {
   DeviceNorms mixer_norms, feed_forward_norms;
   DeviceMatrix query_key_value, output;
   device::DeviceArray<float> query_norm, key_norm;  // as QueryKeyNorm says; or empty
   device::DeviceArray<float> sinks, slopes;         // of query heads; or empty
-  DeviceDense dense;
+  DeviceDense dense;                                // or
+  std::optional<DeviceMixture> mixture;
 };
 
 struct DeviceWeights {
-  device::Element element = device::Element::f32;
   DeviceMatrix embedding;
   float embedding_scale = 1;
   DeviceMatrix positions;                // learned; or empty

@@ -71,9 +71,9 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place, con
     return Range{heads.first * config.head_size, heads.count * config.head_size};
   };
   for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
-  output_ = loader.last_linear(place.prefix + loader.names().attention_output, place.hidden_size,
-                               config.query_size(), features(shard.query), *place.shard,
-                               config.output_factor);
+  output_ =
+      loader.last_linear(place.prefix + loader.names().attention_output, place.hidden_size,
+                         config.query_size(), features(shard.query), *place.shard, config.output_factor);
 }
 
 // RMS norm of each query and key head in the fused rows, or of all query and of all key heads, in place; and

@@ -73,20 +73,20 @@ AttentionWeights read_attention(const AttentionConfig& config, const HeadShard& 
   const std::string& prefix = place.prefix;
   if (config.query_key_norm == QueryKeyNorm::each_head) {
     const std::int32_t reordered = decoder.interleaved_rows ? rotary_size : 0;
-    weights.query_norm = head_norms(prefix + names.query_norm, config.num_heads, shard.query, config.head_size,
-                             reordered, loader);
+    weights.query_norm = head_norms(prefix + names.query_norm, config.num_heads, shard.query,
+                                    config.head_size, reordered, loader);
     weights.key_norm = head_norms(prefix + names.key_norm, config.num_kv_heads, shard.kv, config.head_size,
-                           reordered, loader);
+                                  reordered, loader);
   } else if (config.query_key_norm == QueryKeyNorm::per_head_unweighted) {
     weights.query_norm.assign(static_cast<std::size_t>(config.head_size), 1.0f);
     weights.key_norm = weights.query_norm;
   } else if (config.query_key_norm != QueryKeyNorm::none) {
     const bool whole = config.query_key_norm == QueryKeyNorm::whole;
     weights.query_norm = loader.norm_vector(prefix + names.query_norm,
-                                     whole ? config.query_size() : config.head_size, *place.norm);
+                                            whole ? config.query_size() : config.head_size, *place.norm);
     if (config.has_own_kv())
-      weights.key_norm = loader.norm_vector(prefix + names.key_norm, whole ? config.kv_size() : config.head_size,
-                                     *place.norm);
+      weights.key_norm = loader.norm_vector(prefix + names.key_norm,
+                                            whole ? config.kv_size() : config.head_size, *place.norm);
   }
 
   const auto features = [&](Range heads) {

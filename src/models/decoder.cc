@@ -81,8 +81,11 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->config_ = *config;
   decoder->shard_ = *std::move(shard);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  const std::string_view cut = parallel.size() == 1 ? "" : parallel.deterministic ? " by rows" : " by columns";
-  const std::string part = concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
+  const std::string_view cut = parallel.size() == 1     ? ""
+                               : parallel.deterministic ? " by rows"
+                                                        : " by columns";
+  const std::string part =
+      concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
   auto weights =
       caching != nullptr
           ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)

@@ -74,6 +74,51 @@ struct LinearArgs {
   std::int32_t accumulate = 0;
 };
 
+// Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.
+enum class Score : std::int32_t { softmax, softmax_of_chosen, sigmoid };
+struct RouteArgs {
+  const float* logits = nullptr;      // [rows, experts]
+  const float* correction = nullptr;  // [experts], of what experts are chosen by; or null
+  std::int32_t* chosen = nullptr;     // [rows, per_token]
+  float* weights = nullptr;           // the same
+  std::int32_t experts = 0, per_token = 0;
+  std::int32_t groups = 1, groups_used = 1, best_two = 0;
+  Score score = Score::softmax;
+  std::int32_t renormalize = 0;
+  float scale = 1;
+};
+
+// Pairs of a row and one of its choices, sorted by expert: those of expert e are slots[starts[e],
+// starts[e+1]), ascending.
+struct GroupPairsArgs {
+  const std::int32_t* chosen = nullptr;  // [pairs]
+  std::int32_t* starts = nullptr;        // [experts + 1]
+  std::int32_t* slots = nullptr;         // [pairs]
+  std::int32_t pairs = 0, experts = 0;
+};
+
+// y[pair, n] = sum over k of (factors[pair] *) x[pair / pairs_of_row, k] * weight[expert of the pair, n, k]
+// (+ bias[expert, n])
+struct GroupedLinearArgs {
+  const float* x = nullptr;
+  const void* weight = nullptr;    // [experts, n, k]
+  const float* bias = nullptr;     // [experts, n], or null
+  const float* factors = nullptr;  // [pairs], or null
+  float* y = nullptr;              // [pairs, n]
+  const std::int32_t *starts = nullptr, *slots = nullptr;
+  std::int32_t pairs = 0, experts = 0, n = 0, k = 0;
+  std::int32_t pairs_of_row = 1;
+};
+
+// y[r] = (accumulate: y[r] +) sum over j of (weights[r, j] *) x[r, j], j ascending
+struct CombineArgs {
+  const float* x = nullptr;        // [rows, per_token, width]
+  const float* weights = nullptr;  // [rows, per_token], or null
+  float* y = nullptr;              // [rows, width]
+  std::int32_t width = 0, per_token = 0;
+  std::int32_t accumulate = 0;
+};
+
 // Where K and V lie. A block of the cache has block_size token slots of every layer:
 // [layer][K|V][KV head][slot][head_size].
 struct CacheArgs {
@@ -114,8 +159,8 @@ struct AttentionArgs {
   const std::int32_t* block_tables = nullptr;  // [sequences, table_width]
   const float* sinks = nullptr;                // [query heads], or null: a score without a value
   const float* slopes = nullptr;  // [query heads], or null: what a token of distance costs (ALiBi)
-  float* partial = nullptr;  // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
-  float* out = nullptr;      // [all rows, query heads * head_size]
+  float* partial = nullptr;       // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
+  float* out = nullptr;           // [all rows, query heads * head_size]
   std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
   std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
   float scale = 1, softcap = 0;

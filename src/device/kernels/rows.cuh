@@ -89,8 +89,7 @@ __global__ void activate(ActivateArgs args) {
 
 __global__ void add_rows(AddRowsArgs args) {
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
-  const float share =
-      args.gate != nullptr ? args.scale / (1.0f + expf(-args.gate[blockIdx.x])) : args.scale;
+  const float share = args.gate != nullptr ? args.scale / (1.0f + expf(-args.gate[blockIdx.x])) : args.scale;
   const float* const x = args.x + row * args.width;
   float* const y = args.y + row * args.width;
   for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
