@@ -95,7 +95,8 @@ Result<std::shared_ptr<const AnswerFiles>> AnswerFiles::open(const std::string& 
   const bool made = fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder, error)) return refused("is no folder, and none can be made there");
   if (made) fs::permissions(folder, fs::perms::owner_all, error);
-  const int lock = ::open((fs::path(folder) / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int lock =
+      ::open((fs::path(folder) / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock < 0) return refused(std::strerror(errno));
   if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock);

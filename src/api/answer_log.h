@@ -1,9 +1,9 @@
 #pragma once
-// AnswerLog: the events of one streamed answer, kept while it is made and as long as the answer is, so that any
-// number of clients can follow it, from the beginning or from where they broke off. Not how events look (the
-// protocol's writer), and not where they go (server/). Bounded in bytes: beyond them what is made is not kept,
-// and readers get what is there and no end. Invariant: events are numbered from 0; a reader gets each once, in
-// order. Threads: any; bells are rung by who appends.
+// AnswerLog: the events of one streamed answer, kept while it is made and as long as the answer is, so that
+// any number of clients can follow it, from the beginning or from where they broke off. Not how events look
+// (the protocol's writer), and not where they go (server/). Bounded in bytes: beyond them what is made is not
+// kept, and readers get what is there and no end. Invariant: events are numbered from 0; a reader gets each
+// once, in order. Threads: any; bells are rung by who appends.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -15,10 +15,9 @@ AnswerStore::AnswerStore(std::size_t max_bytes, std::shared_ptr<const AnswerFile
     by_use_.push_front(found.id);
     bytes_ += found.bytes;
     StoredAnswer answer{.owner = std::move(found.owner), .answer = {}, .conversation = {}};
-    entries_.emplace(found.id, Entry{.answer = std::move(answer),
-                                     .bytes = found.bytes,
-                                     .written = true,
-                                     .place = by_use_.begin()});
+    entries_.emplace(
+        found.id,
+        Entry{.answer = std::move(answer), .bytes = found.bytes, .written = true, .place = by_use_.begin()});
   }
   make_room();
   writer_ = std::thread([this] { write_files(); });

@@ -1,16 +1,16 @@
 #pragma once
 // AnswerStore: answers that a client may ask for again by their id, for protocols that promise it. Texts in
-// no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first. In memory and
-// gone with the process, or in files that the next one finds (answer_files.h). What is still being made is in
-// memory, and is not made to leave. An answer belongs to an owner; for anybody else there is none.
+// no protocol's form, bounded in bytes: the one that was not asked for the longest leaves first. In memory
+// and gone with the process, or in files that the next one finds (answer_files.h). What is still being made
+// is in memory, and is not made to leave. An answer belongs to an owner; for anybody else there is none.
 //
 //     add(running) -> finish -> settled            with files: settled -> being written -> written
 //     add ----------------------> settled
 //
 // Files are written on a thread of the store's own, so that a slow disk is nobody's wait; until an answer is
 // written it is in memory, within the bound. Invariant: bytes() is the sum over what is listed, written or
-// not, and at most the bound. Threads: any. Owner: the server; ends after who uses it, and then writes what is
-// not written yet.
+// not, and at most the bound. Threads: any. Owner: the server; ends after who uses it, and then writes what
+// is not written yet.
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Goal: what is kept is given back as it was, to its owner alone, within the bound, by this process or the next;
-// a follower of a log gets every event once. Method: a list in order of use beside the store; files that are cut,
-// changed and left over; readers that come early, late and in the middle.
+// Goal: what is kept is given back as it was, to its owner alone, within the bound, by this process or the
+// next; a follower of a log gets every event once. Method: a list in order of use beside the store; files
+// that are cut, changed and left over; readers that come early, late and in the middle.
 #include "api/answer_store.h"
 
 #include <gtest/gtest.h>
@@ -45,9 +45,7 @@ StoredAnswer answer(std::string text, std::string owner = "") {
 TEST(AnswerStore, TheOneUnusedTheLongestLeavesAlsoWithFilesAndOverRestarts) {
   const Folder folder;
   for (const bool in_files : {false, true}) {
-    const auto make = [&] {
-      return std::make_unique<AnswerStore>(6000, in_files ? folder.open() : nullptr);
-    };
+    const auto make = [&] { return std::make_unique<AnswerStore>(6000, in_files ? folder.open() : nullptr); };
     std::unique_ptr<AnswerStore> store = make();
     std::vector<std::pair<std::string, std::string>> order;  // id, text; used last: at the end
     for (std::uint64_t i = 0; i < 400; ++i) {
@@ -196,7 +194,8 @@ TEST(AnswerLog, EveryReaderGetsEveryEventOnceFromWhereItBegins) {
   const auto second = log->follow(4, [] {});
   log->end();
   log->append("late\n");
-  while (first->take(early, 5)) {}
+  while (first->take(early, 5)) {
+  }
   EXPECT_EQ(early, all);
   EXPECT_FALSE(second->take(late, 1000));
   EXPECT_EQ(late, all.substr(all.find("event 4")));

@@ -23,7 +23,7 @@ struct OwnStyle {
   std::string_view after_value = {};
   std::string_view separator = {};
   Values values = Values::json;
-  std::string_view quote = {};      // around strings
+  std::string_view quote = {};           // around strings
   std::string_view after_text_key = {};  // in place of after_key, where a text may follow; empty: the same
 };
 
@@ -99,9 +99,7 @@ json::value one_of(json::array elements) {
   if (elements.size() == 1) return std::move(elements.front());
   return {{"type", "or"}, {"elements", std::move(elements)}};
 }
-json::value optional(json::value content) {
-  return {{"type", "optional"}, {"content", std::move(content)}};
-}
+json::value optional(json::value content) { return {{"type", "optional"}, {"content", std::move(content)}}; }
 json::value of_schema(const json::value& schema) {
   return {{"type", "json_schema"}, {"json_schema", schema}, {"max_whitespace_cnt", 4}};
 }
@@ -144,7 +142,8 @@ class Writer {
       return sequence({text_of("{"), *std::move(inside), text_of("}")});
     }
     if (name == "array" && style_.values == Values::quoted_strings) return array(object, depth);
-    return nested_ref(schema) ? cannot("a schema that refers to another") : Result<json::value>(of_schema(schema));
+    return nested_ref(schema) ? cannot("a schema that refers to another")
+                              : Result<json::value>(of_schema(schema));
   }
 
   // Whether a bare text may be the value.
@@ -237,7 +236,8 @@ class Writer {
     const std::string_view before = top ? style_.before_key : "";
     const std::string_view behind = top ? style_.after_value : "";
     const json::value* properties = schema.if_contains("properties");
-    if (properties == nullptr || properties->as_object().empty()) return free_members(schema, before, behind, depth);
+    if (properties == nullptr || properties->as_object().empty())
+      return free_members(schema, before, behind, depth);
     std::vector<std::string_view> required;
     if (const json::value* names = schema.if_contains("required"))
       for (const json::value& name : names->as_array()) required.push_back(name.as_string());
@@ -246,15 +246,16 @@ class Writer {
       if (!is_name(key)) return cannot("arguments whose names have other characters than letters and digits");
       Result<json::value> form = value(part, depth + 1);
       if (!form) return form;
-      const std::string_view after =
-          top && !style_.after_text_key.empty() && may_be_text(part) ? style_.after_text_key : style_.after_key;
+      const std::string_view after = top && !style_.after_text_key.empty() && may_be_text(part)
+                                         ? style_.after_text_key
+                                         : style_.after_key;
       // What ends a bare text is part of its tag.
-      json::value entry = behind.empty() ? sequence({text_of(concat(before, std::string_view(key), after)),
-                                                     *std::move(form)})
-                                         : json::value{{"type", "tag"},
-                                                       {"begin", concat(before, std::string_view(key), after)},
-                                                       {"content", *std::move(form)},
-                                                       {"end", behind}};
+      json::value entry =
+          behind.empty() ? sequence({text_of(concat(before, std::string_view(key), after)), *std::move(form)})
+                         : json::value{{"type", "tag"},
+                                       {"begin", concat(before, std::string_view(key), after)},
+                                       {"content", *std::move(form)},
+                                       {"end", behind}};
       (std::ranges::find(required, std::string_view(key)) != required.end() ? first : rest)
           .push_back(std::move(entry));
     }
@@ -263,7 +264,8 @@ class Writer {
       return sequence({text_of(style_.separator), std::move(entry)});
     };
     json::array parts;
-    for (json::value& entry : first) parts.push_back(parts.empty() ? std::move(entry) : following(std::move(entry)));
+    for (json::value& entry : first)
+      parts.push_back(parts.empty() ? std::move(entry) : following(std::move(entry)));
     if (!parts.empty() || style_.separator.empty()) {
       for (json::value& entry : rest) parts.push_back(optional(following(std::move(entry))));
       return sequence(std::move(parts));
@@ -279,14 +281,17 @@ class Writer {
   }
 
   // Of an object that names none: any, or none.
-  Result<json::value> free_members(const json::object& schema, std::string_view before, std::string_view behind,
-                                   int depth) {
+  Result<json::value> free_members(const json::object& schema, std::string_view before,
+                                   std::string_view behind, int depth) {
     const json::value* more = schema.if_contains("additionalProperties");
     if (more == nullptr || *more == json::value(false)) return text_of("");
-    Result<json::value> form = more->is_object() && !more->as_object().empty() ? value(*more, depth + 1) : any();
+    Result<json::value> form =
+        more->is_object() && !more->as_object().empty() ? value(*more, depth + 1) : any();
     if (!form) return form;
     constexpr std::string_view kKey = "[a-zA-Z_][a-zA-Z0-9_]{0,30}";
-    json::array parts = {{{"type", "regex"}, {"pattern", kKey}}, text_of(behind.empty() || style_.after_text_key.empty() ? style_.after_key : style_.after_text_key)};
+    json::array parts = {
+        {{"type", "regex"}, {"pattern", kKey}},
+        text_of(behind.empty() || style_.after_text_key.empty() ? style_.after_key : style_.after_text_key)};
     json::value entry;
     if (behind.empty()) {
       parts.push_back(*std::move(form));
@@ -296,7 +301,8 @@ class Writer {
       entry = sequence({text_of(before), sequence(std::move(parts))});
     }
     json::value again = style_.separator.empty() ? entry : sequence({text_of(style_.separator), entry});
-    return optional(sequence({entry, {{"type", "repeat"}, {"min", 0}, {"max", 15}, {"content", std::move(again)}}}));
+    return optional(
+        sequence({entry, {{"type", "repeat"}, {"min", 0}, {"max", 15}, {"content", std::move(again)}}}));
   }
 
   const OwnStyle& style_;

@@ -1,7 +1,8 @@
 #pragma once
 // The arguments of a call as a part of a structural tag, for forms that are not JSON: f(a=1),
-// {k:<|"|>v<|"|>}, a tag around each (XGrammar's styles for tags let white space into values). Arguments come in the order of the schema, those that are required first. Not
-// the markers around a call (text/call_shape.h). Threads: any.
+// {k:<|"|>v<|"|>}, a tag around each (XGrammar's styles for tags let white space into values). Arguments come
+// in the order of the schema, those that are required first. Not the markers around a call
+// (text/call_shape.h). Threads: any.
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <string_view>

@@ -97,7 +97,8 @@ class Builder {
     json::array out;
     while (!text.empty()) {
       const std::size_t end = text.starts_with("<|") ? text.find("|>") : std::string_view::npos;
-      const std::string_view marker = end == std::string_view::npos ? text.substr(0, 0) : text.substr(0, end + 2);
+      const std::string_view marker =
+          end == std::string_view::npos ? text.substr(0, 0) : text.substr(0, end + 2);
       const std::optional<TokenId> token = marker.empty() ? std::nullopt : tokenizer_.find(marker);
       if (token && tokenizer_.is_special(*token)) {
         out.push_back({{"type", "token"}, {"token", *token}});
@@ -117,7 +118,8 @@ class Builder {
     json::object text = {{"type", "any_tokens"}};
     if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
     json::array excluded;
-    for (const std::string_view marker : {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>"})
+    for (const std::string_view marker :
+         {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>"})
       if (const auto token = tokenizer_.find(marker)) excluded.push_back(*token);
     text["exclude_tokens"] = std::move(excluded);
     const auto is_token = [](const json::value& part) { return part.at("type") == "token"; };
@@ -129,8 +131,10 @@ class Builder {
       return {{"type", "optional"}, {"content", sequence({std::move(tag), text_of(reasoning_.behind)})}};
     }
     json::value begin = std::move(parts.back());
-    parts.back() = {
-        {"type", "tag"}, {"begin", std::move(begin)}, {"content", text}, {"end", said(reasoning_.end).front()}};
+    parts.back() = {{"type", "tag"},
+                    {"begin", std::move(begin)},
+                    {"content", text},
+                    {"end", said(reasoning_.end).front()}};
     for (json::value& part : said(reasoning_.behind)) parts.push_back(std::move(part));
     return {{"type", "optional"}, {"content", sequence(std::move(parts))}};
   }
@@ -207,10 +211,11 @@ class Builder {
       Result<json::value> arguments = arguments_of(tool, shape_, any_ && !tool.strict);
       if (!arguments) return arguments.error();
       inside.push_back(*std::move(arguments));
-      tags.push_back({{"type", "tag"},
-                      {"begin", concat(begin, tool.name, shape_.by_token ? "" : middle_of(shape_, tool.name))},
-                      {"content", sequence(std::move(inside))},
-                      {"end", shape_.end}});
+      tags.push_back(
+          {{"type", "tag"},
+           {"begin", concat(begin, tool.name, shape_.by_token ? "" : middle_of(shape_, tool.name))},
+           {"content", sequence(std::move(inside))},
+           {"end", shape_.end}});
     }
     return tags;
   }

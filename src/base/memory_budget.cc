@@ -29,6 +29,11 @@ void MemoryReservation::reset() {
   bytes_ = 0;
 }
 
+void MemoryReservation::keep() && {
+  budget_ = nullptr;
+  bytes_ = 0;
+}
+
 Result<MemoryBudget::AccountId> MemoryBudget::add_account(std::string name, std::int64_t promised,
                                                           std::int64_t limit) {
   std::lock_guard lock(mutex_);
@@ -75,6 +80,19 @@ std::int64_t MemoryBudget::used() const {
   std::int64_t out = 0;
   for (const Account& account : accounts_) out += account.used;
   return out;
+}
+
+std::int64_t MemoryBudget::left() const {
+  std::lock_guard lock(mutex_);
+  std::int64_t left = limit_;
+  for (const Account& account : accounts_) left -= std::max(account.promised, account.used);
+  return left;
+}
+
+MemoryBudget::Account MemoryBudget::account(AccountId id) const {
+  std::lock_guard lock(mutex_);
+  CHECK(static_cast<std::size_t>(id) < accounts_.size());
+  return accounts_[static_cast<std::size_t>(id)];
 }
 
 std::vector<MemoryBudget::Account> MemoryBudget::accounts() const {

@@ -1,7 +1,7 @@
 #pragma once
-// MemoryBudget: one ledger for the memory that grows with what clients do: answers on their way, bodies,
-// compiled grammars, stored responses. It counts bytes and allocates nothing: whoever is about to take memory
-// asks first, and a refusal is an ordinary answer. Not for what is taken once at start (weights, KV cache).
+// MemoryBudget: one ledger of the process's memory: what is taken once at start (weights, KV cache), and what
+// grows with what clients do: answers on their way, bodies, texts being read, connections. It counts bytes
+// and allocates nothing: whoever is about to take memory asks first, and a refusal is an ordinary answer.
 // An account has a promise, which the others can never eat into, and a limit of its own, at least that.
 // Invariants: no account uses more than its limit; what is used, and of each account at least its promise,
 // is never more than the whole.
@@ -35,6 +35,7 @@ class MemoryReservation {
   // one.
   [[nodiscard]] bool try_resize(std::int64_t bytes);
   void reset();  // gives it back now; empty from here on
+  void keep() &&;  // never gives it back: it is taken for as long as the ledger lives
 
  private:
   friend class MemoryBudget;
@@ -62,6 +63,8 @@ class MemoryBudget {
 
   std::int64_t limit() const { return limit_; }
   std::int64_t used() const;
+  std::int64_t left() const;  // neither used nor promised to anybody; what another account may be promised
+  Account account(AccountId id) const;
   std::vector<Account> accounts() const;  // a copy, in order of their adding
 
  private:

@@ -18,6 +18,7 @@
 #include "cli/flags/parse_command_line.h"
 #include "cli/flags/store_flags.h"
 #include "cli/flags/wipe_secrets.h"
+#include "cli/serve/log_level.h"
 #include "loader/mapped_file.h"
 
 namespace pagoda {
@@ -26,22 +27,8 @@ namespace {
 Status configure_logging() {
   const char* value = std::getenv("PAGODA_LOGGING_LEVEL");
   if (value == nullptr || *value == '\0') value = std::getenv("VLLM_LOGGING_LEVEL");
-  std::string name = value == nullptr ? "" : value;
-  if (name.empty()) return ok_status();
-  for (char& c : name)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  if (name == "DEBUG")
-    set_log_level(LogLevel::debug);
-  else if (name == "INFO")
-    set_log_level(LogLevel::info);
-  else if (name == "WARNING" || name == "WARN")
-    set_log_level(LogLevel::warning);
-  else if (name == "ERROR" || name == "CRITICAL")
-    set_log_level(LogLevel::error);
-  else
-    return invalid_argument(
-        concat("PAGODA_LOGGING_LEVEL: '", name, "' is not DEBUG, INFO, WARNING or ERROR"));
-  return ok_status();
+  if (value == nullptr || *value == '\0') return ok_status();
+  return set_log_level_by_name(value).annotate("PAGODA_LOGGING_LEVEL");
 }
 
 // Of the whole environment.

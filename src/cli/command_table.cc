@@ -265,7 +265,7 @@ std::vector<Flag> man_flags(ManArgs& args) {
        .default_text = "pagoda"},
       {.name = "output", .value = flags::text(args.output, "DIR"), .help = "every page, into this folder"},
       {.name = "markdown",
-       .value = flags::choice(args.markdown, {"flags", "commands"}),
+       .value = flags::choice(args.markdown, {"flags", "commands", "models"}),
        .help = "instead: this page of docs/"},
   };
 }
@@ -425,8 +425,9 @@ Command command_table() {
       engine_command<PackArgs>("pack", "make the packed weights of a model beforehand", run_pack, pack_flags),
       cache(),
       key(),
-      plain_command<InspectArgs>("inspect", "what a model file holds, and the memory it takes", run_inspect,
-                                 inspect_flags),
+      plain_command<InspectArgs>("inspect",
+                                 "what a model file holds, the memory it takes, how fast it can be",
+                                 run_inspect, inspect_flags),
       plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),
       plain_command<ParseArgs>("parse", "what a model wrote: reasoning, content, tool calls", run_parse,
                                parse_flags),

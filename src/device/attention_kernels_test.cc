@@ -20,7 +20,7 @@ const KernelContext kReference = {.backend = Backend::reference};
 struct Shape {
   Element element = Element::f32;
   std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, rotary = 32;
-  bool norms = false, sinks = false, slopes = false;
+  bool norms = false, sinks = false, slopes = false, chunks = false;
   std::int32_t window = 0;
   float softcap = 0;
   std::vector<std::int32_t> lengths;
@@ -47,6 +47,7 @@ Shape shape_of(std::uint64_t seed) {
   shape.norms = draw(2) == 0;
   shape.sinks = draw(3) == 0;
   shape.slopes = seed % 3 == 1;
+  shape.chunks = seed % 2 == 1;
   shape.window = draw(3) == 0 ? 1 + draw(40) : 0;
   shape.softcap = draw(3) == 0 ? 1.5f : 0;
   for (std::int32_t i = 1 + draw(3); i > 0; --i) shape.lengths.push_back(1 + draw(40));
@@ -117,6 +118,7 @@ Outputs reference_outputs(const Shape& shape) {
     args.num_query_heads = shape.heads();
     args.scale = shape.scale();
     args.sliding_window = shape.window;
+    args.chunks = shape.chunks;
     args.softcap = shape.softcap;
     args.sinks = shape.sinks ? sinks.data() : nullptr;
     args.slopes = shape.slopes ? slopes.data() : nullptr;
@@ -206,6 +208,7 @@ class World {
     args.num_query_heads = shape_.heads();
     args.table_width = width_;
     args.window = shape_.window;
+    args.chunks = shape_.chunks ? 1 : 0;
     args.scale = shape_.scale();
     args.softcap = shape_.softcap;
     args.out = bench_.make<float>(rows.size() * shape_.out());

@@ -49,18 +49,16 @@ Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& devic
                                                            const ModelSource& source,
                                                            const Options& options) {
   std::unique_ptr<DeviceDecoder> decoder(new DeviceDecoder(device, stream, options));
-  ModelConfig written = source.config();
-  written.long_context = (options.max_context > 0 ? options.max_context : written.max_positions) >
-                         written.rope_original_positions;
+  const ModelConfig& written = source.config();
   auto config = describe_decoder(written);
   if (!config) return config.error();
-  PAGODA_RETURN_IF_ERROR(check_support(*config).annotate(written.architecture));
+  const std::int32_t max_context =
+      options.max_context > 0 ? std::min(options.max_context, config->max_positions) : config->max_positions;
+  PAGODA_RETURN_IF_ERROR(check_support(*config, max_context).annotate(written.architecture));
   auto architecture = find_architecture(written.architecture);
   if (!architecture) return architecture.error();
   WeightNames names = (*architecture)->names(source.format());
-  if (const std::string& factors = written.long_context ? names.rope_factors_long : names.rope_factors_short;
-      !factors.empty())
-    names.rope_factors = factors;
+  if (!names.rope_factors_short.empty()) names.rope_factors = names.rope_factors_short;
   // A GGUF file says that its head is tied by not having one.
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
@@ -68,8 +66,7 @@ Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& devic
   if (!weights) return weights.error();
   decoder->config_ = *config;
   decoder->weights_ = *std::move(weights);
-  decoder->max_context_ =
-      options.max_context > 0 ? std::min(options.max_context, config->max_positions) : config->max_positions;
+  decoder->max_context_ = max_context;
   PAGODA_RETURN_IF_ERROR(decoder->reserve(stream));
   return decoder;
 }
@@ -327,6 +324,7 @@ Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, std::byte
                         .table_width = batch.table_width,
                         .splits = batch.splits,
                         .window = attention.sliding_window,
+                        .chunks = attention.chunks ? 1 : 0,
                         .scale = attention.scale,
                         .softcap = attention.softcap});
 }

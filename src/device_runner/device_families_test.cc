@@ -18,6 +18,7 @@ using namespace pagoda::testing;
 
 // Why it is refused.
 const std::map<std::string, std::string> kRefused = {
+    {"apertus", "feed-forwards other than"},
     {"deepseek_v2", "layers that are no plain attention"},
     {"deepseek_v2_lite", "layers that are no plain attention"},
     {"deepseek_v3", "layers that are no plain attention"},
@@ -32,6 +33,7 @@ const std::map<std::string, std::string> kRefused = {
     {"granite_hybrid_dense", "layers that are no plain attention"},
     {"lfm2", "layers that are no plain attention"},
     {"lfm2_moe", "layers that are no plain attention"},
+    {"opt_350m", "projections of the embedding"},
     {"minicpm3", "layers that are no plain attention"},
     {"moonlight", "layers that are no plain attention"},
     {"nemotron_h", "layers that are no plain attention"},

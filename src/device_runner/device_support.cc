@@ -53,7 +53,12 @@ const char* unknown_of(const DecoderConfig& c) {
 
 }  // namespace
 
-Status check_support(const DecoderConfig& config) {
+Status check_support(const DecoderConfig& config, std::int32_t max_context) {
+  for (const RopeConfig& rope : config.ropes)  // one rotation is for all
+    if (depends_on_length(rope) && max_context > rope.original_positions)
+      return unimplemented(concat("beyond ", rope.original_positions,
+                                  " tokens this model has another rotation, which the device runner does not "
+                                  "compute; --max-model-len says so"));
   const char* const what = unknown_of(config);
   if (what == nullptr) return ok_status();
   return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));

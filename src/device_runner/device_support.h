@@ -5,7 +5,8 @@
 
 namespace pagoda::device_runner {
 
-// unimplemented: names the first thing of the model that the device's program has not.
-Status check_support(const DecoderConfig& config);
+// unimplemented: names the first thing of the model that the device's program has not, for sequences of at most
+// `max_context` tokens.
+Status check_support(const DecoderConfig& config, std::int32_t max_context);
 
 }  // namespace pagoda::device_runner

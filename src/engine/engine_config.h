@@ -6,6 +6,7 @@
 
 #include "decoding/ngram_proposer.h"
 #include "request/kv_groups.h"
+#include "request/rotation_rule.h"
 #include "scheduler/scheduler.h"
 
 namespace pagoda {
@@ -18,6 +19,7 @@ struct EngineConfig {
   // What the model's layers keep, of --kv-manager paged; absent: one group that sees everything, a block a
   // row.
   std::optional<std::vector<KvGroup>> kv_groups = {};
+  RotationRule rotation = {};  // the model's
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;

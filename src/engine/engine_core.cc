@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "scheduler/group_ops.h"
 
 namespace pagoda {
 namespace {
@@ -106,6 +107,7 @@ std::unique_ptr<EngineCore::RequestState> EngineCore::make_state(Request request
   state->sink = std::move(sink);
   group.seed =
       group.sampling().seed ? *group.sampling().seed : random_bits(config_.seed, 0, ++num_drawn_seeds_);
+  group.rotation = config_.rotation.rotation_of(max_tokens_of(group.request, config_.max_model_len));
   if (group.wants_prompt_logprobs()) group.prompt_logprobs.emplace_back();  // the first token has none
   auto sequence = std::make_unique<Sequence>();
   sequence->id = ids_.next();

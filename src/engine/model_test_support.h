@@ -153,6 +153,7 @@ inline Outcome run(Trial setup) {
                       .block_size = setup.block_size,
                       .log_stats = false};
   config.vocab_size = local->config().vocab_size;
+  config.rotation = local->rotation_rule();
   if (setup.num_swap > 0) config.preemption_mode = PreemptionMode::swap;
   if (setup.drafts_of != nullptr)
     config.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};

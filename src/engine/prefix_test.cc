@@ -139,5 +139,31 @@ TEST(Prefix, AGangThatNoLongerFitsIsRecomputedAndSharesItAgain) {
   EXPECT_EQ(rig.core->kv().num_pinned_blocks(), 4);
 }
 
+// What a sequence may become decides how its keys are rotated: K/V of another rotation are not its own.
+TEST(Prefix, IsFoundByRequestsOfTheSameRotationAlone) {
+  for (const bool by_length : {false, true}) {
+    Options options;
+    options.engine.rotation = {.original = 24, .by_length = by_length};
+    Rig rig(options);
+    std::uint64_t id = 0;
+    const auto cached = [&](std::int32_t max_tokens, const std::string& salt = "") {
+      Request request = make_request(++id, std::vector<TokenId>(17, 3), max_tokens);
+      request.cache_salt = salt;
+      const auto sink = rig.submit(request);
+      rig.run_all();
+      expect_reference(request, *sink);
+      rig.core->check_invariants();
+      return sink->num_cached_tokens;
+    };
+    EXPECT_EQ(cached(7), 0);
+    EXPECT_EQ(cached(7), 16);
+    EXPECT_EQ(cached(8), 0) << "25 tokens: behind the original context";
+    EXPECT_EQ(cached(8), 16);
+    EXPECT_EQ(cached(9), by_length ? 0 : 16);
+    EXPECT_EQ(cached(6), 16) << "short again";
+    EXPECT_EQ(cached(7, std::string("\1") + "1\1"), 0) << "no client's salt is that of a rotation";
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

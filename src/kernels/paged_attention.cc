@@ -50,10 +50,10 @@ namespace {
 // already.
 void list_blocks(const PagedAttentionArgs& args, const KvAddress& address, const AttentionSequence& sequence,
                  const AttentionSequence* previous, std::size_t end, ReadAhead& out) {
-  const std::int32_t size = args.layout.block_size, window = args.sliding_window;
+  const std::int32_t size = args.layout.block_size;
   const std::int32_t before = sequence.context_len - sequence.num_queries;
-  std::int32_t block = (window > 0 ? std::max(0, before + 1 - window) : 0) / size;
-  if (previous != nullptr && window == 0) {
+  std::int32_t block = first_seen(args, before) / size;
+  if (previous != nullptr && args.sliding_window == 0) {
     const std::int32_t both = std::min(before, previous->context_len - previous->num_queries);
     while (block * size < both && sequence.block_table[block] == previous->block_table[block]) ++block;
   }

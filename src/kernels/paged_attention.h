@@ -66,12 +66,21 @@ struct PagedAttentionArgs {
   bool causal = true;
   // Attend to the last W tokens, itself included, and if not causal as many behind it; 0: to all.
   std::int32_t sliding_window = 0;
+  // Instead of the last W tokens, those of its own chunk: of positions 0 .. W - 1, W .. 2W - 1, … (causal).
+  bool chunks = false;
   float softcap = 0;  // above 0: scores s become softcap * tanh(s / softcap)
   // Of each query head, or null: a score that takes part in the softmax without a value (attention sink), and
   // what a score loses for each token of distance (ALiBi).
   const float *sinks = nullptr, *slopes = nullptr;  // [Hq]
   float* output = nullptr;                          // [T, Hq * value size] contiguous; must not alias query
 };
+
+// The first token that a position attends to.
+inline std::int32_t first_seen(const PagedAttentionArgs& args, std::int32_t position) {
+  if (args.sliding_window <= 0) return 0;
+  if (args.chunks) return position / args.sliding_window * args.sliding_window;
+  return position < args.sliding_window ? 0 : position - args.sliding_window + 1;
+}
 
 // Rows that pass through products together.
 std::int64_t rows_at_once(const PagedAttentionArgs& args);

@@ -20,6 +20,7 @@ struct Shape {
   bool uneven = false;  // keys and values of very different sizes, zeros and denormals among them
   bool shaped = false;  // with sinks, slopes and a soft cap
   bool whole = false;   // all tokens of a sequence see each other
+  bool chunks = false;  // of `window` tokens, instead of windows
   std::int32_t latent_size = 0;
   bool value_is_key = false;  // in a cache that is not latent
 };
@@ -97,6 +98,7 @@ class World {
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
     args.causal = !shape_.whole;
     args.sliding_window = shape_.window;
+    args.chunks = shape_.chunks;
     const std::vector<float> sinks = random_floats(77, heads(), 2.0f),
                              slopes = random_floats(78, heads(), 0.2f);
     if (shape_.shaped) {
@@ -213,6 +215,25 @@ TEST(PagedAttention, LongContextsAgreeWithReference) {
   }
 }
 
+TEST(PagedAttention, ChunksAgreeWithReference) {
+  ThreadPool three(3);
+  for (const CpuLevel level : levels_here()) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+      for (const std::int32_t chunk : {1, 20, 256, 300}) {
+        const Shape shape{dtype, 1, 3, 16, 16, chunk, false, chunk == 20, false, true};
+        SCOPED_TRACE(testing::Message()
+                     << cpu_level_name(level) << " " << dtype_info(dtype).name << " chunk " << chunk);
+        const KernelContext cpu = {.backend = Backend::cpu, .level = level};
+        const World packed = run(cpu, shape, {600, 257}, 1, 100);
+        expect_close(packed, run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
+        expect_same(packed,
+                    run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, {600, 257}, 9, 0));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 // Rows that are keys and, in part, values: as the reference has it, with the bits of a cache that has the
 // same values for themselves, in half the memory; and the same bits in any chunks, blocks and threads.
 TEST(PagedAttention, LatentRows) {
@@ -257,6 +278,22 @@ TEST(PagedAttention, LatentRows) {
       }
     }
   }
+}
+
+// The first token of a chunk sees itself alone: what it attends to is its own value.
+TEST(PagedAttention, AChunkBeginsAlone) {
+  const Shape shape{DType::f32, 1, 1, 16, 16, 20, false, false, false, true};
+  const KernelContext reference = {.backend = Backend::reference};
+  const World chunks = run(reference, shape, {41}, 1, 0);
+  Shape alone = shape;
+  alone.window = 1;
+  const World own = run(reference, alone, {41}, 1, 0);
+  for (const std::size_t position : {0, 20, 40})
+    EXPECT_TRUE(std::equal(own.output(0).begin() + static_cast<std::ptrdiff_t>(position * 16),
+                           own.output(0).begin() + static_cast<std::ptrdiff_t>((position + 1) * 16),
+                           chunks.output(0).begin() + static_cast<std::ptrdiff_t>(position * 16)))
+        << position;
+  EXPECT_FALSE(same_bits(own.output(0), chunks.output(0)));
 }
 
 // Long contexts, whose partitions several threads compute apart.

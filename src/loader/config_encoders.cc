@@ -32,7 +32,8 @@ void read_bert(Fields& fields, ModelConfig& config) { read_bert_like(fields, con
 
 // Positions are counted from behind the padding's, whose row is its token's id.
 void read_roberta(Fields& fields, ModelConfig& config) {
-  read_bert_like(fields, config, 50265, 1);
+  read_bert_like(fields, config, config.family == "roberta" ? 50265 : 30522, 1);
+  config.eos_token_ids = {2};
   config.position_offset = std::clamp(config.pad_token_id, 0, 1 << 20) + 1;
   config.max_positions -= config.position_offset;
 }
@@ -74,6 +75,8 @@ void read_modern_bert(Fields& fields, ModelConfig& config) {
   config.norm_eps = fields.number("norm_eps", 1e-5f);
   config.activation = fields.string("hidden_activation", "gelu");
   config.attention_bias = fields.boolean("attention_bias", false);
+  config.pad_token_id = 50283;
+  config.eos_token_ids = {50282};
   // So many tokens together, half of them on each side.
   config.sliding_window = std::max(fields.integer("local_attention", 128), 0) / 2 + 1;
   if (!read_layer_types(fields, config)) {

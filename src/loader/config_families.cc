@@ -63,6 +63,7 @@ std::span<const ConfigFamily> config_families() {
       {"HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Model", "hunyuan_v1_dense", "hunyuan-dense", read_hunyuan},
       {"Ernie4_5ForCausalLM", "Ernie4_5Model", "ernie4_5", "ernie4_5", read_ernie4_5},
       {"InternLM2ForCausalLM", "InternLM2Model", "internlm2", "internlm2", read_internlm2},
+      {"ApertusForCausalLM", "ApertusModel", "apertus", "apertus", read_apertus},
       {"ArceeForCausalLM", "ArceeModel", "arcee", "arcee", read_arcee},
       {"StableLmForCausalLM", "StableLmModel", "stablelm", "stablelm", read_stablelm},
       {"NemotronForCausalLM", "NemotronModel", "nemotron", "nemotron", read_nemotron},
@@ -99,6 +100,10 @@ std::span<const ConfigFamily> config_families() {
   return all;
 }
 
+namespace {
+bool family_has_chunks(const ModelConfig& config) { return config.architecture == "llama4"; }
+}  // namespace
+
 bool read_layer_types(Fields& fields, ModelConfig& config) {
   const json::value* types = fields.find("layer_types");
   if (types == nullptr) return false;
@@ -109,7 +114,8 @@ bool read_layer_types(Fields& fields, ModelConfig& config) {
     return true;
   }
   for (const json::value& type : *list) {
-    const bool sliding = type == "sliding_attention";
+    const bool sliding =
+        type == "sliding_attention" || (type == "chunked_attention" && family_has_chunks(config));
     if (!sliding && type != "full_attention" && type != "attention") {
       fields.refuse(concat("config.json: layer type ", show(type),
                            " is not supported; supported: full_attention, sliding_attention"));

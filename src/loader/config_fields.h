@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,6 +33,8 @@ class Fields {
     const json::value* value = object_.if_contains(name);
     return value == nullptr || value->is_null() ? nullptr : value;
   }
+  bool asked(std::string_view name) const { return asked_.contains(name); }
+  const json::object& object() const { return object_; }
   bool written(std::string_view name) const { return object_.contains(name); }  // even if null
 
   std::int32_t integer(std::string_view name, std::int32_t otherwise) {
@@ -123,12 +124,6 @@ class Fields {
     if (value == nullptr || *value == harmless || !status_.ok()) return;
     status_ = unimplemented(concat("config.json: '", name, "' = ", show(*value),
                                    " is not supported; supported: ", show(harmless)));
-  }
-
-  // The same of those of `names` that nobody has asked for: null alone is harmless.
-  void refuse_unasked(std::initializer_list<std::string_view> names) {
-    for (const std::string_view name : names)
-      if (!asked_.contains(name)) only(name, nullptr);
   }
 
   void fail(std::string_view name, std::string_view expected) {

@@ -57,6 +57,7 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   config.sliding_window = fields.integer("sliding_window", 4096);
   // So many tokens together, half of them on each side.
   if (config.encoder) config.sliding_window = config.sliding_window / 2 + 1;
+  fields.find("_sliding_window_pattern");
   read_window_pattern(fields, config, 6);
 }
 

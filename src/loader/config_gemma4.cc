@@ -7,9 +7,12 @@
 namespace pagoda {
 namespace {
 
+// 12B, whose defaults are others.
+bool is_unified(const ModelConfig& config) { return config.family.starts_with("gemma4_unified"); }
+
 // Which layers have a window: all but every sixth, and never the last.
 void read_windows(Fields& fields, ModelConfig& config) {
-  config.sliding_window = fields.integer("sliding_window", 512);
+  config.sliding_window = fields.integer("sliding_window", is_unified(config) ? 1024 : 512);
   if (!read_layer_types(fields, config))
     for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
       config.window_layers.push_back((layer + 1) % 6 != 0);
@@ -46,7 +49,7 @@ void read_gemma4(Fields& fields, ModelConfig& config) {
   config.num_heads = fields.integer("num_attention_heads", 8);
   config.num_kv_heads = fields.integer("num_key_value_heads", 4);
   const std::int32_t local_size = fields.integer("head_dim", 256);
-  config.max_positions = fields.integer("max_position_embeddings", 131072);
+  config.max_positions = fields.integer("max_position_embeddings", is_unified(config) ? 262144 : 131072);
   config.norm_eps = fields.number("rms_norm_eps", 1e-6f);
   config.activation = fields.string("hidden_activation", "gelu_pytorch_tanh");
   config.tie_embeddings = fields.boolean("tie_word_embeddings", true);

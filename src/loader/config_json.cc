@@ -5,6 +5,8 @@
 #include "base/strings.h"
 #include "loader/config_families.h"
 #include "loader/config_fields.h"
+#include "loader/config_options.h"
+#include "loader/json_object.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -15,36 +17,6 @@ std::string supported_names() {
   for (const ConfigFamily& family : config_families())
     names += concat(names.empty() ? "" : ", ", family.hf_name);
   return names;
-}
-
-// Python writes numbers that JSON has not; between quotes, whoever reads the field can say what it makes of
-// them.
-std::string quoted_infinities(std::string_view text) {
-  constexpr std::string_view kNames[] = {"-Infinity", "Infinity", "NaN"};
-  std::string out;
-  bool in_string = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '"') in_string = !in_string;
-    if (in_string && text[at] == '\\' && at + 1 < text.size()) out += text[at++];
-    const auto name = std::ranges::find_if(
-        kNames, [&](std::string_view each) { return !in_string && text.substr(at).starts_with(each); });
-    if (name == std::end(kNames)) {
-      out += text[at];
-    } else {
-      out += concat("\"", *name, "\"");
-      at += name->size() - 1;
-    }
-  }
-  return out;
-}
-
-Result<json::value> parse_object(std::string_view text, std::string_view file) {
-  boost::system::error_code error;
-  json::value value = json::parse(json::string_view(text.data(), text.size()), error);
-  if (error) value = json::parse(quoted_infinities(text), error);
-  if (error) return corrupt_data(concat(file, " is not well-formed JSON: ", error.message()));
-  if (!value.is_object()) return corrupt_data(concat(file, " is not a JSON object"));
-  return value;
 }
 
 // "Qwen3ForSequenceClassification" of "Qwen3Model": the same model with another head.
@@ -113,10 +85,10 @@ Status check_quantization(const ConfigFamily& family, Fields& fields) {
 
 Result<ModelConfig> parse_config_json(std::string_view text,
                                       std::optional<std::string_view> generation_config) {
-  Result<json::value> document = parse_object(text, "config.json");
+  Result<json::object> document = parse_json_object(text, "config.json");
   if (!document) return document.error();
   Status status;
-  Fields fields(document->get_object(), status);
+  Fields fields(*document, status);
   const Result<const ConfigFamily*> found = find_family(fields);
   if (!found) return found.error();
   const bool wrapped = (*found)->wrapped;
@@ -125,20 +97,17 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   const json::object* text_config = wrapped ? fields.object("text_config") : nullptr;
   if (wrapped && text_config == nullptr) fields.fail("text_config", "given");
   if (!status.ok()) return status;
-  Fields inner(text_config != nullptr ? *text_config : document->get_object(), status);
+  Fields inner(text_config != nullptr ? *text_config : *document, status);
   const Result<const ConfigFamily*> read_by = wrapped ? text_family(inner, **found) : found;
   if (!read_by) return read_by.error();
   const ConfigFamily& family = **read_by;
   config.architecture = family.name;
+  config.family = family.model_type;
   for (Fields* each : {&fields, &inner}) PAGODA_RETURN_IF_ERROR(check_quantization(family, *each));
   family.read(inner, config);
   // Where the whole says so, it decides: it is the whole that has the head.
   if (wrapped) config.tie_embeddings = fields.boolean("tie_word_embeddings", config.tie_embeddings);
-  // Options of relatives that would change the result.
-  inner.refuse_unasked({"attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
-                        "query_pre_attn_scalar", "embedding_multiplier", "residual_multiplier",
-                        "attention_multiplier", "logits_scaling", "clip_qkv", "num_local_experts",
-                        "num_experts", "llama_4_scaling_beta"});
+  sort_unasked(inner, "", config);
   if (config.embedding_size == 0) config.embedding_size = config.hidden_size;
   for (Fields* each : {&inner, &fields}) {
     if (each->written("eos_token_id")) config.eos_token_ids = each->integers("eos_token_id");
@@ -146,9 +115,9 @@ Result<ModelConfig> parse_config_json(std::string_view text,
   }
 
   if (generation_config) {
-    Result<json::value> generation = parse_object(*generation_config, "generation_config.json");
+    Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
     if (!generation) return generation.error();
-    Fields more(generation->get_object(), status);
+    Fields more(*generation, status);
     for (const std::int32_t id : more.integers("eos_token_id")) {
       if (std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), id) ==
           config.eos_token_ids.end()) {
@@ -165,9 +134,9 @@ Result<ModelConfig> parse_config_json(std::string_view text,
 }
 
 Result<std::string> architecture_of_config_json(std::string_view text) {
-  Result<json::value> document = parse_object(text, "config.json");
+  Result<json::object> document = parse_json_object(text, "config.json");
   if (!document) return document.error();
-  const json::object& object = document->get_object();
+  const json::object& object = *document;
   if (const json::value* list = object.if_contains("architectures"); list != nullptr && list->is_array()) {
     if (!list->get_array().empty() && list->get_array().front().is_string()) {
       return std::string(list->get_array().front().get_string());

@@ -164,6 +164,22 @@ TEST(ConfigJson, RefusesByName) {
   EXPECT_FALSE(parse_config_json(std::string(100'000, '[')));
 }
 
+TEST(ConfigJson, ListsWhatNobodyKnows) {
+  const auto read = [](std::string_view more) {
+    return parse_config_json(R"({"model_type":"llama","use_cache":true)" + std::string(more) + "}");
+  };
+  EXPECT_TRUE(read("")->unknown_options.empty());
+  const auto config = read(
+      R"(,"new_hint":1,"other":null,"off":false,"rope_scaling":{"rope_type":"linear","factor":2.0,"new_base":3})");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->unknown_options, (std::vector<std::string>{"rope_scaling.new_base", "new_hint"}));
+  for (const char* more : {R"(,"scale_emb":12)", R"(,"use_sliding_window":true)",
+                           R"(,"layer_types":["sliding_attention"])", R"(,"kv_lora_rank":512)"})
+    EXPECT_EQ(read(more).error().code(), StatusCode::unimplemented) << more;
+  for (const char* more : {R"(,"layer_types":["full_attention"])", R"(,"use_sliding_window":false)"})
+    EXPECT_TRUE(read(more)) << more;
+}
+
 TEST(ConfigJson, ReadsGptOss) {
   const auto read = [](std::string_view more) {
     return parse_config_json(R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",)"
@@ -285,7 +301,7 @@ TEST(ConfigJson, ReadsLatentAttention) {
   }
 }
 
-TEST(ConfigJson, EndsLlama4sContextsWithItsChunks) {
+TEST(ConfigJson, ReadsLlama4sChunks) {
   const auto read = [](std::string_view more) {
     return parse_config_json(R"({"architectures":["Llama4ForCausalLM"],"model_type":"llama4_text",)"
                              R"("num_hidden_layers":8)" +
@@ -293,12 +309,69 @@ TEST(ConfigJson, EndsLlama4sContextsWithItsChunks) {
   };
   const auto config = read("");
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->max_positions, 8192);
+  EXPECT_EQ(config->max_positions, 131072);
+  EXPECT_EQ(config->sliding_window, 8192);
+  EXPECT_EQ(config->window_layers, config->rope_layers);
   EXPECT_EQ(config->rope_layers, (std::vector<bool>{true, true, true, false, true, true, true, false}));
   const auto other = read(R"(,"attention_chunk_size":null,"moe_layers":[1],"no_rope_layers":[])");
   ASSERT_TRUE(other) << other.error().message();
-  EXPECT_EQ(other->max_positions, 8192) << "null is absent";
+  EXPECT_EQ(other->sliding_window, 8192) << "null is absent";
   EXPECT_EQ(std::count(other->experts.layers.begin(), other->experts.layers.end(), true), 1);
+}
+
+// All of a config that a reader fills.
+std::string all_of(const ModelConfig& c) {
+  std::string out = concat(
+      c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers, " heads ",
+      c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size, " positions ",
+      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.activation, " tied ",
+      c.tie_embeddings, " norms ", c.norm_before, c.final_norm, " window ", c.sliding_window);
+  out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
+                static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
+                c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ",
+                c.rope_beta_slow, " ", c.rope_truncate, " ", c.rope_attention_factor, " ", c.rope_turned, " ",
+                c.rope_local_theta);
+  out += concat(" offset ", c.norm_weight_offset, " caps ", c.attention_softcap, " ", c.logit_softcap,
+                " temperature ", c.temperature_beta, " ", c.temperature_positions, " parallel ", c.parallel,
+                " alibi ", c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ",
+                c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
+                c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
+                c.keys_are_values, " ", c.layer_input_size);
+  const ExpertsConfig& e = c.experts;
+  out += concat(" experts ", e.count, " ", e.per_token, " ", e.intermediate_size, " ",
+                e.shared_intermediate_size, " ", e.shared_gate, " ", static_cast<int>(e.score), " ",
+                e.renormalize, " ", e.scale, " ", e.groups, " ", e.groups_used, " bos ", c.bos_token_id,
+                " pad ", c.pad_token_id, " eos");
+  for (const std::int32_t id : c.eos_token_ids) out += concat(" ", id);
+  for (const std::vector<bool>* layers : {&c.window_layers, &c.rope_layers, &e.layers}) {
+    out += " | ";
+    for (const bool each : *layers) out += each ? "1" : "0";
+  }
+  for (const LayerSizes& layer : c.layer_sizes)
+    out += concat(" ", layer.num_kv_heads, "x", layer.head_size, "+", layer.intermediate_size);
+  return out;
+}
+
+// What a file leaves out is what transformers would have written. The fixture is made by
+// make_config_defaults.py.
+TEST(ConfigJson, DefaultsAreTransformers) {
+  const json::value all = json::parse(testing::read_binary(testing::fixture("config_defaults.json")));
+  EXPECT_GT(all.as_object().size(), 45u);
+  for (const auto& [name, written] : all.as_object()) {
+    SCOPED_TRACE(std::string(name));
+    const auto absent = parse_config_json(json::serialize(json::object{{"model_type", name}}));
+    json::object full = written.as_object();
+    full["model_type"] = name;
+    const auto given = parse_config_json(json::serialize(full));
+    if (!absent || !given) {  // of some families the defaults are no model
+      EXPECT_EQ(absent ? "" : absent.error().message(), given ? "" : given.error().message());
+      continue;
+    }
+    EXPECT_EQ(all_of(*absent), all_of(*given));
+    std::string unknown;
+    for (const std::string& option : given->unknown_options) unknown += " " + option;
+    EXPECT_EQ(unknown, "") << "transformers writes these";
+  }
 }
 
 TEST(ConfigJson, ReadsTheSharedModels) {

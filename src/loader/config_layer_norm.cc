@@ -115,6 +115,7 @@ void read_falcon(Fields& fields, ModelConfig& config) {
   read_heads(fields, config, "hidden_size", "num_hidden_layers", "num_attention_heads",
              {65024, 4544, 0, 32, 71, 0, 2048, 1e-5f, 10000.0f, 11, 11, -1, true});
   const bool grouped = fields.boolean("new_decoder_architecture", false);
+  fields.find("num_kv_heads");  // of the grouped ones
   if (grouped)
     config.num_kv_heads = fields.integer("num_kv_heads", config.num_heads);
   else if (fields.boolean("multi_query", true))
@@ -152,6 +153,8 @@ void read_mpt(Fields& fields, ModelConfig& config) {
   config.activation = "gelu";
   config.alibi_max = 8;
   fields.only("no_bias", true);
+  fields.only("learned_pos_emb", true);
+  fields.only("norm_type", "low_precision_layernorm");
   if (const json::object* attention = fields.object("attn_config")) {
     Fields inner(*attention, fields.shared_status());
     inner.only("clip_qkv", nullptr);

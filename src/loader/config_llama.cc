@@ -35,14 +35,18 @@ void read_llama_like(Fields& fields, ModelConfig& config) {
   const bool fixed_head = config.architecture == "qwen3" && !fields.written("head_dim");
   config.head_size =
       fields.integer("head_dim", fixed_head ? 128 : divide(config.hidden_size, config.num_heads));
-  config.max_positions = fields.integer("max_position_embeddings", llama ? 2048 : mistral ? 131072 : 32768);
+  const bool sees = config.family.starts_with("qwen3_vl");  // the text part of a model that does
+  config.max_positions = fields.integer("max_position_embeddings", llama     ? 2048
+                                                                   : mistral ? 131072
+                                                                   : sees    ? 128000
+                                                                             : 32768);
   config.norm_eps = fields.number("rms_norm_eps", 1e-6f);
   config.activation = fields.string("hidden_act", "silu");
   config.tie_embeddings = fields.boolean("tie_word_embeddings", false);
   config.attention_bias = fields.boolean("attention_bias", config.architecture == "qwen2");
   config.bos_token_id = fields.written("bos_token_id") ? fields.integer("bos_token_id", -1) : qwen ? -1 : 1;
   if (!fields.written("eos_token_id") && !qwen) config.eos_token_ids = {2};
-  read_rope(fields, config);
+  read_rope(fields, config, sees ? 500000.0f : 10000.0f);
   if (qwen) {
     read_window_layers(fields, config);
   } else if (mistral) {

@@ -155,9 +155,10 @@ void read_llama4(Fields& fields, ModelConfig& config) {
     config.temperature_beta = fields.number("attn_scale", 0.1f);
     config.temperature_positions = fields.integer("floor_scale", 8192);
   }
-  // Up to here a layer that sees its chunk alone sees everything.
-  const std::int32_t chunk = fields.integer("attention_chunk_size", 8192);
-  if (chunk > 0) config.max_positions = std::min(config.max_positions, chunk);
+  // Chunks, where a layer rotates.
+  config.sliding_window = fields.integer("attention_chunk_size", 8192);
+  if (!read_layer_types(fields, config)) config.window_layers = config.rope_layers;
+  finish_windows(fields, config);
 }
 
 void read_olmoe(Fields& fields, ModelConfig& config) {
@@ -188,6 +189,7 @@ void read_ernie4_5_moe(Fields& fields, ModelConfig& config) {
   experts.intermediate_size = fields.integer("moe_intermediate_size", 1536);
   experts.shared_intermediate_size = shared_size(fields, "moe_num_shared_experts", 2, experts);
   experts.renormalize = true;
+  fields.only("moe_norm_min", 1e-12);
   const std::int32_t first = fields.integer("moe_layer_start_index", 1);
   const std::int32_t last = fields.integer("moe_layer_end_index", config.num_layers - 1);
   const std::int32_t step = fields.integer("moe_layer_interval", 1);

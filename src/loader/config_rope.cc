@@ -1,8 +1,10 @@
 // Rotation in config.json: transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters,
 // for some families an object for each kind of layer. Source: transformers' modeling_rope_utils.
+#include <algorithm>
 #include <cmath>
 
 #include "loader/config_families.h"
+#include "loader/config_options.h"
 
 namespace pagoda {
 namespace {
@@ -42,7 +44,7 @@ void read_yarn(Fields& fields, Fields& rope, ModelConfig& config) {
                           : yarn_scale(config.rope_factor, 1);
   config.rope_attention_factor = rope.number("attention_factor", scale);
   config.temperature_beta = rope.number("llama_4_scaling_beta", fields.number("llama_4_scaling_beta", 0));
-  config.temperature_positions = config.rope_original_positions;
+  if (config.temperature_beta != 0) config.temperature_positions = config.rope_original_positions;
 }
 
 void read_longrope(Fields& rope, ModelConfig& config) {
@@ -55,18 +57,23 @@ void read_longrope(Fields& rope, ModelConfig& config) {
   config.rope_attention_factor = rope.number("attention_factor", scale);
 }
 
-// Beyond max_position_embeddings the base would grow, where no sequence comes to; with `alpha` (Hunyuan) it
-// is larger from the start.
+// For sequences beyond max_position_embeddings the base grows with their length; with `alpha` (Hunyuan) it is
+// larger from the start.
 void read_dynamic(Fields& rope, ModelConfig& config) {
   const float alpha = rope.number("alpha", 0);
   const auto size = static_cast<float>(config.rotary_size);
   if (alpha > 0 && size > 2) config.rope_theta *= std::pow(alpha, size / (size - 2));
+  const float factor = rope.number("factor", 1);
+  if (alpha > 0 || !(factor > 1) || size <= 2) return;
+  config.rope_scaling = RopeScaling::dynamic;
+  config.rope_factor = factor;
+  config.rope_original_positions = config.max_positions;
+  config.max_positions = static_cast<std::int32_t>(
+      std::min(static_cast<double>(config.max_positions) * factor, static_cast<double>(1 << 30)));
 }
 
-}  // namespace
-
-void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
-                      bool may_be_partial) {
+void read_scaling(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                  bool may_be_partial) {
   config.rope_theta = rope.number("rope_theta", config.rope_theta);
   const std::string type = rope.string("rope_type", rope.string("type", "default"));
   const float partial = rope.number("partial_rotary_factor", 0);
@@ -101,6 +108,40 @@ void read_rope_object(Fields& fields, Fields& rope, std::string_view where, Mode
                          "' is not supported; supported: default, linear, dynamic, llama3, yarn, longrope, "
                          "proportional"));
   }
+}
+
+// Of one kind of scaling, they may stand beside another, which does without them.
+void sort_others(Fields& rope, std::string_view where, ModelConfig& config) {
+  for (const std::string_view name : {"factor",
+                                      "low_freq_factor",
+                                      "high_freq_factor",
+                                      "original_max_position_embeddings",
+                                      "beta_fast",
+                                      "beta_slow",
+                                      "mscale",
+                                      "mscale_all_dim",
+                                      "attention_factor",
+                                      "truncate",
+                                      "short_factor",
+                                      "long_factor",
+                                      "short_mscale",
+                                      "long_mscale",
+                                      "alpha",
+                                      "mrope_section",
+                                      "mrope_interleaved",
+                                      "finetuned",
+                                      "type",
+                                      "max_position_embeddings"})
+    rope.find(name);
+  sort_unasked(rope, concat(where, "."), config);
+}
+
+}  // namespace
+
+void read_rope_object(Fields& fields, Fields& rope, std::string_view where, ModelConfig& config,
+                      bool may_be_partial) {
+  read_scaling(fields, rope, where, config, may_be_partial);
+  sort_others(rope, where, config);
 }
 
 void read_rope(Fields& fields, ModelConfig& config, float default_theta, float default_partial) {
@@ -154,6 +195,8 @@ void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta
     } else {
       rope.only("rope_type", "default");
       config.rope_local_theta = rope.number("rope_theta", config.rope_local_theta);
+      rope.find("partial_rotary_factor");
+      sort_others(rope, "rope_parameters.sliding_attention", config);
     }
   }
 }

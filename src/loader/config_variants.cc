@@ -45,6 +45,7 @@ void read_phi3(Fields& fields, ModelConfig& config) {
   absent.partial = 1;
   read_common(fields, absent, config);
   config.sliding_window = fields.integer("sliding_window", 0);
+  fields.find("original_max_position_embeddings");  // of rotations that have it
 }
 
 // Three of four layers have a window; the scaling of the rotation is of the others alone.
@@ -61,6 +62,7 @@ void read_smollm3(Fields& fields, ModelConfig& config) {
               {128256, 2048, 11008, 36, 16, 4, 32768, 1e-6f, 2000000.0f, 128000, 128001, 128004, true},
               config);
   fields.only("use_sliding_window", false);
+  fields.find("no_rope_layer_interval");
   if (fields.find("no_rope_layers") != nullptr) {
     for (const bool rotates : fields.flags("no_rope_layers", listed_layers(config)))
       config.rope_layers.push_back(rotates);  // 1: rotates, whatever the name says
@@ -75,6 +77,12 @@ void read_smollm3(Fields& fields, ModelConfig& config) {
 void read_ministral3(Fields& fields, ModelConfig& config) {
   read_common(fields, {131072, 4096, 14336, 34, 32, 8, 262144, 1e-5f, 1000000.0f, 1, 2, 11, false, 128},
               config);
+  if (fields.object("rope_scaling") == nullptr && fields.object("rope_parameters") == nullptr) {
+    config.rope_scaling = RopeScaling::yarn;
+    config.rope_factor = 16;
+    config.rope_original_positions = config.temperature_positions = 16384;
+    config.temperature_beta = 0.1f;
+  }
   config.sliding_window = fields.integer("sliding_window", 0);
 }
 
@@ -123,6 +131,19 @@ void read_ernie4_5(Fields& fields, ModelConfig& config) {
 
 void read_internlm2(Fields& fields, ModelConfig& config) {
   read_common(fields, {103168, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, 2, false}, config);
+}
+
+void read_apertus(Fields& fields, ModelConfig& config) {
+  Defaults absent = {131072, 4096, 14336, 32, 32, 0, 65536, 1e-5f, 12000000.0f, 1, 2, 3, false};
+  absent.activation = "xielu";
+  read_common(fields, absent, config);
+  if (fields.object("rope_scaling") == nullptr && fields.object("rope_parameters") == nullptr) {
+    config.rope_scaling = RopeScaling::llama3;
+    config.rope_factor = 8;
+    config.rope_original_positions = 8192;
+  }
+  if (config.activation != "xielu") fields.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
+  config.activation = "silu";  // of no matrix
 }
 
 void read_arcee(Fields& fields, ModelConfig& config) {

@@ -261,42 +261,4 @@ std::map<std::string, std::int64_t> Description::bytes_by_type() const {
   return out;
 }
 
-namespace {
-
-// What all layers that keep keys and values have of a token, of heads of so many bytes.
-template <class HeadBytes>
-std::int64_t of_kept_layers(const ModelConfig& config, const HeadBytes& head_bytes) {
-  const std::int32_t count = config.num_layers - config.shared_kv_layers;
-  if (config.latent.rank > 0) return std::int64_t{count} * head_bytes(config.latent.row_size());
-  std::int64_t bytes = 0;
-  for (std::int32_t layer = 0; layer < count; ++layer) {
-    if (!config.keeps_kv(layer)) continue;
-    if (config.layer_sizes.empty()) {
-      bytes += 2 * std::int64_t{config.num_kv_heads} * head_bytes(config.head_size);
-      continue;
-    }
-    const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(layer)];
-    bytes += 2 * sizes.num_kv_heads * head_bytes(sizes.head_size);
-  }
-  return bytes;
-}
-
-}  // namespace
-
-std::int64_t Description::kv_bytes_per_token(std::int64_t bytes_per_element) const {
-  if (!config) return 0;
-  // Bounded by finish_config: at most 2 * 2^28 elements.
-  return of_kept_layers(*config, [&](std::int64_t head_size) { return head_size * bytes_per_element; });
-}
-
-std::int64_t Description::state_bytes() const {
-  return config ? config->num_recurrent() * config->state_size * std::int64_t{sizeof(float)} : 0;
-}
-
-std::int64_t Description::kv_bytes_per_token_int8() const {
-  if (!config || config->latent.rank > 0) return 0;
-  // kernels/kv_layout.h
-  return of_kept_layers(*config, [](std::int64_t head_size) { return (head_size + 3) / 4 * 4 + 4; });
-}
-
 }  // namespace pagoda

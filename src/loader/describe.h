@@ -22,6 +22,27 @@ struct DescribedTensor {
   std::int64_t bytes = 0;
 };
 
+// Of keys and values, in each type in which they may be kept; int8 0: not in that.
+struct KvBytes {
+  std::int64_t float32 = 0, bfloat16 = 0, int8 = 0;
+};
+
+// What a model keeps of each sequence in layers of one kind.
+struct DescribedKvGroup {
+  std::int32_t num_layers = 0, window = 0;  // window 0: they see everything
+  bool state = false;                       // instead: a state, of the same size whatever the length
+  KvBytes per_1024_tokens,
+      full_context;  // the second is one whole sequence's, as long as the model's context
+};
+
+// What loader/ cannot know of a model: whoever can puts it in.
+struct ServingFacts {
+  std::string family, checked;  // what people call it; what it was compared with
+  std::vector<DescribedKvGroup> kv_groups;
+  std::int64_t active_bytes = 0;       // of weights that a token's step reads
+  double memory_bytes_per_second = 0;  // measured just now; 0: it was not
+};
+
 struct Description {
   std::string path;
   std::string format;  // "gguf", "hugging_face", "safetensors", "tokenizer.json", "config.json", "json"
@@ -31,6 +52,7 @@ struct Description {
   bool supported = false;     // Pagoda can run it
   std::string reason;         // why not, in one line
   std::optional<ModelConfig> config;
+  std::optional<ServingFacts> facts;
   std::vector<std::pair<std::string, GgufValue>> metadata;
   std::vector<DescribedTensor> tensors;  // in the file's order
 
@@ -40,11 +62,6 @@ struct Description {
   std::int64_t parameters() const;    // elements of all tensors
   std::int64_t weight_bytes() const;  // as stored
   std::map<std::string, std::int64_t> bytes_by_type() const;
-  // Key and value of one token in all layers; 0 without a config.
-  std::int64_t kv_bytes_per_token(std::int64_t bytes_per_element) const;
-  // With a scale for each key and value; 0: such a model keeps none in 8 bits.
-  std::int64_t kv_bytes_per_token_int8() const;
-  std::int64_t state_bytes() const;              // what recurrent layers keep of a sequence, in float32
 };
 
 // `path`: a folder, a .gguf or .safetensors file, ORG/NAME in the hub cache, config.json, tokenizer.json

@@ -64,6 +64,8 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
       return "yarn";
     case RopeScaling::longrope:
       return "longrope";
+    case RopeScaling::dynamic:
+      return "dynamic";
   }
   return "";
 }
@@ -98,6 +100,7 @@ json::object config_json(const ModelConfig& config) {
        config.sliding_window == 0 ? json::value(nullptr) : json::value(config.sliding_window)},
   };
   if (config.sliding_window > 0) out["window_layers"] = num_window_layers(config);
+  if (!config.unknown_options.empty()) out["unknown_options"] = json::value_from(config.unknown_options);
   if (config.latent.rank > 0) out["latent_row"] = config.latent.row_size();
   if (config.num_recurrent() > 0) out["recurrent_layers"] = config.num_recurrent();
   if (config.rotary_size > 0) {
@@ -185,18 +188,78 @@ void config_rows(const Description& description, Table& table) {
                                                      : "")});
   table.row({"vocabulary", concat(config.vocab_size, config.tie_embeddings ? ", embeddings tied" : "")});
   table.row({"context", concat(config.max_positions, " tokens")});
-  const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
-                     int8 = description.kv_bytes_per_token_int8();
-  const auto of_tokens = [&](std::string_view what, std::int64_t tokens) {
-    return concat(what, " ", human_bytes(bf16 * tokens), " in bfloat16, ",
-                  int8 > 0 ? concat(human_bytes(int8 * tokens), " in int8, ") : std::string(),
-                  human_bytes(f32 * tokens), " in float32");
-  };
-  table.row({"KV cache", of_tokens("per token", 1)});
-  if (const std::int64_t state = description.state_bytes(); state > 0)
-    table.row({"", concat("and per sequence a state of ", human_bytes(state), ", of ", config.num_recurrent(),
-                          " layers without keys and values")});
-  table.row({"", of_tokens("one full context", config.max_positions)});
+  if (!config.unknown_options.empty()) table.row({"not known", describe_unknown_options(config)});
+}
+
+std::string human_kv(const KvBytes& bytes) {
+  return concat(human_bytes(bytes.bfloat16), " in bfloat16, ",
+                bytes.int8 > 0 ? concat(human_bytes(bytes.int8), " in int8, ") : std::string(),
+                human_bytes(bytes.float32), " in float32");
+}
+
+json::object kv_json(const KvBytes& bytes) {
+  return {{"float32", bytes.float32},
+          {"bfloat16", bytes.bfloat16},
+          {"int8", bytes.int8 > 0 ? json::value(bytes.int8) : json::value(nullptr)}};
+}
+
+// Of all groups together.
+KvBytes sum_of(const ServingFacts& facts, KvBytes DescribedKvGroup::*part) {
+  KvBytes sum;
+  for (const DescribedKvGroup& group : facts.kv_groups) {
+    sum.float32 += (group.*part).float32;
+    sum.bfloat16 += (group.*part).bfloat16;
+    sum.int8 += (group.*part).int8;
+  }
+  return sum;
+}
+
+void facts_rows(const ServingFacts& facts, Table& table) {
+  if (!facts.family.empty()) {
+    table.row({"family", facts.family});
+    table.row({"checked against", facts.checked});
+  }
+  for (const DescribedKvGroup& group : facts.kv_groups) {
+    if (group.state) {
+      table.row({"", concat(group.num_layers, " layers with a state of ",
+                            human_bytes(group.full_context.bfloat16), " a sequence, padding included")});
+      continue;
+    }
+    const std::string layers =
+        concat(group.num_layers, " layers that see ",
+               group.window > 0 ? concat("the last ", group.window, " tokens") : "everything");
+    table.row({&group == facts.kv_groups.data() ? "KV cache" : "",
+               concat(layers, ": ", human_kv(group.per_1024_tokens), " for 1k tokens")});
+    if (group.window > 0) table.row({"", concat("  at most ", human_kv(group.full_context), " a sequence")});
+  }
+  if (!facts.kv_groups.empty())
+    table.row({"", concat("one full context ", human_kv(sum_of(facts, &DescribedKvGroup::full_context)))});
+  if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
+    table.row(
+        {"speed", concat("at most about ",
+                         fixed(facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes), 1),
+                         " tokens/s for one request (an estimate: ", human_bytes(facts.active_bytes),
+                         " of weights a token, memory of ", fixed(facts.memory_bytes_per_second / 1e9, 1),
+                         " GB/s measured just now)")});
+}
+
+json::object facts_json(const ServingFacts& facts) {
+  json::array groups;
+  for (const DescribedKvGroup& group : facts.kv_groups)
+    groups.push_back({{"layers", group.num_layers},
+                      {"window", group.window > 0 ? json::value(group.window) : json::value(nullptr)},
+                      {"state", group.state},
+                      {"bytes_per_1024_tokens", kv_json(group.per_1024_tokens)},
+                      {"bytes_full_context", kv_json(group.full_context)}});
+  json::object out = {{"family", facts.family.empty() ? json::value(nullptr) : json::value(facts.family)},
+                      {"checked_against", facts.checked},
+                      {"kv_groups", std::move(groups)},
+                      {"active_weight_bytes", facts.active_bytes}};
+  if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
+    out["speed_estimate"] = {{"memory_bytes_per_second", facts.memory_bytes_per_second},
+                             {"tokens_per_second_at_most",
+                              facts.memory_bytes_per_second / static_cast<double>(facts.active_bytes)}};
+  return out;
 }
 
 }  // namespace
@@ -211,19 +274,16 @@ std::string describe_json(const Description& description) {
         description.supported ? json::value(nullptr) : json::value(valid_utf8(description.reason));
   }
   if (description.config) {
-    const std::int64_t f32 = description.kv_bytes_per_token(4), bf16 = description.kv_bytes_per_token(2),
-                       int8 = description.kv_bytes_per_token_int8();
     out["config"] = config_json(*description.config);
-    const auto in_int8 = [&](std::int64_t tokens) {
-      return int8 > 0 ? json::value(int8 * tokens) : json::value(nullptr);
-    };
-    out["kv_bytes_per_token"] = {{"float32", f32}, {"bfloat16", bf16}, {"int8", in_int8(1)}};
-    out["state_bytes"] = description.state_bytes();
+  }
+  if (description.facts) {
+    const ServingFacts& facts = *description.facts;
+    out["serving"] = facts_json(facts);
+    const KvBytes some = sum_of(facts, &DescribedKvGroup::per_1024_tokens);
+    out["kv_bytes_per_token"] =
+        kv_json({.float32 = some.float32 / 1024, .bfloat16 = some.bfloat16 / 1024, .int8 = some.int8 / 1024});
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
-                     {"kv_bytes_one_full_context",
-                      {{"float32", f32 * description.config->max_positions},
-                       {"bfloat16", bf16 * description.config->max_positions},
-                       {"int8", in_int8(description.config->max_positions)}}}};
+                     {"kv_bytes_one_full_context", kv_json(sum_of(facts, &DescribedKvGroup::full_context))}};
   }
   if (description.is_model || !description.tensors.empty()) {
     out["num_tensors"] = description.tensors.size();
@@ -258,6 +318,7 @@ std::string describe_table(const Description& description) {
     summary.row({"can be run", description.supported ? "yes" : concat("no: ", description.reason)});
   }
   if (description.config) config_rows(description, summary);
+  if (description.facts) facts_rows(*description.facts, summary);
   if (!description.tensors.empty()) {
     summary.row({"parameters", concat(human_count(description.parameters()), " in ",
                                       description.tensors.size(), " tensors")});

@@ -116,6 +116,39 @@ void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {
     experts.layers.push_back(layer >= leading && (layer + 1) % step == 0);
 }
 
+// Heads and the size of the feed-forward, one for all layers or one for each.
+void read_sizes(Keys& keys, ModelConfig& config) {
+  const std::int32_t drafting = keys.integer("nextn_predict_layers", 0);
+  const auto of_layers = [&](std::string_view name, std::optional<std::int32_t> absent = std::nullopt) {
+    std::vector<std::int32_t> each = keys.of_layers(name, config.num_layers + drafting, absent);
+    each.resize(std::min(each.size(), static_cast<std::size_t>(std::max(config.num_layers, 0))));
+    return each;
+  };
+  const std::vector<std::int32_t> heads = of_layers("attention.head_count");
+  if (heads.empty()) return;
+  const std::int32_t most = *std::ranges::max_element(heads);
+  const std::vector<std::int32_t> kv_heads =
+      keys.has("attention.head_count_kv") ? of_layers("attention.head_count_kv") : heads;
+  // Where all layers have experts, some files leave it out.
+  const auto absent = keys.has("expert_feed_forward_length") ? std::optional<std::int32_t>(0) : std::nullopt;
+  const std::vector<std::int32_t> inner = of_layers("feed_forward_length", absent);
+  if (kv_heads.size() != heads.size() || inner.size() != heads.size()) return;
+  // The model's own are those of the layer with the most heads; what later arithmetic relies on is checked
+  // of every layer.
+  const auto largest = static_cast<std::size_t>(std::ranges::find(heads, most) - heads.begin());
+  config.num_heads = most;
+  config.num_kv_heads = kv_heads[largest];
+  config.intermediate_size = inner.front();
+  const auto differ = [](const std::vector<std::int32_t>& each) {
+    return std::ranges::adjacent_find(each, std::ranges::not_equal_to()) != each.end();
+  };
+  if (!differ(heads) && !differ(kv_heads) && !differ(inner)) return;
+  config.intermediate_size = *std::ranges::max_element(inner);
+  for (std::size_t layer = 0; layer < heads.size(); ++layer)
+    config.layer_sizes.push_back(
+        {.num_kv_heads = kv_heads[layer], .intermediate_size = inner[layer], .num_heads = heads[layer]});
+}
+
 std::string supported_names() {
   std::string names;
   for (const GgufFamily& family : gguf_families()) names += concat(names.empty() ? "" : ", ", family.name);
@@ -133,12 +166,12 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   if (family == families.end()) return unsupported_architecture(*architecture, supported_names());
 
   ModelConfig config;
-  config.architecture = *architecture;
+  config.architecture = config.family = *architecture;
   if (const std::string* name = file.string("general.name")) config.name = *name;
   Keys keys(file, *architecture);
   if (keys.integer("expert_count", 0) > 0 && !family->experts.known)
     return unsupported_architecture(concat(*architecture, " with experts"), supported_names());
-  keys.refuse_unknown(family->own_keys, family->experts.known);
+  keys.refuse_unknown(family->own_keys, family->experts.known, config);
 
   const auto embedding =
       std::find_if(file.tensor_list().begin(), file.tensor_list().end(),
@@ -154,23 +187,13 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.hidden_size = config.embedding_size = keys.integer("embedding_length");
   // Blocks behind the model may only draft tokens.
   config.num_layers = keys.integer("block_count") - keys.integer("nextn_predict_layers", 0);
-  config.num_heads = keys.integer("attention.head_count");
-  const auto of_first_layer = [&](std::string_view name) {
-    const std::vector<std::int32_t> each = keys.of_layers(name, config.num_layers);
-    return each.empty() ? 0 : each.front();
-  };
-  config.num_kv_heads = family->layers_differ ? of_first_layer("attention.head_count_kv")
-                                              : keys.integer("attention.head_count_kv", config.num_heads);
+  read_sizes(keys, config);
   config.head_size =
       keys.integer("attention.key_length", config.num_heads > 0 ? config.hidden_size / config.num_heads : 0);
   if (!family->latent && keys.integer("attention.value_length", config.head_size) != config.head_size) {
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));
   }
-  if (family->layers_differ)
-    config.intermediate_size = of_first_layer("feed_forward_length");
-  else
-    config.intermediate_size = keys.has("expert_feed_forward_length") ? keys.integer("feed_forward_length", 0)
-                                                                      : keys.integer("feed_forward_length");
+  for (LayerSizes& layer : config.layer_sizes) layer.head_size = config.head_size;
   config.max_positions = keys.integer("context_length");
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));

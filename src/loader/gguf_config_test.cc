@@ -25,6 +25,24 @@ GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers 
                         : builder.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-6f);
 }
 
+// Two layers of heads, heads for keys and values, and features.
+GgufBuilder uneven(const std::vector<std::uint32_t>& heads, const std::vector<std::uint32_t>& kv_heads,
+                   const std::vector<std::uint32_t>& features) {
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama")
+      .u32("llama.context_length", 512)
+      .u32("llama.embedding_length", 64)
+      .u32("llama.block_count", 2)
+      .u32("llama.attention.key_length", 8)
+      .u32("llama.attention.value_length", 8)
+      .f32("llama.attention.layer_norm_rms_epsilon", 1e-6f)
+      .array<std::uint32_t>("llama.attention.head_count", 4, heads)
+      .array<std::uint32_t>("llama.attention.head_count_kv", 4, kv_heads)
+      .array<std::uint32_t>("llama.feed_forward_length", 4, features)
+      .strings("tokenizer.ggml.tokens", {"a", "b", "c", "d"});
+  return builder;
+}
+
 Result<ModelConfig> config_of(const GgufBuilder& builder) {
   const std::string bytes = builder.build();
   const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
@@ -240,14 +258,40 @@ TEST(GgufConfig, RefusesByName) {
                  "rope theta");
   expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
   expect_refused(llama().f32("llama.rope.scaling.attn_factor", 2.0f), "attn_factor");
-  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4}),
-                 "differs between layers");
+  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4, 2}), "entries for");
+  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}), "not plausible");
+  expect_refused(uneven({2, 4}, {2, 1}, {64, 0}), "not plausible");
+  expect_refused(uneven({2, 4}, {2, 1}, {64, 96, 96}), "entries for");
+  expect_refused(llama().f32("llama.attention.new_scale", 0.5f),
+                 "'llama.attention.new_scale' is not supported");
   expect_refused(llama().u32("llama.attention.head_count_kv", 3), "not a multiple");
   expect_refused(llama().u32("llama.attention.value_length", 8), "value heads");
   expect_refused(llama().string("llama.attention.head_count_kv", "x"), "not a 32-bit integer");
   expect_refused(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
   expect_refused(GgufBuilder().string("general.architecture", "llama"), "is missing");
   EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
+}
+
+TEST(GgufConfig, ListsWhatNobodyKnows) {
+  const auto config = config_of(llama().f32("llama.some_hint", 2.0f));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->unknown_options, (std::vector<std::string>{"llama.some_hint"}));
+  EXPECT_TRUE(config_of(llama())->unknown_options.empty());
+}
+
+TEST(GgufConfig, LayersMayDifferInAnyFamily) {
+  const auto config = config_of(uneven({2, 4}, {2, 1}, {64, 96}));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->num_heads, 4);
+  ASSERT_EQ(config->layer_sizes.size(), 2u);
+  EXPECT_EQ(config->layer_sizes[0].num_heads, 2);
+  EXPECT_EQ(config->layer_sizes[0].num_kv_heads, 2);
+  EXPECT_EQ(config->layer_sizes[1].num_kv_heads, 1);
+  EXPECT_EQ(config->layer_sizes[1].intermediate_size, 96);
+  EXPECT_EQ(config->layer_sizes[1].head_size, 8);
+  const auto alike = config_of(uneven({4, 4}, {2, 2}, {64, 64}));
+  ASSERT_TRUE(alike) << alike.error().message();
+  EXPECT_TRUE(alike->layer_sizes.empty());
 }
 
 TEST(GgufConfig, ReadsTheFixtureAndTheSharedModel) {

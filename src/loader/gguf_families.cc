@@ -109,6 +109,7 @@ void read_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (!config.window_layers.empty() && config.window_layers.size() != kv_heads.size())
     return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not of every layer"));
   const std::set<std::string_view> names = tensor_names(file);
+  config.layer_sizes.clear();
   for (std::size_t layer = 0; layer < kv_heads.size(); ++layer) {
     const bool window = config.has_window(static_cast<std::int32_t>(layer));
     config.layer_sizes.push_back({.num_kv_heads = kv_heads[layer],
@@ -167,6 +168,26 @@ void read_gpt_oss(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_window_pattern(file, keys, 2, config);
 }
 
+// A number of each layer's curve, or one for all; under names without the architecture's.
+void read_apertus(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  const auto count = static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096));
+  const auto numbers = [&](std::string_view name) {
+    std::vector<float> out;
+    if (const GgufArray* array = file.array(name))
+      for (const double each : array->floats) out.push_back(static_cast<float>(each));
+    else if (const std::optional<double> one = file.number(name))
+      out.assign(count, static_cast<float>(*one));
+    if (out.size() != count)
+      keys.fail(corrupt_data(concat("GGUF metadata '", name, "' is not a number for each layer")));
+    out.resize(count);
+    return out;
+  };
+  const auto alpha_p = numbers("xielu.alpha_p"), alpha_n = numbers("xielu.alpha_n"),
+             beta = numbers("xielu.beta"), eps = numbers("xielu.eps");
+  for (std::size_t layer = 0; layer < count; ++layer)
+    config.xielu.push_back({alpha_p[layer], alpha_n[layer], beta[layer], eps[layer]});
+}
+
 void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
   for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
     config.rope_layers.push_back((layer + 1) % 4 != 0);
@@ -175,14 +196,15 @@ void read_smollm3(const GgufFile&, Keys&, ModelConfig& config) {
 // The file leaves out what all models of the family have alike. Maverick, of 128 experts, alone has no norms
 // of queries and keys.
 void read_llama4(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  constexpr std::int32_t kChunk = 8192;  // up to here a layer that sees its chunk alone sees everything
+  constexpr std::int32_t kChunk = 8192;
   read_smollm3(file, keys, config);
   read_layers_with_routers(file, keys, config);
   config.experts.shared_intermediate_size = config.experts.intermediate_size;
   config.query_key_norm = config.experts.count != 128;
   config.temperature_beta = 0.1f;
   config.temperature_positions = kChunk;
-  config.max_positions = std::min(config.max_positions, kChunk);
+  config.sliding_window = kChunk;
+  config.window_layers = config.rope_layers;
 }
 
 void read_qwen2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
@@ -271,7 +293,6 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "gemma3", .activation = "gelu_new", .read = read_gemma3, .own_keys = {"rope.freq_base_swa"}},
       {.name = "gemma4",
        .activation = "gelu_new",
-       .layers_differ = true,
        .read = read_gemma4,
        .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa",
                     "attention.value_length_swa", "attention.shared_kv_layers", "final_logit_softcapping",
@@ -308,6 +329,7 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "hunyuan-dense"},
       {.name = "ernie4_5", .interleaved_rows = true},
       {.name = "internlm2", .interleaved_rows = true},
+      {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},
       {.name = "nemotron", .activation = "relu2", .layer_norm = true},
@@ -377,7 +399,6 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "qwen35moe", .read = read_gguf_delta_net, .own_keys = kStateKeys, .experts = {.known = true}},
       {.name = "granitehybrid",
        .interleaved_rows = true,
-       .layers_differ = true,
        .read = read_gguf_granite_hybrid,
        .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale", "ssm.conv_kernel",
                     "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"},
@@ -385,18 +406,15 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "falcon-h1", .read = read_gguf_falcon_h1, .own_keys = kStateKeys},
       {.name = "nemotron_h",
        .activation = "relu2",
-       .layers_differ = true,
        .read = read_gguf_nemotron_h,
        .own_keys = kStateKeys},
       {.name = "nemotron_h_moe",
        .activation = "relu2",
-       .layers_differ = true,
        .read = read_gguf_nemotron_h,
        .own_keys = kStateKeys,
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
-      {.name = "lfm2", .layers_differ = true, .read = read_gguf_lfm2, .own_keys = {"shortconv.l_cache"}},
+      {.name = "lfm2", .read = read_gguf_lfm2, .own_keys = {"shortconv.l_cache"}},
       {.name = "lfm2moe",
-       .layers_differ = true,
        .read = read_gguf_lfm2,
        .own_keys = {"shortconv.l_cache"},
        .experts = {.known = true, .score = ExpertScore::sigmoid}},

@@ -28,7 +28,6 @@ struct GgufFamily {
   bool encoder = false;           // every token attends to all others
   bool may_be_parallel = false;   // as use_parallel_residual says
   bool latent = false;            // latent attention; read() reads the sizes of heads
-  bool layers_differ = false;     // in key-value heads or the size of their feed-forward; read() reads these
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 12> own_keys = {};
   GgufExperts experts = {};

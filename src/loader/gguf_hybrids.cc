@@ -20,8 +20,9 @@ void read_state_heads(const GgufFile& file, Keys& keys, ModelConfig& config) {
   set_state_size(config);
 }
 
-// Key-value heads of the layers that have any.
+// Key-value heads of the layers that have any, which are alike.
 void read_kv_heads(Keys& keys, ModelConfig& config) {
+  config.layer_sizes.clear();
   for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers))
     config.num_kv_heads = std::max(config.num_kv_heads, heads);
 }
@@ -36,10 +37,9 @@ void rotate_nothing(ModelConfig& config) {
 void read_gguf_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.conv_taps = keys.integer("shortconv.l_cache", 3);
   config.state_size = (std::int64_t{config.conv_taps} - 1) * config.hidden_size;
-  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers)) {
+  for (const std::int32_t heads : keys.of_layers("attention.head_count_kv", config.num_layers))
     config.recurrent_layers.push_back(heads == 0);
-    config.num_kv_heads = std::max(config.num_kv_heads, heads);
-  }
+  read_kv_heads(keys, config);
   if (config.experts.count > 0) read_layers_with_routers(file, keys, config);
 }
 

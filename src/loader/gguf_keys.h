@@ -12,7 +12,9 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "loader/config_options.h"
 #include "loader/gguf.h"
+#include "loader/model_config.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -101,11 +103,12 @@ class Keys {
   }
 
   // A number for each of `count` layers: an array, or one for all. Empty and failed where it is neither.
-  std::vector<std::int32_t> of_layers(std::string_view name, std::int32_t count) {
+  std::vector<std::int32_t> of_layers(std::string_view name, std::int32_t count,
+                                      std::optional<std::int32_t> otherwise = std::nullopt) {
     const GgufArray* array = file_.array(key(name));
     std::vector<std::int32_t> out;
     if (array == nullptr || array->integers.empty()) {
-      out.assign(static_cast<std::size_t>(std::clamp(count, 0, 4096)), integer(name));
+      out.assign(static_cast<std::size_t>(std::clamp(count, 0, 4096)), integer(name, otherwise));
       return out;
     }
     for (const std::int64_t each : array->integers)
@@ -146,8 +149,10 @@ class Keys {
     return otherwise;
   }
 
-  // `own`: those of this family alone.
-  void refuse_unknown(std::span<const std::string_view> own, bool experts) {
+  // `own`: those of this family alone. Of those that nobody reads, the ones that say how the model computes
+  // are refused, and the others listed.
+  void refuse_unknown(std::span<const std::string_view> own, bool experts, ModelConfig& config) {
+    constexpr std::size_t kMostListed = 32;
     for (const auto& [full, value] : file_.metadata()) {
       if (!full.starts_with(prefix_)) continue;
       const std::string_view name = std::string_view(full).substr(prefix_.size());
@@ -155,7 +160,10 @@ class Keys {
           std::find(own.begin(), own.end(), name) != own.end() || is_zero(value))
         continue;
       if (experts && std::find(kExpertKeys.begin(), kExpertKeys.end(), name) != kExpertKeys.end()) continue;
-      fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
+      if (gguf_option_computes(name))
+        fail(unimplemented(concat("GGUF option '", printable(full), "' is not supported")));
+      else if (config.unknown_options.size() < kMostListed)
+        config.unknown_options.push_back(printable(full, 100));
     }
   }
 

@@ -80,13 +80,16 @@ Status check_layers(const ModelConfig& config) {
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");
-  for (const LayerSizes& layer : config.layer_sizes) {
-    if (layer.num_kv_heads < 1 || config.num_heads % layer.num_kv_heads != 0 || layer.head_size < 1 ||
-        layer.head_size > config.head_size || layer.intermediate_size < 1 ||
-        layer.intermediate_size > 1 << 24)
-      return corrupt_data(concat("a layer of ", layer.num_kv_heads, " key/value heads of size ",
-                                 layer.head_size, " and ", layer.intermediate_size,
-                                 " features is not plausible"));
+  for (std::size_t index = 0; index < config.layer_sizes.size(); ++index) {
+    const LayerSizes& layer = config.layer_sizes[index];
+    const std::int32_t heads = layer.num_heads > 0 ? layer.num_heads : config.num_heads;
+    const std::int32_t least = config.experts.in_layer(static_cast<std::int32_t>(index)) ? 0 : 1;
+    if (layer.num_heads < 0 || heads > config.num_heads || layer.num_kv_heads < 1 ||
+        heads % layer.num_kv_heads != 0 || layer.head_size < 1 || layer.head_size > config.head_size ||
+        layer.intermediate_size < least || layer.intermediate_size > 1 << 24)
+      return corrupt_data(concat("a layer of ", heads, " heads, ", layer.num_kv_heads,
+                                 " of them for keys and values, of size ", layer.head_size, ", and ",
+                                 layer.intermediate_size, " features is not plausible"));
   }
   return ok_status();
 }
@@ -244,6 +247,13 @@ std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_t
     out += concat(out.empty() ? "" : ", ", type, " (", fixed(percent, 0), " %)");
   }
   return out;
+}
+
+std::string describe_unknown_options(const ModelConfig& config) {
+  if (config.unknown_options.empty()) return "";
+  std::string names;
+  for (const std::string& name : config.unknown_options) names += concat(names.empty() ? "" : ", ", name);
+  return concat("options of the model that are not known were left aside: ", names);
 }
 
 Status unsupported_architecture(std::string_view name, std::string_view supported) {

@@ -1,6 +1,7 @@
 #pragma once
 // ModelConfig: the hyperparameters of a decoder-only model, filled alike from config.json and from GGUF
-// metadata. An option that is not understood is refused by name where the file is read, never ignored.
+// metadata. An option that changes the result and is not understood is refused by name where the file is
+// read; one that nobody knows is listed.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace pagoda {
 
-enum class RopeScaling { none, linear, llama3, yarn, longrope };
+enum class RopeScaling { none, linear, llama3, yarn, longrope, dynamic };
 
 enum class ExpertScore { softmax, softmax_of_chosen, sigmoid };
 
@@ -35,6 +36,11 @@ struct ExpertsConfig {
   }
 };
 
+// Of one layer's xIELU.
+struct XieluNumbers {
+  float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;
+};
+
 // Latent attention: what is kept of a token is a row for all heads; rank 0: the model has none.
 struct LatentConfig {
   std::int32_t rank = 0;                                      // of the latent vector
@@ -48,6 +54,7 @@ struct LatentConfig {
 // Of one layer, where layers differ.
 struct LayerSizes {
   std::int32_t num_kv_heads = 0, head_size = 0, intermediate_size = 0;
+  std::int32_t num_heads = 0;  // 0: as many as the model
 };
 
 // Heads that keep a matrix of a sequence: of gated delta nets, and of Mamba-2.
@@ -72,6 +79,7 @@ struct ProductFactors {
 
 struct ModelConfig {
   std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
+  std::string family;        // as the file calls it: config.json's model_type, or GGUF's architecture
   std::string name;          // for people: general.name, or the folder's
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
@@ -98,7 +106,6 @@ struct ModelConfig {
   float rope_attention_factor = 1;                           // of cosines and sines
   std::vector<float> rope_short_factors, rope_long_factors;  // longrope: divisors of each pair's frequency
   std::int32_t rope_turned = 0;  // proportional: dimensions of rotary_size that turn at all; 0: all
-  bool long_context = false;     // set where a model is loaded: sequences may pass rope_original_positions
   float rope_local_theta = 0;    // of layers with a window, unscaled; 0: as all others
 
   float norm_weight_offset = 0;                    // what norms' weights are more than the file has
@@ -131,6 +138,7 @@ struct ModelConfig {
   bool state_beside_kv = false;  // they keep keys and values, too
 
   std::vector<LayerSizes> layer_sizes;  // empty: layers are alike, as num_kv_heads, ... say
+  std::vector<XieluNumbers> xielu;      // by layer, in files that have them beside their tensors
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
   bool keys_are_values = false;         // of layers without a window
   std::int32_t layer_input_size = 0;    // what each layer gets of each token beside the stream; 0: nothing
@@ -139,6 +147,8 @@ struct ModelConfig {
   std::int32_t bos_token_id = -1;  // -1: none
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
+
+  std::vector<std::string> unknown_options;  // for people: of the file, which nobody here knows
 
   bool is_recurrent(std::int32_t layer) const {
     return !recurrent_layers.empty() && recurrent_layers[static_cast<std::size_t>(layer)];
@@ -168,6 +178,9 @@ Result<std::string> normalize_activation(std::string_view name);
 
 // "Q4_1", or by share "Q4_1 (71 %), Q8_0 (28 %)"; types under 1 % are left out.
 std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type);
+
+// "the file has 2 options that are not known, which were left aside: a, b"; "" if there are none.
+std::string describe_unknown_options(const ModelConfig& config);
 
 // "architecture 'X' is not supported; supported: ..."
 Status unsupported_architecture(std::string_view name, std::string_view supported);

@@ -94,10 +94,10 @@ class Reader {
   bool ok_ = true;
 };
 
-// One sequence in words: computed tokens, prompt tokens, flags, drafts, prompt_logprobs, first row, and the
-// numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its first
-// row and its number of blocks before it.
-constexpr std::size_t kSequenceWords = 9, kTableWords = 2;
+// One sequence in words: computed tokens, prompt tokens, rotation, flags, drafts, prompt_logprobs, first row,
+// and the numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its
+// first row and its number of blocks before it.
+constexpr std::size_t kSequenceWords = 10, kTableWords = 2;
 constexpr std::int32_t kSample = 1, kWholePrompt = 2, kEmbed = 4, kScore = 8;
 
 std::int32_t flags_of(const ScheduledSequence& sequence) {
@@ -122,6 +122,7 @@ Lengths read_sequence(Reader& in, ControlMessage& message, std::vector<std::size
   ScheduledSequence& sequence = message.batch.sequences.emplace_back();
   sequence.num_computed_tokens = in.word();
   sequence.num_prompt_tokens = in.word();
+  sequence.rotation = in.word();
   const std::int32_t flags = in.word();
   sequence.sample = (flags & kSample) != 0;
   sequence.whole_prompt = (flags & kWholePrompt) != 0;
@@ -147,7 +148,7 @@ Lengths read_sequence(Reader& in, ControlMessage& message, std::vector<std::size
   }
   if (flags < 0 || flags >= (kEmbed | kScore) ||  // both, or unknown ones
       sequence.num_computed_tokens < 0 || sequence.num_prompt_tokens < 0 || sequence.num_draft_tokens < 0 ||
-      sequence.first_row < 0 ||
+      sequence.first_row < 0 || sequence.rotation < 0 ||
       (sequence.num_draft_tokens > 0 &&
        (pools || std::cmp_greater_equal(sequence.num_draft_tokens, out.tokens))) ||
       (sequence.whole_prompt && sequence.num_computed_tokens > 0))
@@ -224,6 +225,7 @@ void encode_step(const ScheduledBatch& batch, std::vector<std::byte>& bytes) {
   for (const ScheduledSequence& sequence : batch.sequences) {
     out.word(sequence.num_computed_tokens);
     out.word(sequence.num_prompt_tokens);
+    out.word(sequence.rotation);
     out.word(flags_of(sequence));
     out.word(sequence.num_draft_tokens);
     out.word(sequence.prompt_logprobs);

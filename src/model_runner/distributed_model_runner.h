@@ -50,6 +50,7 @@ class DistributedModelRunner final : public ModelRunner {
   // Not ok: some rank could not; nothing is lost by it.
   Status create_kv_pages(std::int64_t first, std::int64_t count);
   bool pools() const override { return local().pools(); }
+  RotationRule rotation_rule() const override { return local().rotation_rule(); }
   StepResult run(const ScheduledBatch& batch) override;
   std::chrono::milliseconds heartbeat_interval() const override;
   Status heartbeat() override;

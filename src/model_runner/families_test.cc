@@ -15,6 +15,7 @@ namespace pagoda::testing {
 namespace {
 
 constexpr const char* kFamilies[] = {
+    "apertus",
     "arcee",
     "bailing_moe2",
     "bloom",
@@ -60,8 +61,10 @@ constexpr const char* kFamilies[] = {
     "lfm2",
     "lfm2_moe",
     "llama4",
+    "llama4_chunks",
     "llama4_interleaved",
     "llama_dynamic",
+    "llama_dynamic_long",
     "llama_yarn",
     "minimax_m2",
     "minicpm3",
@@ -75,8 +78,10 @@ constexpr const char* kFamilies[] = {
     "nemotron_h_moe",
     "olmo3",
     "olmoe",
+    "opt_350m",
     "phi",
     "phi3_long",
+    "phi3_mixed",
     "phi3_short",
     "qwen2_moe",
     "qwen3_5",

@@ -46,7 +46,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
   auto decoder = DecoderModel::load(runner->context_, *source, options.dtype, options.max_num_batched_tokens,
-                                    options.parallel, options.weight_caching.get(), options.max_context,
+                                    options.parallel, options.weight_caching.get(),
                                     /*with_head=*/!options.pooling);
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
@@ -75,6 +75,13 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
     PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(options.num_blocks, options.num_swap_blocks));
   }
   return runner;
+}
+
+RotationRule LocalModelRunner::rotation_rule() const {
+  for (const RopeConfig& rope : config().ropes)
+    if (depends_on_length(rope))
+      return {.original = rope.original_positions, .by_length = rope.scaling == RopeScaling::dynamic};
+  return {};
 }
 
 Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
@@ -129,6 +136,8 @@ Status LocalModelRunner::check(const ScheduledBatch& batch) const {
     num_tokens += static_cast<std::int64_t>(sequence.tokens.size());
     if (sequence.tokens.empty() || sequence.num_computed_tokens < 0)
       return internal_error("a sequence without work");
+    if (sequence.rotation < 0 || sequence.rotation > config().max_positions)
+      return internal_error("a rotation of no length that the model has");
     if (end > config().max_positions)
       return internal_error(concat("position ", end - 1, " is beyond the model's"));
     PAGODA_RETURN_IF_ERROR(check_tables(sequence));
@@ -235,6 +244,7 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                      .layout = layout_,
                                      .cache = kv_.data(),
                                      .layers = layer_kv_,
+                                     .rotations = rotations_,
                                      .states = layer_states_,
                                      .token_types = token_types_});
   if (!result.status.ok()) return result;
@@ -249,9 +259,12 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
   token_ids_.clear();
   token_types_.clear();
   positions_.clear();
+  rotations_.clear();
   sequences_.clear();
   output_row_ids_.clear();
   output_rows_.clear();
+  const bool rotated =
+      std::ranges::any_of(batch.sequences, [](const auto& sequence) { return sequence.rotation != 0; });
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
     const auto start = static_cast<std::int32_t>(token_ids_.size());
@@ -259,6 +272,7 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
     const std::int32_t computed = sequence.num_computed_tokens;
     token_ids_.insert(token_ids_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (std::int32_t row = 0; row < count; ++row) positions_.push_back(computed + row);
+    if (rotated) rotations_.insert(rotations_.end(), sequence.tokens.size(), sequence.rotation);
     sequences_.push_back({.query_start = start, .num_queries = count, .context_len = computed + count});
     if (pools()) {
       flatten_pooled(sequence, start);

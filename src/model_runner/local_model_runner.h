@@ -82,6 +82,7 @@ class LocalModelRunner final : public ModelRunner {
 
   StepResult run(const ScheduledBatch& batch) override;
   bool pools() const override { return options_.pooling.has_value(); }
+  RotationRule rotation_rule() const override;
   // Elements of its vectors; 0 where it generates. Of rank 0.
   std::int32_t vector_size() const { return pooler_ ? pooler_->size() : 0; }
   bool prepare_ahead() override { return kv_.populate_ahead(); }
@@ -138,7 +139,7 @@ class LocalModelRunner final : public ModelRunner {
   Memory logits_;
 
   // Flat inputs of the step; kept for their capacity.
-  std::vector<std::int32_t> token_ids_, positions_, block_tables_, output_row_ids_, token_types_;
+  std::vector<std::int32_t> token_ids_, positions_, rotations_, block_tables_, output_row_ids_, token_types_;
   std::vector<AttentionSequence> sequences_;
   // A table for each page of a row of each group ("lane"), and the sequences with it; by lane.
   std::vector<std::vector<AttentionSequence>> lanes_;

@@ -4,6 +4,7 @@
 // Threads: the engine thread only.
 #include <chrono>
 
+#include "request/rotation_rule.h"
 #include "request/step_result.h"
 #include "scheduler/scheduled_batch.h"
 
@@ -14,6 +15,9 @@ class ModelRunner {
   virtual ~ModelRunner() = default;
   // Whether it makes vectors (request/work.h); then it draws no tokens. Constant; any thread.
   virtual bool pools() const { return false; }
+
+  // Which rotation of queries and keys each of its sequences needs. Constant; any thread.
+  virtual RotationRule rotation_rule() const { return {}; }
 
   virtual StepResult run(const ScheduledBatch& batch) = 0;
 

@@ -31,6 +31,7 @@ Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const Tok
     sequence.block_table = tables.front().blocks;
     sequence.more_tables = std::span(tables).subspan(1);
     sequence.prompt_logprobs = 0;
+    sequence.rotation = runner.rotation_rule().rotation_of(sequence.num_prompt_tokens);
     ScheduledBatch batch;
     batch.num_tokens = static_cast<std::int32_t>(sequence.tokens.size());
     batch.sequences.push_back(sequence);

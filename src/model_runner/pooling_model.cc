@@ -5,18 +5,12 @@
 #include <boost/json.hpp>
 
 #include "base/strings.h"
+#include "loader/json_object.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-
-Result<json::object> parse_object(std::string_view text, std::string_view where) {
-  boost::system::error_code error;
-  json::value value = json::parse(json::string_view(text.data(), text.size()), error);
-  if (error || !value.is_object()) return corrupt_data(concat(where, " is not a JSON object"));
-  return std::move(value.get_object());
-}
 
 std::string_view text_of(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
@@ -74,7 +68,7 @@ class Reading {
 
   Status read() {
     if (const std::optional<std::string> text = source_.side_file("config.json")) {
-      auto config = parse_object(*text, "config.json");
+      auto config = parse_json_object(*text, "config.json");
       if (!config) return config.error();
       PAGODA_RETURN_IF_ERROR(read_config(*config));
     }
@@ -154,7 +148,7 @@ class Reading {
         PAGODA_RETURN_IF_ERROR(read_pooling(*written, where));
       } else if (kind == "Dense") {
         if (!written) return not_found(concat(where, " is not there; modules.json says so"));
-        auto config = parse_object(*written, where);
+        auto config = parse_json_object(*written, where);
         if (!config) return config.error();
         auto activation = activation_named(text_of(*config, "activation_function"), where);
         if (!activation) return activation.error();
@@ -170,7 +164,7 @@ class Reading {
   }
 
   Status read_pooling(std::string_view text, const std::string& where) {
-    auto config = parse_object(text, where);
+    auto config = parse_json_object(text, where);
     if (!config) return config.error();
     std::vector<PoolingType> asked;
     if (is_true(*config, "pooling_mode_cls_token")) asked.push_back(PoolingType::first);
@@ -210,7 +204,7 @@ class Reading {
   }
 
   Status read_overrides() {
-    auto overrides = parse_object(wishes_.overrides, "--hf-overrides");
+    auto overrides = parse_json_object(wishes_.overrides, "--hf-overrides");
     if (!overrides) return overrides.error();
     for (const auto& [name, value] : *overrides) {
       if (name == "classifier_from_token") {
@@ -228,7 +222,7 @@ class Reading {
   }
 
   Status read_pooler_config() {
-    auto config = parse_object(wishes_.pooler_config, "--pooler-config");
+    auto config = parse_json_object(wishes_.pooler_config, "--pooler-config");
     if (!config) return config.error();
     for (const auto& [name, value] : *config) {
       if (name == "pooling_type" || name == "seq_pooling_type") {

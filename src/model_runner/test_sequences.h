@@ -84,6 +84,7 @@ class Driver {
       scheduled.all_tokens = sequence->tokens;
       scheduled.num_prompt_tokens = sequence->num_prompt;
       scheduled.block_table = sequence->blocks;
+      scheduled.rotation = runner_.rotation_rule().rotation_of(sequence->num_prompt);
       if (has_states(groups_)) scheduled.more_tables = std::span(&sequence->state_table, 1);
       scheduled.sample = sequence->num_computed + count == known;
       scheduled.spec.params = &sequence->params;

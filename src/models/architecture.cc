@@ -10,7 +10,13 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2};
+     kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDeepSeek2,
+      kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3,
+      kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe,
+      kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2,
+      kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert,
+      kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe,
+      kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2};
   return all;
 }
 
@@ -91,20 +97,20 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   decoder.max_positions = config.max_positions;
   decoder.interleaved_rows = config.rope_interleaved_rows;
   decoder.tied_head = config.tie_embeddings;
-  const RopeConfig rope = {
-      .theta = config.rope_theta,
-      .rotary_size = config.rotary_size > 0 ? config.rotary_size : config.head_size,
-      .scaling = config.rope_scaling,
-      .factor = config.rope_factor,
-      .low_freq_factor = config.rope_low_freq_factor,
-      .high_freq_factor = config.rope_high_freq_factor,
-      .original_positions = config.rope_original_positions,
-      .beta_fast = config.rope_beta_fast,
-      .beta_slow = config.rope_beta_slow,
-      .truncate = config.rope_truncate,
-      .turned = config.rope_turned,
-      .divisors = config.long_context ? config.rope_long_factors : config.rope_short_factors,
-      .attention_factor = config.rope_attention_factor};
+  const RopeConfig rope = {.theta = config.rope_theta,
+                           .rotary_size = config.rotary_size > 0 ? config.rotary_size : config.head_size,
+                           .scaling = config.rope_scaling,
+                           .factor = config.rope_factor,
+                           .low_freq_factor = config.rope_low_freq_factor,
+                           .high_freq_factor = config.rope_high_freq_factor,
+                           .original_positions = config.rope_original_positions,
+                           .beta_fast = config.rope_beta_fast,
+                           .beta_slow = config.rope_beta_slow,
+                           .truncate = config.rope_truncate,
+                           .turned = config.rope_turned,
+                           .divisors = config.rope_short_factors,
+                           .long_divisors = config.rope_long_factors,
+                           .attention_factor = config.rope_attention_factor};
   decoder.ropes.push_back(rope);
   if (config.rope_local_theta > 0)
     decoder.ropes.push_back({.theta = config.rope_local_theta, .rotary_size = rope.rotary_size});
@@ -137,6 +143,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
     decoder.layers.push_back(layer);
     if (!config.layer_sizes.empty()) {
       const LayerSizes& sizes = config.layer_sizes[static_cast<std::size_t>(index)];
+      if (sizes.num_heads > 0) decoder.layers.back().attention()->num_heads = sizes.num_heads;
       decoder.layers.back().attention()->num_kv_heads = sizes.num_kv_heads;
       decoder.layers.back().attention()->head_size = sizes.head_size;
       decoder.layers.back().dense()->intermediate_size = sizes.intermediate_size;

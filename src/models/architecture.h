@@ -72,6 +72,7 @@ struct WeightNames {
   LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
+  std::string curve = {};                 // of the numbers of a learned activation
   bool transposed = false;                // linear weights are stored [in, out]
   std::vector<ExpertNames> experts = {};  // a file has one of these forms
   // Of a mixture beside a dense feed-forward: of what the mixture reads, and of what each of the two gives.
@@ -119,6 +120,12 @@ std::vector<ExpertNames> granitemoe_experts();  // of folders
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
+extern const Architecture kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2,
+    kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms,
+    kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite,
+    kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLfm2, kLfm2Moe, kLlama, kLlama4,
+    kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt, kNemotron, kNemotronH,
+    kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen35,
+    kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm, kStarcoder2;
 
 }  // namespace pagoda

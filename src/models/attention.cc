@@ -132,11 +132,11 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
   if (rotary_size_ > 0) {
-    const std::int32_t last = *std::max_element(positions.begin(), positions.end());
     RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
+    const RopeRows turns = table.of_rows(*room.context, positions, rows.first);
     const std::int32_t heads = own_.num_heads + (own_.has_own_kv() ? own_.num_kv_heads : 0);
-    rope(*room.context, qkv, rows.count, width, heads, own_.head_size, rotary_size_, positions,
-         table.rows(*room.context, last + 1));
+    rope(*room.context, qkv, rows.count, width, heads, own_.head_size, rotary_size_, turns.index,
+         turns.table);
   }
   if (norms && own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
   if (own_.temperature_beta != 0) warm_queries(positions, qkv);
@@ -169,6 +169,7 @@ PagedAttentionArgs Attention::arguments(const LayerRoom& room, const DecoderBatc
           .scale = own_.scale,
           .causal = own_.causal,
           .sliding_window = own_.sliding_window,
+          .chunks = own_.chunks,
           .softcap = own_.softcap,
           .sinks = sinks_.empty() ? nullptr : sinks_.data(),
           .slopes = own_.slopes.empty() ? nullptr : own_.slopes.data(),

@@ -53,20 +53,13 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          const ModelSource& source, std::string_view dtype,
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
-                                                         const WeightCaching* caching,
-                                                         std::int32_t max_context, bool with_head) {
+                                                         const WeightCaching* caching, bool with_head) {
   if (max_batched_tokens <= 0) return invalid_argument("max_num_batched_tokens must be positive");
-  ModelConfig written = source.config();
-  written.long_context =
-      (max_context > 0 ? max_context : written.max_positions) > written.rope_original_positions;
-  auto config = describe_decoder(written);
+  auto config = describe_decoder(source.config());
   if (!config) return config.error();
   auto architecture = find_architecture(source.config().architecture);
   if (!architecture) return architecture.error();
-  WeightNames names = (*architecture)->names(source.format());
-  if (const std::string& factors = written.long_context ? names.rope_factors_long : names.rope_factors_short;
-      !factors.empty())
-    names.rope_factors = factors;
+  const WeightNames names = (*architecture)->names(source.format());
   // A GGUF file says that its head is tied by not having one.
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
@@ -94,9 +87,11 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->weights_ = *std::move(weights);
   decoder->embedding_scale_ = embedding_scale(*config, decoder->weights_.token_embedding.dtype);
   for (std::size_t i = 0; i < config->ropes.size(); ++i) {
-    const std::span<const float> factors = decoder->weights_.rope_factors;
-    auto rope = RopeTable::create(config->ropes[i], i == 0 ? factors : std::span<const float>(),
-                                  config->max_positions);
+    const DecoderWeights& weights = decoder->weights_;
+    const bool first = i == 0;  // whose divisors a file brings
+    auto rope = RopeTable::create(
+        config->ropes[i], first ? weights.rope_factors : std::vector<float>(), config->max_positions,
+        first ? weights.rope_factors_long : std::vector<float>(), max_batched_tokens);
     if (!rope) return rope.error();
     decoder->ropes_.push_back(*std::move(rope));
   }
@@ -327,6 +322,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
   const std::int64_t hidden = config_.hidden_size;
   const Chunks all = chunks(tokens);
   Chunks left = all;
+  for (RopeTable& rope : ropes_) rope.prepare(context_, batch.positions, batch.rotations);
   PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::size_t index = 0; index < weights_.layers.size(); ++index) {
     const LayerConfig& config = config_.layers[index];

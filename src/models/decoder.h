@@ -34,14 +34,13 @@ class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
   // or misshapen. invalid_argument: it cannot be cut into so many parts. Nothing of `source` is kept.
-  // max_batched_tokens bounds every batch. `caching`: through the cache on disk. max_context: the most tokens
-  // that a sequence will have (0: as many as the model was made for), which chooses between rotations for
-  // short and for long contexts. Without a head there are no logits, only hidden states.
+  // max_batched_tokens bounds every batch. `caching`: through the cache on disk. Without a head there are no
+  // logits, only hidden states.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},
                                                     const WeightCaching* caching = nullptr,
-                                                    std::int32_t max_context = 0, bool with_head = true);
+                                                    bool with_head = true);
 
   // What load() would say against so many parts, from the file's descriptions alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,

@@ -50,14 +50,21 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int32_t original_positions = 0;
-  float beta_fast = 32, beta_slow = 1;  // yarn: turns within original_positions between which it blends
-  bool truncate = true;                 // yarn: the blend begins and ends at whole dimensions
-  std::int32_t turned = 0;              // of rotary_size, those that turn at all; 0: all
-  std::vector<float> divisors = {};     // of each pair's frequency (longrope); empty: none
-  float attention_factor = 1;           // of cosines and sines
+  float beta_fast = 32, beta_slow = 1;    // yarn: turns within original_positions between which it blends
+  bool truncate = true;                   // yarn: the blend begins and ends at whole dimensions
+  std::int32_t turned = 0;                // of rotary_size, those that turn at all; 0: all
+  std::vector<float> divisors = {};       // of each pair's frequency (longrope); empty: none
+  std::vector<float> long_divisors = {};  // the same in sequences that may pass original_positions
+  float attention_factor = 1;             // of cosines and sines
 };
 
 constexpr std::int32_t kNoRope = -1;
+
+// Whether sequences that may pass original_positions are rotated in another way: all in the same one, or each
+// as its length says.
+inline bool depends_on_length(const RopeConfig& rope) {
+  return rope.scaling == RopeScaling::dynamic || rope.scaling == RopeScaling::longrope;
+}
 
 enum class QueryKeyNorm {
   none,
@@ -73,6 +80,7 @@ struct AttentionConfig {
   bool output_gate = false;
   bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
+  bool chunks = false;              // of W tokens: attends to those of its own chunk alone
   std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
   float scale = 1;                  // of the products of queries and keys
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
@@ -147,6 +155,13 @@ struct DenseFeedForwardConfig {
   float gate_factor = 1, down_factor = 1;  // of these products
 };
 
+// Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them
+// beside its tensors.
+struct XieluConfig {
+  std::int32_t intermediate_size = 0;
+  float alpha_p = 0.8f, alpha_n = 0.8f, beta = 0.5f, eps = -1e-6f;
+};
+
 // Experts, of which each token goes through some, and one that all go through.
 struct MixtureConfig {
   RoutingRule routing;
@@ -177,7 +192,7 @@ struct NoFeedForwardConfig {};
 using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
                                  ParallelMixersConfig, NoMixerConfig>;
 using FeedForwardConfig =
-    std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, NoFeedForwardConfig>;
+    std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig, XieluConfig, NoFeedForwardConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;

@@ -97,9 +97,13 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   }
   if (config.embedding_norm)
     weights.embedding_norm = loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
-  if (!names.rope_factors.empty() && !config.ropes.empty()) {
-    for (const std::string& other : {names.rope_factors_short, names.rope_factors_long}) reader.ignore(other);
-    weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
+  if (!config.ropes.empty()) {
+    const std::int32_t pairs = config.ropes.front().rotary_size / 2;
+    for (const std::string& name : {names.rope_factors, names.rope_factors_short})
+      if (!name.empty() && weights.rope_factors.empty())
+        weights.rope_factors = reader.optional_vector(name, pairs);
+    if (!names.rope_factors_long.empty())
+      weights.rope_factors_long = reader.optional_vector(names.rope_factors_long, pairs);
   }
   if (config.embedding_size != config.hidden_size) {
     weights.project_in = loader.linear(names.project_in, config.hidden_size, config.embedding_size);

@@ -44,7 +44,8 @@ struct DecoderWeights {
   NormWeights embedding_norm, final_norm;
   std::optional<LayerInputs> layer_inputs;
   PackedLinear head;
-  std::vector<float> rope_factors;  // divisors of the rotation frequencies; empty: none
+  // Divisors of the rotation frequencies, of all sequences or of short ones; and of long ones. Empty: none.
+  std::vector<float> rope_factors, rope_factors_long;
 
   std::vector<std::shared_ptr<const void>> owners;  // of the embeddings' bytes
   bool mapped = false;                              // all of it from a packed file

@@ -96,6 +96,8 @@ Status check_part(const DecoderConfig& decoder, const MixtureBesideDenseConfig& 
   return check_part(decoder, c.mixture);
 }
 
+Status check_part(const DecoderConfig&, const XieluConfig& c) { return check_size(c.intermediate_size); }
+
 Status check_sizes(const DecoderConfig& c) {
   for (const std::int32_t size :
        {c.vocab_size, c.hidden_size, c.embedding_size, c.num_layers(), c.max_positions})

@@ -229,10 +229,10 @@ void LatentAttention::enter(const LayerRoom& room, const DecoderBatch& batch, Ro
   });
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
-  const std::int32_t last = *std::max_element(positions.begin(), positions.end());
   RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
+  const RopeRows turns = table.of_rows(context, positions, rows.first);
   rope(context, entered + own_.latent_size, rows.count, width, own_.num_heads + 1, own_.row_size(),
-       own_.rope_size, positions, table.rows(context, last + 1));
+       own_.rope_size, turns.index, turns.table);
 }
 
 PagedAttentionArgs LatentAttention::arguments(const LayerRoom& room, const DecoderBatch& batch) const {

@@ -46,6 +46,8 @@ struct DecoderBatch {
   KvLayout layout;
   std::byte* cache = nullptr;
   std::span<const LayerKv> layers = {};  // by layer; empty: all of them lie in blocks of `layout`
+  // Of each row, the rotation of its sequence (DecoderConfig::rotation_of's numbers); empty: 0 for all.
+  std::span<const std::int32_t> rotations = {};
   // By layer: the states of those that have one, in the order of LayerState::pieces; empty: none has.
   std::span<const LayerStates> states = {};
   std::span<const std::int32_t> token_types = {};  // of each row; empty: all are 0
@@ -144,6 +146,8 @@ std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, con
 std::unique_ptr<FeedForward> make_part(const MixtureConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
 std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, const LayerPlace& place,
+                                       const DecoderConfig& decoder, WeightLoader& loader);
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place,
                                        const DecoderConfig& decoder, WeightLoader& loader);
 
 // A dense feed-forward under these names, behind the layer's prefix, and with this part of its features.

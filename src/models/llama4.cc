@@ -1,7 +1,7 @@
 // Llama 4 (text): Llama with mixtures of which a token takes one expert and a shared one, and its weight lies
 // on what that expert reads; norms without weights of every query and key head behind the rotation. Every
-// fourth layer does not rotate; its queries grow with the position instead. Not here: the other layers see
-// their chunk of 8192 tokens alone, which is why contexts end there.
+// fourth layer does not rotate; its queries grow with the position instead. The others see their chunk of
+// 8192 tokens alone.
 #include "models/architecture.h"
 
 namespace pagoda {
@@ -12,6 +12,7 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   if (!decoder) return decoder.error();
   for (LayerConfig& layer : decoder->layers) {
     AttentionConfig& attention = *layer.attention();
+    attention.chunks = attention.sliding_window > 0;
     if (attention.rope == kNoRope) {
       attention.temperature_offset = 1;
     } else {

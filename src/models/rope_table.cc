@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "kernels/tiles.h"
 
@@ -28,11 +29,18 @@ std::pair<double, double> yarn_blend(const RopeConfig& config) {
 
 }  // namespace
 
-std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const float> factors) {
+std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const float> factors,
+                                     std::int32_t rotation) {
   std::vector<double> frequencies(static_cast<std::size_t>(config.rotary_size / 2));
+  const bool is_long = rotation != 0 && config.scaling == RopeScaling::longrope;
+  const std::vector<float>& divisors = is_long ? config.long_divisors : config.divisors;
+  double theta = config.theta;
+  if (rotation > config.original_positions && config.scaling == RopeScaling::dynamic) {
+    const double size = config.rotary_size, times = static_cast<double>(rotation) / config.original_positions;
+    theta *= std::pow(config.factor * times - (config.factor - 1), size / (size - 2));
+  }
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    double frequency =
-        std::pow(static_cast<double>(config.theta), -2.0 * static_cast<double>(i) / config.rotary_size);
+    double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / config.rotary_size);
     if (!factors.empty()) {  // a file that brings factors has the scaling in them
       frequency /= factors[i];
     } else if (config.scaling == RopeScaling::linear) {
@@ -47,7 +55,7 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
       const double slowed = std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
       frequency = slowed * frequency / config.factor + (1 - slowed) * frequency;
     }
-    if (factors.empty() && !config.divisors.empty()) frequency /= config.divisors[i];
+    if (factors.empty() && !divisors.empty()) frequency /= divisors[i];
     if (config.turned > 0 && 2 * i >= static_cast<std::size_t>(config.turned)) frequency = 0;
     frequencies[i] = frequency;
   }
@@ -55,8 +63,12 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
 }
 
 Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const float> factors,
-                                    std::int32_t max_positions) {
+                                    std::int32_t max_positions, std::span<const float> long_factors,
+                                    std::int32_t max_rows) {
   RopeTable table;
+  table.config_ = config;
+  table.factors_.assign(factors.begin(), factors.end());
+  table.long_factors_.assign(long_factors.begin(), long_factors.end());
   table.frequencies_ = rope_frequencies(config, factors);
   table.amplitude_ = config.attention_factor;
   table.max_positions_ = max_positions;
@@ -64,7 +76,49 @@ Result<RopeTable> RopeTable::create(const RopeConfig& config, std::span<const fl
                                 sizeof(float));
   if (!memory) return memory.error();
   table.memory_ = *std::move(memory);
+  if (!depends_on_length(config) || max_rows == 0) return table;
+  auto own =
+      Memory::reserve(static_cast<std::size_t>(max_rows) * table.frequencies_.size() * 2 * sizeof(float));
+  if (!own) return own.error();
+  table.own_ = *std::move(own);
   return table;
+}
+
+void RopeTable::fill(std::int32_t position, std::span<const double> frequencies, float* row) const {
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const double angle = position * frequencies[i];
+    row[i] = static_cast<float>(amplitude_ * std::cos(angle));
+    row[frequencies.size() + i] = static_cast<float>(amplitude_ * std::sin(angle));
+  }
+}
+
+void RopeTable::prepare(const KernelContext& context, std::span<const std::int32_t> positions,
+                        std::span<const std::int32_t> rotations) {
+  own_rows_ = !rotations.empty() && own_.size() > 0;
+  if (!own_rows_) return;
+  CHECK(rotations.size() == positions.size());
+  row_numbers_.resize(rotations.size());
+  std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
+  auto* const table = own_.as<float>();
+  for (std::size_t begin = 0; begin < rotations.size();) {  // rows of one sequence, or of several alike
+    std::size_t end = begin;
+    while (end < rotations.size() && rotations[end] == rotations[begin]) ++end;
+    const bool is_long = rotations[begin] != 0 && !long_factors_.empty();
+    const std::vector<double> frequencies =
+        rope_frequencies(config_, is_long ? long_factors_ : factors_, rotations[begin]);
+    for_tiles(context, static_cast<std::int64_t>(end - begin), [&](std::int64_t tile, int) {
+      const std::size_t row = begin + static_cast<std::size_t>(tile);
+      fill(positions[row], frequencies, table + row * 2 * frequencies.size());
+    });
+    begin = end;
+  }
+}
+
+RopeRows RopeTable::of_rows(const KernelContext& context, std::span<const std::int32_t> positions,
+                            std::int64_t first) {
+  if (!own_rows_) return {positions, rows(context, *std::ranges::max_element(positions) + 1)};
+  return {std::span(row_numbers_).subspan(static_cast<std::size_t>(first), positions.size()),
+          own_.as<float>()};
 }
 
 const float* RopeTable::rows(const KernelContext& context, std::int32_t num_positions) {
@@ -75,16 +129,10 @@ const float* RopeTable::rows(const KernelContext& context, std::int32_t num_posi
     const std::int32_t first = num_filled_;
     const std::int32_t last = std::min((num_positions + kStep - 1) / kStep * kStep, max_positions_);
     const std::size_t half = frequencies_.size();
-    const auto fill = [&](std::int64_t tile, int) {
+    for_tiles(context, last - first, [&](std::int64_t tile, int) {
       const auto position = static_cast<std::int32_t>(first + tile);
-      float* row = table + static_cast<std::size_t>(position) * 2 * half;
-      for (std::size_t i = 0; i < half; ++i) {
-        const double angle = position * frequencies_[i];
-        row[i] = static_cast<float>(amplitude_ * std::cos(angle));
-        row[half + i] = static_cast<float>(amplitude_ * std::sin(angle));
-      }
-    };
-    for_tiles(context, last - first, fill);
+      fill(position, frequencies_, table + static_cast<std::size_t>(position) * 2 * half);
+    });
     num_filled_ = last;
   }
   return table;

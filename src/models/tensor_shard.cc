@@ -157,6 +157,10 @@ Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::i
   return shard;
 }
 
+Result<FeedForwardShard> shard_of(const XieluConfig& config, std::int64_t block, const Cut& cut) {
+  return shard_of(DenseFeedForwardConfig{config.intermediate_size}, block, cut);
+}
+
 // `count` rows or more, a rank's in whole tiles of 16 where that can be.
 std::vector<Range> split_rows(std::int64_t count, std::int32_t size) {
   const std::int64_t unit = count % 16 == 0 && count / 16 >= size ? 16 : 1;

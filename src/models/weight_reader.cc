@@ -52,7 +52,7 @@ const TensorView* WeightReader::take(const std::string& name, const std::vector<
                               ", which is not supported for ", bytes ? "blocks of weights" : "weights")));
     return nullptr;
   }
-  if (shape.back() % dtype_info(tensor->dtype).block_elements != 0) {
+  if (!shape.empty() && shape.back() % dtype_info(tensor->dtype).block_elements != 0) {
     fail(corrupt_data(concat("tensor '", name, "' has rows of ", shape.back(),
                              " elements, which are not whole blocks of ", dtype_info(tensor->dtype).name)));
     return nullptr;
@@ -78,7 +78,8 @@ TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std:
 std::vector<float> WeightReader::vector(const std::string& name, std::int64_t size) {
   const TensorView* const found = find(name);
   const bool as_row = found != nullptr && found->shape == std::vector<std::int64_t>{1, size};
-  const TensorView* tensor = as_row ? take(name, {1, size}) : take(name, {size});
+  const bool is_scalar = found != nullptr && size == 1 && found->shape.empty();
+  const TensorView* tensor = is_scalar ? take(name, {}) : as_row ? take(name, {1, size}) : take(name, {size});
   if (tensor == nullptr) return {};
   std::vector<float> values(static_cast<std::size_t>(size));
   dequantize(tensor->dtype, tensor->data, size, values.data());

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "request/draft_history.h"
@@ -35,8 +36,10 @@ struct Sequence {
   bool beam = false;
 
   // Drafts of the tokens after the known ones: set by the engine between steps, taken into the batch by the
-  // scheduler as far as there is room, gone with the step. `drafted` is tokens and drafts of that batch.
+  // scheduler as far as there is room, gone with the step. `drafted` is tokens and drafts of that batch, the
+  // first num_drafted_tokens of them tokens.
   std::vector<TokenId> draft, drafted;
+  std::int32_t num_drafted_tokens = 0;
   DraftHistory draft_history;  // kept by decoding/: how they fared
 
   // Of a prompt that pools and is computed in several steps: what the runner made of it so far.
@@ -60,6 +63,7 @@ enum class GroupState : std::uint8_t { waiting, running, swapped, finished };
 struct SequenceGroup {
   Request request;
   std::uint64_t seed = 0;                            // the request's, or drawn by the engine
+  std::int32_t rotation = 0;                         // of queries and keys: as RotationRule says
   std::vector<std::unique_ptr<Sequence>> sequences;  // stable addresses: batches point at them
   GroupState state = GroupState::waiting;
 
@@ -82,6 +86,14 @@ struct SequenceGroup {
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
 
   const SamplingParams& sampling() const { return request.sampling; }
+  // What its K and V depend on beside tokens: those of a prefix fit another group of an equal one. No text of
+  // a client's gives one with a rotation.
+  std::string prefix_salt() const {
+    constexpr char kMark = '\1';
+    const std::string& salt = request.cache_salt;
+    if (rotation == 0 && !salt.starts_with(kMark)) return salt;
+    return kMark + std::to_string(rotation) + kMark + salt;
+  }
   bool wants_prompt_logprobs() const { return sampling().prompt_logprobs.has_value(); }
   bool prompt_logprobs_complete() const {
     return !wants_prompt_logprobs() || prompt_logprobs.size() == request.prompt_token_ids.size();

@@ -87,15 +87,19 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
   out.all_tokens = sequence.tokens;
   if (num_draft_tokens > 0) {
     CHECK(count == sequence.num_missing() && sequence.num_candidates == 1 && !sequence.beam);
-    sequence.drafted = sequence.tokens;
-    sequence.drafted.insert(sequence.drafted.end(), sequence.draft.begin(),
-                            sequence.draft.begin() + num_draft_tokens);
-    out.all_tokens = sequence.drafted;
+    // Only what is new since the last step with drafts: tokens are appended, never changed.
+    auto& drafted = sequence.drafted;
+    drafted.resize(static_cast<std::size_t>(sequence.num_drafted_tokens));
+    drafted.insert(drafted.end(), sequence.tokens.begin() + sequence.num_drafted_tokens, sequence.tokens.end());
+    sequence.num_drafted_tokens = sequence.num_tokens();
+    drafted.insert(drafted.end(), sequence.draft.begin(), sequence.draft.begin() + num_draft_tokens);
+    out.all_tokens = drafted;
     out.num_draft_tokens = num_draft_tokens;
   }
   out.tokens = out.all_tokens.subspan(static_cast<std::size_t>(sequence.num_computed_tokens),
                                       static_cast<std::size_t>(count + num_draft_tokens));
   out.num_prompt_tokens = sequence.num_prompt_tokens;
+  out.rotation = group.rotation;
   out.block_table = block_table;
   out.sample = count == sequence.num_missing();
   out.spec = {.params = &group.sampling(),

@@ -39,6 +39,7 @@ struct ScheduledSequence {
   // each of them. Only where `sample` asks for one candidate.
   std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
+  std::int32_t rotation = 0;             // of queries and keys, in every step of it: as RotationRule says
   std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
   std::int32_t first_row = 0;            // of block_table, which is KV group 0's; see KvTable
   std::span<const KvTable> more_tables;  // of the KV groups 1, 2, …

@@ -300,7 +300,7 @@ bool VllmScheduler::try_admit(SequenceGroup& group) {
   CHECK(leader_at != group.sequences.end());
   Sequence& leader = **leader_at;
   const std::int32_t cached =
-      kv_.add_sequence(leader.id, leader.tokens, group.request.cache_salt, group.takes_cached_prefix());
+      kv_.add_sequence(leader.id, leader.tokens, group.prefix_salt(), group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
   if (alone && batch_.empty() && runs_whole(group))
@@ -347,7 +347,7 @@ bool VllmScheduler::prefix_under_way(const SequenceGroup& group, const Sequence&
   if (!kv_.caches_prefixes() || !group.takes_cached_prefix()) return false;
   return std::ranges::any_of(refs_, [&](const ScheduledRef& ref) {
     const Sequence& other = *ref.sequence;
-    if (other.num_missing() == 1 || ref.group->request.cache_salt != group.request.cache_salt) return false;
+    if (other.num_missing() == 1 || ref.group->prefix_salt() != group.prefix_salt()) return false;
     const std::int32_t common =
         kv_.shareable(other.id, std::min(common_prefix(other, leader), leader.num_tokens() - 1));
     if (common <= cached || common <= other.num_computed_tokens) return false;

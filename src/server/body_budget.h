@@ -1,29 +1,37 @@
 #pragma once
 // BodyBudget: bytes of request bodies being read or parsed, of all connections together and of each peer
-// address. One peer never gets it all: a quarter is left for others. Small bodies always fit, up to the first
-// bytes of each connection. Units: bytes. Threads: any. Owner: the server.
+// address, out of an account of the memory ledger. One peer never gets it all: a quarter is left for others.
+// Small bodies have room of their own beside, so that large ones do not keep them out.
+// Units: bytes. Threads: any. Owner: the server.
 #include <algorithm>
-#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+
+#include "base/memory_budget.h"
 
 namespace pagoda {
 
 class BodyBudget {
  public:
-  static constexpr std::size_t kAlwaysFits = std::size_t{16} << 10;
+  static constexpr std::int64_t kSmall = std::int64_t{16} << 10;
+  // The size of an account in which large bodies may have `bytes`.
+  static std::int64_t with_room_for_small(std::int64_t bytes) { return bytes + bytes / kShareOfSmall; }
 
   // One body of `largest` fits in any case.
-  BodyBudget(std::size_t limit, std::size_t largest)
-      : limit_(std::max(limit, largest)), peer_limit_(std::max(limit_ - limit_ / 4, largest)) {}
+  BodyBudget(MemoryBudget& memory, MemoryBudget::AccountId account, std::int64_t largest)
+      : BodyBudget(*memory.try_reserve(account, 0), memory.account(account).limit, largest) {}
 
   // `held`: what the connection has already. False, and nothing is counted: there is no room.
-  bool add(const std::string& peer, std::size_t held, std::size_t bytes) {
+  bool add(const std::string& peer, std::int64_t held, std::int64_t bytes) {
     std::lock_guard lock(mutex_);
-    std::size_t& of_peer = peers_[peer];
-    const bool fits = all_ + bytes <= limit_ && of_peer + bytes <= peer_limit_;
-    if (!fits && held + bytes > kAlwaysFits) {
+    std::int64_t& of_peer = peers_[peer];
+    const bool small = held + bytes <= kSmall;
+    const std::int64_t limit = small ? limit_ : limit_for_large_;
+    const bool fits = all_ + bytes <= limit && of_peer + bytes <= std::max(limit - limit / 4, largest_) &&
+                      reserved_.try_resize(all_ + bytes);
+    if (!fits) {
       if (of_peer == 0) peers_.erase(peer);
       return false;
     }
@@ -31,20 +39,29 @@ class BodyBudget {
     of_peer += bytes;
     return true;
   }
-  void release(const std::string& peer, std::size_t bytes) {
+  void release(const std::string& peer, std::int64_t bytes) {
     if (bytes == 0) return;
     std::lock_guard lock(mutex_);
     all_ -= bytes;
+    (void)reserved_.try_resize(all_);
     const auto it = peers_.find(peer);
     it->second -= bytes;
     if (it->second == 0) peers_.erase(it);
   }
 
  private:
-  const std::size_t limit_, peer_limit_;
+  static constexpr std::int64_t kShareOfSmall = 16;
+  BodyBudget(MemoryReservation reserved, std::int64_t limit, std::int64_t largest)
+      : limit_(limit),
+        largest_(largest),
+        limit_for_large_(limit - limit / (kShareOfSmall + 1)),
+        reserved_(std::move(reserved)) {}
+
+  const std::int64_t limit_, largest_, limit_for_large_;
   std::mutex mutex_;
-  std::size_t all_ = 0;
-  std::unordered_map<std::string, std::size_t> peers_;  // those that hold something
+  std::int64_t all_ = 0;
+  MemoryReservation reserved_;                           // all_
+  std::unordered_map<std::string, std::int64_t> peers_;  // those that hold something
 };
 
 }  // namespace pagoda

@@ -44,10 +44,11 @@ void StrandEvent::set() {
 }
 
 Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
-                       WakeList<Connection>& wakes, Origin origin)
+                       WakeList<Connection>& wakes, Origin origin, MemoryReservation memory)
     : server_(server),
       id_(server.next_connection.fetch_add(1)),
       came_by_(origin),
+      memory_(std::move(memory)),
       wakes_(wakes),
       stream_(std::move(socket), std::move(tls)),
       peer_(stream_.peer()),
@@ -56,6 +57,7 @@ Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContex
       write_timer_(stream_.get_executor()) {
   idle_since_ = server_.clock.now();
   server_.num_connections.fetch_add(1);
+  if (came_by_.over_limit) server_.num_beyond.fetch_add(1);
   server_.metrics.connection_opened();
 }
 
@@ -63,6 +65,7 @@ Connection::~Connection() {
   release_body();
   server_.metrics.connection_closed();
   server_.num_connections.fetch_sub(1);
+  if (came_by_.over_limit) server_.num_beyond.fetch_sub(1);
 }
 
 void Connection::serve() {

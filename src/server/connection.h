@@ -51,8 +51,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   // The socket's executor must be such a strand. `tls`: null: plain. Borrows all else; they outlive the I/O
   // loop.
+  // `memory`: of this connection; empty for one too many.
   Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
-             WakeList<Connection>& wakes, Origin origin);
+             WakeList<Connection>& wakes, Origin origin, MemoryReservation memory);
   ~Connection();
 
   void serve();
@@ -109,7 +110,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<void> look_after_half_closed();
   Awaitable<void> stop_watching();
   Awaitable<void> yield();
-  bool hold_body(std::size_t bytes);
+  bool still_over_limit();
+  bool hold_body(std::size_t count);
   void release_body();
   void begin_request(const HttpRequest& request);
   HttpResponse refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const;
@@ -121,6 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerContext& server_;
   const std::uint64_t id_;
   const Origin came_by_;
+  MemoryReservation memory_;
   WakeList<Connection>& wakes_;
   Transport stream_;
   const std::string peer_;  // its address
@@ -140,7 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Of the request being answered.
   std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
   bool metered_ = false;               // counts among the key's requests
-  std::size_t held_body_ = 0;
+  std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
   ResponseFraming framing_;
   int status_ = 0;

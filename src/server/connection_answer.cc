@@ -41,8 +41,7 @@ std::string_view content_type_of(AnswerForm form) {
 asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
                                                      const RouteTable::Match& match) {
   std::optional<HttpResponse> early = answer_from_head(request, match, key_.get(), server_);
-  if (!early && came_by_.over_limit && match.role != Role::anyone &&
-      server_.num_connections.load() > server_.config.max_connections) {
+  if (!early && match.role != Role::anyone && still_over_limit()) {
     early = error_response(unavailable("Too many connections."), match.protocol);
     early->close = true;
   }
@@ -89,6 +88,13 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   co_return co_await answer_call(*match.route, std::move(call));
 }
 
+// One that came when there was no room gets its memory as soon as there is some.
+bool Connection::still_over_limit() {
+  if (!came_by_.over_limit) return false;
+  if (memory_.bytes() == 0) memory_ = server_.memory.connection().value_or(MemoryReservation());
+  return memory_.bytes() == 0 || server_.num_connections.load() > server_.config.max_connections;
+}
+
 asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, std::shared_ptr<ApiCall> call) {
   const auto* generation = std::get_if<GenerationHandler>(&route.handler);
   const auto* wait = std::get_if<WaitHandler>(&route.handler);
@@ -123,6 +129,11 @@ asio::awaitable<Connection::Next> Connection::answer_whole(const Route& route,
   ServerContext* server = &server_;
   const Route* row = &route;
   std::function<void()> work = [response, followed, call, server, row] {
+    const Result<MemoryReservation> text = server->memory.text(call->body);
+    if (!text) {
+      *response = error_response(text.error(), row->protocol);
+      return;
+    }
     if (const auto* handler = std::get_if<ServerHandler>(&row->handler)) {
       *response = (*handler)(*call, *server);
       return;

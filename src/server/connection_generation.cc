@@ -18,17 +18,34 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // of a long answer, built at a time
 constexpr std::int64_t kLargeAnswer = std::int64_t{1} << 20;
+constexpr std::int64_t kEventBytes = 256;  // of a token in a stream
+
+std::int64_t prompt_bytes(std::span<const Request> requests) {
+  std::size_t bytes = 0;
+  for (const Request& request : requests)
+    bytes += request.prompt_token_ids.capacity() * sizeof(TokenId) + sizeof(Request);
+  return static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t num_output_tokens(std::span<const Request> requests) {
+  std::int64_t tokens = 0;
+  for (const Request& request : requests) tokens += request.sampling.width() * request.sampling.max_tokens;
+  return tokens;
+}
 
 // The answer's memory, out of what all of them may have.
 Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContext& server) {
-  const std::int64_t bytes = answer_bytes(call.requests);
-  if (std::optional<MemoryReservation> held = server.memory.try_reserve(server.answers, bytes))
+  std::int64_t bytes = answer_bytes(call.requests);
+  if (call.answer != nullptr && call.answer->streaming())
+    bytes += std::min(static_cast<std::int64_t>(server.config.max_unsent_bytes),
+                      num_output_tokens(call.requests) * kEventBytes);
+  if (std::optional<MemoryReservation> held =
+          server.memory.ledger().try_reserve(server.memory.answers(), bytes))
     return *std::move(held);
-  if (bytes > server.memory.limit())
+  if (const std::int64_t limit = server.memory.limit_of(server.memory.answers()); bytes > limit)
     return invalid_argument(
-        concat("The answer could take ", bytes, " bytes of memory, and all answers together may have ",
-               server.memory.limit(), " (--max-answer-memory). Ask for fewer tokens, choices or ",
-               "log-probabilities in one call."));
+        concat("The answer could take ", bytes, " bytes of memory, and all answers together may have ", limit,
+               " (--max-answer-memory). Ask for fewer tokens, choices or log-probabilities in one call."));
   return resource_exhausted("The answers being made take all the memory there is for them; please try again.")
       .with_reason("answer_memory_full");
 }
@@ -39,8 +56,22 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
                                                                 std::shared_ptr<ApiCall> call) {
   const std::size_t bytes = call->body.size();
   auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
+  auto text = std::make_shared<MemoryReservation>();  // of the body's reading, then of what came of it
   const ApiContext* api = &server_.context_for(*key_);
-  std::function<void()> work = [parsed, call, handler, api] { parsed->emplace(handler(*call, *api)); };
+  ServerContext* server = &server_;
+  std::function<void()> work = [parsed, text, call, handler, api, server] {
+    Result<MemoryReservation> held = server->memory.text(call->body);
+    if (!held) {
+      parsed->emplace(held.error());
+      return;
+    }
+    *text = *std::move(held);
+    parsed->emplace(handler(*call, *api));
+    if (!parsed->value().has_value())
+      text->reset();
+    else
+      (void)text->try_resize(std::min(text->bytes(), prompt_bytes((**parsed)->requests)));
+  };
   const Status done = co_await run_job(route.facts.cost, bytes, std::move(work));
   if (gone_) co_return Next::gone;
   if (!done.ok()) co_return co_await send(error_response(done, route.protocol));
@@ -51,6 +82,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   ApiGeneration generation = std::move(**parsed).value();
   if (const Status compiled = co_await compile_grammar(generation); !compiled.ok())
     co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
+  text->reset();  // the prompts count among what the answer takes
   co_return co_await generate(route, std::move(generation));
 }
 

@@ -23,11 +23,16 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds duration) 
   return std::chrono::steady_clock::now() + duration;
 }
 
+HttpError no_room() {
+  return HttpError{503, "Too many request bodies are being read; please try again."};
+}
+
 }  // namespace
 
 // Counts a body's bytes against what all connections, and this peer's, may hold together. False: there is no
 // room.
-bool Connection::hold_body(std::size_t bytes) {
+bool Connection::hold_body(std::size_t count) {
+  const auto bytes = static_cast<std::int64_t>(count);
   if (!server_.bodies.add(peer_, held_body_, bytes)) return false;
   held_body_ += bytes;
   return true;
@@ -62,6 +67,10 @@ asio::awaitable<bool> Connection::read_head(HttpRequest& request, std::optional<
       if (timed_out_) error = HttpError{408, "The request head did not arrive in time."};
       co_return false;
     }
+    if (!server_.memory.hold_head(memory_, buffer_.size())) {
+      error = HttpError{503, "Too many long request heads are being read; please try again."};
+      co_return false;
+    }
   }
 }
 
@@ -85,6 +94,7 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     co_return refused(error);
   }
   buffer_.erase(0, used);
+  if (request.has_body() && !buffer_.empty() && !hold_body(buffer_.size())) co_return no_room();  // came with the head
   parser.eager(true);
   std::size_t framed = 0;  // body bytes with their chunk framing
   std::size_t num_received = 0;
@@ -113,7 +123,7 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     }
     num_received += received;
     if (!hold_body(received))
-      co_return HttpError{503, "Too many request bodies are being read; please try again."};
+      co_return no_room();
   }
   body = std::move(parser.get().body());
   co_return std::nullopt;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "api/json.h"
+#include "base/process_memory.h"
 #include "base/strings.h"
 #include "server/server_context.h"
 
@@ -227,7 +228,31 @@ Result<std::shared_ptr<EngineWait>> debug_request(const ApiCall& call, ServerCon
   return ask(/*all=*/false, call, server, std::move(wake));
 }
 
+// What is promised and used of the process's memory, by account; `used` of what is taken at start is all of it.
+HttpResponse debug_memory(const ApiCall&, ServerContext& server) {
+  const MemoryBudget& ledger = server.memory.ledger();
+  HttpResponse response;
+  JsonWriter json(response.body);
+  json.begin_object();
+  field(json, "limit", ledger.limit());
+  field(json, "used", ledger.used());
+  field(json, "left", ledger.left());
+  field(json, "resident", process_memory().resident_bytes);
+  json.key("accounts").begin_array();
+  for (const MemoryBudget::Account& account : ledger.accounts()) {
+    json.begin_object();
+    json.key("name").string(account.name);
+    field(json, "promised", account.promised);
+    field(json, "used", account.used);
+    field(json, "limit", account.limit);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return response;
+}
+
 constexpr Route kDebugRoutes[] = {
+    {{.method = "GET", .path = "/debug/memory", .role = Role::admin, .cost = Cost::trifle}, debug_memory},
     {{.method = "GET", .path = "/debug/kv", .role = Role::admin}, debug_kv},
     {{.method = "GET", .path = "/debug/requests/{id}", .role = Role::admin}, debug_request},
 };

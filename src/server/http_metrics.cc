@@ -2,12 +2,11 @@
 
 #include <dirent.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <ctime>
 
 #include "base/log_thread.h"
+#include "base/process_memory.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -69,15 +68,9 @@ void HttpMetrics::record(std::string_view method, std::string_view handler, int 
 void HttpMetrics::update_process() {
   if (const auto dropped = static_cast<double>(log_lines_dropped()); dropped > log_dropped_.value())
     log_dropped_.add(dropped - log_dropped_.value());
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    long pages_virtual = 0, pages_resident = 0;
-    if (std::fscanf(file, "%ld %ld", &pages_virtual, &pages_resident) == 2) {
-      const auto page = static_cast<double>(sysconf(_SC_PAGESIZE));
-      virtual_.set(static_cast<double>(pages_virtual) * page);
-      resident_.set(static_cast<double>(pages_resident) * page);
-    }
-    std::fclose(file);
-  }
+  const ProcessMemory memory = process_memory();
+  virtual_.set(static_cast<double>(memory.virtual_bytes));
+  resident_.set(static_cast<double>(memory.resident_bytes));
   if (DIR* directory = opendir("/proc/self/fd")) {
     double count = -3;  // ".", ".." and the directory itself
     while (readdir(directory) != nullptr) ++count;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/thread_turns.h"
+
 namespace pagoda {
 namespace {
 constexpr double kJobCost = 4096;  // of any job, in bytes
@@ -66,6 +68,7 @@ JobPool::Queue* JobPool::next_queue(bool small_only) {
 }
 
 void JobPool::run(bool small_only) {
+  prefer_short_turns();
   std::unique_lock lock(mutex_);
   for (;;) {
     Queue* queue = nullptr;

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/thread_turns.h"
 #include "server/connection.h"
 #include "server/http_response.h"
 #include "server/keys/key_file.h"
@@ -110,7 +111,7 @@ struct Server::Impl {
   std::vector<Door> doors;  // fixed before run()
   TlsStore tls;
   asio::signal_set signals{io};
-  // What is reloaded, and when: one after another.
+  // Accepting, reloading and ending are one after another, whatever the number of threads.
   asio::strand<asio::io_context::executor_type> control{io.get_executor()};
   asio::steady_timer key_check{control};
   bool reload_wanted = false, reloading = false;
@@ -191,7 +192,7 @@ void Server::Impl::close_oldest_idle() {
 }
 
 asio::awaitable<void> Server::Impl::accept(const Door& door) {
-  asio::steady_timer pause(io);
+  asio::steady_timer pause(control);
   Listener::Acceptor& acceptor = door.listener->acceptor();
   while (acceptor.is_open()) {
     // One I/O thread is a strand by itself.
@@ -205,16 +206,20 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
       continue;
     }
     const std::size_t count = server.num_connections.load();
-    const bool over_limit = count >= server.config.max_connections;
+    std::optional<MemoryReservation> memory = server.memory.connection();
+    const bool over_limit = count >= server.config.max_connections || !memory;
     if (over_limit) close_oldest_idle();
-    if (!door.of_operator && count >= server.config.max_connections + kReserve) {
+    const bool too_many = count >= server.config.max_connections + kReserve ||
+                          (!memory && server.num_beyond.load() >= kReserve);
+    if (!door.of_operator && too_many) {
       refuse(socket);
       continue;
     }
     const std::shared_ptr<const TlsContext> context = door.of_operator ? nullptr : tls.current();
     const Connection::Origin origin{.over_limit = over_limit && !door.of_operator,
                                     .of_operator = door.of_operator};
-    auto connection = std::make_shared<Connection>(std::move(socket), context, server, wakes, origin);
+    auto connection = std::make_shared<Connection>(std::move(socket), context, server, wakes, origin,
+                                                   std::move(memory).value_or(MemoryReservation()));
     {
       std::lock_guard lock(mutex);
       if (connections.size() >= sweep_at) {
@@ -228,7 +233,7 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
 }
 
 asio::awaitable<void> Server::Impl::drain() {
-  asio::steady_timer timer(io);
+  asio::steady_timer timer(control);
   const auto wait_until_idle = [&](milliseconds limit) -> asio::awaitable<void> {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     while (server.num_active.load() > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -250,7 +255,7 @@ void Server::Impl::begin_drain() {
   if (server.config.on_drain) server.config.on_drain();
   log_info("server", concat("Shutting down: waiting for ", server.num_active.load(), " running requests."));
   for (Door& door : doors) door.listener->close();
-  asio::co_spawn(io, drain(), asio::detached);
+  asio::co_spawn(control, drain(), asio::detached);
 }
 
 asio::awaitable<void> Server::Impl::heed_signals() {
@@ -306,7 +311,7 @@ asio::awaitable<void> Server::Impl::watch_key_file() {
 
 // A front that lives on while its engine is dead helps nobody.
 asio::awaitable<void> Server::Impl::watch_engine() {
-  asio::steady_timer timer(io);
+  asio::steady_timer timer(control);
   while (server.engine.healthy()) {
     timer.expires_after(kEngineCheck);
     co_await timer.async_wait(kAwait);
@@ -328,22 +333,26 @@ Status Server::run() {
     impl.signals.add(SIGHUP, ignored);
     asio::co_spawn(impl.control, impl.heed_signals(), asio::detached);
   }
-  for (const Door& door : impl.doors) asio::co_spawn(impl.io, impl.accept(door), asio::detached);
+  for (const Door& door : impl.doors) asio::co_spawn(impl.control, impl.accept(door), asio::detached);
   if (impl.server.keys.has_file()) asio::co_spawn(impl.control, impl.watch_key_file(), asio::detached);
-  asio::co_spawn(impl.io, impl.watch_engine(), asio::detached);
+  asio::co_spawn(impl.control, impl.watch_engine(), asio::detached);
   const std::string& uds = impl.server.config.uds;
   log_info("server", concat("Listening on ", uds.empty() ? url() : concat("unix:", uds)));
   log_info("server", "Application startup complete.");
   std::vector<std::thread> threads;
   for (std::int32_t i = 1; i < impl.server.config.io_threads; ++i)
-    threads.emplace_back([&impl] { impl.io.run(); });
+    threads.emplace_back([&impl] {
+      prefer_short_turns();
+      impl.io.run();
+    });
+  prefer_short_turns();
   impl.io.run();
   for (std::thread& thread : threads) thread.join();
   return impl.ended;
 }
 
 void Server::stop() {
-  asio::post(impl_->io, [impl = impl_.get()] { impl->begin_drain(); });
+  asio::post(impl_->control, [impl = impl_.get()] { impl->begin_drain(); });
 }
 
 std::uint16_t Server::port() const { return impl_->port; }

@@ -18,6 +18,7 @@
 #include "api/answer_files.h"
 #include "api/api_context.h"
 #include "api/protocol.h"
+#include "base/memory_budget.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "engine/client.h"
@@ -55,6 +56,9 @@ struct ServerConfig {
   std::size_t max_bodies_bytes = std::size_t{256} << 20;         // of all requests being read or parsed
   std::size_t max_answer_memory = std::size_t{1} << 30;          // of all answers being made and sent
   std::size_t max_stored_answers_bytes = std::size_t{64} << 20;  // that clients may ask for again; 0: none
+  // The process's ledger, out of which the three above are taken; it may have less. Null: one of the server's
+  // own, with all that they say.
+  MemoryBudget* memory = nullptr;
   std::shared_ptr<const AnswerFiles> stored_answers = {};        // where they are kept; null: in memory
   std::size_t max_unsent_bytes = std::size_t{256} << 10;  // of one stream; beyond it outputs wait unrendered
   HttpLimits head_limits;

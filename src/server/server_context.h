@@ -12,7 +12,6 @@
 #include "api/answer_store.h"
 #include "api/api_context.h"
 #include "base/clock.h"
-#include "base/memory_budget.h"
 #include "engine/client.h"
 #include "server/access.h"
 #include "server/background_calls.h"
@@ -22,6 +21,7 @@
 #include "server/keys/key_store.h"
 #include "server/live_calls.h"
 #include "server/live_desk.h"
+#include "server/memory_accounts.h"
 #include "server/protocols.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -43,7 +43,8 @@ class Counted {
 struct ServerContext {
   ServerContext(ServerConfig server_config, bool loopback, EngineClient& client,
                 const ApiContext& api_context, MetricsRegistry& registry)
-      : config(std::move(server_config)),
+      : memory(server_config),
+        config(std::move(server_config)),
         engine(client),
         kept_answers(config.max_stored_answers_bytes, config.stored_answers),
         api(api_context),
@@ -53,9 +54,7 @@ struct ServerContext {
         routes(all_routes(config.protocols.empty() ? all_protocols() : config.protocols, config.page)),
         snapshots(client),
         live(client, kLiveReaders, config.max_unsent_bytes),
-        bodies(config.max_bodies_bytes, config.max_body_bytes),
-        memory(static_cast<std::int64_t>(config.max_answer_memory)),
-        answers(*memory.add_account("answers", memory.limit(), memory.limit())),
+        bodies(memory.ledger(), memory.bodies(), static_cast<std::int64_t>(config.max_body_bytes)),
         jobs({.threads = config.worker_threads,
               .max_jobs = config.max_pending_calls,
               .max_bytes = std::max(config.max_bodies_bytes, config.max_body_bytes),
@@ -67,7 +66,8 @@ struct ServerContext {
   }
   static constexpr std::size_t kMaxBackgroundCalls = 256;
 
-  const ServerConfig config;
+  MemoryAccounts memory;
+  const ServerConfig config;  // cut down to what memory there is
   EngineClient& engine;
   AnswerStore kept_answers;
   ApiContext api;  // with what the server has for it; not changed any more
@@ -80,8 +80,6 @@ struct ServerContext {
   SnapshotDesk snapshots;
   LiveDesk live;
   BodyBudget bodies;
-  MemoryBudget memory;
-  const MemoryBudget::AccountId answers;
 
   bool isolates_prefixes() const { return config.isolate_prefix_cache.value_or(keys.several_tenants()); }
   // The context for a key whose requests may not be as long as the model allows.
@@ -92,6 +90,7 @@ struct ServerContext {
   std::atomic<std::int64_t> num_active{0};      // requests between head and end of response
   std::atomic<std::int64_t> num_generating{0};  // calls in the engine, for /load
   std::atomic<std::size_t> num_connections{0};
+  std::atomic<std::size_t> num_beyond{0};  // of those, accepted without room for them
   std::atomic<std::uint64_t> next_connection{1};
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;

@@ -38,9 +38,12 @@ struct PreTokenizerRecipe {
 #define LOWER_NOT_HAN "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define LLAMA3(NUMBERS) \
   CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" NUMBERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
-#define DEEPSEEK3                                                                                       \
-  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " \
-  "?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
+#define DEEPSEEK3_WORDS \
+  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+#define DEEPSEEK3 DEEPSEEK3_WORDS "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
+#define GPT4O(NUMBERS)                                                                                 \
+  "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER \
+  "*" CONTRACTIONS "?|" NUMBERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
 
 const std::vector<PreTokenizerRecipe>& recipes() {
   static const std::vector<PreTokenizerRecipe> all = {
@@ -49,12 +52,13 @@ const std::vector<PreTokenizerRecipe>& recipes() {
         {Step::gpt2},
         {Step::split, "\\p{N}+"},
         {Step::split, "[0-9][0-9][0-9]"}}},
-      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2",
+        "jina-v5-nano"},
        {{Step::split, LLAMA3("\\p{N}{1,3}")}},
        false,
        true,
        true},
-      {{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, {{Step::split, LLAMA3("\\p{N}{1,3}")}}},
+      {{"dbrx", "smaug-bpe", "glm4", "glm5", "chatglm-bpe"}, {{Step::split, LLAMA3("\\p{N}{1,3}")}}},
       {{"gpt-2", "gpt2", "phi-2", "jina-es", "jina-de", "jina-v1-en", "jina-v2-es", "jina-v2-de",
         "jina-v2-code", "roberta-bpe", "gigachat", "a.x-4.0", "mellum", "modern-bert", "exaone4", "jais",
         "trillion", "granite-docling"},
@@ -105,7 +109,7 @@ const std::vector<PreTokenizerRecipe>& recipes() {
         {Step::split, "\\s?\\p{P}+"},
         {Step::split, "[\\x{4E00}-\\x{9FA5}\\x{0800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"},
         {Step::digits_each}}},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"},
        {{Step::split, "\\p{N}{1,3}"},
         {Step::split, "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"},
         {Step::split, DEEPSEEK3}}},
@@ -115,10 +119,43 @@ const std::vector<PreTokenizerRecipe>& recipes() {
        false,
        true,
        true},
-      {{"gpt-4o", "llama4", "kanana2", "minimax-m2"},
+      {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {{Step::split, GPT4O("\\p{N}{1,3}")}}},
+      {{"granite-embed-multi-97m"}, {{Step::split, GPT4O("\\p{N}{1,3}")}}, false, true},
+      // Digits in threes from the right.
+      {{"tiny_aya", "cohere2moe"},
+       {{Step::split, "\\d{1,3}(?=(?:\\d{3})*\\b)"}, {Step::split, GPT4O("\\p{N}{1,3}")}}},
+      {{"afmoe"},
+       {{Step::split, "\\p{N}+"},
+        {Step::split, "(?=(\\d{3})+(?!\\d))"},
+        {Step::split,
+         "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}"
+         "\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{0E40}-\\x{0E7F}\\x{0E80}-\\x{0EFF}\\x{1780}-\\x{17FF}"
+         "\\x{1000}-\\x{109F}\\x{AA60}-\\x{AA7F}\\x{A9E0}-\\x{A9FF}\\x{AC00}-\\x{D7AF}\\x{1100}-\\x{11FF}]+"},
+        {Step::split, DEEPSEEK3}}},
+      {{"youtu"},
        {{Step::split,
-         "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
-         "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES}}},
+         "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}"
+         "\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+"
+         "|"
+         "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"},
+        {Step::split, GPT4O("\\p{N}")}},
+       false,
+       true},
+      {{"spark2_5"},
+       {{Step::split, "\\p{N}{1,3}"},
+        {Step::split, "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"},
+        {Step::split, DEEPSEEK3_WORDS "| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+"},
+        {Step::split, "\\p{N}"}}},
+      {{"minicpm5"}, {{Step::split, "\\p{N}{1,3}"}, {Step::split, LLAMA3("\\p{N}+")}}, false, true},
+      {{"laguna"}, {{Step::split, "[^\\n]+|[\\n]+"}, {Step::split, LLAMA3("\\p{N}")}}},
+      {{"ufakzeka"},
+       {{Step::split, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES}}},
+      // White space in runs of powers of two.
+      {{"jais-2"},
+       {{Step::split, CONTRACTIONS
+         "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+         "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|"
+         "\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"}}},
       {{"kimi-k2"},
        {{Step::split, "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" UPPER_NOT_HAN "*" LOWER_NOT_HAN "+" CONTRACTIONS
                       "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER_NOT_HAN "+" LOWER_NOT_HAN "*" CONTRACTIONS
@@ -152,6 +189,11 @@ const std::vector<PreTokenizerRecipe>& recipes() {
                                    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}}},
   };
   return all;
+}
+
+// Files that call their tokenizer "gpt2" although it has SentencePiece's pieces, as Gemma 4's.
+bool holds_pieces(std::string_view pre) {
+  return pre == "gemma4" || pre == "granite-embed-multi-311m" || pre == "sarvam-moe";
 }
 
 Result<const PreTokenizerRecipe*> find_recipe(std::string_view name) {
@@ -246,9 +288,10 @@ class GgufBuilder {
         if (is_valid_utf8(token.content)) parts_.added.add(std::move(token));
       }
     }
+    if (source_.model == "gpt2" && holds_pieces(source_.pre)) return read_ranked_pieces(false);
     if (source_.model == "gpt2") return read_byte_level();
     if (source_.model == "llama") return read_sentencepiece();
-    if (source_.model == "gemma4") return read_ranked_pieces();
+    if (source_.model == "gemma4") return read_ranked_pieces(true);
     if (source_.model == "bert") return read_word_piece();
     return unimplemented(concat("GGUF: the tokenizer model '", source_.model,
                                 "' is not supported (supported: gpt2, llama, gemma4, bert)"));
@@ -310,7 +353,7 @@ class GgufBuilder {
   }
 
   // Gemma 4: SentencePiece's pieces, of which ranked merges and not scores make tokens, over the whole text.
-  Status read_ranked_pieces() {
+  Status read_ranked_pieces(bool add_bos) {
     const Result<MergeList> merges = read_merges();
     if (!merges) return merges.error();
     const TokenId unknown = known(source_.unk >= 0 ? source_.unk : 3);
@@ -323,7 +366,7 @@ class GgufBuilder {
     if (!model) return model.error();
     parts_.model = *std::move(model);
     decode_pieces(source_.add_space_prefix.value_or(false));
-    wrap(source_.bos, source_.eos, true, false);
+    wrap(source_.bos, source_.eos, add_bos, false);
     return ok_status();
   }
 

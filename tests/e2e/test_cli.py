@@ -53,8 +53,8 @@ def test_engine_commands_share_their_flags(command):
         assert flag in out
 
 
-@pytest.mark.parametrize("page", ["flags", "commands"])
-def test_the_pages_of_flags_are_made_from_the_declarations(page):
+@pytest.mark.parametrize("page", ["flags", "commands", "models"])
+def test_the_pages_are_made_from_the_declarations(page):
     made = run("man", "--markdown", page)[1]
     assert (ROOT / f"docs/{page}.md").read_text() == made, f"stale: build/pagoda man --markdown {page} > docs/{page}.md"
 

@@ -1,5 +1,6 @@
 """What an operator gets beside the program: unit, alert rules, dashboard. Their metrics must exist."""
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -7,7 +8,7 @@ import subprocess
 import httpx
 import pytest
 
-from conftest import ROOT, serving, small_model
+from conftest import ROOT, binary, serving, small_model
 
 DEPLOY = ROOT / "deploy"
 
@@ -39,3 +40,36 @@ def test_rules_and_dashboard_ask_for_metrics_that_there_are():
         families = {line.split()[2] for line in httpx.get(server.url + "/metrics").text.splitlines()
                     if line.startswith("# TYPE ")}
     assert names <= served | families, names - served - families
+
+
+def test_the_bill_of_materials(tmp_path):
+    out = tmp_path / "pagoda.spdx.json"
+    subprocess.run([ROOT / "tools/sbom", binary(), "1.2.3", "somewhere", out], check=True, timeout=60)
+    bill = json.loads(out.read_text())
+    assert bill["spdxVersion"] == "SPDX-2.3" and bill["dataLicense"] == "CC0-1.0"
+    ids = [part["SPDXID"] for part in bill["packages"]]
+    assert len(set(ids)) == len(ids) and all(re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", one) for one in ids)
+    for relation in bill["relationships"]:
+        assert {relation["spdxElementId"], relation["relatedSpdxElement"]} <= {*ids, "SPDXRef-DOCUMENT"}
+    assert all(part["licenseDeclared"] != "NOASSERTION" for part in bill["packages"])
+    # What the build links stands in it.
+    text = out.read_text().lower()
+    linked = re.findall(r"^pagoda_static_library\(\S+ (\S+)\)", (ROOT / "cmake/third_party.cmake").read_text(), re.M)
+    assert len(linked) >= 6
+    for library in linked:
+        assert f"lib{library}.a" in text or not pathlib.Path("/etc/debian_version").exists(), library
+
+
+def test_the_program_is_hardened():
+    if shutil.which("readelf") is None:
+        pytest.skip("readelf is not installed: the program's hardening is not checked")
+
+    def told(*flags):
+        return subprocess.run(["readelf", "--wide", *flags, binary()], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "Type:                              DYN" in told("--file-header"), "position independent"
+    segments, dynamic, symbols = told("--program-headers"), told("--dynamic"), told("--dyn-syms")
+    assert "GNU_RELRO" in segments and re.search(r"\bNOW\b", dynamic)
+    assert re.search(r"GNU_STACK .* RW ", segments), "no code on the stack"
+    assert "__stack_chk_fail" in symbols
+    if "__asan_init" not in symbols and "__tsan_init" not in symbols:
+        assert re.search(r"__(memcpy|vsnprintf|snprintf|read|recv|fprintf)_chk", symbols), "_FORTIFY_SOURCE"

@@ -1,4 +1,5 @@
 """Every command that the README and the pages of docs/ show is there, and knows the flags that it is shown with."""
+import fnmatch
 import functools
 import os
 import re
@@ -72,3 +73,24 @@ def test_commands_and_flags_are_there(page, lines):
                 source += help_of("serve")
             for flag in flags:
                 assert flag in source, f"{page}: {line}: {flag}"
+
+
+def test_the_tests_named_for_requirements_are_there():
+    page = (ROOT / "docs/requirements.md").read_text()
+    rows = re.findall(r"^\| (R\d.*?) \|", page, re.M)
+    numbers = [int(number) for row in rows for number in re.findall(r"R(\d+)", row)]
+    assert len(numbers) == len(set(numbers)) > 65
+    units = set()
+    for file in (ROOT / "src").rglob("*_test.cc"):
+        units.update(f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_P|_F)?\((\w+),\s*(\w+)\)", file.read_text(), re.M))
+    ends = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    for name in re.findall(r"`([A-Z]\w+\.[\w*]+)`", page):
+        assert any(fnmatch.fnmatchcase(unit, name) for unit in units), name
+    for name in re.findall(r"`(test_\w+)`", page):
+        assert f"def {name}(" in ends, name
+    for name in re.findall(r"`(test_\w+\.py)`", page):
+        assert (ROOT / "tests/e2e" / name).exists(), name
+    for name in re.findall(r"`(\w+_fuzz)`", page):
+        assert (ROOT / "tests/fuzz" / f"{name}.cc").exists(), name
+    for name in re.findall(r"the tiers? `(\w+)`", page):
+        assert (ROOT / "tests/tiers" / name / "tier.json").exists(), name

@@ -2,10 +2,18 @@
 import os
 import signal
 import socket
+import time
 
 import httpx
 
 from conftest import serving, small_model
+
+
+def wait(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_the_service_manager_is_told(tmp_path):
@@ -22,3 +30,25 @@ def test_the_service_manager_is_told(tmp_path):
                 pass
             assert last == b"STOPPING=1"
             assert server.process.wait(timeout=30) == 0
+
+
+def test_sighup_takes_the_log_level_from_the_config_file(tmp_path):
+    config = tmp_path / "pagoda.yaml"
+    config.write_text("log-level: info\n")
+    with serving(small_model(), "--access-log", "--config", str(config)) as server:
+        def seen(text):
+            return any(text in line for line in server.log)
+
+        def reload(level, said):
+            config.write_text(f"log-level: {level}\n")
+            server.process.send_signal(signal.SIGHUP)
+            wait(lambda: seen(said))
+        httpx.get(server.url + "/health-one")
+        wait(lambda: seen("/health-one"))
+        reload("warning", "log level: warning")
+        httpx.get(server.url + "/health-two")
+        reload("loud", "the log level stays as it was")
+        reload("info", "log level: info")
+        httpx.get(server.url + "/health-three")
+        wait(lambda: seen("/health-three"))
+        assert not seen("/health-two")

@@ -1,10 +1,8 @@
 """TLS, Unix sockets and the operator's own socket, with OpenAI's client."""
 import os
-import shutil
 import signal
 import ssl
 import stat
-import subprocess
 import threading
 import time
 
@@ -12,32 +10,8 @@ import httpx
 import openai
 import pytest
 
-from conftest import Server, small_model
-
-
-class SecureServer(Server):
-    """One that does not listen on plain HTTP: its port is read from the log's other line."""
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.log.append(line)
-            if "Listening on https://" in line:
-                self._port = int(line.rsplit(":", 1)[1])
-            if "Listening on unix:" in line:
-                self._port = 0
-            if "Application startup complete." in line:
-                self._known.set()
-        self._known.set()
-
-
-def certificate(folder, name, *more):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl's program is not here: no certificates can be made")
-    key, made = folder / f"{name}.key", folder / f"{name}.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                    "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", key,
-                    "-out", made, *more], check=True, capture_output=True, timeout=60)
-    return made, key
+from conftest import small_model
+from secure_server import SecureServer, certificate
 
 
 @pytest.fixture

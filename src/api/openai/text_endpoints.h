@@ -1,7 +1,6 @@
 #pragma once
-// The endpoints that need no engine: /tokenize, /detokenize, /tokenizer_info, /v1/models, /version. Body in, body out.
-// Source of the shapes: vLLM's OpenAI server.
-// Threads: any.
+// The endpoints that need no engine: /tokenize, /detokenize, /tokenizer_info, /v1/models, /version. Body in,
+// body out. Source of the shapes: vLLM's OpenAI server. Threads: any.
 #include <string>
 #include <string_view>
 
@@ -16,7 +15,8 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
 // llama.cpp's: the text of a conversation's prompt.
 Result<std::string> apply_template_body(std::string_view body, const ApiContext& context);
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context);
-// vLLM's: what a client's own tokenizer would be made with, for those that then ask /tokenize instead (lm-eval).
+// vLLM's: what a client's own tokenizer would be made with, for those that then ask /tokenize instead
+// (lm-eval).
 std::string tokenizer_info_body(const ApiContext& context);
 std::string models_body(const ApiContext& context);
 // One entry of the list; not_found (model_not_found).

@@ -80,7 +80,8 @@ void read_format(FieldReader& fields, ResponsesCall& call) {
   if (text == nullptr) return;
   FieldReader reader(*text, "text");
   call.chat.form = read_response_format(reader, "format");
-  if (call.chat.form) call.shown["text"] = json::object{{"format", *reader.object("format")}};
+  const json::object* format = reader.object("format");  // null when it is wrong, too
+  if (call.chat.form && format != nullptr) call.shown["text"] = json::object{{"format", *format}};
   if (!reader.ok()) fields.fail(reader.status());
 }
 

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "api/answer_store.h"
-#include "api/query.h"
 #include "api/error_body.h"
+#include "api/query.h"
 #include "api/responses/input_items.h"
 #include "api/responses/response_writer.h"
 #include "api/responses/responses_parser.h"
@@ -26,8 +26,8 @@ Status in_its_words(const Status& error) {
   return std::move(named).with_param(concat("input", param.substr(std::string_view("messages").size())));
 }
 
-// What the events of an answer can take: each repeats the request's fields, or has a token and names around it. At
-// most a sixteenth of the store: a longer stream is not kept beyond that.
+// What the events of an answer can take: each repeats the request's fields, or has a token and names around
+// it. At most a sixteenth of the store: a longer stream is not kept beyond that.
 std::size_t log_bytes(const ApiCall& call, const Request& request, const AnswerStore& store) {
   constexpr std::size_t kFew = 65536, kToken = 400;
   const auto tokens = static_cast<std::size_t>(request.sampling.max_tokens);
@@ -47,7 +47,8 @@ Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   if (background)
     conversation = to_text({.items = parsed->conversation, .first_of_call = parsed->first_of_this_call});
   std::shared_ptr<AnswerLog> log;
-  if (background && parsed->stream) log = std::make_shared<AnswerLog>(log_bytes(call, made->request, *context.answers));
+  if (background && parsed->stream)
+    log = std::make_shared<AnswerLog>(log_bytes(call, made->request, *context.answers));
   auto writer = std::make_unique<ResponseWriter>(out.id, call.created, call.owner, *std::move(parsed),
                                                  background, log, context);
   if (background) {
@@ -102,7 +103,8 @@ std::string items_list(const StoredAnswer& answer, std::string_view id) {
 // ?stream=true&starting_after=7: the events behind the one of this number.
 Result<ApiAnswer> followed(const StoredAnswer& answer, const ApiCall& call) {
   if (answer.log == nullptr)
-    return invalid_argument("This response was not made with 'background' and 'stream', or is kept without its stream.")
+    return invalid_argument(
+               "This response was not made with 'background' and 'stream', or is kept without its stream.")
         .with_param("stream");
   ApiAnswer out("");
   out.follow = answer.log;
@@ -110,7 +112,8 @@ Result<ApiAnswer> followed(const StoredAnswer& answer, const ApiCall& call) {
     std::size_t number = 0;
     const auto [end, error] = std::from_chars(after->data(), after->data() + after->size(), number);
     if (error != std::errc() || end != after->data() + after->size() || number > (std::size_t{1} << 40))
-      return invalid_argument("'starting_after' must be the number of an event.").with_param("starting_after");
+      return invalid_argument("'starting_after' must be the number of an event.")
+          .with_param("starting_after");
     out.first_event = number + 1;
   }
   return out;

@@ -129,6 +129,8 @@ TEST(ResponsesParser, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("input":"x","truncation":"auto")"), "truncation");
   EXPECT_EQ(param(R"("input":"x","max_output_tokens":0)"), "max_output_tokens");
   EXPECT_EQ(param(R"("input":"x","background":true)"), "background");
+  EXPECT_EQ(param(R"("input":"x","text":{"format":{"type":"json_schema","name":"x","schema":1}})"),
+            "text.format.schema");
 }
 
 TEST(ResponseWriter, AWholeResponse) {
@@ -258,7 +260,8 @@ TEST(StoredResponses, AStreamInTheBackgroundIsFollowed) {
     ApiCall call;
     call.parameter = "resp_1";
     call.query = std::move(query);
-    return std::get<AnswerHandler>(kept.route("GET", "/v1/responses/{response_id}").handler)(call, kept.context);
+    return std::get<AnswerHandler>(kept.route("GET", "/v1/responses/{response_id}").handler)(call,
+                                                                                             kept.context);
   };
   std::string whole, rest;
   {
@@ -270,7 +273,8 @@ TEST(StoredResponses, AStreamInTheBackgroundIsFollowed) {
     EXPECT_NE(whole.find("response.created"), std::string::npos);
     one.say("<think></think>ab");
     EXPECT_EQ(one.out, "") << "nobody but the log is told";
-    while (reader->take(whole, 100'000)) {}
+    while (reader->take(whole, 100'000)) {
+    }
     Answered plain(kept, R"("input":"q","stream":true)", "1x");
     plain.say("<think></think>ab");
     one.out = whole;
@@ -282,7 +286,8 @@ TEST(StoredResponses, AStreamInTheBackgroundIsFollowed) {
   }
   Result<ApiAnswer> later = follow("stream=true&starting_after=3");
   ASSERT_TRUE(later && later->follow);
-  while (later->follow->follow(later->first_event, [] {})->take(rest, 1 << 20)) {}
+  while (later->follow->follow(later->first_event, [] {})->take(rest, 1 << 20)) {
+  }
   EXPECT_TRUE(rest.starts_with("event: ") && whole.ends_with(rest));
   EXPECT_NE(rest.find("\"sequence_number\":4"), std::string::npos);
   EXPECT_FALSE(follow("stream=true&starting_after=x"));

@@ -17,6 +17,7 @@
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/assembly/loaded_runner.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/memory_plan.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/pooling.h"
 #include "cli/assembly/ranks.h"
@@ -38,6 +39,8 @@ struct AssembledEngine::Parts {
   std::unique_ptr<GrammarService> grammars;  // null: this build has none
   ApiContext api;
   MemoryTable memory;
+  std::unique_ptr<MemoryBudget> ledger;
+  MemoryReservation grammar_memory;  // set aside for what the service keeps
   int num_threads = 0;
   std::unique_ptr<Recorder> recorder;             // of --record
   std::unique_ptr<PoisonRecord> poison;           // null: none is kept
@@ -47,67 +50,6 @@ struct AssembledEngine::Parts {
 };
 
 namespace {
-
-struct KvPlan {
-  std::int64_t num_blocks = 0;
-  std::int32_t max_model_len = 0;
-};
-
-std::string mib(std::int64_t bytes) {
-  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
-}
-
-// Of an encoder, which keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
-Result<KvPlan> plan_without_kv(const EngineFlags& flags, const ModelConfig& config) {
-  const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
-  if (asked && *flags.max_model_len > config.max_positions)
-    return invalid_argument(concat("--max-model-len ", *flags.max_model_len, " is more than the ",
-                                   config.max_positions, " positions of the model"));
-  return KvPlan{.num_blocks = 1, .max_model_len = asked ? *flags.max_model_len : config.max_positions};
-}
-
-// The number of blocks and the context that they allow.
-Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
-                             std::span<const KvGroup> groups, std::int64_t block_bytes,
-                             const LoadedRunner::KvRoom& room) {
-  if (groups.empty()) return plan_without_kv(flags, config);
-  std::int64_t bytes = 0;
-  if (flags.kv_cache_memory_bytes) {
-    bytes = *flags.kv_cache_memory_bytes;
-    if (bytes > room.available) {
-      return invalid_argument(concat("--kv-cache-memory-bytes asks for ", mib(bytes), ", but only ",
-                                     mib(room.available), " of memory are available"));
-    }
-  } else {
-    bytes = static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(0, room.available - room.taken)) *
-                                      flags.kv_cache_memory_fraction);
-  }
-  KvPlan plan;
-  plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
-  if (plan.num_blocks < 2) {
-    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
-                                   groups.front().tokens_per_row, " tokens takes ", mib(block_bytes),
-                                   ": raise --kv-cache-memory-bytes"));
-  }
-  const std::int64_t capacity = tokens_in(groups, plan.num_blocks, !flags.enable_chunked_prefill);
-  const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
-  const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
-  if (wanted > config.max_positions) {
-    return invalid_argument(concat("--max-model-len ", wanted, " is more than the ", config.max_positions,
-                                   " positions of the model"));
-  }
-  if (asked && wanted > capacity) {
-    return invalid_argument(concat("--max-model-len ", wanted, " does not fit into the KV cache of ",
-                                   capacity,
-                                   " tokens: raise --kv-cache-memory-bytes or lower --max-model-len"));
-  }
-  plan.max_model_len = static_cast<std::int32_t>(std::min<std::int64_t>(wanted, capacity));
-  if (plan.max_model_len < wanted) {
-    log_warning("start", concat("the KV cache holds ", capacity, " tokens, so --max-model-len is ",
-                                plan.max_model_len, " instead of the model's ", wanted));
-  }
-  return plan;
-}
 
 std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
   std::vector<std::string> given = flags.served_model_names;
@@ -123,28 +65,6 @@ std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource
 std::string ranks_text(const EngineFlags& flags) {
   if (flags.tensor_parallel_size == 1) return {};
   return concat(flags.tensor_parallel_size, " ranks of ");
-}
-
-void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
-                      std::int32_t max_model_len) {
-  const auto row = [](const char* label, std::int64_t bytes, const std::string& note) {
-    std::string padded(label);
-    padded.resize(24, ' ');
-    std::string size = mib(bytes);
-    size.insert(0, size.size() < 14 ? 14 - size.size() : 0, ' ');
-    log_info("memory", concat(padded, size, "  ", note));
-  };
-  row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
-  row("embedding, as stored", memory.embedding_bytes,
-      memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
-  row("KV cache", memory.kv_bytes,
-      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
-  if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
-  row("activations", memory.activation_bytes, "one step");
-  row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
-  log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
-  log_info("memory", concat("Maximum concurrency for ", max_model_len,
-                            " tokens per request: ", fixed(memory.concurrency, 2), "x"));
 }
 
 }  // namespace
@@ -238,6 +158,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                   .swap_bytes = swap_blocks * block_bytes,
                   .activation_bytes = memory.activation_bytes,
                   .buffer_bytes = memory.buffer_bytes,
+                  .step_bytes = totals.activation_bytes,
                   .kv_tokens = tokens_in(groups, plan->num_blocks, !flags.enable_chunked_prefill),
                   // Until windows give something back.
                   .kv_bytes_per_token = std::accumulate(groups.begin(), groups.end(), std::int64_t{0},
@@ -251,10 +172,13 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
                                  ? static_cast<double>(parts.memory.kv_tokens) / plan->max_model_len
                                  : static_cast<double>(plan->num_blocks) /
                                        static_cast<double>(pages_for(groups, plan->max_model_len));
+  parts.ledger = make_ledger(parts.memory, *plan, uses_device(flags));
   parts.num_threads = options->threads;
   if (const std::string unused = describe_unused(runner->ignored_tensors(), config.num_layers);
       !unused.empty())
     log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
+  if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
+    log_warning("start", unknown);
 
   EngineConfig engine_config;
   engine_config.max_model_len = plan->max_model_len;
@@ -262,6 +186,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   engine_config.max_num_batched_tokens = options->max_num_batched_tokens;
   engine_config.block_size = block_size;
   if (groups != one_full_group(block_size)) engine_config.kv_groups = groups;
+  engine_config.rotation = runner->runner().rotation_rule();
   engine_config.enable_prefix_caching = flags.enable_prefix_caching && !groups.empty();
   engine_config.enable_chunked_prefill = flags.enable_chunked_prefill;
   engine_config.scheduling_policy = scheduling_policy(flags);
@@ -319,8 +244,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
   if (parts.tokenizer != nullptr) {
     auto backend = make_xgrammar_backend(*parts.tokenizer, config.vocab_size, parts.api.eos_token_ids);
-    if (backend != nullptr)
-      parts.grammars = std::make_unique<GrammarService>(std::move(backend), GrammarService::Options());
+    if (backend != nullptr) {
+      GrammarService::Options kept;
+      parts.grammar_memory = set_aside_for_grammars(*parts.ledger, kept);
+      parts.grammars = std::make_unique<GrammarService>(std::move(backend), kept);
+    }
     parts.api.grammars = parts.grammars.get();
   }
   auto defaults = sampling_defaults(*source, flags.override_generation_config);
@@ -360,6 +288,7 @@ const Tokenizer* AssembledEngine::tokenizer() const { return parts_->tokenizer.g
 const ChatTemplate* AssembledEngine::chat_template() const { return parts_->chat_template.get(); }
 const ApiContext& AssembledEngine::api() const { return parts_->api; }
 const MemoryTable& AssembledEngine::memory() const { return parts_->memory; }
+MemoryBudget& AssembledEngine::ledger() { return *parts_->ledger; }
 const std::string& AssembledEngine::model_name() const { return parts_->api.model_names.front(); }
 int AssembledEngine::num_threads() const { return parts_->num_threads; }
 const RankSteps* AssembledEngine::rank_steps() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/memory_budget.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
@@ -28,6 +29,7 @@ struct MemoryTable {
   std::int64_t swap_bytes = 0;        // the same
   std::int64_t activation_bytes = 0;  // scratch of one step
   std::int64_t buffer_bytes = 0;      // logits, sampling
+  std::int64_t step_bytes = 0;        // both of all ranks
   std::int64_t kv_tokens = 0;
   std::int64_t kv_bytes_per_token = 0;
   double concurrency = 0;  // sequences of the longest length that fit together
@@ -48,6 +50,8 @@ class AssembledEngine {
   const ChatTemplate* chat_template() const;  // null: none
   const ApiContext& api() const;
   const MemoryTable& memory() const;
+  // Of the whole process: what is taken at start, and the rest for whoever serves clients.
+  MemoryBudget& ledger();
   const std::string& model_name() const;  // first served name
   int num_threads() const;
 

@@ -59,7 +59,8 @@ boost::json::object ranks_json(const RankSteps& ranks, std::int32_t size) {
 
 void print_ranks(const RankSteps& ranks, std::int32_t size) {
   std::printf(
-      "%d ranks, a step: %.3f ms, %.1f%% of it in communication; message of %.0f bytes, %.0f exchanges of %.0f "
+      "%d ranks, a step: %.3f ms, %.1f%% of it in communication; message of %.0f bytes, %.0f exchanges of "
+      "%.0f "
       "bytes\n",
       size, per_step(ranks.seconds, ranks) * 1e3,
       100 * ranks.communication_seconds / std::max(ranks.seconds, 1e-9),
@@ -76,7 +77,7 @@ Spread spread(std::vector<double> values) {
 }
 
 KvAccount account_between(const EngineTotals& before, const EngineTotals& after) {
-  const auto difference = [&](std::int64_t KvUsage::* field) {
+  const auto difference = [&](std::int64_t KvUsage::*field) {
     return static_cast<double>(after.usage.*field - before.usage.*field);
   };
   const double total = std::max(1.0, difference(&KvUsage::total_slots));

@@ -27,9 +27,8 @@ Flag sampling(BenchServeArgs& args, const char* name, const std::string& member)
 std::vector<Flag> bench_serve_flags(BenchServeArgs& args) {
   return {
       {.name = "backend",
-       .value = flags::choice(
-           args.backend, {"openai", "openai-chat", "openai-embeddings", "vllm", "responses", "anthropic",
-                          "ollama", "llamacpp"}),
+       .value = flags::choice(args.backend, {"openai", "openai-chat", "openai-embeddings", "vllm",
+                                             "responses", "anthropic", "ollama", "llamacpp"}),
        .help = "what is spoken: completions, chat, embeddings or another protocol"},
       {.name = "base-url",
        .value = flags::text(args.base_url, "URL"),

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/commands/models_page.h"
 #include "cli/flags/config_file.h"
 #include "cli/flags/store_flags.h"
 #include "cli/flags/suggest.h"
@@ -32,6 +33,7 @@ Status print_completion(const CompletionArgs& args, const Command& root) {
 }
 
 Status print_man(const ManArgs& args, const Command& root) {
+  if (args.markdown == "models") return print(models_page());
   if (!args.markdown.empty()) return print(args.markdown == "flags" ? flags_page(root) : commands_page(root));
   std::vector<std::string> names;
   for (const NamedCommand& named : all_commands(root)) {

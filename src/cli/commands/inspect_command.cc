@@ -4,6 +4,7 @@
 
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/load_tokenizer.h"
+#include "cli/commands/model_facts.h"
 #include "loader/describe.h"
 
 namespace pagoda {
@@ -33,11 +34,13 @@ Result<Description> describe_file(const std::string& path) {
 }  // namespace
 
 int run_inspect(const InspectArgs& args) {
-  const Result<Description> description = describe_file(args.path);
+  Result<Description> description = describe_file(args.path);
   if (!description) {
     std::fprintf(stderr, "pagoda: %s\n", description.error().message().c_str());
     return 2;
   }
+  add_facts(*description);
+  measure_memory(*description);
   const std::string text = args.json ? describe_json(*description) + "\n" : describe_table(*description);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (std::fflush(stdout) != 0) {

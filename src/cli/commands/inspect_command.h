@@ -1,6 +1,6 @@
 #pragma once
 // pagoda inspect: what a model file, a folder or a JSON file beside a model holds, whether it can be run,
-// and the memory it will take. Loads no weights.
+// the memory it will take, and an estimate of its speed on this machine. Loads no weights.
 #include <string>
 
 namespace pagoda {

@@ -1,7 +1,9 @@
 #include "cli/commands/inspect_command.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <boost/json.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -29,6 +31,79 @@ TEST(Inspect, OneJsonObjectOnStdout) {
   EXPECT_TRUE(outcome.out.starts_with("{\"path\":")) << outcome.out;
   EXPECT_TRUE(outcome.out.ends_with("}\n"));
   EXPECT_EQ(outcome.err, "");
+  const boost::json::value out = boost::json::parse(outcome.out);
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("float32"), 2 * 1 * 2 * 32 * 4);
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("int8"), 2 * 1 * 2 * (32 + 4));
+}
+
+boost::json::value inspect_config(const std::string& config) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("pagoda_inspect_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "config.json") << config;
+  const Outcome outcome = inspect((folder / "config.json").string(), true);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return boost::json::parse(outcome.out);
+}
+
+// Gemma 3 270M: 3 layers that see everything, 15 with a window, heads of 256, one for keys and values.
+TEST(Inspect, FamilyAndMemoryByGroup) {
+  const boost::json::value out = inspect_config(
+      R"({"model_type":"gemma3_text","num_hidden_layers":18,"hidden_size":640,"num_attention_heads":4,
+          "num_key_value_heads":1,"sliding_window":512,"max_position_embeddings":32768})");
+  const boost::json::value& serving = out.at("serving");
+  EXPECT_NE(std::string(serving.at("family").as_string()).find("Gemma 3"), std::string::npos);
+  ASSERT_EQ(serving.at("kv_groups").as_array().size(), 2u);
+  const boost::json::value& full = serving.at("kv_groups").at(0);
+  const boost::json::value& windows = serving.at("kv_groups").at(1);
+  EXPECT_EQ(full.at("layers"), 3);
+  EXPECT_EQ(full.at("window"), nullptr);
+  EXPECT_EQ(full.at("bytes_per_1024_tokens").at("bfloat16"), 1024 * 3 * 2 * 256 * 2);
+  EXPECT_EQ(full.at("bytes_full_context").at("bfloat16"), 32768 * 3 * 2 * 256 * 2);
+  EXPECT_EQ(windows.at("layers"), 15);
+  EXPECT_EQ(windows.at("window"), 512);
+  EXPECT_EQ(windows.at("bytes_full_context").at("float32"), (512 + 32) * 15 * 2 * 256 * 4);
+  EXPECT_FALSE(serving.as_object().contains("speed_estimate")) << "there are no weights to read";
+}
+
+// DeepSeek-V2-Lite: one row a token and layer for all heads, no value beside it, and none in 8 bits.
+TEST(Inspect, LatentRows) {
+  const boost::json::value out = inspect_config(
+      R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,"num_attention_heads":16,
+          "q_lora_rank":null})");
+  EXPECT_EQ(out.at("serving").at("kv_groups").as_array().size(), 1u);
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("bfloat16"), 27 * 576 * 2);
+  EXPECT_TRUE(out.at("kv_bytes_per_token").at("int8").is_null());
+}
+
+// LFM2 1.2B: 6 layers of attention, and 10 with a state of the last two inputs of 2048 channels, in float32.
+TEST(Inspect, StatesAreNotPerToken) {
+  const boost::json::value out = inspect_config(
+      R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,"full_attn_idxs":[2,5,8,10,12,14]})");
+  const boost::json::value& groups = out.at("serving").at("kv_groups");
+  ASSERT_EQ(groups.as_array().size(), 2u);
+  EXPECT_EQ(groups.at(0).at("layers"), 6);
+  EXPECT_EQ(groups.at(0).at("bytes_per_1024_tokens").at("bfloat16"), 1024 * 6 * 2 * 512 * 2);
+  EXPECT_EQ(groups.at(1).at("layers"), 10);
+  EXPECT_EQ(groups.at(1).at("state"), true);
+  EXPECT_EQ(groups.at(1).at("bytes_per_1024_tokens").at("float32"), 0);
+  const auto state = groups.at(1).at("bytes_full_context").at("bfloat16").to_number<std::int64_t>();
+  EXPECT_GE(state, 10 * 2 * 2048 * 4);
+  EXPECT_LE(state, 2 * 10 * 2 * 2048 * 4) << "padding is less than what it pads";
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("bfloat16"), 6 * 2 * 512 * 2);
+}
+
+TEST(Inspect, SpeedIsAnEstimateFromWhatATokenReads) {
+  const Outcome outcome = inspect(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/mixtral", true);
+  const boost::json::value out = boost::json::parse(outcome.out), serving = out.at("serving");
+  EXPECT_EQ(serving.at("family"), "Mixtral 8x7B, 8x22B");
+  const std::int64_t active = serving.at("active_weight_bytes").to_number<std::int64_t>();
+  EXPECT_GT(active, 0);
+  EXPECT_LT(active, out.at("weight_bytes").to_number<std::int64_t>());
+  const boost::json::value& speed = serving.at("speed_estimate");
+  EXPECT_NEAR(speed.at("tokens_per_second_at_most").to_number<double>() * static_cast<double>(active),
+              speed.at("memory_bytes_per_second").to_number<double>(), 1e3);
 }
 
 TEST(Inspect, OneLineOnStderr) {

@@ -34,12 +34,15 @@ struct ServerFlags {
   std::int64_t max_answer_memory = std::int64_t{1} << 30;  // of all answers being made and sent
   std::int64_t max_header_bytes = std::int64_t{64} << 10;
   std::int32_t max_connections = 4096;  // more are refused with 503
+  std::int32_t io_threads = 0;          // 0: one for each eight cores, at most four
   double header_timeout_s = 10.0;       // from accept, or the previous response's end, to whole headers
   double body_timeout_s = 30.0;         // of a body, without a byte of it
   double write_timeout_s = 60.0;        // a client that takes nothing for so long is hung up on
   double keep_alive_timeout_s = 75.0;   // idle connection
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
   bool page = true;                     // at /: chat, and the engine live
+  bool sandbox = true;                  // only its own files, no other programs
+  std::string log_level;                // debug, info, warning, error; empty: as the environment says
   bool access_log = false;              // one line per request (no prompts)
 };
 

@@ -1,7 +1,9 @@
 #include "cli/serve/serve_command.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,10 +19,14 @@
 #include "base/watchdog.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
+#include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
+#include "cli/assembly/memory_plan.h"
 #include "cli/assembly/poison_file.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/serve/log_level.h"
 #include "cli/serve/model_watch.h"
+#include "cli/serve/serve_sandbox.h"
 #include "cli/serve/service_manager.h"
 #include "server/protocols.h"
 #include "server/server.h"
@@ -31,6 +37,7 @@ namespace {
 constexpr double kServeTargetItlMs = 100;
 constexpr double kServeQueueTimeS = 10;
 constexpr int kExitStalled = 3;
+constexpr std::int64_t kSpacious = std::int64_t{2} << 30;
 constexpr std::chrono::seconds kStallGrace{8};  // for the server to end its calls and itself
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -59,6 +66,8 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.max_answer_memory = static_cast<std::size_t>(flags.max_answer_memory);
   config.max_stored_answers_bytes = static_cast<std::size_t>(flags.response_store_bytes);
   config.max_connections = static_cast<std::size_t>(flags.max_connections);
+  config.io_threads = flags.io_threads > 0 ? flags.io_threads : std::clamp(usable_cores() / 8, 1, 4);
+  config.worker_threads = config.io_threads;
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
   config.head_timeout = milliseconds(flags.header_timeout_s);
   config.body_timeout = milliseconds(flags.body_timeout_s);
@@ -89,6 +98,15 @@ void print_try_line(std::string url, const ServerFlags& flags, const AssembledEn
         url.c_str());
   }
   std::fflush(stdout);
+}
+
+// With little memory what the allocator keeps for itself counts: it gives freed memory back at once, and
+// threads share its arenas, each of which takes 64 MiB of address space.
+void save_memory(std::int64_t limit) {
+  if (limit >= kSpacious) return;
+  mallopt(M_ARENA_MAX, 2);
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }
 
 // A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams
@@ -122,6 +140,8 @@ Status run_serve(const ServeArgs& args) {
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
                          std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
+  if (!flags.log_level.empty()) PAGODA_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
+  config.reload = LogLevelReload(engine_flags);
   auto protocols = protocols_named(flags.apis);
   if (!protocols) return protocols.error();
   config.protocols = *std::move(protocols);
@@ -136,12 +156,18 @@ Status run_serve(const ServeArgs& args) {
   const auto model = model_path(engine_flags);
   auto model_files =
       std::make_unique<ModelWatch>(model ? ModelWatch::files_of(*model) : std::vector<std::string>{});
+  const auto sandbox = enter_serve_sandbox(engine_flags);
+  if (!sandbox) return sandbox.error();
   auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
   if (!engine) return engine.error();
   if ((*engine)->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
+  config.memory = &(*engine)->ledger();
   auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
   if (!server) return server.error();
+  log_ledger((*engine)->ledger());
+  log_info("start", concat("sandbox: ", *sandbox));
+  save_memory((*engine)->ledger().limit());
   if (flags.uds.empty() && !is_loopback(flags.host) && flags.api_keys.empty() && flags.api_key_file.empty())
     log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
                                 "reaches this port may use it"));

@@ -43,7 +43,11 @@ struct RowAndHead {
 
 __device__ __forceinline__ RowAndHead row_and_head(const AttentionArgs& args, int head) {
   const int row = args.rows[blockIdx.x], position = args.positions[row];
-  const int first = args.window > 0 && position >= args.window ? position - args.window + 1 : 0;
+  int first = 0;
+  if (args.window > 0) {
+    first = position >= args.window ? position - args.window + 1 : 0;
+    if (args.chunks != 0) first = position / args.window * args.window;
+  }
   return {row, head, position, first};
 }
 

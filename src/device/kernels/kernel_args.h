@@ -163,6 +163,7 @@ struct AttentionArgs {
   float* out = nullptr;           // [all rows, query heads * head_size]
   std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
   std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
+  std::int32_t chunks = 0;  // of `window` tokens: sees those of its own alone
   float scale = 1, softcap = 0;
 };
 

@@ -91,6 +91,7 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
           .value_width = call.value_width,
           .first_position = sequence.context_len - sequence.num_queries + unit.first_row,
           .window = args.sliding_window,
+          .chunks = args.chunks,
           .end = args.causal ? 0 : sequence.context_len,
           .scale = args.scale,
           .softcap = args.softcap,
@@ -111,7 +112,7 @@ void prefetch_row(const PagedAttentionArgs& args, std::int64_t row) {
 }
 
 std::int32_t first_partition(const AttentionTile& tile) {
-  return tile.window > 0 ? std::max(0, tile.first_position - tile.window + 1) / kPartition : 0;
+  return std::max(0, tile.first_seen(tile.first_position)) / kPartition;
 }
 std::int32_t last_partition(const AttentionTile& tile) {
   return (tile.end_of(tile.first_position + tile.num_rows - 1) - 1) / kPartition;

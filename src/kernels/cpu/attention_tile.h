@@ -28,6 +28,7 @@ struct AttentionTile {
   std::int32_t width = 0, value_width = 0;  // these rounded up to 16
   std::int32_t first_position = 0;          // of the first row
   std::int32_t window = 0;
+  bool chunks = false;   // as in PagedAttentionArgs
   std::int32_t end = 0;  // above 0: so many tokens, of which all see each other; 0: each sees those before it
   float scale = 1, softcap = 0;
   const float *sinks = nullptr, *slopes = nullptr;  // of the first head, or null
@@ -37,8 +38,11 @@ struct AttentionTile {
   std::int32_t position(std::int32_t row_head) const { return first_position + row_head / group; }
   // The tokens that row-head attends to in a partition: [first, last), both relative to its start.
   std::int32_t first_token(std::int32_t row_head, std::int32_t partition) const {
-    const std::int32_t first = window > 0 ? position(row_head) - window + 1 : 0;
-    return clip(first - partition * kPartition);
+    return clip(first_seen(position(row_head)) - partition * kPartition);
+  }
+  std::int32_t first_seen(std::int32_t position) const {
+    if (window <= 0) return 0;
+    return chunks ? position / window * window : position - window + 1;
   }
   std::int32_t last_token(std::int32_t row_head, std::int32_t partition) const {
     return clip(end_of(position(row_head)) - partition * kPartition);

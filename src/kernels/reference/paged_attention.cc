@@ -86,7 +86,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
   const std::int32_t d_count = layout.head_size, value_size = layout.value_size();
   const std::int32_t kv_head = query_head / (args.num_query_heads / layout.num_kv_heads);
   const std::int32_t position = sequence.context_len - sequence.num_queries + row;
-  const std::int32_t first = args.sliding_window > 0 ? std::max(0, position - args.sliding_window + 1) : 0;
+  const std::int32_t first = first_seen(args, position);
   std::int32_t last = position;
   if (!args.causal) {
     last = sequence.context_len - 1;

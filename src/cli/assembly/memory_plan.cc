@@ -1,0 +1,162 @@
+#include "cli/assembly/memory_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/process_memory.h"
+#include "base/strings.h"
+#include "cli/assembly/devices.h"
+#include "cli/assembly/machine.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+std::string mib(std::int64_t bytes) {
+  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
+}
+
+// What the program grows by beside the ledger's accounts: stacks, what the allocator leaves unused, tables.
+std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, available / 16); }
+// What clients' answers, bodies and texts get at least.
+std::int64_t clients_bytes(std::int64_t available) { return std::min(512 * kMiB, available / 8); }
+
+// Of an encoder, which keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
+Result<KvPlan> plan_without_kv(const EngineFlags& flags, const ModelConfig& config) {
+  const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
+  if (asked && *flags.max_model_len > config.max_positions)
+    return invalid_argument(concat("--max-model-len ", *flags.max_model_len, " is more than the ",
+                                   config.max_positions, " positions of the model"));
+  return KvPlan{.num_blocks = 1,
+                .max_model_len = asked ? *flags.max_model_len : config.max_positions,
+                .available_bytes = available_memory_bytes(),
+                .private_bytes = process_memory().private_bytes};
+}
+
+}  // namespace
+
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
+                             std::span<const KvGroup> groups, std::int64_t block_bytes,
+                             const LoadedRunner::KvRoom& given) {
+  if (groups.empty()) return plan_without_kv(flags, config);
+  const std::int64_t available = available_memory_bytes();
+  const std::int64_t others =
+      uses_device(flags) ? 0 : growth_bytes(available) + clients_bytes(available);
+  const std::int64_t room = std::max<std::int64_t>(0, given.available - given.taken - others);
+  const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
+  std::int64_t bytes = 0;
+  if (flags.kv_cache_memory_bytes) {
+    bytes = *flags.kv_cache_memory_bytes;
+    if (const std::int64_t all = bytes + std::min(bytes, swap); all > room) {
+      return invalid_argument(concat("--kv-cache-memory-bytes asks for ", mib(bytes),
+                                     all > bytes ? concat(" and --swap-space for ", mib(all - bytes)) : "",
+                                     ", but only ", mib(room), " of memory are available"));
+    }
+  } else {
+    bytes = static_cast<std::int64_t>(static_cast<double>(room) * flags.kv_cache_memory_fraction);
+    if (bytes + std::min(bytes, swap) > room) bytes = std::max(room - swap, room / 2);
+  }
+  KvPlan plan;
+  plan.available_bytes = available;
+  plan.private_bytes = process_memory().private_bytes;
+  plan.num_blocks = std::min<std::int64_t>(bytes / block_bytes, std::int64_t{1} << 30);
+  if (plan.num_blocks < 2) {
+    return invalid_argument(concat("the KV cache would have ", mib(bytes), ", but one block of ",
+                                   groups.front().tokens_per_row, " tokens takes ", mib(block_bytes),
+                                   ": raise --kv-cache-memory-bytes"));
+  }
+  const std::int64_t capacity = tokens_in(groups, plan.num_blocks, !flags.enable_chunked_prefill);
+  const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
+  const std::int32_t wanted = asked ? *flags.max_model_len : config.max_positions;
+  if (wanted > config.max_positions) {
+    return invalid_argument(concat("--max-model-len ", wanted, " is more than the ", config.max_positions,
+                                   " positions of the model"));
+  }
+  if (asked && wanted > capacity) {
+    return invalid_argument(concat("--max-model-len ", wanted, " does not fit into the KV cache of ",
+                                   capacity,
+                                   " tokens: raise --kv-cache-memory-bytes or lower --max-model-len"));
+  }
+  plan.max_model_len = static_cast<std::int32_t>(std::min<std::int64_t>(wanted, capacity));
+  if (plan.max_model_len < wanted) {
+    log_warning("start", concat("the KV cache holds ", capacity, " tokens, so --max-model-len is ",
+                                plan.max_model_len, " instead of the model's ", wanted));
+  }
+  return plan;
+}
+
+std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device) {
+  const std::int64_t weights = on_device ? 0 : memory.weight_bytes + memory.embedding_bytes;
+  const std::int64_t in_memory = on_device ? 0 : weights - memory.mapped_bytes;
+  const std::int64_t program = std::max<std::int64_t>(0, plan.private_bytes - in_memory);
+  const struct {
+    const char* name;
+    std::int64_t bytes;
+  } rows[] = {{"weights", weights},
+              {"KV cache", on_device ? 0 : memory.kv_bytes},
+              {"swap space", memory.swap_bytes},
+              {"activations", on_device ? 0 : memory.step_bytes},
+              {"program", program + growth_bytes(plan.available_bytes)}};
+  std::int64_t taken = 0;
+  for (const auto& row : rows) taken += row.bytes;
+  // An encoder plans nothing, and may be started on a machine that is nearly full.
+  const std::int64_t whole = std::max(in_memory + program + plan.available_bytes, taken + 16 * kMiB);
+  auto ledger = std::make_unique<MemoryBudget>(whole);
+  for (const auto& row : rows) {
+    if (row.bytes == 0) continue;
+    const auto account = ledger->add_account(row.name, row.bytes, row.bytes);
+    CHECK(account.has_value());
+    auto held = ledger->try_reserve(*account, row.bytes);
+    CHECK(held.has_value());
+    std::move(*held).keep();
+  }
+  return ledger;
+}
+
+MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, GrammarService::Options& options) {
+  const std::int64_t share = ledger.left() / 16;
+  options.cache_bytes = std::min(options.cache_bytes, share);
+  options.max_grammar_bytes = std::min(options.max_grammar_bytes, share);
+  const std::int64_t bytes = options.cache_bytes + options.max_grammar_bytes;
+  const auto account = ledger.add_account("grammars", bytes, bytes);
+  CHECK(account.has_value());
+  return *ledger.try_reserve(*account, bytes);
+}
+
+void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
+                      std::int32_t max_model_len) {
+  const auto row = [](const char* label, std::int64_t bytes, const std::string& note) {
+    std::string padded(label);
+    padded.resize(24, ' ');
+    std::string size = mib(bytes);
+    size.insert(0, size.size() < 14 ? 14 - size.size() : 0, ' ');
+    log_info("memory", concat(padded, size, "  ", note));
+  };
+  row("weights, packed", memory.weight_bytes, concat(config.weight_type, ", --dtype ", flags.dtype));
+  row("embedding, as stored", memory.embedding_bytes,
+      memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
+  row("KV cache", memory.kv_bytes,
+      concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes; resident as it is used"));
+  if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
+  row("activations", memory.activation_bytes, "one step");
+  row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
+  log_info("memory", concat("KV cache size: ", memory.kv_tokens, " tokens"));
+  log_info("memory", concat("Maximum concurrency for ", max_model_len,
+                            " tokens per request: ", fixed(memory.concurrency, 2), "x"));
+}
+
+void log_ledger(const MemoryBudget& ledger) {
+  std::string line;
+  for (const MemoryBudget::Account& account : ledger.accounts()) {
+    if (account.used == account.limit) continue;  // taken at start, and told
+    line += concat(line.empty() ? "" : ", ", account.name, " ", mib(account.limit), " (promised ",
+                   mib(account.promised), ")");
+  }
+  log_info("memory", concat("of ", mib(ledger.limit()), " for this process ", mib(ledger.limit() - ledger.used()),
+                            " are for clients, at most: ", line));
+}
+
+}  // namespace pagoda

@@ -1,0 +1,43 @@
+#pragma once
+// How the process's memory is divided: the KV cache's size, and the ledger (base/memory_budget.h) of what is
+// taken at start and what is left for clients. Planned from what is free, and what cgroups and setrlimit allow
+// (tensor/system_limits.h). Units: bytes. Errors name the flag. Threads: any.
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/memory_budget.h"
+#include "base/status.h"
+#include "cli/assembly/assemble.h"
+#include "cli/assembly/loaded_runner.h"
+#include "cli/flags/engine_flags.h"
+#include "constraint/grammar_service.h"
+#include "loader/model_config.h"
+#include "request/kv_groups.h"
+
+namespace pagoda {
+
+struct KvPlan {
+  std::int64_t num_blocks = 0;
+  std::int32_t max_model_len = 0;
+  // With the weights loaded and the cache still to be made: what may still be taken, and what is taken.
+  std::int64_t available_bytes = 0, private_bytes = 0;
+};
+
+// The number of blocks and the context that they allow. A device's room is its own memory, where nothing else
+// grows; its swap space is the process's.
+Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config,
+                             std::span<const KvGroup> groups, std::int64_t block_bytes,
+                             const LoadedRunner::KvRoom& room);
+
+// With the accounts of what is taken at start. What lies on a device is not this process's memory.
+std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device);
+// Cuts `options` down to its share.
+MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, GrammarService::Options& options);
+
+void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
+                      std::int32_t max_model_len);
+// What is left for clients, once the server has its accounts.
+void log_ledger(const MemoryBudget& ledger);
+
+}  // namespace pagoda

@@ -1,0 +1,79 @@
+#include "cli/commands/model_facts.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "cli/assembly/machine.h"
+#include "model_runner/kv_memory.h"
+#include "models/active_weights.h"
+#include "models/decoder.h"
+#include "models/families.h"
+
+namespace pagoda {
+namespace {
+
+Status fill(Description& description) {
+  const ModelConfig& config = *description.config;
+  ServingFacts facts;
+  if (const ModelFamily* family = family_of(config)) {
+    facts.family = family->name;
+    facts.checked = family->checked;
+  }
+  auto groups = described_kv_groups(config);
+  if (!groups) return groups.error();
+  facts.kv_groups = *std::move(groups);
+  const auto decoder = describe_decoder(config);
+  if (!decoder) return decoder.error();
+  if (!config.encoder) {
+    const auto architecture = find_architecture(config.architecture);
+    if (!architecture) return architecture.error();
+    std::vector<StoredTensor> tensors;
+    for (const DescribedTensor& tensor : description.tensors) tensors.push_back({tensor.name, tensor.bytes});
+    facts.active_bytes = active_weight_bytes(
+        *decoder,
+        (*architecture)->names(description.format == "gguf" ? ModelFormat::gguf : ModelFormat::hugging_face),
+        tensors);
+  }
+  description.facts = std::move(facts);
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& config) {
+  const auto decoder = describe_decoder(config);
+  if (!decoder) return decoder.error();
+  std::vector<DescribedKvGroup> out;
+  const auto add = [&](DType dtype, std::int64_t KvBytes::*bytes) {
+    const std::vector<KvGroupMemory> groups = kv_memory(*decoder, dtype);
+    out.resize(std::max(out.size(), groups.size()));
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const KvGroupMemory& group = groups[i];
+      out[i].num_layers = group.num_layers;
+      out[i].window = group.group.window;
+      out[i].state = group.group.is_state();
+      if (!out[i].state) out[i].per_1024_tokens.*bytes = group.group.rows_for(1024) * group.row_bytes;
+      out[i].full_context.*bytes = group.bytes(config.max_positions);
+    }
+  };
+  add(DType::f32, &KvBytes::float32);
+  add(DType::bf16, &KvBytes::bfloat16);
+  add(DType::i8, &KvBytes::int8);
+  return out;
+}
+
+void add_facts(Description& description) {
+  if (!description.config) return;
+  if (const Status status = fill(description); !status.ok()) {
+    description.supported = false;
+    if (description.reason.empty()) description.reason = status.message();
+  }
+}
+
+void measure_memory(Description& description) {
+  if (!description.facts || description.facts->active_bytes == 0 || !description.supported) return;
+  ThreadPool pool(usable_cores());
+  description.facts->memory_bytes_per_second = ReadProbe(pool).bytes_per_second();
+}
+
+}  // namespace pagoda

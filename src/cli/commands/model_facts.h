@@ -1,0 +1,18 @@
+#pragma once
+// What `pagoda inspect` and docs/models.md say of a model beyond what its file says: its family, what was
+// tried of it, the memory that keys and values take, and how fast this machine could be at most. Threads:
+// any.
+#include "loader/describe.h"
+
+namespace pagoda {
+
+// Fills `description.facts`, where there is a configuration; what only models/ finds wrong makes it
+// unsupported.
+void add_facts(Description& description);
+// Reads this machine's memory for a moment, for the estimate of speed.
+void measure_memory(Description& description);
+
+// By group of layers; empty for encoders.
+Result<std::vector<DescribedKvGroup>> described_kv_groups(const ModelConfig& config);
+
+}  // namespace pagoda

@@ -1,0 +1,106 @@
+#include "cli/commands/models_page.h"
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "cli/commands/model_facts.h"
+#include "loader/config_json.h"
+#include "loader/family_names.h"
+#include "models/families.h"
+
+namespace pagoda {
+namespace {
+
+constexpr const char* kIntroduction =
+    R"(<!-- made by `pagoda man --markdown models`; change the rows in src/models/families.cc instead -->
+# Models
+
+A model is a GGUF file or a Hugging Face folder (config.json, safetensors). What a file asks for and Pagoda does not
+understand is refused by name; nothing is guessed. `pagoda inspect MODEL` says whether a file can be run, of which
+family it is, what it takes of memory and, as an estimate, how fast it can be on this machine. How to get one, notes on
+families, adding a family: [model-notes.md](model-notes.md).
+
+"transformers" means a small random model whose log-probabilities transformers computed, equal to 1e-3 in float32. A
+second reference, in numpy (`tests/fixtures/make_tiny_models.py`), stands behind the older ones of the models that are
+committed. Those of `tests/fixtures/make_families.py` have no weights: these follow from the tensors' names. They are
+compared as safetensors and, where a GGUF name is given, through a file whose header the gguf package wrote, after what
+converters do to the tensors.
+
+Memory is that of keys and values (of latent attention: of its rows) of 1024 tokens in bfloat16, of the size named (int8
+takes a little more than half, float32 twice as much), and what windows at most and states always take of each sequence,
+however long; states are float32, with what fills their pages. Weights: every type of GGUF that
+llama.cpp writes by default, F32, F16, BF16; `pagoda inspect` names a type that is not supported.
+
+| family | config.json | GGUF | differs from Llama by | checked against | memory |
+|---|---|---|---|---|---|
+)";
+
+constexpr const char* kVectors = R"(
+## Models that make vectors
+
+By themselves, or with `--runner pooling` ([vectors.md](vectors.md)); each within 1e-4 of transformers in float32.
+
+| family | config.json | GGUF | what it is | checked against |
+|---|---|---|---|---|
+)";
+
+std::string mebibytes(std::int64_t bytes) {
+  const double value = static_cast<double>(bytes) / (1 << 20);
+  return concat(fixed(value, value < 10 ? 1 : 0), " MiB");
+}
+
+std::string memory(const ModelFamily& family) {
+  if (family.config.empty()) return "–";
+  const auto config = parse_config_json(family.config, std::nullopt);
+  CHECK(config);  // families_test.cc
+  const auto groups = described_kv_groups(*config);
+  CHECK(groups);
+  std::int64_t growing = 0, windows = 0, states = 0;
+  for (const DescribedKvGroup& group : *groups) {
+    if (group.state)
+      states += group.full_context.bfloat16;
+    else if (group.window > 0)
+      windows += group.full_context.bfloat16;
+    else
+      growing += group.per_1024_tokens.bfloat16;
+  }
+  std::string out = concat(family.size, ": ", mebibytes(growing));
+  if (states > 0) out += concat(", states ", mebibytes(states));
+  if (windows > 0) out += concat(", windows ", mebibytes(windows));
+  return out;
+}
+
+void add(std::string& list, std::string_view name) { list += concat(list.empty() ? "" : ", ", name); }
+
+std::string config_names(const ModelFamily& family) {
+  std::string out;
+  for (const ConfigFamilyName& each : config_family_names()) {
+    if (!is_one_of(each.model_type, family.model_types)) continue;
+    if (family.vectors) add(out, each.base_name);
+    add(out, each.class_name);
+  }
+  if (family.vectors && !family.model_types.empty()) add(out, "…ForSequenceClassification");
+  if (!family.note.empty()) add(out, family.note);
+  return out;
+}
+
+std::string gguf_names(const ModelFamily& family) {
+  std::string out;
+  for (const std::string_view each : gguf_family_names())
+    if (is_one_of(each, family.gguf)) add(out, concat("`", each, "`"));
+  return out.empty() ? "–" : out;
+}
+
+}  // namespace
+
+std::string models_page() {
+  std::string decoders = kIntroduction, vectors = kVectors;
+  for (const ModelFamily& family : model_families()) {
+    std::string& table = family.vectors ? vectors : decoders;
+    table += concat("| ", family.name, " | ", config_names(family), " | ", gguf_names(family), " | ",
+                    family.differs, " | ", family.checked, " |");
+    table += family.vectors ? "\n" : concat(" ", memory(family), " |\n");
+  }
+  return decoders + vectors;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,101 @@
+#include "cli/serve/serve_sandbox.h"
+
+#include <filesystem>
+
+#include "base/strings.h"
+#include "cli/assembly/default_model.h"
+#include "cli/assembly/hub_paths.h"
+#include "cli/assembly/runner_options.h"
+#include "loader/model_files.h"
+
+namespace pagoda {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A sanitizer's leak check traces its own process, and its symbols come from another program.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PAGODA_SANITIZED
+#endif
+#endif
+#ifdef PAGODA_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// The folder of a file: it may be replaced there by another.
+std::string folder_of(const std::string& file) {
+  std::error_code ignored;
+  fs::path path = fs::absolute(file, ignored).parent_path();
+  return path.empty() ? "/" : path.string();
+}
+
+// Where a folder's links lead to, one level down, too: a hub's cache has its files elsewhere.
+void add_with_links(const fs::path& path, std::vector<std::string>& out) {
+  std::error_code error;
+  const auto add_file = [&out](const fs::path& file) {
+    std::error_code unknown;
+    const fs::path real = fs::canonical(file, unknown);
+    if (unknown) return;
+    out.push_back(real.string());
+    out.push_back(real.parent_path().string());
+  };
+  if (!fs::is_directory(path, error)) {
+    if (path.has_parent_path()) out.push_back(path.parent_path().string());
+    return add_file(path);
+  }
+  out.push_back(path.string());
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    constexpr int kMaxDepth = 2;
+    if (entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
+    std::error_code unknown;
+    if (entry->is_symlink(unknown)) add_file(entry->path());
+  }
+}
+
+}  // namespace
+
+SandboxRules sandbox_of(const EngineFlags& flags) {
+  SandboxRules rules;
+  // Libraries, name resolution, time zones, and what the kernel tells of the machine and the process.
+  rules.readable = {"/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/ssl", "/lib", "/lib64",
+                    "/etc/ld.so.cache", "/etc/ssl", "/usr/share/zoneinfo", "/etc/localtime", "/etc/hosts",
+                    "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/proc", "/sys",
+                    "/dev/urandom"};
+  std::error_code ignored;
+  fs::create_directories(cache_directory(), ignored);  // what is not there when the sandbox is entered stays out
+  rules.writable = {"/dev/null", "/dev/shm", cache_directory()};
+  const HubPaths hub = hub_paths_from_environment();
+  for (const std::string& path : hub.cache_dirs) rules.readable.push_back(path);
+  if (const auto model = model_path(flags)) {
+    add_with_links(*model, rules.readable);
+    if (const auto files = find_model_files(*model, hub)) add_with_links(files->path, rules.readable);
+  }
+  const ServerFlags& server = flags.server;
+  if (!flags.config.empty()) rules.readable.push_back(folder_of(flags.config));
+  for (const std::string* path : {&flags.tokenizer, &flags.chat_template, &flags.prefix_file})
+    if (!path->empty()) add_with_links(*path, rules.readable);
+  for (const std::string* path :
+       {&server.api_key_file, &server.ssl_certfile, &server.ssl_keyfile, &server.ssl_ca_certs}) {
+    if (path->empty()) continue;
+    rules.readable.push_back(folder_of(*path));
+    add_with_links(*path, rules.readable);
+  }
+  for (const std::string* path : {&flags.record, &flags.poison_record, &server.uds, &server.admin_socket})
+    if (!path->empty()) rules.writable.push_back(folder_of(*path));
+  if (!server.response_store_dir.empty()) rules.writable.push_back(server.response_store_dir);
+  return rules;
+}
+
+Result<std::string> enter_serve_sandbox(const EngineFlags& flags) {
+  if (!flags.server.sandbox || kSanitized) return std::string("off");
+  if (flags.mpi_local_size > 0) return std::string("off, under mpirun");
+  if (flags.device == "cuda") return std::string("off, since a GPU's driver opens files of its own");
+  const Result<Sandbox> sandbox = enter_sandbox(sandbox_of(flags));
+  if (!sandbox) return sandbox.error().annotate("--no-sandbox goes without");
+  return sandbox->describe();
+}
+
+}  // namespace pagoda

@@ -1,0 +1,67 @@
+// Xielu: two matrices with a curve between them whose shape each layer has learned (arXiv 2411.13010):
+//   x > 0:  p x^2 + beta x            p = softplus(alpha_p)
+//   else:   n (e^min(x, eps) - 1 - x) + beta x,   n = beta + softplus(alpha_n)
+#include <cmath>
+
+#include "kernels/tiles.h"
+#include "models/layer_part.h"
+
+namespace pagoda {
+namespace {
+
+float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
+
+class Xielu final : public FeedForward {
+ public:
+  Xielu(const XieluConfig& config, const LayerPlace& place, WeightLoader& loader)
+      : width_(place.shard->inner.own.count), columns_(place.shard->inner.ranks) {
+    const WeightNames& names = loader.names();
+    const std::array own_rows = {place.shard->inner.own};
+    Matrices in;
+    loader.add(in, place.prefix + names.up, config.intermediate_size, place.hidden_size, own_rows);
+    in_ = loader.pack(std::move(in), place.prefix + names.up);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
+                              place.shard->inner.own, *place.shard);
+    const auto number = [&](const char* name, float written) {
+      if (names.curve.empty()) return written;
+      const std::string whole = place.prefix + names.curve + name;
+      const std::vector<float> one = loader.reader().vector(whole, 1);
+      return one.empty() ? written : one.front();
+    };
+    beta_ = number(".beta", config.beta);
+    eps_ = number(".eps", config.eps);
+    positive_ = softplus(number(".alpha_p", config.alpha_p));
+    negative_ = beta_ + softplus(number(".alpha_n", config.alpha_n));
+  }
+
+  std::int64_t inner_width() const override { return width_; }
+  Products entering() override { return {&in_}; }
+  Products leaving() override { return {&out_}; }
+
+  Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override {
+    linear(*room.context, in_, input, count, room.inner);
+    for_tiles(*room.context, count, [&](std::int64_t row, int) {
+      for (float *x = room.inner + row * width_, *end = x + width_; x != end; ++x)
+        *x = *x > 0 ? (positive_ * *x + beta_) * *x
+                    : (std::expm1(std::min(*x, eps_)) - *x) * negative_ + beta_ * *x;
+    });
+    if (room.ranks->split()) return room.ranks->add_product(*room.context, out_, columns_, room.inner, count, y);
+    linear(*room.context, out_, LinearInput::rows(room.inner, width_), count, y, {.accumulate = true});
+    return ok_status();
+  }
+
+ private:
+  std::int64_t width_;  // this rank's features between the matrices
+  std::vector<Range> columns_;  // of the second matrix, of each rank
+  PackedLinear in_, out_;
+  float beta_ = 0, eps_ = 0, positive_ = 0, negative_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place,
+                                       const DecoderConfig&, WeightLoader& loader) {
+  return std::make_unique<Xielu>(config, place, loader);
+}
+
+}  // namespace pagoda

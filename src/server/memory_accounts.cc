@@ -1,0 +1,87 @@
+#include "server/memory_accounts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "server/body_budget.h"
+
+namespace pagoda {
+namespace {
+
+constexpr std::int64_t kPlainConnection = 24 << 10;  // 9 KB idle; while it asks for something
+constexpr std::int64_t kTlsConnection = 72 << 10;
+constexpr std::int64_t kHeadFits = 8 << 10;  // in either
+
+// A JSON value of 24 bytes, on the parser's stack, which grows by doubling, and in the document.
+constexpr std::int64_t kValueBytes = 72;
+constexpr std::int64_t kArrayBytes = 64;      // what its elements lie in, beside them
+constexpr std::int64_t kCharacterBytes = 10;  // strings twice, tokens, and pieces on their way to them
+constexpr std::int64_t kAnyText = 256 << 10;
+
+constexpr std::int64_t kNoEnd = std::int64_t{1} << 60;
+
+std::int64_t signed_size(std::size_t size) {
+  return static_cast<std::int64_t>(std::min<std::size_t>(size, static_cast<std::size_t>(kNoEnd)));
+}
+
+}  // namespace
+
+std::int64_t text_bytes(std::string_view body) {
+  // Each value has one of these before it; a string may have them, too, and counts for more than it is.
+  std::int64_t values = 1, arrays = 0;
+  for (const char c : body) {
+    values += static_cast<std::int64_t>(c == ',' || c == '[' || c == '{' || c == ':');
+    arrays += static_cast<std::int64_t>(c == '[');
+  }
+  return kAnyText + values * kValueBytes + arrays * kArrayBytes + signed_size(body.size()) * kCharacterBytes;
+}
+
+MemoryAccounts::MemoryAccounts(ServerConfig& config)
+    : alone_(kNoEnd),
+      ledger_(config.memory != nullptr ? config.memory : &alone_),
+      per_connection_(config.tls.wanted() ? kTlsConnection : kPlainConnection) {
+  const std::int64_t all = ledger_->left();
+  const auto add = [&](const char* name, std::int64_t limit, std::int64_t share) {
+    limit = std::min(limit, all);
+    auto account = ledger_->add_account(name, std::min(limit, all / share), limit);
+    CHECK(account.has_value());  // shares of what is left
+    return *account;
+  };
+  answers_ = add("answers", signed_size(config.max_answer_memory), 4);
+  // One of the largest fits in any case.
+  const std::int64_t bodies =
+      std::min(signed_size(std::max(config.max_bodies_bytes, config.max_body_bytes)), all / 2);
+  bodies_ = add("bodies", BodyBudget::with_room_for_small(bodies), 8);
+  texts_ = add("texts", all / 2, 8);
+  connections_ = add("connections", signed_size(config.max_connections) * per_connection_, 16);
+  if (config.stored_answers == nullptr) {  // in memory, not in files
+    const std::int64_t stored = std::min(signed_size(config.max_stored_answers_bytes), all / 16);
+    stored_bytes_ = *ledger_->try_reserve(add("stored answers", stored, 16), stored);
+    config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
+  }
+  if (const auto largest = static_cast<std::size_t>(bodies); config.max_body_bytes > largest) {
+    log_warning("memory", concat("request bodies may have at most ", largest, " bytes: there is no memory for more"));
+    config.max_body_bytes = largest;
+  }
+}
+
+bool MemoryAccounts::hold_head(MemoryReservation& connection, std::size_t head_bytes) const {
+  const std::int64_t bytes = per_connection_ + std::max<std::int64_t>(signed_size(head_bytes) - kHeadFits, 0);
+  // One of those beyond the limit has nothing: its few are not counted.
+  return connection.bytes() == 0 || bytes <= connection.bytes() || connection.try_resize(bytes);
+}
+
+Result<MemoryReservation> MemoryAccounts::text(std::string_view body) {
+  if (body.empty()) return MemoryReservation();
+  const std::int64_t bytes = text_bytes(body);
+  if (std::optional<MemoryReservation> held = ledger_->try_reserve(texts_, bytes)) return *std::move(held);
+  if (const std::int64_t limit = limit_of(texts_); bytes > limit)
+    return invalid_argument(concat("Reading this body could take ", bytes, " bytes of memory, and there are ",
+                                   limit, " for that. Send less in one call."));
+  return resource_exhausted("The requests being read take all the memory there is for them; please try again.")
+      .with_reason("text_memory_full");
+}
+
+}  // namespace pagoda
