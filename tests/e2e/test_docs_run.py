@@ -5,17 +5,15 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
-import threading
 
 import pytest
 
 import vector_models
-from conftest import ROOT, START_TIMEOUT_S, binary, default_model, small_model
+from conftest import ROOT, Server, binary, default_model, small_model
+from secure_server import SecureServer, certificate
 from test_docs import ALL, PROGRAMS
 from test_pull import REPO, Hub
-from test_transport import certificate
 
 # By whom the others are run; every other command of a page runs here.
 RUN_BY = {
@@ -45,7 +43,7 @@ STANDS_FOR = {
 
 class Page:
     def __init__(self, folder, hub):
-        self.folder, self.served = folder, []
+        self.folder, self.server = folder, None
         shutil.copy(small_model(), folder / "small.gguf")
         self.env = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(folder / "hub"), "HF_TOKEN": "",
                     "HF_HUB_OFFLINE": ""}
@@ -77,9 +75,9 @@ class Page:
     def run(self, line):
         words = self.words(line)
         if words[1] == "serve" and "--help" not in words:
-            return self.serve([*words, "--host", "127.0.0.1", "--port", "0"])
+            return self.serve(words[2:])
         if words[1:3] == ["bench", "serve"]:
-            words += ["--base-url", self.served[-1][1]]
+            words += ["--base-url", self.server.url]
         done = subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=300)
         assert done.returncode == 0, f"{line}\n{shlex.join(words)}\n{done.stdout[-3000:]}"
@@ -87,28 +85,16 @@ class Page:
     def serve(self, words):
         """Until it listens; it is stopped by the next server of the page, or with the page."""
         self.stop()
-        process = subprocess.Popen(words, cwd=self.folder, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   text=True, errors="replace")
-        log, address = [], []
-        ready = threading.Event()
-
-        def read():
-            for text in process.stderr:
-                log.append(text)
-                address.extend(re.findall(r"https?://127\.0\.0\.1:\d+", text))
-                if "Application startup complete." in text:
-                    ready.set()
-            ready.set()
-        threading.Thread(target=read, daemon=True).start()
-        in_time = ready.wait(START_TIMEOUT_S)
-        self.served.append((process, address[0] if address else ""))
-        assert in_time and address and process.poll() is None, f"{shlex.join(words)}\n" + "".join(log[-30:])
+        model, flags = (words[0], words[1:]) if not words[0].startswith("-") else (default_model(), words)
+        kind = SecureServer if "--ssl-certfile" in flags else Server
+        # Behind the page's own --host: the last one counts.
+        self.server = kind(model, *flags, "--host", "127.0.0.1", "--port", "0", launcher=("env", "-C", self.folder),
+                           env=self.env)
 
     def stop(self):
-        for process, _ in self.served:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(60) == 0
+        server, self.server = self.server, None
+        if server:
+            assert server.stop() == 0
 
 
 PAGES = [(page, lines) for page, lines in ALL if any(line.split(" ")[0] in PROGRAMS for line in lines)]
@@ -122,11 +108,8 @@ def test_the_commands_of_a_page_run(page, lines, tmp_path):
         for line in lines:
             if line.split(" ")[0] in PROGRAMS and NEEDS_A_GPU not in line:
                 shown.run(line)
-        shown.stop()
     finally:
-        for process, _ in shown.served:
-            process.kill()
-            process.wait()
+        shown.stop()
         hub.stop()
 
 

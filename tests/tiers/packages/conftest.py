@@ -11,31 +11,29 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
 
-def make(kind, folder):
-    run = subprocess.run([ROOT / "script/package", "--to", folder, kind], capture_output=True, text=True, timeout=1200)
+def package(kind, variable, tmp_path_factory):
+    """The one that the environment names, else made now."""
+    if given := os.environ.get(variable):
+        return pathlib.Path(given)
+    run = subprocess.run([ROOT / "script/package", "--to", tmp_path_factory.mktemp("dist"), kind], capture_output=True,
+                         text=True, timeout=1200)
     assert run.returncode == 0, run.stderr[-3000:]
     return pathlib.Path(run.stdout.strip().splitlines()[-1])
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    if given := os.environ.get("PAGODA_WHEEL"):
-        return pathlib.Path(given)
-    return make("wheel", tmp_path_factory.mktemp("dist"))
+    return package("wheel", "PAGODA_WHEEL", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def deb(tmp_path_factory):
-    if given := os.environ.get("PAGODA_DEB"):
-        return pathlib.Path(given)
-    return make("deb", tmp_path_factory.mktemp("dist"))
+    return package("deb", "PAGODA_DEB", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def tarball(tmp_path_factory):
-    if given := os.environ.get("PAGODA_TARBALL"):
-        return pathlib.Path(given)
-    return make("tarball", tmp_path_factory.mktemp("dist"))
+    return package("tarball", "PAGODA_TARBALL", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
