@@ -9,15 +9,12 @@
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/machine.h"
+#include "cli/mib.h"
 
 namespace pagoda {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-
-std::string mib(std::int64_t bytes) {
-  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
-}
 
 // What the program grows by beside the ledger's accounts: stacks, what the allocator leaves unused, tables.
 std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, available / 16); }

@@ -6,14 +6,11 @@
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/weight_caching.h"
+#include "cli/mib.h"
 #include "loader/printable.h"
 
 namespace pagoda {
 namespace {
-
-std::string mib(std::int64_t bytes) {
-  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
-}
 
 std::string date(std::int64_t seconds) {
   const std::time_t time = seconds;

@@ -6,6 +6,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/exit_code.h"
+#include "cli/mib.h"
 #include "hub/pull.h"
 #include "loader/printable.h"
 
@@ -13,10 +14,6 @@ namespace pagoda {
 namespace {
 
 std::string cache() { return hub_paths_from_environment().cache_dirs.front(); }
-
-std::string mib(std::int64_t bytes) {
-  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
-}
 
 int flushed() { return std::fflush(stdout) == 0 ? 0 : fail("cannot write to standard output"); }
 
