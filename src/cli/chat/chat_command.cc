@@ -1,6 +1,7 @@
 #include "cli/chat/chat_command.h"
 
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -28,10 +29,15 @@ constexpr const char* kHelp =
     "Ctrl-C ends the answer that runs, or drops what is typed.\n";
 
 std::atomic<bool> g_interrupted{false};
-void on_interrupt(int) { g_interrupted = true; }
+int g_interrupts = -1;  // an eventfd: what waits for a key polls it, too
+void on_interrupt(int) {
+  g_interrupted = true;
+  eventfd_write(g_interrupts, 1);
+}
 
 // Waiting for a key ends, too.
 void catch_interrupts() {
+  g_interrupts = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
@@ -187,7 +193,7 @@ Status run_chat(const ChatArgs& args) {
     return conversation.answer();
   }
   catch_interrupts();
-  LineEditor editor(args.history ? history_file() : std::string());
+  LineEditor editor(args.history ? history_file() : std::string(), g_interrupts);
   if (editor.on_terminal()) std::printf("%s. /help lists the commands.\n", (*backend)->name().c_str());
   while (std::optional<std::string> text = read_message(editor)) {
     if (text->empty()) continue;

@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -57,8 +59,9 @@ struct LineEditor::Functions {
   }
 };
 
-LineEditor::LineEditor(std::string history_file)
+LineEditor::LineEditor(std::string history_file, int interrupts)
     : history_file_(std::move(history_file)),
+      interrupts_(interrupts),
       terminal_(isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) {
   if (!terminal_) return;
   edit_ = Functions::open();
@@ -76,17 +79,22 @@ LineEditor::~LineEditor() {
   umask(before);
 }
 
-// Key by key, so that a signal is seen between two of them.
+// Key by key, so that a signal is seen between two of them. It is waited for as input is: a signal that comes
+// just before poll() would not end it.
 std::optional<std::string> LineEditor::edit_line(const std::string& prompt) {
   g_entered = {};
+  eventfd_t earlier = 0;  // what ended an answer is not meant for this line
+  eventfd_read(interrupts_, &earlier);
   edit_->install(prompt.c_str(), [](char* line) {
     g_entered.done = true;
     if (line != nullptr) g_entered.line = line;
     std::free(line);
   });
   while (!g_entered.done) {
-    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    if (poll(&input, 1, -1) < 0) break;
+    std::array<pollfd, 2> waited{{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
+                                  {.fd = interrupts_, .events = POLLIN, .revents = 0}}};
+    if (poll(waited.data(), waited.size(), -1) < 0) continue;  // another signal
+    if (waited[1].revents != 0) break;
     edit_->read_char();
   }
   edit_->remove();

@@ -9,8 +9,9 @@ namespace pagoda {
 
 class LineEditor {
  public:
-  // `history_file`: kept there, readable by its owner only; empty: not kept.
-  explicit LineEditor(std::string history_file);
+  // `history_file`: kept there, readable by its owner only; empty: not kept. `interrupts`: an eventfd that does
+  // not block and that a signal's handler adds to; it outlives the editor, which only reads it.
+  LineEditor(std::string history_file, int interrupts);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
 
@@ -23,6 +24,7 @@ class LineEditor {
   struct Functions;
   std::optional<std::string> edit_line(const std::string& prompt);
   const std::string history_file_;
+  const int interrupts_;
   bool terminal_ = false;
   const Functions* edit_ = nullptr;  // null: plain lines
 };
