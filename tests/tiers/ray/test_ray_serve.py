@@ -167,7 +167,7 @@ def test_replicas_come_are_killed_and_come_again(ray):
     done = sum(end == "done" for _, end in answers)
     print(f"{done} of {len(answers)} whole, {sum(end == 'error' for _, end in answers)} with an error event or status, "
           f"{sum(end == 'cut off' for _, end in answers)} cut off")
-    assert done >= 60
+    assert done >= 100  # of 8 at once, those on the replica that died
     ray.until(lambda: len(ray.replicas()) == 2 and first not in ray.replicas() and ray.answers(), "another in its place")
     assert streamed(ray.url) == (whole, "done")
 
