@@ -260,3 +260,9 @@ def test_the_command_line_of_vllms_examples(pagoda, model):
     assert len(llm.generate(pagoda.TokensPrompt(prompt_token_ids=[1, 2]), params, use_tqdm=False)[0].outputs[0].token_ids) == 3
     with pytest.raises(SystemExit):
         parser.parse_args(["stray"])
+
+
+def test_what_is_asked_of_vllms_engine_and_what_is_refused(pagoda, llm, model):
+    assert (llm.llm_engine.model_config.model, llm.llm_engine.model_config.max_model_len) == (model, 512)
+    with pytest.raises(ValueError, match="lora_request"):
+        llm.generate("x", lora_request=object(), use_tqdm=False)
