@@ -14,6 +14,7 @@ const char* unknown_of(const AttentionConfig& c) {
   if (c.value_norm || c.key_is_value) return "norms of values, or keys that are values";
   if (!c.has_own_kv()) return "layers that read another layer's keys and values";
   if (c.sinks) return "attention sinks";
+  if (c.clip > 0) return "queries, keys and values that are cut off";
   if (c.output_gate != OutputGate::none) return "gates of what is attended";
   if (c.chunks) return "attention in chunks";
   if (c.query_key_norm != QueryKeyNorm::none && c.query_key_norm != QueryKeyNorm::per_head)
