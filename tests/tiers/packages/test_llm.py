@@ -244,12 +244,15 @@ def test_what_the_program_answers_to_the_same_request(pagoda, llm, model, progra
     assert json.loads(run.stdout)["choices"][0]["text"] == ours
 
 
-def test_the_command_line_of_vllms_examples(pagoda, model):
-    """They make their arguments so: EngineArgs.add_cli_args, defaults of their own, LLM(**vars(args))."""
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_command_line_of_vllms_examples(pagoda, model, grouped):
+    """They make their arguments so: EngineArgs.add_cli_args of the parser or of a group, defaults of their own,
+    LLM(**vars(args))."""
     from pagoda.utils import FlexibleArgumentParser
     parser = FlexibleArgumentParser()
-    pagoda.EngineArgs.add_cli_args(parser)
-    parser.set_defaults(model="none/none", enforce_eager=True)
+    engine = parser.add_argument_group("Engine arguments") if grouped else parser
+    pagoda.EngineArgs.add_cli_args(engine)
+    engine.set_defaults(model="none/none", enforce_eager=True)
     parser.add_argument_group("Sampling parameters").add_argument("--max-tokens", type=int)
     args = vars(parser.parse_args(["--model", model, "--max_tokens", "3", "--kv_cache_memory_bytes=16M", "--max-num-seqs", "4",
                                    "--no-enable-prefix-caching"]))
