@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "device/emulated/emulated_device.h"
 #include "device_runner/device_model_runner.h"
+#include "device_runner/test_seeds.h"
 #include "model_runner/test_sequences.h"
 #include "model_runner/virtual_kv_plan.h"
 
@@ -121,7 +122,8 @@ TEST_P(DeviceVirtualKv, BitsAreThoseOfThePagedCache) {
 
 // Pages that are shown elsewhere, copied and swapped, by any order of the streams.
 TEST_P(DeviceVirtualKv, PagesMoveAndKeepWhatTheyHold) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  const std::uint64_t seeds = GetParam() == KvTensors::per_slot ? num_seeds() : 3;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     Virtual cache(GetParam(), seed);
     ScheduledBatch maps;
@@ -186,10 +188,11 @@ TEST_P(DeviceVirtualKv, MapsAheadBesideAStep) {
   const std::size_t half = std::min(per_block, prompt.size() - 1);
   const StepResult first = step(0, half, {{BlockId{6}, BlockId{3}, 1}}, {{BlockId{7}, BlockId{9}, 2}});
   ASSERT_TRUE(first.status.ok()) << first.status.message();
-  EXPECT_EQ(first.mapping.pages, 1);
   const StepResult second = step(half, prompt.size(), {}, {});
   ASSERT_TRUE(second.status.ok()) << second.status.message();
-  EXPECT_EQ(second.mapping.pages_ahead, 2);
+  // The thread counts when it is done, which may be before the first step's counts are taken.
+  EXPECT_EQ(first.mapping.pages + second.mapping.pages, 3);
+  EXPECT_EQ(first.mapping.pages_ahead + second.mapping.pages_ahead, 2);
   ASSERT_EQ(second.sequences[0].candidates.size(), 1u);
   EXPECT_EQ(second.sequences[0].candidates[0].token, wanted.sampled[0].token);
 }

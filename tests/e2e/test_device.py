@@ -97,8 +97,15 @@ def test_virtual_memory_changes_no_token(emulated, virtual, mode):
     assert virtual.metric("kv_mapped_pages_total") > 0
 
 
-@pytest.mark.parametrize("memory", [["9KiB", *EMULATED], ["12KiB", *VIRTUAL], ["20KiB", *VIRTUAL, "--no-kv-slicing"]],
-                         ids=["paged", "virtual", "virtual by layer"])
+def test_a_tensor_for_each_layer_changes_no_token(emulated):
+    how = {"temperature": 0.8, "max_tokens": 30}
+    with serving(TINY / "qwen3", *FLAGS, *VIRTUAL, "--no-kv-slicing") as server, \
+            concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
+    assert together == [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
+
+
+@pytest.mark.parametrize("memory", [["9KiB", *EMULATED], ["12KiB", *VIRTUAL]], ids=["paged", "virtual"])
 @pytest.mark.parametrize("way", [["--preemption-mode", "recompute"],
                                  ["--preemption-mode", "swap", "--swap-space", "64KiB"]], ids=["recompute", "swap"])
 def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
