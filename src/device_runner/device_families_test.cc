@@ -40,12 +40,15 @@ const std::map<std::string, std::string> kRefused = {
     {"llama_dynamic_long", "beyond 32 tokens this model has another rotation"},
     {"lfm2", "layers that are no plain attention"},
     {"lfm2_moe", "layers that are no plain attention"},
+    {"olmo", "cut off"},
     {"opt_350m", "projections of the embedding"},
     {"minicpm3", "layers that are no plain attention"},
     {"moonlight", "layers that are no plain attention"},
     {"nemotron_h", "layers that are no plain attention"},
     {"nemotron_h_moe", "layers that are no plain attention"},
     {"phi3_long", "beyond 4 tokens this model has another rotation"},
+    {"phimoe", "one expert after the other"},
+    {"phimoe_plain", "one expert after the other"},
     {"phi3_mixed", "beyond 32 tokens this model has another rotation"},
     {"qwen3_5", "layers that are no plain attention"},
     {"qwen3_5_moe", "layers that are no plain attention"},
@@ -55,15 +58,6 @@ const std::map<std::string, std::string> kRefused = {
 
 // Whose layers do what shows in long prompts alone: windows, chunks, sinks, slopes, positions, many experts.
 const std::set<std::string> kLong = {"bloom", "gemma2", "gpt_oss", "llama4_chunks", "mellum", "ministral3"};
-
-std::vector<std::string> all_families() {
-  std::vector<std::string> names;
-  const std::string folder = std::string(PAGODA_SOURCE_DIR) + "/tests/fixtures/families";
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().stem().string());
-  std::ranges::sort(names);
-  return names;
-}
 
 Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path) {
   RunnerOptions options;

@@ -12,6 +12,8 @@ device::Score score_of(RouterScore score) {
       return device::Score::softmax_of_chosen;
     case RouterScore::sigmoid:
       return device::Score::sigmoid;
+    case RouterScore::sparse_mixer:  // check_support() refuses it
+      break;
   }
   return device::Score::softmax;
 }

@@ -12,6 +12,7 @@ const char* unknown_of(const AttentionConfig& c, const DecoderConfig& decoder) {
   if (c.output_gate != OutputGate::none) return "gates of what is attended";
   if (c.value_norm || c.key_is_value) return "norms of values, or keys that are values";
   if (!c.has_own_kv()) return "layers that read another layer's keys and values";
+  if (c.clip > 0) return "queries, keys and values that are cut off";
   const bool one_head =
       c.query_key_norm == QueryKeyNorm::per_head || c.query_key_norm == QueryKeyNorm::per_head_unweighted;
   if (c.query_key_norm != QueryKeyNorm::none && c.norm_after_rope &&
@@ -32,6 +33,7 @@ const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (const char* what = unknown_of(*layer.attention(), decoder)) return what;
   if (const MixtureConfig* const mixture = layer.mixture()) {
     if (mixture->router_norm || mixture->expert_scales) return "routers with norms or scales of their own";
+    if (mixture->routing.score == RouterScore::sparse_mixer) return "routers that draw one expert after the other";
     if (!device::KernelLaunches::supports_experts(mixture->routing.num_experts)) return "so many experts";
   } else if (layer.dense() == nullptr) {
     return "feed-forwards other than dense ones and mixtures";

@@ -17,14 +17,6 @@ namespace {
 using trials::Outcome;
 using trials::Trial;
 
-std::vector<std::string> all_families() {
-  std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(PAGODA_SOURCE_DIR "/tests/fixtures/families"))
-    if (file.path().extension() == ".json") names.push_back(file.path().stem());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class FamilyModes : public ::testing::TestWithParam<std::string> {
  protected:
   FamilyModes()
@@ -102,7 +94,7 @@ TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   expect_same(split, run(one), "two ranks");
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FamilyModes, ::testing::ValuesIn(all_families()),
+INSTANTIATE_TEST_SUITE_P(Families, FamilyModes, ::testing::ValuesIn(testing::all_families()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -38,6 +38,7 @@ class Router {
         group_(static_cast<std::size_t>(rule.num_groups)) {}
 
   void route(const float* logits, std::int32_t* experts, float* weights) {
+    if (rule_.score == RouterScore::sparse_mixer) return mix_sparsely(logits, experts, weights);
     score(logits);
     for (std::size_t i = 0; i < rank_.size(); ++i) {
       const float value = rule_.score == RouterScore::softmax_of_chosen ? logits[i] : score_[i];
@@ -70,6 +71,26 @@ class Router {
     for (std::int32_t i = 0; i < count; ++i) largest = std::max(largest, logits[at(i)]);
     for (std::int32_t i = 0; i < count; ++i) sum += out[i] = std::exp(logits[at(i)] - largest);
     for (std::int32_t i = 0; i < count; ++i) out[i] /= sum;
+  }
+
+  void mix_sparsely(const float* logits, std::int32_t* experts, float* weights) {
+    for (std::size_t i = 0; i < rank_.size(); ++i)
+      rank_[i] = std::isnan(logits[i]) ? kLeast : std::clamp(logits[i], kLeast, -kLeast);
+    std::ranges::fill(score_, 0.0f);  // the weights of those that are chosen
+    for (std::int32_t n = 0; n < rule_.per_token; ++n) {
+      const auto best = std::ranges::max_element(rank_);
+      const float largest = *best;
+      float sum = 0;
+      for (const float value : rank_)
+        if (value != kNever && !((largest - value) / std::max(std::abs(value), largest) > rule_.near))
+          sum += std::exp(value - largest);
+      score_[static_cast<std::size_t>(best - rank_.begin())] = rule_.scale / sum;
+      experts[n] = static_cast<std::int32_t>(best - rank_.begin());
+      *best = kNever;
+    }
+    std::sort(experts, experts + rule_.per_token);
+    for (std::int32_t n = 0; n < rule_.per_token; ++n)
+      weights[n] = score_[static_cast<std::size_t>(experts[n])];
   }
 
   void keep_best_groups() {

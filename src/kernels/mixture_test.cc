@@ -65,6 +65,34 @@ TEST(Route, AgreesWithThePlainForm) {
   }
 }
 
+TEST(Route, SparseMixerAgreesWithThePlainForm) {
+  ThreadPool pool(3);
+  for (const float near : {0.0f, 0.02f, 0.5f, 1.5f}) {
+    const RoutingRule rule = {
+        .score = RouterScore::sparse_mixer, .num_experts = 16, .per_token = 2, .near = near};
+    const auto logits = random_floats(static_cast<std::uint64_t>(near * 100) + 1, 400 * 16, 3.0f);
+    const Routes plain = routes_of(kPlain, rule, logits), fast = routes_of({.pool = &pool}, rule, logits);
+    EXPECT_EQ(fast.experts, plain.experts) << near;
+    for (std::size_t i = 0; i < plain.weights.size(); ++i)
+      EXPECT_NEAR(fast.weights[i], plain.weights[i], 1e-5) << near;
+  }
+}
+
+// The best, then the best of the rest; each weighed among those near it, the first among all.
+TEST(Route, SparseMixerIsTheFormula) {
+  const RoutingRule rule = {
+      .score = RouterScore::sparse_mixer, .num_experts = 4, .per_token = 2, .near = 0.25f};
+  for (const KernelContext& context : {kPlain, KernelContext{}}) {
+    const Routes routes = routes_of(context, rule, {3.5f, 1, 4, 3});  // of 4: 3.5 and 3; of 3.5: 3
+    EXPECT_EQ(routes.experts, (std::vector<std::int32_t>{0, 2}));
+    EXPECT_NEAR(routes.weights[0], 1 / (1 + std::exp(-0.5)), 1e-6);
+    EXPECT_NEAR(routes.weights[1], 1 / (1 + std::exp(-0.5) + std::exp(-1.0)), 1e-6);
+    const Routes below = routes_of(context, rule, {-4, -3, -3.5f, -8});  // by the magnitude of the other
+    EXPECT_EQ(below.experts, (std::vector<std::int32_t>{1, 2}));
+    EXPECT_NEAR(below.weights[0], 1 / (1 + std::exp(-0.5) + std::exp(-1.0)), 1e-6);
+  }
+}
+
 TEST(Route, EqualScoresGoToTheLowerId) {
   const RoutingRule rule = {.score = RouterScore::softmax, .num_experts = 6, .per_token = 3};
   for (const KernelContext& context : {kPlain, KernelContext{}}) {
@@ -97,8 +125,8 @@ TEST(Route, WeightsAreTheFormulas) {
 }
 
 TEST(Route, OddNumbersStillChooseExpertsThatExist) {
-  for (const RouterScore score :
-       {RouterScore::softmax, RouterScore::softmax_of_chosen, RouterScore::sigmoid}) {
+  for (const RouterScore score : {RouterScore::softmax, RouterScore::softmax_of_chosen, RouterScore::sigmoid,
+                                  RouterScore::sparse_mixer}) {
     const RoutingRule rule = {.score = score,
                               .num_experts = 4,
                               .per_token = 2,

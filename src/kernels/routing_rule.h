@@ -8,6 +8,9 @@ enum class RouterScore {
   softmax,            // over all experts
   softmax_of_chosen,  // chosen by logit; softmax over these alone
   sigmoid,            // of each by itself
+  // One after the other: the best logit of those left, weighed by a softmax over those left that are near it:
+  // below it by no more than `near` of the larger magnitude (arXiv 2409.12136).
+  sparse_mixer,
 };
 
 struct RoutingRule {
@@ -20,6 +23,7 @@ struct RoutingRule {
   bool group_is_best_two = true;
   bool renormalize = false;  // weights of a row sum to 1
   float scale = 1;           // of the weights
+  float near = 0;            // of sparse_mixer
 };
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// How each family writes its config.json. A family is one reader and one line in config_families.cc; readers
+// How each family writes its config.json. A family is one reader and one line in config_families.def; readers
 // share those for rotation and windows. Options that no reader asked for are refused in config_json.cc. Of
 // loader/ alone.
 #include <span>
@@ -23,16 +23,9 @@ struct ConfigFamily {
 std::span<const ConfigFamily> config_families();
 
 using ReadConfig = void(Fields& fields, ModelConfig& config);
-ReadConfig read_llama_like, read_gemma, read_gemma2, read_gemma3, read_gemma4, read_granite, read_olmo2,
-    read_olmo3, read_phi3, read_smollm3, read_ministral3, read_glm, read_cohere, read_cohere2, read_exaone4,
-    read_afmoe, read_apertus, read_arcee, read_bailing_moe2, read_bert, read_bloom, read_deepseek_v2,
-    read_deepseek_v3, read_dots1, read_ernie4_5, read_ernie4_5_moe, read_exaone, read_falcon, read_falcon_h1,
-    read_glm4_moe, read_glm4_moe_lite, read_gpt2, read_gpt_neox, read_gpt_oss, read_gptj,
-    read_granite_hybrid, read_granite_moe, read_hunyuan, read_hunyuan_moe, read_internlm2, read_laguna,
-    read_lfm2, read_lfm2_moe, read_llama4, read_mellum, read_minicpm, read_minicpm3, read_minimax_m2,
-    read_mixtral, read_modern_bert, read_mpt, read_nemotron, read_nemotron_h, read_nomic_bert, read_olmoe,
-    read_opt, read_phi, read_qwen2_moe, read_qwen3_5, read_qwen3_5_moe, read_qwen3_moe, read_qwen3_next,
-    read_roberta, read_seed_oss, read_stablelm, read_starcoder2;
+#define CONFIG_FAMILY(hf_name, base_name, model_type, name, read, ...) ReadConfig read;
+#include "loader/config_families.def"
+#undef CONFIG_FAMILY
 
 // What transformers gives to fields that are absent.
 struct Defaults {

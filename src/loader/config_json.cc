@@ -45,17 +45,17 @@ Result<const ConfigFamily*> find_family(Fields& fields) {
   if (name.empty() && model_type.empty()) {
     return corrupt_data("config.json has neither 'architectures' nor 'model_type'");
   }
+  bool other_type = false;
   for (const ConfigFamily& architecture : config_families()) {
     const bool named = name.empty() ? model_type == architecture.model_type
                                     : name == architecture.hf_name || name == architecture.base_name ||
                                           classifies(name, architecture.base_name);
-    if (!named) continue;
-    if (!model_type.empty() && model_type != architecture.model_type) {
-      return corrupt_data(concat("config.json: 'architectures' says ", name, " but 'model_type' says '",
-                                 printable(model_type), "'"));
-    }
-    return &architecture;
+    if (named && (model_type.empty() || model_type == architecture.model_type)) return &architecture;
+    other_type |= named;
   }
+  if (other_type)
+    return corrupt_data(concat("config.json: 'architectures' says ", name, " but 'model_type' says '",
+                               printable(model_type), "'"));
   return unsupported_architecture(name.empty() ? model_type : name, supported_names());
 }
 

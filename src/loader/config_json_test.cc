@@ -336,7 +336,8 @@ std::string all_of(const ModelConfig& c) {
                 " alibi ", c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ",
                 c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
                 c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
-                c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates);
+                c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates, " clip ", c.attention_clip, " near ",
+                c.experts.near);
   const StateHeads& s = c.state;
   out += concat(" latent ", c.latent.rank, " ", c.latent.query_rank, " ", c.latent.nope_size, " ",
                 c.latent.rope_size, " ", c.latent.value_size, " state ", c.conv_taps, " ", s.num_heads, " ",

@@ -213,6 +213,30 @@ void read_mixtral(Fields& fields, ModelConfig& config) {
   experts.renormalize = true;
 }
 
+// A scale of cosines and sines is in the file instead of following from the factors.
+void read_phimoe(Fields& fields, ModelConfig& config) {
+  read_common(fields, {32064, 4096, 6400, 32, 32, 8, 131072, 1e-5f, 1000000.0f, 1, 2, -1, false}, config);
+  config.sliding_window = fields.integer("sliding_window", 0);
+  if (config.rope_scaling == RopeScaling::longrope) {
+    const json::object* scaling = fields.object("rope_scaling");
+    if (scaling == nullptr || scaling->empty()) scaling = fields.object("rope_parameters");
+    Fields rope(*scaling, fields.shared_status());
+    config.rope_attention_factor = rope.number("short_mscale", config.rope_attention_factor);
+    if (rope.number("long_mscale", config.rope_attention_factor) != config.rope_attention_factor)
+      fields.refuse("config.json: 'long_mscale' other than 'short_mscale' is not supported");
+  }
+  ExpertsConfig& experts = config.experts;
+  experts.count = num_experts(fields, 16);
+  experts.per_token = 2;
+  fields.only("num_experts_per_tok", 2);
+  experts.intermediate_size = config.intermediate_size;
+  experts.score = ExpertScore::sparse_mixer;
+  experts.near = 2 * fields.number("router_jitter_noise", 0.01f);
+  for (const std::string_view other :
+       {"input_jitter_noise", "lm_head_bias", "original_max_position_embeddings"})
+    fields.find(other);  // of training; as the tensors say; beside the scaling
+}
+
 void read_gpt_oss(Fields& fields, ModelConfig& config) {
   Defaults absent = {201088, 2880, 2880, 36, 64, 8, 131072, 1e-5f, 150000.0f, -1, -1, -1, false, 64};
   read_common(fields, absent, config);

@@ -32,12 +32,62 @@ void read_common(Fields& fields, const Defaults& absent, ModelConfig& config) {
     read_rope(fields, config, absent.rope_theta, absent.partial);
 }
 
-void read_granite(Fields& fields, ModelConfig& config) {
-  read_common(fields, {32000, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, -1, false}, config);
+namespace {
+
+void read_granite_scales(Fields& fields, ModelConfig& config) {
   config.embedding_scale = fields.number("embedding_multiplier", 1);
   config.residual_scale = fields.number("residual_multiplier", 1);
   config.attention_scale = fields.number("attention_multiplier", 1);
   config.logit_scale = 1 / fields.number("logits_scaling", 1);
+}
+
+// "layer_rope_theta": one base for layers with a window and one for the others; 0: such a layer does not
+// rotate.
+void read_layer_thetas(Fields& fields, ModelConfig& config) {
+  const std::vector<float> thetas = fields.numbers("layer_rope_theta");
+  if (thetas.size() != config.window_layers.size())
+    return fields.fail("layer_rope_theta", "a number for each layer");
+  float of_kind[2] = {0, 0};  // without and with a window
+  for (std::size_t layer = 0; layer < thetas.size(); ++layer) {
+    config.rope_layers.push_back(thetas[layer] != 0);
+    if (thetas[layer] == 0) continue;
+    float& theta = of_kind[config.window_layers[layer] ? 1 : 0];
+    if (theta != 0 && theta != thetas[layer])
+      return fields.refuse(
+          "config.json: 'layer_rope_theta' that differs among layers with a window, or among those without, "
+          "is "
+          "not supported");
+    theta = thetas[layer];
+  }
+  if (std::ranges::find(config.rope_layers, false) == config.rope_layers.end()) config.rope_layers.clear();
+  const auto [full, local] = of_kind;
+  if (full != 0 && local != 0 && full != local) {
+    config.rope_local_theta = local;
+    if (config.rope_scaling != RopeScaling::none)
+      fields.refuse("config.json: a scaled rotation with two bases in 'layer_rope_theta' is not supported");
+  }
+  if (full != 0 || local != 0) config.rope_theta = full != 0 ? full : local;
+}
+
+}  // namespace
+
+void read_granite(Fields& fields, ModelConfig& config) {
+  read_common(fields, {32000, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, -1, false}, config);
+  read_granite_scales(fields, config);
+}
+
+// Of four layers the first sees everything, the others have a window. Each may rotate by a base of its own,
+// or not at all: base 0.
+void read_granite_swa(Fields& fields, ModelConfig& config) {
+  read_common(fields, {100352, 2560, 8192, 24, 20, 4, 8192, 1e-5f, 10000.0f, 100257, 100257, -1, true},
+              config);
+  read_granite_scales(fields, config);
+  config.sliding_window = fields.integer("sliding_window", 128);
+  if (!read_layer_types(fields, config))
+    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+      config.window_layers.push_back(layer % 4 != 0);
+  if (fields.find("layer_rope_theta") != nullptr) read_layer_thetas(fields, config);
+  finish_windows(fields, config);
 }
 
 // MiniCPM 1, 2 and 4: the scales follow from the depth, and from the width of the model that was tuned.
@@ -45,8 +95,7 @@ void read_minicpm(Fields& fields, ModelConfig& config) {
   read_common(fields, {32000, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, -1, true}, config);
   config.embedding_scale = fields.number("scale_emb", 1);
   if (config.num_layers < 1 || config.hidden_size < 1) return;
-  config.residual_scale =
-      fields.number("scale_depth", 1) / std::sqrt(static_cast<float>(config.num_layers));
+  config.residual_scale = fields.number("scale_depth", 1) / std::sqrt(static_cast<float>(config.num_layers));
   config.logit_scale = fields.number("dim_model_base", 1) / static_cast<float>(config.hidden_size);
   fields.only("sparse_config", nullptr);  // of blocks of the context, some alone
 }
@@ -59,6 +108,12 @@ void read_exaone(Fields& fields, ModelConfig& config) {
   config.activation = fields.string("activation_function", "silu");
   if (config.intermediate_size == 0)
     config.intermediate_size = 4 * std::clamp(config.hidden_size, 0, 1 << 24);
+}
+
+void read_olmo(Fields& fields, ModelConfig& config) {
+  read_olmo2(fields, config);
+  config.norm_eps = 1e-5f;
+  config.attention_clip = fields.number("clip_qkv", 0);
 }
 
 void read_olmo2(Fields& fields, ModelConfig& config) {
@@ -156,6 +211,11 @@ void read_ernie4_5(Fields& fields, ModelConfig& config) {
 
 void read_internlm2(Fields& fields, ModelConfig& config) {
   read_common(fields, {103168, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, 2, false}, config);
+}
+
+void read_internlm3(Fields& fields, ModelConfig& config) {
+  read_common(fields, {128512, 4096, 10240, 48, 32, 2, 32768, 1e-5f, 10000.0f, 1, 2, 2, false, 128}, config);
+  for (const std::string_view biased : {"qkv_bias", "bias"}) fields.find(biased);  // as the tensors say
 }
 
 void read_apertus(Fields& fields, ModelConfig& config) {

@@ -56,6 +56,17 @@ void read_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
         1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
 }
 
+void read_olmo(const GgufFile&, Keys& keys, ModelConfig& config) {
+  config.attention_clip = keys.number("attention.clamp_kqv", 0.0f);
+}
+
+// The file does not say how near the best an expert must be to count.
+void read_phimoe(const GgufFile&, Keys&, ModelConfig& config) {
+  config.experts.score = ExpertScore::sparse_mixer;
+  config.experts.renormalize = false;
+  config.experts.near = 0.02f;
+}
+
 // OLMo 3 comes under the same name, with windows in three of four layers; the scaling of the rotation is of
 // the others alone.
 void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
@@ -296,8 +307,19 @@ std::span<const GgufFamily> gguf_families() {
        .interleaved_rows = true,
        .read = read_granite,
        .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}},
+      {.name = "granite_swa",
+       .interleaved_rows = true,
+       .read = read_gguf_granite_swa,
+       .own_keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale",
+                    "attention.rope_pattern"}},
+      {.name = "olmo",
+       .layer_norm = true,
+       .interleaved_rows = true,
+       .read = read_olmo,
+       .own_keys = {"attention.clamp_kqv"}},
       {.name = "olmo2", .read = read_olmo2},
       {.name = "phi3"},
+      {.name = "phimoe", .read = read_phimoe, .experts = {.known = true, .score = ExpertScore::sparse_mixer}},
       {.name = "smollm3", .interleaved_rows = true, .read = read_smollm3},
       {.name = "mistral3",
        .interleaved_rows = true,
@@ -333,7 +355,10 @@ std::span<const GgufFamily> gguf_families() {
        .read = read_gguf_laguna,
        .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa"},
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
-      {.name = "mellum", .read = read_gguf_mellum, .own_keys = {"rope.freq_base_swa"}, .experts = {.known = true}},
+      {.name = "mellum",
+       .read = read_gguf_mellum,
+       .own_keys = {"rope.freq_base_swa"},
+       .experts = {.known = true}},
       {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},
@@ -409,10 +434,7 @@ std::span<const GgufFamily> gguf_families() {
                     "ssm.time_step_rank", "ssm.group_count", "ssm.state_size", "ssm.inner_size"},
        .experts = {.known = true, .score = ExpertScore::softmax_of_chosen}},
       {.name = "falcon-h1", .read = read_gguf_falcon_h1, .own_keys = kStateKeys},
-      {.name = "nemotron_h",
-       .activation = "relu2",
-       .read = read_gguf_nemotron_h,
-       .own_keys = kStateKeys},
+      {.name = "nemotron_h", .activation = "relu2", .read = read_gguf_nemotron_h, .own_keys = kStateKeys},
       {.name = "nemotron_h_moe",
        .activation = "relu2",
        .read = read_gguf_nemotron_h,

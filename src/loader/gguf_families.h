@@ -44,6 +44,7 @@ void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, 
 
 // Families with windows (gguf_windows.cc).
 void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_granite_swa(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_mellum(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_laguna(const GgufFile& file, Keys& keys, ModelConfig& config);
 

@@ -31,6 +31,19 @@ void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_layers_with_routers(file, keys, config);
 }
 
+// Of four layers the first sees everything. The file has no other base for windows.
+void read_gguf_granite_swa(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  read_granite(file, keys, config);
+  if (keys.has("attention.sliding_window_pattern"))
+    read_window_pattern(file, keys, 4, config);
+  else
+    for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+      config.window_layers.push_back(layer % 4 != 0);
+  if (config.sliding_window == 0) config.window_layers.clear();
+  if (const GgufArray* pattern = file.array("granite_swa.attention.rope_pattern"))
+    config.rope_layers = pattern->booleans;
+}
+
 // Windows rotate by a base of their own.
 void read_gguf_mellum(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.rope_local_theta = keys.number("rope.freq_base_swa", config.rope_theta);

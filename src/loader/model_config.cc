@@ -194,9 +194,10 @@ Status finish_config(ModelConfig& config) {
   if (config.rope_turned < 0 || config.rope_turned > config.rotary_size)
     return corrupt_data("more dimensions of a head turn than it has");
   for (const float cap :
-       {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max})
+       {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max,
+        config.attention_clip, config.experts.near})
     if (!std::isfinite(cap) || cap < 0)
-      return corrupt_data(concat("a soft cap or slope of the model is ", cap));
+      return corrupt_data(concat("a soft cap, limit or slope of the model is ", cap));
   PAGODA_RETURN_IF_ERROR(check_experts(config));
   PAGODA_RETURN_IF_ERROR(check_latent(config));
   PAGODA_RETURN_IF_ERROR(check_layers(config));

@@ -17,7 +17,7 @@ namespace pagoda {
 
 enum class RopeScaling { none, linear, llama3, yarn, longrope, dynamic };
 
-enum class ExpertScore { softmax, softmax_of_chosen, sigmoid };
+enum class ExpertScore { softmax, softmax_of_chosen, sigmoid, sparse_mixer };
 
 // The mixtures of experts that stand instead of dense feed-forwards; count 0: there are none.
 struct ExpertsConfig {
@@ -29,6 +29,7 @@ struct ExpertsConfig {
   ExpertScore score = ExpertScore::softmax;
   bool renormalize = false;
   float scale = 1;
+  float near = 0;  // sparse_mixer: how far below the best, as a share of it, still counts
   std::int32_t groups = 1, groups_used = 1;
 
   bool in_layer(std::int32_t layer) const {
@@ -111,7 +112,7 @@ struct ModelConfig {
 
   float norm_weight_offset = 0;                    // what norms' weights are more than the file has
   float attention_softcap = 0, logit_softcap = 0;  // 0: none
-  bool attention_sinks = false;
+  float attention_clip = 0;    // of elements of queries, keys and values; 0: none
   float temperature_beta = 0;  // of queries, by position: see AttentionConfig; 0: none
   std::int32_t temperature_positions = 0;
   bool parallel = false;      // the feed-forward sees what attention sees

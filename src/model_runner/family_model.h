@@ -41,6 +41,15 @@ inline boost::json::object read_family(const std::string& name) {
   return boost::json::parse(std::string(std::istreambuf_iterator<char>(file), {})).as_object();
 }
 
+// Of all fixtures.
+inline std::vector<std::string> all_families() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(PAGODA_SOURCE_DIR "/tests/fixtures/families"))
+    if (file.path().extension() == ".json") names.push_back(file.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 struct FamilyTensor {
   std::string name;
   boost::json::array shape;

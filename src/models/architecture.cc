@@ -10,14 +10,10 @@ namespace pagoda {
 
 std::span<const Architecture> architectures() {
   static const std::array all = {
-      kAfmoe, kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2, kCommandR,
-      kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone, kExaone4, kFalcon, kFalconH1, kFalconTwoNorms,
-      kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX, kGptOss, kGranite,
-      kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLaguna, kLfm2, kLfm2Moe, kLlama,
-      kLlama4, kMellum, kMiniCpm, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral, kModernBert, kMpt,
-      kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3, kQwen2,
-      kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3, kStableLm,
-      kStarcoder2};
+#define ARCHITECTURE(name) name,
+#include "models/architectures.def"
+#undef ARCHITECTURE
+  };
   return all;
 }
 
@@ -64,6 +60,8 @@ RouterScore router_score(ExpertScore score) {
       return RouterScore::softmax;
     case ExpertScore::softmax_of_chosen:
       return RouterScore::softmax_of_chosen;
+    case ExpertScore::sparse_mixer:
+      return RouterScore::sparse_mixer;
     case ExpertScore::sigmoid:
       break;
   }
@@ -78,7 +76,8 @@ MixtureConfig mixture_of(const ExpertsConfig& experts, const DenseFeedForwardCon
                                        .groups_used = experts.groups_used,
                                        .group_is_best_two = experts.score == ExpertScore::sigmoid,
                                        .renormalize = experts.renormalize,
-                                       .scale = experts.scale},
+                                       .scale = experts.scale,
+                                       .near = experts.near},
                            .expert = dense,
                            .shared_intermediate_size = experts.shared_intermediate_size,
                            .shared_gate = experts.shared_gate};
@@ -116,7 +115,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
   if (config.rope_local_theta > 0)
     decoder.ropes.push_back({.theta = config.rope_local_theta,
                              .rotary_size = config.rope_local_rotary_size > 0 ? config.rope_local_rotary_size
-                                                                             : rope.rotary_size});
+                                                                              : rope.rotary_size});
 
   const NormConfig norm = {
       .kind = NormKind::rms, .eps = config.norm_eps, .weight_offset = config.norm_weight_offset};
@@ -129,6 +128,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
       .scale = config.attention_scale > 0 ? config.attention_scale
                                           : 1.0f / std::sqrt(static_cast<float>(config.head_size)),
       .softcap = config.attention_softcap,
+      .clip = config.attention_clip,
       .temperature_beta = config.temperature_beta,
       .temperature_positions = std::max(config.temperature_positions, 1)};
   const LayerConfig layer = {
@@ -158,7 +158,7 @@ Result<DecoderConfig> common_description(const ModelConfig& config) {
     if (!config.has_window(index)) continue;
     AttentionConfig& windowed = *decoder.layers.back().attention();
     windowed.sliding_window = config.sliding_window;
-    if (config.rope_local_theta > 0) windowed.rope = 1;
+    if (config.rope_local_theta > 0 && windowed.rope != kNoRope) windowed.rope = 1;
   }
   return decoder;
 }

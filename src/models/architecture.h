@@ -117,17 +117,13 @@ WeightNames gemma2_names(ModelFormat format);
 WeightNames olmo2_names(ModelFormat format);
 
 std::vector<ExpertNames> granitemoe_experts();  // of folders
+std::vector<ExpertNames> mixtral_experts();     // likewise
 
 // Of "mlp.experts", whose tensors are one for each expert or one of all, as transformers writes both.
 std::vector<ExpertNames> hf_expert_names(const std::string& mixture, const std::string& shared);
 
-extern const Architecture kAfmoe, kApertus, kArcee, kBailingMoe2, kBert, kBloom, kChatGlm, kCohere, kCohere2,
-    kCommandR, kDeepSeek2, kDots1, kErnie45, kErnie45Moe, kExaone, kExaone4, kFalcon, kFalconH1,
-    kFalconTwoNorms, kGemma, kGemma2, kGemma3, kGemma4, kGlm, kGlm4, kGlm4Moe, kGpt2, kGptJ, kGptNeoX,
-    kGptOss, kGranite, kGraniteHybrid, kGraniteMoe, kHunyuanDense, kHunyuanMoe, kInternLm2, kLaguna, kLfm2,
-    kLfm2Moe, kLlama, kLlama4, kMellum, kMiniCpm, kMiniCpm3, kMiniMaxM2, kMistral, kMistral3, kMixtral,
-    kModernBert, kMpt, kNemotron, kNemotronH, kNemotronHMoe, kNomicBert, kOlmo2, kOlmoe, kOpt, kPhi2, kPhi3,
-    kQwen2, kQwen2Moe, kQwen3, kQwen35, kQwen35Moe, kQwen3Moe, kQwen3Next, kQwen3Vl, kSeedOss, kSmolLm3,
-    kStableLm, kStarcoder2;
+#define ARCHITECTURE(name) extern const Architecture name;
+#include "models/architectures.def"
+#undef ARCHITECTURE
 
 }  // namespace pagoda

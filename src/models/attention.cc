@@ -16,9 +16,7 @@ class Attention final : public Mixer {
   Attention(const AttentionConfig& config, const LayerPlace& place, const DecoderConfig& decoder,
             WeightLoader& loader);
 
-  std::int64_t entered_width() const override {
-    return own_.qkv_size() + own_.gate_size();
-  }
+  std::int64_t entered_width() const override { return own_.qkv_size() + own_.gate_size(); }
   std::int64_t mixed_width() const override { return own_.query_size(); }
   Products entering() override { return {&qkv_}; }
   Products leaving() override { return {&output_}; }
@@ -47,6 +45,7 @@ class Attention final : public Mixer {
   void normalize_each(float* heads) const;
   void times_softplus(const KernelContext& context, std::int64_t num_rows, const float* gates,
                       float* mixed) const;
+  void cut_off(float* qkv, std::int64_t count) const;
   void warm_queries(std::span<const std::int32_t> positions, float* qkv) const;
 
   AttentionConfig own_;  // with this rank's numbers of heads
@@ -149,6 +148,7 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   linear(*room.context, qkv_, input, rows.count, qkv);
   const bool norms = own_.query_key_norm != QueryKeyNorm::none;
   if (norms && !own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
+  if (own_.clip > 0) cut_off(qkv, rows.count);
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
   if (rotary_size_ > 0) {
@@ -160,6 +160,11 @@ void Attention::enter(const LayerRoom& room, const DecoderBatch& batch, Rows row
   }
   if (norms && own_.norm_after_rope) normalize_heads(*room.context, qkv, rows.count);
   if (own_.temperature_beta != 0) warm_queries(positions, qkv);
+}
+
+void Attention::cut_off(float* qkv, std::int64_t count) const {
+  for (std::int64_t row = 0; row < count; ++row, qkv += entered_width())
+    for (std::int32_t i = 0; i < own_.qkv_size(); ++i) qkv[i] = std::clamp(qkv[i], -own_.clip, own_.clip);
 }
 
 void Attention::warm_queries(std::span<const std::int32_t> positions, float* qkv) const {

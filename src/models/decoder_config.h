@@ -31,6 +31,7 @@ struct NormConfig {
   NormKind kind = NormKind::rms;
   float eps = 1e-5f;
   float weight_offset = 0;  // the weight is this much more than what the file has
+  bool weighted = true;     // else the file has no weight for it, and no bias
 
   bool operator==(const NormConfig&) const = default;
 };
@@ -89,6 +90,7 @@ struct AttentionConfig {
   bool norm_after_rope = false;
   float softcap = 0;   // above 0: scores become softcap * tanh(score / softcap)
   bool sinks = false;  // each head has a score without a value
+  float clip = 0;      // above 0: elements of queries, keys and values are cut off at so much, before rotation
   std::vector<float> slopes =
       {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
   // Queries at position p are scaled by 1 + beta * ln(1 + floor((p + offset) / positions)); beta 0: they are

@@ -127,6 +127,7 @@ TensorView with_rows(const TensorView& matrix, Range range) {
 
 std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64_t size,
                                              const NormConfig& config) {
+  if (!config.weighted) return std::vector<float>(static_cast<std::size_t>(size), 1.0f);
   // Falcon-H1's GGUF files name one of theirs without the ending.
   const bool bare = !reader_.has(name + ".weight") && reader_.has(name);
   std::vector<float> weight = reader_.vector(bare ? name : name + ".weight", size);
@@ -138,7 +139,8 @@ std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64
 NormWeights WeightLoader::norm(const std::string& name, std::int64_t size, const NormConfig& config) {
   NormWeights weights;
   weights.weight = norm_vector(name, size, config);
-  if (config.kind == NormKind::layer) weights.bias = reader_.optional_vector(name + ".bias", size);
+  if (config.kind == NormKind::layer && config.weighted)
+    weights.bias = reader_.optional_vector(name + ".bias", size);
   return weights;
 }
 
@@ -282,7 +284,9 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
     // The columns of [out, in] are rows of what is stored.
     matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
     add_copy(matrices, with_rows(whole, own), {whole.dtype, {rows, own.count}, nullptr},
-             [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
+             [rows](const TensorView& from, std::vector<std::byte>& to) {
+               transpose(from, {0, rows}, to);
+             });
   } else {
     add_columns(matrices, whole, weight, own);
   }

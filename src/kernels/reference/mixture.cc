@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -24,10 +25,34 @@ std::vector<std::int32_t> in_order(std::vector<double> values) {
   return ids;
 }
 
+// Near in float, as ties are.
+void route_sparsely(const RoutingRule& rule, const float* logits, std::int32_t* experts, float* weights) {
+  std::vector<double> left(logits, logits + rule.num_experts);
+  std::map<std::int32_t, float> weight_of;  // by id
+  for (std::int32_t n = 0; n < rule.per_token; ++n) {
+    std::int32_t best = in_order(left).front();
+    while (weight_of.contains(best)) ++best;  // nothing but infinities is left
+    double sum = 0;
+    for (std::int32_t i = 0; i < rule.num_experts; ++i) {
+      const float value = logits[i], largest = logits[best];
+      if (weight_of.contains(i) || (largest - value) / std::max(std::abs(value), largest) > rule.near)
+        continue;
+      sum += std::exp(static_cast<double>(value) - largest);
+    }
+    weight_of[best] = static_cast<float>(rule.scale / sum);
+    left[static_cast<std::size_t>(best)] = -HUGE_VAL;
+  }
+  for (const auto& [expert, weight] : weight_of) {
+    *experts++ = expert;
+    *weights++ = weight;
+  }
+}
+
 }  // namespace
 
 void route(const RoutingRule& rule, const float* logits, std::span<const float> correction,
            std::int32_t* experts, float* weights) {
+  if (rule.score == RouterScore::sparse_mixer) return route_sparsely(rule, logits, experts, weights);
   const auto count = static_cast<std::size_t>(rule.num_experts);
   const auto chosen = static_cast<std::size_t>(rule.per_token);
   std::vector<double> score(logits, logits + count);
