@@ -201,7 +201,8 @@ def test_litellms_router_goes_round_a_dead_server(tmp_path):
     template = tmp_path / "plain.jinja"
     template.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
     with two_servers("--chat-template", str(template)) as servers:
-        router = litellm.Router(num_retries=3, retry_after=0, routing_strategy="simple-shuffle", model_list=[
+        # Which one it tries is drawn each time: enough tries that the dead one is not drawn in all.
+        router = litellm.Router(num_retries=12, retry_after=0, routing_strategy="simple-shuffle", model_list=[
             {"model_name": "any", "litellm_params": {"model": f"openai/{NAME}", "api_base": server.url + "/v1", "api_key": "none",
                                                      "timeout": 60}} for server in servers])
 
