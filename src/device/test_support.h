@@ -1,19 +1,19 @@
 #pragma once
-// For the kernels' tests: an emulated device with one stream, and arrays that go there and back.
+// For the kernels' tests: a device (test_device.h) with one stream, and arrays that go there and back.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "device/emulated/emulated_device.h"
 #include "device/kernel_launches.h"
+#include "device/test_device.h"
 
 namespace pagoda::device {
 
 class KernelBench {
  public:
   explicit KernelBench(std::uint64_t seed = 0) {
-    auto created = emulated::EmulatedDevice::create({.seed = seed});
+    auto created = open_test_device({.seed = seed});
     CHECK(created.has_value());
     device_ = *std::move(created);
     stream_ = *device_->create_stream();

@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "device/emulated/emulated_device.h"
+#include "device/test_device.h"
 #include "device_runner/device_model_runner.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
@@ -67,7 +67,7 @@ Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path) {
   options.max_num_seqs = 4;
   auto source = ModelSource::open(path);
   if (!source) return source.error();
-  auto device = device::emulated::EmulatedDevice::create({.seed = 5});
+  auto device = device::open_test_device({.seed = 5});
   if (!device) return device.error();
   return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                    *std::move(device));

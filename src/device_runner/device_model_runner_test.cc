@@ -1,5 +1,5 @@
 // Goal: the device runner computes what the models' goldens say, in float32 to 1e-3 of a log-probability, on
-// an emulated device; a sequence's tokens do not depend on its batch, on chunks, on copies and swaps of its
+// an emulated device (or a GPU: device/test_device.h); a sequence's tokens do not depend on its batch, on chunks, on copies and swaps of its
 // blocks, or on the order of the device's streams; what it cannot do it refuses by name; and a device that
 // fails ends a step with an error.
 #include "device_runner/device_model_runner.h"
@@ -7,14 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "device/emulated/emulated_device.h"
+#include "device/test_device.h"
 #include "device_runner/test_seeds.h"
 #include "model_runner/expect_golden.h"
 
 namespace pagoda::device_runner {
 namespace {
 
-using device::emulated::EmulatedDevice;
 using device::emulated::EmulatedOptions;
 using namespace pagoda::testing;
 
@@ -27,7 +26,7 @@ Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& path, const
   options.max_num_seqs = 8;
   auto source = ModelSource::open(path);
   if (!source) return source.error();
-  auto made = EmulatedDevice::create(device);
+  auto made = device::open_test_device(device);
   if (!made) return made.error();
   return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                    *std::move(made));

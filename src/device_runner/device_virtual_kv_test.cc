@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/random.h"
-#include "device/emulated/emulated_device.h"
+#include "device/test_device.h"
 #include "device_runner/device_model_runner.h"
 #include "device_runner/test_seeds.h"
 #include "model_runner/test_sequences.h"
@@ -26,7 +26,7 @@ std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed) {
   options.max_num_seqs = 8;
   auto source = ModelSource::open(fixture("qwen3"));
   CHECK(source.has_value());
-  auto device = device::emulated::EmulatedDevice::create({.granule = kPage, .seed = seed});
+  auto device = device::open_test_device({.granule = kPage, .seed = seed});
   CHECK(device.has_value());
   auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                           *std::move(device));
@@ -36,7 +36,7 @@ std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed) {
 
 struct Virtual {
   Virtual(KvTensors tensors, std::uint64_t seed) : runner(open(seed)) {
-    auto plan = plan_virtual_kv(runner->kv_page_layout(), kPage, tensors);
+    auto plan = plan_virtual_kv(runner->kv_page_layout(), runner->page_granule(), tensors);
     CHECK(plan.has_value());
     const VirtualKvShape shape = {.num_slots = kSlots,
                                   .blocks_per_slot = kBlocksPerSlot,

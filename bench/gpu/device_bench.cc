@@ -1,0 +1,97 @@
+// What a device's memory does, as JSON: bytes a second of a copy inside of it, and microseconds of each call of its
+// virtual memory. On the emulated device the numbers say nothing; it is there to rehearse.
+//   device_bench cuda|emulated [MIB]     copies of so much (default 1024; emulated 4)
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "device/test_device.h"
+
+namespace pagoda::device {
+namespace {
+
+constexpr int kRounds = 8, kPages = 64;
+
+double seconds_since(const SteadyClock& clock, TimeNs start) { return to_seconds(clock.now() - start); }
+
+// The best of some rounds of a copy.
+Result<double> copied_bytes_per_s(Device& device, std::size_t bytes) {
+  auto stream = device.create_stream();
+  if (!stream) return stream.error();
+  auto from = device.allocate(bytes, "from");
+  if (!from) return from.error();
+  auto to = device.allocate(bytes, "to");
+  if (!to) return to.error();
+  const SteadyClock clock;
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const TimeNs start = clock.now();
+    PAGODA_RETURN_IF_ERROR(device.copy(*stream, *to, *from, bytes));
+    PAGODA_RETURN_IF_ERROR(device.synchronize(*stream));
+    best = std::max(best, static_cast<double>(bytes) / seconds_since(clock, start));
+  }
+  PAGODA_RETURN_IF_ERROR(device.free(*from));
+  PAGODA_RETURN_IF_ERROR(device.free(*to));
+  return best;
+}
+
+// Microseconds of a call, of kPages in a row.
+Status mapping_costs(Device& device) {
+  const std::size_t page = device.granule();
+  auto space = device.reserve(kPages * page);
+  if (!space) return space.error();
+  std::vector<PhysicalId> memory;
+  const SteadyClock clock;
+  const auto timed = [&](const char* name, const auto& call) -> Status {
+    const TimeNs start = clock.now();
+    for (int i = 0; i < kPages; ++i) PAGODA_RETURN_IF_ERROR(call(i));
+    std::printf(", \"%s_us\": %.2f", name, 1e6 * seconds_since(clock, start) / kPages);
+    return ok_status();
+  };
+  const auto at = [&](int i) { return *space + static_cast<std::size_t>(i) * page; };
+  const auto which = [&](int i) { return memory[static_cast<std::size_t>(i)]; };
+  PAGODA_RETURN_IF_ERROR(timed("create", [&](int) -> Status {
+    auto made = device.create_physical(page);
+    if (!made) return made.error();
+    memory.push_back(*made);
+    return ok_status();
+  }));
+  PAGODA_RETURN_IF_ERROR(timed("map", [&](int i) { return device.map(at(i), which(i)); }));
+  PAGODA_RETURN_IF_ERROR(timed("set_access", [&](int i) { return device.set_access(at(i), page); }));
+  PAGODA_RETURN_IF_ERROR(timed("unmap", [&](int i) { return device.unmap(at(i), page); }));
+  PAGODA_RETURN_IF_ERROR(timed("destroy", [&](int i) { return device.destroy_physical(which(i)); }));
+  return device.release(*space);
+}
+
+Status run(Device& device, std::size_t bytes) {
+  auto copied = copied_bytes_per_s(device, bytes);
+  if (!copied) return copied.error();
+  std::printf("{\"device\": \"%s\", \"copy_bytes\": %zu, \"copy_bytes_per_s\": %.4g, \"granule\": %zu",
+              device.describe().c_str(), bytes, *copied, device.granule());
+  PAGODA_RETURN_IF_ERROR(mapping_costs(device));
+  std::printf("}\n");
+  return ok_status();
+}
+
+int main_of(int argc, char** argv) {
+  const std::string kind = argc > 1 ? argv[1] : "";
+  if (kind != "cuda" && kind != "emulated") {
+    std::fprintf(stderr, "device_bench cuda|emulated [MIB]\n");
+    return 2;
+  }
+  ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
+  const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : kind == "cuda" ? 1024 : 4;
+  auto device = open_test_device();
+  const Status status = device ? run(**device, mib << 20) : device.error();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "device_bench: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace pagoda::device
+
+int main(int argc, char** argv) { return pagoda::device::main_of(argc, argv); }

@@ -1,0 +1,21 @@
+#pragma once
+// For tests and benches: the device that they run on: an emulated one, or, with PAGODA_TEST_DEVICE=cuda, the GPU
+// (bench/gpu/run).
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "device/cuda/cuda_device.h"
+#include "device/emulated/emulated_device.h"
+
+namespace pagoda::device {
+
+inline Result<std::unique_ptr<Device>> open_test_device(const emulated::EmulatedOptions& options = {}) {
+  const char* const kind = std::getenv("PAGODA_TEST_DEVICE");
+  if (kind != nullptr && std::string_view(kind) == "cuda") return open_cuda_device();
+  auto device = emulated::EmulatedDevice::create(options);
+  if (!device) return device.error();
+  return std::unique_ptr<Device>(*std::move(device));
+}
+
+}  // namespace pagoda::device
