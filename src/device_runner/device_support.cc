@@ -36,6 +36,7 @@ const char* unknown_of(const LayerConfig& layer) {
     return "norms behind a layer's halves";
   if (layer.residual_scale != 1 || layer.output_scale) return "scaled branches";
   if (layer.parallel) return "parallel halves";
+  if (layer.learned_residual > 0) return "learned residuals";
   return nullptr;
 }
 
@@ -44,6 +45,7 @@ const char* unknown_of(const DecoderConfig& c) {
   if (c.embedding_norm) return "a norm of the embedding";
   if (c.embedding_size != c.hidden_size) return "projections of the embedding";
   if (c.layer_input) return "inputs of layers";
+  if (c.streams) return "several residual streams";
   if (c.logit_softcap != 0) return "soft caps of logits";
   if (c.scale_as_embedding) return "scaled embeddings";
   if (!c.final_norm || c.final_norm->kind != NormKind::rms) return "a head without an RMS norm";

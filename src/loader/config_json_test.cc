@@ -337,7 +337,9 @@ std::string all_of(const ModelConfig& c) {
                 c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
                 c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
                 c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates, " clip ", c.attention_clip, " near ",
-                c.experts.near);
+                c.experts.near, " streams ", c.num_streams, " ", c.scaled_streams, " ", c.learned_residual, " ",
+                c.layer_input_rows);
+  for (const float cutoff : c.sparse_cutoffs) out += concat(" ", cutoff);
   const StateHeads& s = c.state;
   out += concat(" latent ", c.latent.rank, " ", c.latent.query_rank, " ", c.latent.nope_size, " ",
                 c.latent.rope_size, " ", c.latent.value_size, " state ", c.conv_taps, " ", s.num_heads, " ",

@@ -86,6 +86,30 @@ void read_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config) {
         1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
 }
 
+// Ranks and tables are as large as their tensors.
+void read_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.attention_scale = 1;
+  config.logit_softcap = keys.number("final_logit_softcapping", 30.0f);
+  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
+  config.shared_kv_layers = keys.integer("attention.shared_kv_layers", 15);
+  config.layer_input_size = keys.integer("embedding_length_per_layer_input");
+  config.num_streams = keys.integer("altup.num_inputs");
+  config.scaled_streams = true;
+  if (keys.integer("altup.active_idx", 0) != 0)
+    keys.fail(unimplemented("GGUF option 'altup.active_idx' other than 0 is not supported"));
+  for (const GgufTensor& tensor : file.tensor_list()) {
+    const auto rows = [&](std::int32_t most) {
+      return static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 1, most));
+    };
+    if (tensor.name == "per_layer_token_embd.weight") config.layer_input_rows = rows(1 << 24);
+    if (tensor.name == "blk.0.laurel_l.weight") config.learned_residual = rows(1 << 16);
+  }
+  if (const GgufArray* cutoffs = file.array("gemma3n.activation_sparsity_scale"))
+    for (const double cutoff : cutoffs->floats) config.sparse_cutoffs.push_back(static_cast<float>(cutoff));
+  read_window_pattern(file, keys, 5, config);
+  read_end_of_turn(file, config);
+}
+
 // Layers with a window have a head size of their own; which have keys that are values shows in the tensors.
 void read_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.attention_scale = 1;
@@ -296,6 +320,12 @@ std::span<const GgufFamily> gguf_families() {
        .read = read_gemma2,
        .own_keys = {"attn_logit_softcapping", "final_logit_softcapping"}},
       {.name = "gemma3", .activation = "gelu_new", .read = read_gemma3, .own_keys = {"rope.freq_base_swa"}},
+      {.name = "gemma3n",
+       .activation = "gelu_new",
+       .read = read_gemma3n,
+       .own_keys = {"rope.freq_base_swa", "attention.shared_kv_layers", "final_logit_softcapping",
+                    "embedding_length_per_layer_input", "altup.active_idx", "altup.num_inputs",
+                    "activation_sparsity_scale"}},
       {.name = "gemma4",
        .activation = "gelu_new",
        .read = read_gemma4,

@@ -77,6 +77,14 @@ Status check_layers(const ModelConfig& config) {
   if (!is_for_each_layer(config.feed_forward_layers, config) ||
       !is_for_each_layer(config.rope_layers, config))
     return corrupt_data("what layers are is not told for every layer");
+  if (config.num_streams < 1 || config.num_streams > 64 || config.learned_residual < 0 ||
+      config.learned_residual > 1 << 16 || config.layer_input_rows < 0)
+    return corrupt_data(concat(config.num_streams, " residual streams and a way around mixers of rank ",
+                               config.learned_residual, " are not plausible"));
+  if (!config.sparse_cutoffs.empty() &&
+      (config.sparse_cutoffs.size() != static_cast<std::size_t>(config.num_layers) ||
+       std::ranges::any_of(config.sparse_cutoffs, [](float cutoff) { return !(cutoff < 1000); })))
+    return corrupt_data("cutoffs of features are no numbers, one for each layer");
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");

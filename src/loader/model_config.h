@@ -145,6 +145,13 @@ struct ModelConfig {
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
   bool keys_are_values = false;         // of layers without a window
   std::int32_t layer_input_size = 0;    // what each layer gets of each token beside the stream; 0: nothing
+  std::int32_t layer_input_rows = 0;    // tokens of the table of it; 0: the vocabulary's
+  std::int32_t num_streams = 1;         // residual streams (Gemma 3n)
+  bool scaled_streams = false;          // of which the first is scaled where inputs of layers read it
+  std::int32_t learned_residual = 0;    // rank of a way around each mixer; 0: there is none
+  // By layer: how many standard deviations above the mean a gate counts from; -infinity: all count. Empty: so in
+  // all layers.
+  std::vector<float> sparse_cutoffs;
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

@@ -151,6 +151,10 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      "norms on both sides of each half, two rotations, windows in five of six layers, scaled embedding",
      "transformers, the real 270M", "4B",
      R"({"model_type":"gemma3_text","num_hidden_layers":34,"sliding_window":1024})"},
+    {"Gemma 3n: E2B, E4B (text)", "gemma3n gemma3n_text", "gemma3n",
+     "four residual streams (AltUp), a low-rank way around attention (LAuReL), few features a token in the first "
+     "layers, inputs of layers, layers that read earlier ones' keys and values",
+     kTransformers, "E4B", R"({"model_type":"gemma3n_text"})"},
     {"Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)", "gemma4 gemma4_text gemma4_unified gemma4_unified_text",
      "gemma4",
      "Gemma 3 with two head sizes, values that are normed and may be the keys, layers that read earlier "
