@@ -163,6 +163,17 @@ void read_cohere(const GgufFile& file, Keys& keys, ModelConfig& config) {
     config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
 }
 
+// Dense layers rotate whether or not they have a window.
+void read_cohere2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.logit_scale = keys.number("logit_scale", 1.0f);
+  read_layers_with_routers(file, keys, config);
+  read_window_pattern(file, keys, 4, config);
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.rope_layers.push_back(config.has_window(layer) || !config.experts.in_layer(layer));
+  if (config.experts.shared_intermediate_size > 0) config.experts.scale = config.experts.shared_scale = 0.5f;
+  if (keys.has("attention.layer_norm_rms_epsilon")) config.architecture = "cohere2moe rms";
+}
+
 void read_exaone4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (config.sliding_window == 0) return;
   read_window_pattern(file, keys, 4, config);
@@ -369,6 +380,14 @@ std::span<const GgufFamily> gguf_families() {
        .parallel = true,
        .read = read_cohere,
        .own_keys = {"logit_scale"}},
+      {.name = "cohere2moe",
+       .layer_norm = true,
+       .may_have_rms_norms = true,
+       .interleaved_rows = true,
+       .parallel = true,
+       .read = read_cohere2_moe,
+       .own_keys = {"logit_scale"},
+       .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
       {.name = "exaone4", .read = read_exaone4},
       {.name = "starcoder2", .activation = "gelu_new", .layer_norm = true},
       {.name = "seed_oss"},

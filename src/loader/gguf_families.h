@@ -22,6 +22,7 @@ struct GgufFamily {
   std::string_view name;
   std::string_view activation = "silu";
   bool layer_norm = false;
+  bool may_have_rms_norms = false;  // instead
   bool rotates = true;
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
   bool parallel = false;          // the feed-forward sees what attention sees

@@ -28,6 +28,9 @@ Status check_experts(const ModelConfig& config) {
       experts.shared_intermediate_size < 0 || experts.shared_intermediate_size > kWidest)
     return corrupt_data(concat("experts of ", experts.intermediate_size, " features and a shared one of ",
                                experts.shared_intermediate_size, " are not plausible"));
+  if (!std::isfinite(experts.shared_scale) || experts.shared_scale <= 0)
+    return corrupt_data(
+        concat("the model's scale of its shared expert is ", experts.shared_scale, ", not a positive number"));
   if (!std::isfinite(experts.scale) || experts.scale <= 0)
     return corrupt_data(concat("the model's scale of experts is ", experts.scale, ", not a positive number"));
   if (!experts.layers.empty() && experts.layers.size() != static_cast<std::size_t>(config.num_layers))

@@ -28,7 +28,7 @@ struct ExpertsConfig {
   std::vector<bool> layers = {};              // which have a mixture; empty: all
   ExpertScore score = ExpertScore::softmax;
   bool renormalize = false;
-  float scale = 1;
+  float scale = 1, shared_scale = 1;  // of what those chosen give, and of what the shared one gives
   float near = 0;  // sparse_mixer: how far below the best, as a share of it, still counts
   std::int32_t groups = 1, groups_used = 1;
 

@@ -185,6 +185,7 @@ struct MixtureConfig {
   DenseFeedForwardConfig expert;              // of each
   bool weigh_input = false;                   // a token's weight is on what its expert reads (Llama 4)
   std::int32_t shared_intermediate_size = 0;  // 0: there is no shared expert
+  float shared_scale = 1;                     // of what the shared expert gives
   bool shared_gate = false;                   // a token takes the sigmoid of a product as its share of it
   bool router_norm = false;                   // the router reads the layer's x through an RMS norm of its own
   bool expert_scales = false;                 // weights of chosen experts times a number of each expert
