@@ -43,6 +43,13 @@ void read_granite(const GgufFile& file, Keys& keys, ModelConfig& config);
 // Every `period`-th layer sees everything, or as an array says, one entry for each layer.
 void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config);
 
+// Gemma's (gguf_gemma.cc).
+void read_gguf_gemma(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
+
 // Families with windows (gguf_windows.cc).
 void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_granite_swa(const GgufFile& file, Keys& keys, ModelConfig& config);
