@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -24,6 +25,7 @@ from starlette.responses import Response, StreamingResponse
 
 START_TIMEOUT_S = 1800  # a model may have to be pulled first
 STOP_TIMEOUT_S = 60
+LAST_WORDS_S = 0.1  # in which those whose server has gone hear of it
 # Of one hop, and Ray's own.
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "trailer", "upgrade"}
 LOST = {"error": {"message": "The replica has gone.", "type": "server_error", "param": None, "code": "replica_lost"}}
@@ -65,9 +67,18 @@ class Replica:
                                         stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
         self.session: aiohttp.ClientSession | None = None
         self.ready = False
+        self.watcher: asyncio.Task[None] | None = None
+
+    async def go_with_server(self) -> None:
+        """A replica without its server ends itself: Ray sends it no more, at once and not when it next asks for its health."""
+        while self.process.poll() is None:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(LAST_WORDS_S)
+        os._exit(1)
 
     def client(self) -> aiohttp.ClientSession:
         if self.session is None:  # in the loop that serves
+            self.watcher = asyncio.get_running_loop().create_task(self.go_with_server())
             self.session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.socket, limit=0), auto_decompress=False,
                                                  timeout=aiohttp.ClientTimeout(total=None))
         return self.session

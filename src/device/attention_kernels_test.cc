@@ -20,7 +20,7 @@ const KernelContext kReference = {.backend = Backend::reference};
 struct Shape {
   Element element = Element::f32;
   std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, rotary = 32;
-  bool norms = false, sinks = false;
+  bool norms = false, sinks = false, slopes = false, chunks = false;
   std::int32_t window = 0;
   float softcap = 0;
   std::vector<std::int32_t> lengths;
@@ -46,6 +46,8 @@ Shape shape_of(std::uint64_t seed) {
   shape.rotary = draw(2) == 0 ? shape.head_size : 8;
   shape.norms = draw(2) == 0;
   shape.sinks = draw(3) == 0;
+  shape.slopes = seed % 3 == 1;
+  shape.chunks = seed % 2 == 1;
   shape.window = draw(3) == 0 ? 1 + draw(40) : 0;
   shape.softcap = draw(3) == 0 ? 1.5f : 0;
   for (std::int32_t i = 1 + draw(3); i > 0; --i) shape.lengths.push_back(1 + draw(40));
@@ -82,6 +84,7 @@ Outputs reference_outputs(const Shape& shape) {
   const auto query_norm = random_floats(501, static_cast<std::size_t>(shape.head_size));
   const auto key_norm = random_floats(502, static_cast<std::size_t>(shape.head_size));
   const auto sinks = random_floats(77, static_cast<std::size_t>(shape.heads()), 2.0f);
+  const auto slopes = random_floats(78, static_cast<std::size_t>(shape.heads()), 0.3f);
   const std::vector<float> table = turns(shape);
   Outputs outputs;
   for (std::size_t s = 0; s < shape.lengths.size(); ++s) {
@@ -115,8 +118,10 @@ Outputs reference_outputs(const Shape& shape) {
     args.num_query_heads = shape.heads();
     args.scale = shape.scale();
     args.sliding_window = shape.window;
+    args.chunks = shape.chunks;
     args.softcap = shape.softcap;
     args.sinks = shape.sinks ? sinks.data() : nullptr;
+    args.slopes = shape.slopes ? slopes.data() : nullptr;
     outputs.emplace_back(static_cast<std::size_t>(length) * shape.out());
     args.output = outputs.back().data();
     paged_attention(kReference, args);
@@ -159,6 +164,7 @@ class World {
     query_norm_ = bench_.put(random_floats(501, static_cast<std::size_t>(shape.head_size)));
     key_norm_ = bench_.put(random_floats(502, static_cast<std::size_t>(shape.head_size)));
     sinks_ = bench_.put(random_floats(77, static_cast<std::size_t>(shape.heads()), 2.0f));
+    slopes_ = bench_.put(random_floats(78, static_cast<std::size_t>(shape.heads()), 0.3f));
   }
 
   void step(const std::vector<std::int32_t>& counts, bool splits) {
@@ -198,9 +204,11 @@ class World {
                           .sequences = bench_.put(sequences),
                           .block_tables = tables_there_};
     if (shape_.sinks) args.sinks = sinks_;
+    if (shape_.slopes) args.slopes = slopes_;
     args.num_query_heads = shape_.heads();
     args.table_width = width_;
     args.window = shape_.window;
+    args.chunks = shape_.chunks ? 1 : 0;
     args.scale = shape_.scale();
     args.softcap = shape_.softcap;
     args.out = bench_.make<float>(rows.size() * shape_.out());
@@ -234,7 +242,8 @@ class World {
   std::vector<std::int32_t> tables_;
   CacheArgs cache_;
   std::int32_t* tables_there_ = nullptr;
-  float *turns_ = nullptr, *query_norm_ = nullptr, *key_norm_ = nullptr, *sinks_ = nullptr;
+  float *turns_ = nullptr, *query_norm_ = nullptr, *key_norm_ = nullptr, *sinks_ = nullptr,
+        *slopes_ = nullptr;
   Outputs outputs_;
 };
 

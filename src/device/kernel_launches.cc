@@ -18,16 +18,28 @@ Status KernelLaunches::embedding(Element table, const EmbeddingArgs& args, std::
   return put(id, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
-Status KernelLaunches::rms_norm(const RmsNormArgs& args, std::int64_t rows) {
+Status KernelLaunches::rms_norm(const NormArgs& args, std::int64_t rows) {
   return put(KernelId::rms_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+}
+
+Status KernelLaunches::layer_norm(const NormArgs& args, std::int64_t rows) {
+  return put(KernelId::layer_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+}
+
+Status KernelLaunches::add_rows(const AddRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::add_rows, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::softcap(const SoftcapArgs& args, std::int64_t rows) {
+  return put(KernelId::softcap, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows) {
   return put(KernelId::gather_rows, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
-Status KernelLaunches::silu_mul(const SiluMulArgs& args, std::int64_t rows) {
-  return put(KernelId::silu_mul, {u32(rows)}, {kRowThreads}, 0, args);
+Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
+  return put(KernelId::activate, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
@@ -35,6 +47,26 @@ Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
   const KernelId id = weight == Element::f32 ? KernelId::linear_f32 : KernelId::linear_bf16;
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
   return put(id, {tiles(args.n), tiles(args.rows)}, {kLinearTile, kLinearTile}, kLinearSharedBytes, args);
+}
+
+Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
+  return put(KernelId::route, {u32(rows)}, {kWarp}, route_shared_bytes(args.experts, args.groups), args);
+}
+
+Status KernelLaunches::group_pairs(const GroupPairsArgs& args) {
+  return put(KernelId::group_pairs, {1}, {kRowThreads}, u32((args.experts + 1) * std::int64_t{4}), args);
+}
+
+Status KernelLaunches::grouped_linear(Element weight, const GroupedLinearArgs& args) {
+  if (args.pairs == 0) return ok_status();
+  const KernelId id = weight == Element::f32 ? KernelId::grouped_linear_f32 : KernelId::grouped_linear_bf16;
+  const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
+  return put(id, {tiles(args.n), tiles(args.pairs) + u32(args.experts)}, {kLinearTile, kLinearTile},
+             kLinearSharedBytes, args);
+}
+
+Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {
+  return put(KernelId::combine, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {

@@ -13,10 +13,17 @@ class KernelLaunches {
   KernelLaunches(Device& device, StreamId stream) : device_(device), stream_(stream) {}
 
   Status embedding(Element table, const EmbeddingArgs& args, std::int64_t rows);
-  Status rms_norm(const RmsNormArgs& args, std::int64_t rows);
+  Status rms_norm(const NormArgs& args, std::int64_t rows);
+  Status layer_norm(const NormArgs& args, std::int64_t rows);
   Status gather_rows(const GatherRowsArgs& args, std::int64_t rows);
-  Status silu_mul(const SiluMulArgs& args, std::int64_t rows);
+  Status activate(const ActivateArgs& args, std::int64_t rows);
+  Status add_rows(const AddRowsArgs& args, std::int64_t rows);
+  Status softcap(const SoftcapArgs& args, std::int64_t rows);
   Status linear(Element weight, const LinearArgs& args);
+  Status route(const RouteArgs& args, std::int64_t rows);
+  Status group_pairs(const GroupPairsArgs& args);
+  Status grouped_linear(Element weight, const GroupedLinearArgs& args);
+  Status combine(const CombineArgs& args, std::int64_t rows);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
   // Of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into args.partial),
   // which is for few rows with long contexts; or one after the other.
@@ -36,6 +43,8 @@ class KernelLaunches {
     return kv_heads > 0 && query_heads % kv_heads == 0 && query_heads / kv_heads <= kMaxHeadGroup &&
            head_size > 0 && head_size <= kMaxHeadSize;
   }
+  // What the kernels of mixtures take: shared memory of a block holds numbers of each expert.
+  static bool supports_experts(std::int32_t experts) { return experts > 0 && experts <= 1024; }
 
  private:
   template <class Args>

@@ -7,6 +7,7 @@
 #include "device/test_support.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
+#include "kernels/reference/reference.h"
 #include "kernels/testing.h"
 
 namespace pagoda::device {
@@ -36,7 +37,7 @@ TEST(DeviceKernels, RmsNorm) {
     const auto x = random_floats(seed, rows * width, 3), weight = random_floats(seed + 99, width);
     KernelBench bench(seed);
     float* const out = bench.make<float>(rows * width);
-    const RmsNormArgs args = {bench.put(x), bench.put(weight), out, static_cast<std::int32_t>(width), 1e-5f};
+    const NormArgs args = {bench.put(x), bench.put(weight), out, static_cast<std::int32_t>(width), 1e-5f};
     ASSERT_TRUE(bench.run().rms_norm(args, static_cast<std::int64_t>(rows)).ok());
     std::vector<float> wanted(rows * width);
     rms_norm(kReference, x.data(), static_cast<std::int64_t>(rows), static_cast<std::int64_t>(width),
@@ -62,7 +63,7 @@ TEST(DeviceKernels, EmbeddingAndGather) {
     const auto count = static_cast<std::int64_t>(rows);
     ASSERT_TRUE(
         bench.run()
-            .embedding(whole ? Element::f32 : Element::bf16, {stored, rows_there, out, w, 2.0f}, count)
+            .embedding(whole ? Element::f32 : Element::bf16, {stored, rows_there, out, w, 2.0f, 0, 0}, count)
             .ok());
     ASSERT_TRUE(bench.run().gather_rows({bench.put(table), rows_there, gathered, w}, count).ok());
     std::vector<float> wanted, plain;
@@ -77,23 +78,74 @@ TEST(DeviceKernels, EmbeddingAndGather) {
   }
 }
 
-TEST(DeviceKernels, SiluMul) {
+// In place, in rows that lie apart.
+TEST(DeviceKernels, LayerNorm) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const std::size_t rows = draw(seed, 0, 1, 5), width = draw(seed, 1, 1, 300), apart = draw(seed, 2, 0, 9);
+    const std::size_t stride = width + apart;
+    const auto weight = random_floats(seed + 99, width), bias = random_floats(seed + 98, width);
+    std::vector<float> x = random_floats(seed, rows * stride, 3);
+    for (float& value : x) value += 1.5f;
+    KernelBench bench(seed);
+    float* const there = bench.put(x);
+    NormArgs args = {there, bench.put(weight), there, static_cast<std::int32_t>(width), 1e-5f};
+    args.bias = seed % 2 == 0 ? bench.put(bias) : nullptr;
+    args.stride = static_cast<std::int32_t>(stride);
+    ASSERT_TRUE(bench.run().layer_norm(args, static_cast<std::int64_t>(rows)).ok());
+    std::vector<float> wanted = x;
+    for (std::size_t r = 0; r < rows; ++r)
+      layer_norm(kReference, x.data() + r * stride, 1, static_cast<std::int64_t>(width), weight.data(),
+                 args.bias != nullptr ? bias.data() : nullptr, 1e-5f, wanted.data() + r * stride);
+    expect_near(bench.get(there, rows * stride), wanted, 2e-5f);
+  }
+}
+
+TEST(DeviceKernels, FunctionsOfFeedForwards) {
+  for (const Activation function : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+                                    Activation::relu, Activation::relu2, Activation::clamped_silu})
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      const bool gated = seed % 2 == 0;
+      const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300),
+                        all = (gated ? 2 : 1) * width;
+      const auto in = random_floats(seed, rows * all, 9);
+      KernelBench bench(seed);
+      float* const out = bench.make<float>(rows * width);
+      ASSERT_TRUE(bench.run()
+                      .activate({bench.put(in), out, static_cast<std::int32_t>(width),
+                                 static_cast<Function>(function), gated ? 1 : 0},
+                                static_cast<std::int64_t>(rows))
+                      .ok());
+      std::vector<float> wanted;
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t i = 0; i < width; ++i) {
+          const float value = reference::activation(function, in[r * all + i]);
+          wanted.push_back(gated ? value * reference::gate_factor(function, in[r * all + width + i]) : value);
+        }
+      expect_near(bench.get(out, rows * width), wanted, 1e-5f);
+    }
+}
+
+TEST(DeviceKernels, AddRowsAndSoftcap) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300);
-    const auto in = random_floats(seed, rows * 2 * width, 8);
+    const auto x = random_floats(seed, rows * width, 4), y = random_floats(seed + 1, rows * width, 40),
+               gate = random_floats(seed + 2, rows, 3);
+    const bool gated = seed % 2 == 0;
     KernelBench bench(seed);
-    float* const out = bench.make<float>(rows * width);
+    float* const there = bench.put(y);
+    const auto w = static_cast<std::int32_t>(width);
+    const auto count = static_cast<std::int64_t>(rows);
     ASSERT_TRUE(
-        bench.run()
-            .silu_mul({bench.put(in), out, static_cast<std::int32_t>(width)}, static_cast<std::int64_t>(rows))
-            .ok());
+        bench.run().add_rows({bench.put(x), there, gated ? bench.put(gate) : nullptr, w, 0.7f}, count).ok());
+    ASSERT_TRUE(bench.run().softcap({there, w, 30}, count).ok());
     std::vector<float> wanted;
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t i = 0; i < width; ++i) {
-        const double gate = in[r * 2 * width + i], up = in[r * 2 * width + width + i];
-        wanted.push_back(static_cast<float>(gate / (1 + std::exp(-gate)) * up));
+        const double share = gated ? 0.7 / (1 + std::exp(-static_cast<double>(gate[r]))) : 0.7;
+        const double sum = y[r * width + i] + share * x[r * width + i];
+        wanted.push_back(static_cast<float>(30 * std::tanh(sum / 30)));
       }
-    expect_near(bench.get(out, rows * width), wanted, 1e-5f);
+    expect_near(bench.get(there, rows * width), wanted, 1e-5f);
   }
 }
 

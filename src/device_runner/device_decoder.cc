@@ -21,6 +21,28 @@ const AttentionConfig& attention_of(const DecoderConfig& config, std::size_t ind
   return *config.layers[index].attention();
 }
 
+// Whether what a half makes of x is added as it comes.
+bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
+  return !places.branch && layer.residual_scale == 1;
+}
+
+// Of a row: features between the matrices, all chosen experts' together.
+struct FeedForwardWidths {
+  std::int64_t inner = 0, experts = 0, choices = 0;
+  bool shared = false;  // and its rows take a share of it
+};
+
+FeedForwardWidths widths_of(const LayerConfig& layer) {
+  const MixtureConfig* const mixture = layer.mixture();
+  if (mixture == nullptr) return {.inner = layer.dense()->intermediate_size};
+  const std::int64_t choices = mixture->routing.per_token;
+  return {.inner = std::max<std::int64_t>(choices * mixture->expert.intermediate_size,
+                                          mixture->shared_intermediate_size),
+          .experts = mixture->routing.num_experts,
+          .choices = choices,
+          .shared = mixture->shared_gate};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& device, device::StreamId stream,
@@ -59,12 +81,22 @@ Status DeviceDecoder::room(device::DeviceArray<T>& array, std::int64_t count, st
 }
 
 Status DeviceDecoder::reserve(device::StreamId stream) {
-  std::int64_t qkv = 0, mixed = 0, inner = 0, partial = 0;
+  std::int64_t qkv = 0, mixed = 0, entered = 0, inner = 0, partial = 0;
+  std::int64_t experts = 0, choices = 0;
+  bool branches = false, parallel = false, shared = false;
   for (std::size_t i = 0; i < config_.layers.size(); ++i) {
     const AttentionConfig& attention = attention_of(config_, i);
     qkv = std::max<std::int64_t>(qkv, attention.qkv_size());
     mixed = std::max<std::int64_t>(mixed, attention.query_size());
-    inner = std::max<std::int64_t>(inner, config_.layers[i].dense()->intermediate_size);
+    const LayerConfig& layer = config_.layers[i];
+    const FeedForwardWidths widths = widths_of(layer);
+    inner = std::max(inner, widths.inner);
+    entered = std::max(entered, 2 * widths.inner);
+    experts = std::max(experts, widths.experts);
+    choices = std::max(choices, widths.choices);
+    shared |= widths.shared;
+    branches |= !adds_plainly(layer, layer.mixer_norms) || !adds_plainly(layer, layer.feed_forward_norms);
+    parallel |= layer.parallel;
     const std::int64_t splits = (max_context_ + device::kSplitTokens - 1) / device::kSplitTokens;
     partial = std::max(partial, std::int64_t{attention.num_heads} * splits * (2 + attention.head_size));
   }
@@ -74,8 +106,18 @@ Status DeviceDecoder::reserve(device::StreamId stream) {
   PAGODA_RETURN_IF_ERROR(room(output_, tokens * hidden, "output rows"));
   PAGODA_RETURN_IF_ERROR(room(qkv_, tokens * qkv, "queries, keys and values"));
   PAGODA_RETURN_IF_ERROR(room(mixed_, tokens * mixed, "attention's output"));
-  PAGODA_RETURN_IF_ERROR(room(gate_up_, tokens * 2 * inner, "gate and up"));
+  PAGODA_RETURN_IF_ERROR(room(gate_up_, tokens * entered, "gate and up"));
   PAGODA_RETURN_IF_ERROR(room(inner_, tokens * inner, "inner features"));
+  PAGODA_RETURN_IF_ERROR(room(branch_, branches ? tokens * hidden : 0, "branches"));
+  PAGODA_RETURN_IF_ERROR(room(router_logits_, tokens * experts, "logits of experts"));
+  PAGODA_RETURN_IF_ERROR(room(choice_weights_, tokens * choices, "weights of experts"));
+  PAGODA_RETURN_IF_ERROR(room(expert_rows_, tokens * choices * hidden, "what experts make"));
+  PAGODA_RETURN_IF_ERROR(room(shared_rows_, shared ? tokens * hidden : 0, "what shared experts make"));
+  PAGODA_RETURN_IF_ERROR(room(shares_, shared ? tokens : 0, "shares of shared experts"));
+  PAGODA_RETURN_IF_ERROR(room(chosen_, tokens * choices, "chosen experts"));
+  PAGODA_RETURN_IF_ERROR(room(slots_, tokens * choices, "rows by expert"));
+  PAGODA_RETURN_IF_ERROR(room(starts_, experts > 0 ? experts + 1 : 0, "rows of experts"));
+  PAGODA_RETURN_IF_ERROR(room(before_, parallel ? tokens * hidden : 0, "rows before a layer"));
   const std::int64_t few = std::max(partial, std::min(kPartialFloats, partial * options_.max_num_seqs));
   PAGODA_RETURN_IF_ERROR(room(partial_, few, "parts of attention"));
   return fill_turns(stream);
@@ -117,87 +159,174 @@ device::CacheArgs DeviceDecoder::cache_of_layer(std::size_t index, std::byte* ca
           .head_size = attention.head_size};
 }
 
-Status DeviceDecoder::norm(const float* x, const device::DeviceArray<float>& weight, const NormConfig& config,
+Status DeviceDecoder::norm(const float* x, const DeviceNorm& weights, const NormConfig& config,
                            std::int64_t rows, float* out) {
-  return launches_.rms_norm(
-      {.x = x, .weight = weight.data(), .out = out, .width = config_.hidden_size, .eps = config.eps}, rows);
+  const device::NormArgs args = {.x = x,
+                                 .weight = weights.weight.data(),
+                                 .out = out,
+                                 .width = config_.hidden_size,
+                                 .eps = config.eps,
+                                 .bias = weights.bias.data()};
+  return config.kind == NormKind::rms ? launches_.rms_norm(args, rows) : launches_.layer_norm(args, rows);
 }
 
 Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                                bool accumulate) {
-  return launches_.linear(weights_.element, {.x = x,
-                                             .weight = matrix.weight.data(),
-                                             .bias = matrix.bias.data(),
-                                             .y = y,
-                                             .rows = static_cast<std::int32_t>(rows),
-                                             .n = matrix.n,
-                                             .k = matrix.k,
-                                             .accumulate = accumulate ? 1 : 0});
+  return launches_.linear(matrix.element, {.x = x,
+                                           .weight = matrix.weight.data(),
+                                           .bias = matrix.bias.data(),
+                                           .y = y,
+                                           .rows = static_cast<std::int32_t>(rows),
+                                           .n = matrix.n,
+                                           .k = matrix.k,
+                                           .accumulate = accumulate ? 1 : 0});
 }
 
-Status DeviceDecoder::forward(const DeviceBatch& batch, std::byte* cache) {
-  PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.element,
+Status DeviceDecoder::embed(const DeviceBatch& batch) {
+  PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.embedding.element,
                                              {.table = weights_.embedding.weight.data(),
                                               .ids = batch.ids,
                                               .out = residual_.data(),
                                               .width = config_.hidden_size,
-                                              .scale = config_.embedding_scale},
+                                              .scale = weights_.embedding_scale},
                                              batch.rows));
+  if (config_.learned_positions)
+    PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.positions.element,
+                                               {.table = weights_.positions.weight.data(),
+                                                .ids = batch.positions,
+                                                .out = residual_.data(),
+                                                .width = config_.hidden_size,
+                                                .first_row = config_.position_offset,
+                                                .accumulate = 1},
+                                               batch.rows));
+  if (!config_.embedding_norm) return ok_status();
+  return norm(residual_.data(), weights_.embedding_norm, *config_.embedding_norm, batch.rows,
+              residual_.data());
+}
+
+Status DeviceDecoder::forward(const DeviceBatch& batch, std::byte* cache) {
+  PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::size_t index = 0; index < weights_.layers.size(); ++index)
     PAGODA_RETURN_IF_ERROR(layer(batch, index, cache));
   num_output_rows_ = batch.num_output_rows;
-  // The norm needs each row once: into normed_ those that are asked for, into output_ their norms.
   PAGODA_RETURN_IF_ERROR(launches_.gather_rows(
-      {.x = residual_.data(), .rows = batch.output_rows, .out = normed_.data(), .width = config_.hidden_size},
+      {.x = residual_.data(), .rows = batch.output_rows, .out = output_.data(), .width = config_.hidden_size},
       batch.num_output_rows));
-  return norm(normed_.data(), weights_.final_norm, *config_.final_norm, batch.num_output_rows,
+  if (!config_.final_norm) return ok_status();
+  return norm(output_.data(), weights_.final_norm, *config_.final_norm, batch.num_output_rows,
               output_.data());
 }
 
+template <class Half>
+Status DeviceDecoder::add_half(const LayerConfig& layer, const NormPlaces& places, const DeviceNorms& norms,
+                               std::int64_t rows, const Half& half) {
+  float* const x = residual_.data();
+  if (adds_plainly(layer, places)) {
+    PAGODA_RETURN_IF_ERROR(half(x, true));
+  } else {
+    PAGODA_RETURN_IF_ERROR(half(branch_.data(), false));
+    if (places.branch)
+      PAGODA_RETURN_IF_ERROR(norm(branch_.data(), norms.branch, layer.norm, rows, branch_.data()));
+    PAGODA_RETURN_IF_ERROR(launches_.add_rows(
+        {.x = branch_.data(), .y = x, .width = config_.hidden_size, .scale = layer.residual_scale}, rows));
+  }
+  return places.sum ? norm(x, norms.sum, layer.norm, rows, x) : ok_status();
+}
+
 Status DeviceDecoder::layer(const DeviceBatch& batch, std::size_t index, std::byte* cache) {
+  const LayerConfig& config = config_.layers[index];
+  const DeviceLayer& weights = weights_.layers[index];
+  const float* const x = residual_.data();
+  // What a half reads, which the other's sum does not change before it is read.
+  const auto input = [&](const NormPlaces& places, const DeviceNorms& norms, float* room,
+                         const float*& out) -> Status {
+    out = places.input ? room : x;
+    return places.input ? norm(x, norms.input, config.norm, batch.rows, room) : ok_status();
+  };
+  const float *mixed = nullptr, *fed = nullptr;
+  PAGODA_RETURN_IF_ERROR(input(config.mixer_norms, weights.mixer_norms, normed_.data(), mixed));
+  if (config.parallel)
+    PAGODA_RETURN_IF_ERROR(input(config.feed_forward_norms, weights.feed_forward_norms, before_.data(), fed));
+  PAGODA_RETURN_IF_ERROR(mix(batch, index, cache, mixed));
+  PAGODA_RETURN_IF_ERROR(
+      add_half(config, config.mixer_norms, weights.mixer_norms, batch.rows, [&](float* y, bool accumulate) {
+        return multiply(weights.output, mixed_.data(), batch.rows, y, accumulate);
+      }));
+  if (!config.parallel)
+    PAGODA_RETURN_IF_ERROR(input(config.feed_forward_norms, weights.feed_forward_norms, normed_.data(), fed));
+  return add_half(config, config.feed_forward_norms, weights.feed_forward_norms, batch.rows,
+                  [&](float* y, bool accumulate) {
+                    if (weights.mixture)
+                      return mixture(*weights.mixture, *config.mixture(), fed, batch.rows, y, accumulate);
+                    return feed_forward(weights.dense, *config.dense(), fed, batch.rows, y, accumulate);
+                  });
+}
+
+// The norm of all query heads together, and of all key heads; those of single heads go with the rotation.
+Status DeviceDecoder::normalize_heads(const AttentionConfig& config, const NormConfig& norm,
+                                      const DeviceLayer& layer, std::int64_t rows) {
+  float* heads = qkv_.data();
+  for (const auto& [weight, width] : {std::pair{layer.query_norm.data(), config.query_size()},
+                                      std::pair{layer.key_norm.data(), config.kv_size()}}) {
+    PAGODA_RETURN_IF_ERROR(launches_.rms_norm({.x = heads,
+                                               .weight = weight,
+                                               .out = heads,
+                                               .width = width,
+                                               .eps = norm.eps,
+                                               .stride = config.qkv_size()},
+                                              rows));
+    heads += width;
+  }
+  return ok_status();
+}
+
+// Queries, keys and values of x, attended, into mixed_.
+Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, std::byte* cache, const float* x) {
   const LayerConfig& config = config_.layers[index];
   const AttentionConfig& attention = *config.attention();
   const DeviceLayer& weights = weights_.layers[index];
   const device::CacheArgs cache_args = cache_of_layer(index, cache);
   const bool turns = attention.rope != kNoRope;
   const auto rope = static_cast<std::size_t>(turns ? attention.rope : 0);
+  const bool whole = attention.query_key_norm == QueryKeyNorm::whole;
+  const bool each = attention.query_key_norm == QueryKeyNorm::each_head;
 
-  PAGODA_RETURN_IF_ERROR(
-      norm(residual_.data(), weights.attention_norm, config.norm, batch.rows, normed_.data()));
-  PAGODA_RETURN_IF_ERROR(multiply(weights.query_key_value, normed_.data(), batch.rows, qkv_.data()));
-  PAGODA_RETURN_IF_ERROR(
-      launches_.rope_and_write(options_.cache,
-                               {.cache = cache_args,
-                                .qkv = qkv_.data(),
-                                .positions = batch.positions,
-                                .blocks = batch.blocks,
-                                .cos_sin = turns ? turns_[rope].data() : nullptr,
-                                .query_norm = weights.query_norm.data(),
-                                .key_norm = weights.key_norm.data(),
-                                .norm_eps = config.norm.eps,
-                                .num_query_heads = attention.num_heads,
-                                .rotary_size = turns ? config_.ropes[rope].rotary_size : 0},
-                               batch.rows));
-  PAGODA_RETURN_IF_ERROR(attend(batch, {.cache = cache_args,
-                                        .qkv = qkv_.data(),
-                                        .positions = batch.positions,
-                                        .sequences = batch.sequences,
-                                        .block_tables = batch.block_tables,
-                                        .partial = partial_.data(),
-                                        .out = mixed_.data(),
-                                        .num_query_heads = attention.num_heads,
-                                        .table_width = batch.table_width,
-                                        .splits = batch.splits,
-                                        .window = attention.sliding_window,
-                                        .scale = attention.scale,
-                                        .softcap = attention.softcap}));
-  PAGODA_RETURN_IF_ERROR(multiply(weights.output, mixed_.data(), batch.rows, residual_.data(), true));
-
-  PAGODA_RETURN_IF_ERROR(norm(residual_.data(), weights.mlp_norm, config.norm, batch.rows, normed_.data()));
-  PAGODA_RETURN_IF_ERROR(multiply(weights.gate_up, normed_.data(), batch.rows, gate_up_.data()));
-  PAGODA_RETURN_IF_ERROR(launches_.silu_mul(
-      {.in = gate_up_.data(), .out = inner_.data(), .width = config.dense()->intermediate_size}, batch.rows));
-  return multiply(weights.down, inner_.data(), batch.rows, residual_.data(), true);
+  PAGODA_RETURN_IF_ERROR(multiply(weights.query_key_value, x, batch.rows, qkv_.data()));
+  if (whole) PAGODA_RETURN_IF_ERROR(normalize_heads(attention, config.norm, weights, batch.rows));
+  PAGODA_RETURN_IF_ERROR(launches_.rope_and_write(options_.cache,
+                                                  {.cache = cache_args,
+                                                   .qkv = qkv_.data(),
+                                                   .positions = batch.positions,
+                                                   .blocks = batch.blocks,
+                                                   .cos_sin = turns ? turns_[rope].data() : nullptr,
+                                                   .query_norm = whole ? nullptr : weights.query_norm.data(),
+                                                   .key_norm = whole ? nullptr : weights.key_norm.data(),
+                                                   .norm_eps = config.norm.eps,
+                                                   .num_query_heads = attention.num_heads,
+                                                   .rotary_size = turns ? config_.ropes[rope].rotary_size : 0,
+                                                   .norm_stride = each ? attention.head_size : 0,
+                                                   .centred = each ? 1 : 0,
+                                                   .norm_behind = attention.norm_after_rope ? 1 : 0,
+                                                   .warmth = attention.temperature_beta,
+                                                   .warm_offset = attention.temperature_offset,
+                                                   .warm_positions = attention.temperature_positions},
+                                                  batch.rows));
+  return attend(batch, {.cache = cache_args,
+                        .qkv = qkv_.data(),
+                        .positions = batch.positions,
+                        .sequences = batch.sequences,
+                        .block_tables = batch.block_tables,
+                        .sinks = weights.sinks.data(),
+                        .slopes = weights.slopes.data(),
+                        .partial = partial_.data(),
+                        .out = mixed_.data(),
+                        .num_query_heads = attention.num_heads,
+                        .table_width = batch.table_width,
+                        .splits = batch.splits,
+                        .window = attention.sliding_window,
+                        .chunks = attention.chunks ? 1 : 0,
+                        .scale = attention.scale,
+                        .softcap = attention.softcap});
 }
 
 Status DeviceDecoder::attend(const DeviceBatch& batch, device::AttentionArgs args) {
@@ -214,7 +343,9 @@ Status DeviceDecoder::attend(const DeviceBatch& batch, device::AttentionArgs arg
 
 Status DeviceDecoder::logits(std::int64_t first, std::int64_t count, float* out) {
   CHECK(first >= 0 && count >= 0 && first + count <= num_output_rows_);
-  return multiply(weights_.head(), output_.data() + first * config_.hidden_size, count, out);
+  PAGODA_RETURN_IF_ERROR(multiply(weights_.head(), output_.data() + first * config_.hidden_size, count, out));
+  if (config_.logit_softcap == 0) return ok_status();
+  return launches_.softcap({.x = out, .width = config_.vocab_size, .cap = config_.logit_softcap}, count);
 }
 
 }  // namespace pagoda::device_runner

@@ -56,10 +56,23 @@ class DeviceDecoder {
   Status fill_turns(device::StreamId stream);
   template <class T>
   Status room(device::DeviceArray<T>& array, std::int64_t count, std::string_view name);
+  Status embed(const DeviceBatch& batch);
   Status layer(const DeviceBatch& batch, std::size_t index, std::byte* cache);
+  Status mix(const DeviceBatch& batch, std::size_t index, std::byte* cache, const float* x);
+  Status normalize_heads(const AttentionConfig& config, const NormConfig& norm, const DeviceLayer& layer,
+                         std::int64_t rows);
   Status attend(const DeviceBatch& batch, device::AttentionArgs args);
-  Status norm(const float* x, const device::DeviceArray<float>& weight, const NormConfig& config,
-              std::int64_t rows, float* out);
+  Status feed_forward(const DeviceDense& dense, const DenseFeedForwardConfig& config, const float* x,
+                      std::int64_t rows, float* y, bool accumulate);
+  // y = (accumulate: y +) what the experts that each row has chosen, and the shared one, make of x.
+  Status mixture(const DeviceMixture& weights, const MixtureConfig& config, const float* x, std::int64_t rows,
+                 float* y, bool accumulate);
+  // residual = sum(residual + scale * branch(half)); `half` is told where to put, or to add, what it gives.
+  template <class Half>
+  Status add_half(const LayerConfig& layer, const NormPlaces& places, const DeviceNorms& norms,
+                  std::int64_t rows, const Half& half);
+  Status norm(const float* x, const DeviceNorm& weights, const NormConfig& config, std::int64_t rows,
+              float* out);
   Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                   bool accumulate = false);
   device::CacheArgs cache_of_layer(std::size_t index, std::byte* cache) const;
@@ -74,6 +87,10 @@ class DeviceDecoder {
   std::vector<device::DeviceArray<float>> turns_;                  // of each rotation
   device::DeviceArray<float> residual_, normed_, qkv_, mixed_;     // [tokens, …]
   device::DeviceArray<float> gate_up_, inner_, partial_, output_;  // output_: [tokens, hidden]
+  device::DeviceArray<float> branch_, before_;  // [tokens, hidden], where a layer has need of them
+  // Of mixtures: logits of experts, weights of choices, what chosen experts and shared ones make, shares.
+  device::DeviceArray<float> router_logits_, choice_weights_, expert_rows_, shared_rows_, shares_;
+  device::DeviceArray<std::int32_t> chosen_, starts_, slots_;
 };
 
 }  // namespace pagoda::device_runner

@@ -6,58 +6,54 @@
 namespace pagoda::device_runner {
 namespace {
 
-// The first thing that is not plain, or null.
-const char* unknown_of(const AttentionConfig& c) {
+// The first thing that is not there, or null.
+const char* unknown_of(const AttentionConfig& c, const DecoderConfig& decoder) {
   if (!c.causal) return "attention to later tokens";
-  if (!c.slopes.empty()) return "ALiBi";
-  if (c.temperature_beta != 0) return "queries that are scaled by their position";
+  if (c.output_gate != OutputGate::none) return "gates of what is attended";
   if (c.value_norm || c.key_is_value) return "norms of values, or keys that are values";
   if (!c.has_own_kv()) return "layers that read another layer's keys and values";
-  if (c.sinks) return "attention sinks";
   if (c.clip > 0) return "queries, keys and values that are cut off";
-  if (c.output_gate != OutputGate::none) return "gates of what is attended";
-  if (c.chunks) return "attention in chunks";
-  if (c.query_key_norm != QueryKeyNorm::none && c.query_key_norm != QueryKeyNorm::per_head)
-    return "norms over several heads, or of heads without weights";
-  if (c.query_key_norm != QueryKeyNorm::none && c.norm_after_rope) return "norms behind the rotation";
+  const bool one_head =
+      c.query_key_norm == QueryKeyNorm::per_head || c.query_key_norm == QueryKeyNorm::per_head_unweighted;
+  if (c.query_key_norm != QueryKeyNorm::none && c.norm_after_rope &&
+      (!one_head ||
+       (c.rope != kNoRope && decoder.ropes[static_cast<std::size_t>(c.rope)].attention_factor != 1)))
+    return "norms of several heads behind the rotation";
+  // Rows of matrices are put in order as they are loaded, and each head's own norms; not those of all heads.
+  if (decoder.interleaved_rows && c.rope != kNoRope &&
+      (c.query_key_norm == QueryKeyNorm::per_head || c.query_key_norm == QueryKeyNorm::whole))
+    return "norms of heads that rotate adjacent pairs";
   if (!device::KernelLaunches::supports_heads(c.num_heads, c.num_kv_heads, c.head_size))
     return "heads of such sizes";
   return nullptr;
 }
 
-const char* unknown_of(const LayerConfig& layer) {
+const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (layer.attention() == nullptr) return "layers that are no plain attention";
-  if (const char* what = unknown_of(*layer.attention())) return what;
-  const DenseFeedForwardConfig* const dense = layer.dense();
-  if (dense == nullptr) return "mixtures of experts";
-  if (!dense->gated || dense->activation != Activation::silu) return "feed-forwards other than gated SiLU";
-  if (layer.norm.kind != NormKind::rms) return "layer norms";
-  if (layer.mixer_norms != NormPlaces{} || layer.feed_forward_norms != NormPlaces{})
-    return "norms behind a layer's halves";
-  if (layer.residual_scale != 1 || layer.output_scale) return "scaled branches";
-  if (layer.parallel) return "parallel halves";
+  if (const char* what = unknown_of(*layer.attention(), decoder)) return what;
+  if (const MixtureConfig* const mixture = layer.mixture()) {
+    if (mixture->shared_scale != 1) return "shared experts that are averaged with the others";
+    if (mixture->router_norm || mixture->expert_scales) return "routers with norms or scales of their own";
+    if (mixture->routing.score == RouterScore::sparse_mixer) return "routers that draw one expert after the other";
+    if (!device::KernelLaunches::supports_experts(mixture->routing.num_experts)) return "so many experts";
+  } else if (layer.dense() == nullptr) {
+    return "feed-forwards other than dense ones and mixtures";
+  }
+  if (layer.parallel && !layer.feed_forward_norms.input) return "parallel halves without a norm before them";
+  if (layer.output_scale) return "scaled layers";
   if (layer.learned_residual > 0) return "learned residuals";
   return nullptr;
 }
 
 const char* unknown_of(const DecoderConfig& c) {
-  if (c.learned_positions || c.token_types > 0) return "learned positions";
-  if (c.embedding_norm) return "a norm of the embedding";
+  if (c.token_types > 0) return "types of tokens";
   if (c.embedding_size != c.hidden_size) return "projections of the embedding";
   if (c.layer_input) return "inputs of layers";
   if (c.streams) return "several residual streams";
-  if (c.logit_softcap != 0) return "soft caps of logits";
-  if (c.scale_as_embedding) return "scaled embeddings";
-  if (!c.final_norm || c.final_norm->kind != NormKind::rms) return "a head without an RMS norm";
-  if (!c.head) return "models without a head";
-  if (!kv_heads(c)) return "layers whose heads differ";
-  for (const LayerConfig& layer : c.layers) {
-    if (const char* what = unknown_of(layer)) return what;
-    // Adjacent pairs are put apart in the rows of the matrices, not in the norms' weights.
-    if (c.interleaved_rows && layer.attention()->query_key_norm != QueryKeyNorm::none)
-      return "norms of heads that rotate adjacent pairs";
-  }
-  return nullptr;
+  if (!c.head) return "no head";
+  for (const LayerConfig& layer : c.layers)
+    if (const char* what = unknown_of(layer, c)) return what;
+  return kv_heads(c) ? nullptr : "layers whose heads differ";
 }
 
 }  // namespace

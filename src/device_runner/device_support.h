@@ -1,6 +1,6 @@
 #pragma once
-// What models a device runs, as of now: decoders of plain layers, as Llama, Mistral, Qwen2 and Qwen3 have
-// them.
+// What models a device runs, as of now: decoders whose layers are attention and a feed-forward, with norms,
+// windows, sinks, soft caps and positions as families have them.
 #include "models/decoder_config.h"
 
 namespace pagoda::device_runner {

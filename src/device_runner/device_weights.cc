@@ -6,7 +6,9 @@
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
-#include "models/weight_loader.h"
+#include "models/attention_weights.h"
+#include "models/decoder.h"
+#include "models/expert_weights.h"
 
 namespace pagoda::device_runner {
 namespace {
@@ -22,48 +24,63 @@ class Upload {
 
   DeviceMatrix matrix(Matrices matrices, const std::string& name) {
     DeviceMatrix result;
-    if (!loader_.status().ok()) return result;
-    for (const auto& copy : matrices.to_copy) copy(matrices);
-    result.k = static_cast<std::int32_t>(matrices.views.front().columns());
-    for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
-    const std::int64_t row_bytes = result.k * element_bytes();
-    if (!reserve(result.weight, result.n * row_bytes, name)) return result;
-    std::int64_t row = 0;
-    std::vector<float> values(static_cast<std::size_t>(result.k));
-    for (const TensorView& view : matrices.views)
-      for (std::int64_t i = 0; i < view.rows(); ++i, ++row) {
-        dequantize_row(view, i, values.data());
-        if (!send(values, result.weight.bytes() + row * row_bytes)) return result;
-      }
-    if (!matrices.bias.empty()) result.bias = vector(matrices.bias, name);
-    flush();
+    add_expert(result, 0, 1, std::move(matrices), name);
     return result;
   }
+  // In f32: what decides.
+  DeviceMatrix exact(const std::string& name, std::int64_t rows, std::int64_t columns) {
+    const Element kept = std::exchange(element_, Element::f32);
+    DeviceMatrix result = rows_of(name, rows, columns);
+    element_ = kept;
+    return result;
+  }
+  // Expert `index` of `count`; they are alike. The first makes room for all.
+  void add_expert(DeviceMatrix& result, std::int64_t index, std::int64_t count, Matrices matrices,
+                  const std::string& name) {
+    if (!loader_.status().ok()) return;
+    for (const auto& copy : matrices.to_copy) copy(matrices);
+    const bool has_bias = !matrices.bias.empty();
+    if (index == 0) {
+      result.element = element_;
+      result.k = static_cast<std::int32_t>(matrices.views.front().columns());
+      for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
+      if (!create(result.weight, count * result.n * result.k * element_bytes(), name)) return;
+      if (has_bias && !create(result.bias, count * result.n, name)) return;
+    }
+    const std::int64_t row_bytes = result.k * element_bytes();
+    std::byte* to = result.weight.bytes() + index * result.n * row_bytes;
+    std::vector<float> values(static_cast<std::size_t>(result.k));
+    for (const TensorView& view : matrices.views)
+      for (std::int64_t i = 0; i < view.rows(); ++i, to += row_bytes) {
+        dequantize_row(view, i, values.data());
+        if (!send(values, to)) return;
+      }
+    if (has_bias)
+      send_floats(matrices.bias, reinterpret_cast<std::byte*>(result.bias.data() + index * result.n));
+    flush();
+  }
 
-  DeviceMatrix rows_of(const std::string& name, std::int64_t rows, std::int64_t columns,
-                       const std::string& other = {}, std::int64_t other_rows = 0) {
+  DeviceMatrix rows_of(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1) {
     Matrices matrices;
-    loader_.add(matrices, name, rows, columns, std::array{Range{0, rows}});
-    if (!other.empty()) loader_.add(matrices, other, other_rows, columns, std::array{Range{0, other_rows}});
+    loader_.add(matrices, name, rows, columns, std::array{Range{0, rows}}, factor);
     return matrix(std::move(matrices), name);
   }
 
   DeviceArray<float> vector(const std::vector<float>& values, const std::string& name) {
     DeviceArray<float> result;
     if (!loader_.status().ok() || values.empty() || !create(result, std::ssize(values), name)) return result;
-    flush();
-    const Element kept = std::exchange(element_, Element::f32);
-    send(values, result.bytes());
-    flush();
-    element_ = kept;
+    send_floats(values, result.bytes());
     return result;
   }
 
-  DeviceArray<float> norm(const std::string& name, std::int64_t size, const NormConfig& config,
-                          float scale = 1) {
-    std::vector<float> weight = loader_.norm_vector(name, size, config);
-    for (float& value : weight) value *= scale;
-    return vector(weight, name);
+  DeviceNorm norm(const std::string& name, std::int64_t size, const NormConfig& config, float scale = 1) {
+    NormWeights weights = loader_.norm(name, size, config);
+    for (std::vector<float>* part : {&weights.weight, &weights.bias})
+      for (float& value : *part) value *= scale;
+    DeviceNorm result;
+    result.weight = vector(weights.weight, name);
+    result.bias = vector(weights.bias, name);
+    return result;
   }
 
   std::int64_t bytes() const { return bytes_; }
@@ -84,8 +101,12 @@ class Upload {
     bytes_ += array.size_bytes();
     return true;
   }
-  bool reserve(DeviceArray<std::byte>& array, std::int64_t bytes, const std::string& name) {
-    return create(array, bytes, name);
+  void send_floats(const std::vector<float>& values, std::byte* to) {
+    flush();
+    const Element kept = std::exchange(element_, Element::f32);
+    send(values, to);
+    flush();
+    element_ = kept;
   }
 
   // The values behind what was sent last, or elsewhere; in the element type.
@@ -129,32 +150,49 @@ class Upload {
   std::byte* first_ = nullptr;  // where the first of what is staged goes
 };
 
-// As models/attention.cc lays them out: query above key above value.
-DeviceMatrix load_query_key_value(const AttentionConfig& c, const std::string& prefix, std::int32_t rotary,
-                                  const DecoderConfig& decoder, WeightLoader& loader, Upload& upload) {
-  const WeightNames& names = loader.names();
-  const std::int64_t query = c.query_size(), kv = c.kv_size(), hidden = decoder.hidden_size;
-  const bool fused = !names.fused_qkv.empty() &&
-                     (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
-  Matrices matrices;
-  if (fused) {
-    if (names.qkv_by_group) {
-      loader.reader().fail(
-          unimplemented("the device runner does not read queries, keys and values by group"));
-      return {};
-    }
-    for (const Range& rows : {Range{0, query}, Range{query, kv}, Range{query + kv, kv}})
-      loader.add(matrices, prefix + names.fused_qkv, query + 2 * kv, hidden, std::array{rows});
-  } else {
-    loader.add(matrices, prefix + names.query, query, hidden, std::array{Range{0, query}});
-    loader.add(matrices, prefix + names.key, kv, hidden, std::array{Range{0, kv}});
-    loader.add(matrices, prefix + names.value, kv, hidden, std::array{Range{0, kv}});
-  }
-  if (decoder.interleaved_rows && rotary > 0) {
-    loader.reorder_rows(matrices, 0, c.num_heads, c.head_size, rotary, 0);
-    loader.reorder_rows(matrices, 1, c.num_kv_heads, c.head_size, rotary, query);
-  }
-  return upload.matrix(std::move(matrices), prefix + "queries, keys and values");
+DeviceNorms norms_around(const LayerConfig& layer, const NormPlaces& places, const std::string& name,
+                         const std::string& branch_name, std::int64_t size, Upload& upload) {
+  DeviceNorms norms;
+  if (places.input) norms.input = upload.norm(name, size, layer.norm);
+  if (places.sum) norms.sum = upload.norm(name, size, layer.norm);
+  if (places.branch) norms.branch = upload.norm(branch_name, size, layer.norm);
+  return norms;
+}
+
+DeviceDense load_dense(const DenseFeedForwardConfig& config, const DenseNames& names, const LayerPlace& place,
+                       WeightLoader& loader, Upload& upload) {
+  DeviceDense result;
+  result.in = upload.matrix(read_dense(config, names, {0, config.intermediate_size}, place, loader),
+                            place.prefix + (names.gate_up.empty() ? names.up : names.gate_up));
+  result.down = upload.rows_of(place.prefix + names.down, place.hidden_size, config.intermediate_size,
+                               config.down_factor);
+  return result;
+}
+
+DeviceMixture load_mixture(const MixtureConfig& config, const LayerPlace& place, WeightLoader& loader,
+                           Upload& upload) {
+  const std::int64_t experts = config.routing.num_experts, hidden = place.hidden_size;
+  const ExpertNames& names = choose_expert_names(place.prefix, loader);
+  DeviceMixture result;
+  result.router = upload.exact(place.prefix + names.router, experts, hidden);
+  if (!names.correction.empty())
+    result.correction = upload.vector(
+        loader.reader().optional_vector(place.prefix + names.correction, experts), names.correction);
+  std::int64_t counts[2] = {};
+  read_experts(config, names, place.prefix, hidden, {0, experts}, loader,
+               [&](ExpertMatrix which, Matrices matrices, const std::string& name) {
+                 const bool in = which == ExpertMatrix::in;
+                 upload.add_expert(in ? result.in : result.out, counts[in ? 0 : 1]++, experts,
+                                   std::move(matrices), name);
+               });
+  if (config.shared_intermediate_size == 0) return result;
+  DenseFeedForwardConfig shared = config.expert;
+  shared.intermediate_size = config.shared_intermediate_size;
+  result.shared =
+      load_dense(shared, {names.shared_gate, names.shared_up, names.shared_down, names.shared_gate_up}, place,
+                 loader, upload);
+  if (config.shared_gate) result.shared_router = upload.exact(place.prefix + names.shared_router, 1, hidden);
+  return result;
 }
 
 DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLoader& loader,
@@ -162,23 +200,35 @@ DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLo
   const LayerConfig& layer = config.layers[static_cast<std::size_t>(index)];
   const AttentionConfig& attention = *layer.attention();
   const WeightNames& names = loader.names();
-  const std::string prefix = names.layer_prefix(index);
-  const std::int64_t hidden = config.hidden_size, inner = layer.dense()->intermediate_size;
-  const std::int32_t rotary =
-      attention.rope == kNoRope ? 0 : config.ropes[static_cast<std::size_t>(attention.rope)].rotary_size;
+  const LayerPlace place = {.index = index,
+                            .prefix = names.layer_prefix(index),
+                            .hidden_size = config.hidden_size,
+                            .norm = &layer.norm};
+  const std::string& prefix = place.prefix;
+  const std::int64_t hidden = config.hidden_size;
   DeviceLayer result;
-  result.attention_norm = upload.norm(prefix + names.attention_norm, hidden, layer.norm);
-  result.mlp_norm = upload.norm(prefix + names.mlp_norm, hidden, layer.norm);
-  if (attention.query_key_norm == QueryKeyNorm::per_head) {
-    result.query_norm = upload.norm(prefix + names.query_norm, attention.head_size, layer.norm);
-    result.key_norm = upload.norm(prefix + names.key_norm, attention.head_size, layer.norm);
-  }
-  result.query_key_value = load_query_key_value(attention, prefix, rotary, config, loader, upload);
-  result.output = upload.rows_of(prefix + names.attention_output, hidden, attention.query_size());
-  result.gate_up = names.fused_gate_up.empty()
-                       ? upload.rows_of(prefix + names.gate, inner, hidden, prefix + names.up, inner)
-                       : upload.rows_of(prefix + names.fused_gate_up, 2 * inner, hidden);
-  result.down = upload.rows_of(prefix + names.down, hidden, inner);
+  result.mixer_norms = norms_around(layer, layer.mixer_norms, prefix + names.attention_norm,
+                                    prefix + names.attention_branch_norm, hidden, upload);
+  // As on the CPU (models/decoder_weights.cc).
+  const bool shared =
+      layer.parallel && (names.mlp_norm.empty() || !loader.reader().has(prefix + names.mlp_norm + ".weight"));
+  result.feed_forward_norms =
+      norms_around(layer, layer.feed_forward_norms, prefix + (shared ? names.attention_norm : names.mlp_norm),
+                   prefix + names.mlp_branch_norm, hidden, upload);
+  const HeadShard heads = {.query = {0, attention.num_heads}, .kv = {0, attention.num_kv_heads}, .ranks = {}};
+  AttentionWeights weights = read_attention(attention, heads, place, config, loader);
+  result.query_norm = upload.vector(weights.query_norm, prefix + names.query_norm);
+  result.key_norm = upload.vector(weights.key_norm, prefix + names.key_norm);
+  result.sinks = upload.vector(weights.sinks, prefix + names.sinks);
+  result.slopes = upload.vector(attention.slopes, prefix + "slopes");
+  result.query_key_value = upload.matrix(std::move(weights.query_key_value), weights.name);
+  result.output = upload.rows_of(prefix + names.attention_output, hidden, attention.query_size(),
+                                 attention.output_factor);
+  if (layer.mixture() != nullptr)
+    result.mixture = load_mixture(*layer.mixture(), place, loader, upload);
+  else
+    result.dense = load_dense(*layer.dense(), {names.gate, names.up, names.down, names.fused_gate_up}, place,
+                              loader, upload);
   return result;
 }
 
@@ -193,7 +243,6 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
   WeightReader& reader = loader.reader();
   Upload upload(device, stream, loader, element);
   DeviceWeights weights;
-  weights.element = element;
   const Range all = {0, config.vocab_size};
   const auto table = [&](const std::string& name) {
     Matrices matrices;
@@ -202,16 +251,29 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
     matrices.bias = reader.optional_vector(name + ".bias", config.vocab_size);
     return upload.matrix(std::move(matrices), name);
   };
+  const TensorView stored =
+      reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
   weights.embedding = table(names.token_embedding);
+  weights.embedding_scale = embedding_scale(config, stored.dtype);
   const std::int64_t embedding_bytes = upload.bytes();
+  if (config.learned_positions) {
+    const std::string name = names.position_embedding + ".weight";
+    const std::int64_t count = config.max_positions + config.position_offset;
+    Matrices matrices;
+    loader.add_rows(matrices, reader.matrix(name, count, config.hidden_size), name, {0, count});
+    weights.positions = upload.matrix(std::move(matrices), name);
+  }
+  if (config.embedding_norm)
+    weights.embedding_norm = upload.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
   if (!names.rope_factors.empty() && !config.ropes.empty()) {
     for (const std::string& other : {names.rope_factors_short, names.rope_factors_long}) reader.ignore(other);
     weights.rope_factors = reader.optional_vector(names.rope_factors, config.ropes.front().rotary_size / 2);
   }
   for (std::int32_t index = 0; index < config.num_layers() && loader.status().ok(); ++index)
     weights.layers.push_back(load_layer(config, index, loader, upload));
-  weights.final_norm =
-      upload.norm(names.final_norm, config.hidden_size, *config.final_norm, config.logit_scale);
+  if (config.final_norm)
+    weights.final_norm =
+        upload.norm(names.final_norm, config.hidden_size, *config.final_norm, config.logit_scale);
   if (config.tied_head) {
     reader.ignore(names.head + ".weight");
   } else {

@@ -1,5 +1,5 @@
 #pragma once
-// DeviceWeights: a decoder's weights on a device, matrices in one element type, everything else in f32.
+// DeviceWeights: a decoder's weights on a device, matrices in one element type, routers and all else in f32.
 // Tensors are found, cut and reordered by models/weight_loader.h, as for the CPU. Nothing of the source is
 // kept.
 #include <optional>
@@ -15,25 +15,51 @@
 namespace pagoda::device_runner {
 
 struct DeviceMatrix {
-  device::DeviceArray<std::byte> weight;  // [n, k]
+  device::Element element = device::Element::f32;
+  device::DeviceArray<std::byte> weight;  // [n, k]; of experts one below the other
   device::DeviceArray<float> bias;        // [n], or empty
-  std::int32_t n = 0, k = 0;
+  std::int32_t n = 0, k = 0;              // of one expert
+};
+
+struct DeviceNorm {
+  device::DeviceArray<float> weight, bias;  // bias: or empty
+};
+
+// Around a half of a layer; empty where NormPlaces has none.
+struct DeviceNorms {
+  DeviceNorm input, branch, sum;
+};
+
+struct DeviceDense {
+  DeviceMatrix in, down;  // in: gate above up, or up alone
+};
+
+struct DeviceMixture {
+  DeviceMatrix router, shared_router;     // in f32, whatever the others are; the second may be empty
+  device::DeviceArray<float> correction;  // or empty
+  DeviceMatrix in, out;                   // of all experts
+  std::optional<DeviceDense> shared;
 };
 
 struct DeviceLayer {
-  DeviceMatrix query_key_value, output, gate_up, down;
-  device::DeviceArray<float> attention_norm, mlp_norm;
-  device::DeviceArray<float> query_norm, key_norm;  // of a head; or empty
+  DeviceNorms mixer_norms, feed_forward_norms;
+  DeviceMatrix query_key_value, output;
+  device::DeviceArray<float> query_norm, key_norm;  // as QueryKeyNorm says; or empty
+  device::DeviceArray<float> sinks, slopes;         // of query heads; or empty
+  DeviceDense dense;                                // or
+  std::optional<DeviceMixture> mixture;
 };
 
 struct DeviceWeights {
-  device::Element element = device::Element::f32;
   DeviceMatrix embedding;
+  float embedding_scale = 1;
+  DeviceMatrix positions;                // learned; or empty
+  DeviceNorm embedding_norm;             // or empty
   std::optional<DeviceMatrix> own_head;  // absent: the embedding is the head, too
   std::vector<DeviceLayer> layers;
-  device::DeviceArray<float> final_norm;  // with the logits' scale
-  std::vector<float> rope_factors;        // divisors of the first rotation's frequencies; empty: none
-  std::int64_t bytes = 0;                 // of the device, without the embedding's
+  DeviceNorm final_norm;            // with the logits' scale; or empty
+  std::vector<float> rope_factors;  // divisors of the first rotation's frequencies; empty: none
+  std::int64_t bytes = 0;           // of the device, without the embedding's
   std::vector<std::string> ignored_tensors;
 
   const DeviceMatrix& head() const { return own_head ? *own_head : embedding; }

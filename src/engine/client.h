@@ -43,7 +43,7 @@ struct PrefixInfo {
 struct SleepOrder {
   enum class Running { abort, wait, keep };
   std::int32_t level = 1;            // 0: it computes nothing; 1 and 2: it gives its memory back, too
-  Running running = Running::abort;  // what becomes of requests accepted before
+  Running running = Running::abort;  // what happens to requests accepted before
 };
 // What is woken; it computes again once nothing of it sleeps.
 struct WakeOrder {

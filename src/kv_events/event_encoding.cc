@@ -1,6 +1,7 @@
 #include "kv_events/event_encoding.h"
 
 #include <cstring>
+#include <string_view>
 
 #include "kv_events/msgpack_writer.h"
 
@@ -12,25 +13,42 @@ namespace {
 constexpr std::string_view kMedium = "GPU";
 
 void write_hashes(MsgpackWriter& out, const std::vector<std::uint64_t>& hashes) {
+  out.text("block_hashes");
   out.array(hashes.size());
   for (const std::uint64_t hash : hashes) out.unsigned_integer(hash);
 }
 
+void write_type(MsgpackWriter& out, std::string_view type, std::size_t num_fields) {
+  out.map(1 + num_fields);
+  out.text("type");
+  out.text(type);
+}
+
+void write_medium(MsgpackWriter& out) {
+  out.text("medium");
+  out.text(kMedium);
+}
+
 void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t block_size) {
-  out.array(event.salt.empty() ? 8 : 9);
-  out.text("BlockStored");
+  write_type(out, "BlockStored", event.salt.empty() ? 7 : 8);
   write_hashes(out, event.hashes);
+  out.text("parent_block_hash");
   if (event.parent)
     out.unsigned_integer(*event.parent);
   else
     out.nil();
+  out.text("token_ids");
   out.array(event.tokens.size());
   for (const TokenId token : event.tokens) out.unsigned_integer(static_cast<std::uint64_t>(token));
+  out.text("block_size");
   out.unsigned_integer(static_cast<std::uint64_t>(block_size));
-  out.nil();  // lora_id
-  out.text(kMedium);
-  out.nil();  // lora_name
+  out.text("lora_id");
+  out.nil();
+  write_medium(out);
+  out.text("lora_name");
+  out.nil();
   if (event.salt.empty()) return;
+  out.text("extra_keys");
   out.array(event.hashes.size());  // of the first block alone: the others follow from it
   out.array(1);
   out.text(event.salt);
@@ -59,14 +77,12 @@ std::string encode(const CacheEventBatch& batch, std::int32_t block_size) {
         write_stored(out, event, block_size);
         break;
       case CacheEvent::Kind::removed:
-        out.array(3);
-        out.text("BlockRemoved");
+        write_type(out, "BlockRemoved", 2);
         write_hashes(out, event.hashes);
-        out.text(kMedium);
+        write_medium(out);
         break;
       case CacheEvent::Kind::cleared:
-        out.array(1);
-        out.text("AllBlocksCleared");
+        write_type(out, "AllBlocksCleared", 0);
         break;
     }
   }

@@ -1,9 +1,10 @@
 #pragma once
-// A batch of cache events and its bytes, in the array form of vLLM's KVEventBatch:
+// A batch of cache events and its bytes, in the form of vLLM's KVEventBatch: an array of maps (vLLM up to June 2026 had
+// arrays inside too, which today's readers refuse or take).
 //     [ts, [event, …], data_parallel_rank]
-//     ["BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium, lora_name,
-//      extra_keys]
-//     ["BlockRemoved", block_hashes, medium]    ["AllBlocksCleared"]
+//     {type: "BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium, lora_name,
+//      extra_keys}
+//     {type: "BlockRemoved", block_hashes, medium}    {type: "AllBlocksCleared"}
 // Source: vllm.distributed.kv_events and its example of a subscriber. Threads: none.
 #include <cstdint>
 #include <optional>

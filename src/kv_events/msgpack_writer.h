@@ -38,6 +38,7 @@ class MsgpackWriter {
     else
       sized(0xdd, count, 4);
   }
+  void map(std::size_t count) { byte(0x80 | count); }  // that many names and values follow; below 16
 
  private:
   void byte(std::uint64_t value) { out_.push_back(static_cast<char>(value & 0xff)); }

@@ -27,16 +27,16 @@ bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;
 }
 
-// A number rounded to the type in which a model's embedding is stored, as PyTorch keeps it.
-float rounded_to(DType dtype, float value) {
-  if (dtype != DType::bf16 && dtype != DType::f16) return value;
+}  // namespace
+
+float embedding_scale(const DecoderConfig& config, DType stored) {
+  const float value = config.embedding_scale;
+  if (!config.scale_as_embedding || (stored != DType::bf16 && stored != DType::f16)) return value;
   int exponent = 0;
-  const float digits = dtype == DType::bf16 ? 256.0f : 2048.0f;  // of the significand
+  const float digits = stored == DType::bf16 ? 256.0f : 2048.0f;  // of the significand
   const float significand = std::frexp(value, &exponent);
   return std::ldexp(std::nearbyint(significand * digits) / digits, exponent);
 }
-
-}  // namespace
 
 Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                                  ExchangeKind exchange) {
@@ -74,17 +74,18 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->config_ = *config;
   decoder->shard_ = *std::move(shard);
   decoder->max_batched_tokens_ = max_batched_tokens;
-  const std::string_view cut = parallel.size() == 1 ? "" : parallel.deterministic ? " by rows" : " by columns";
-  const std::string part = concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
+  const std::string_view cut = parallel.size() == 1     ? ""
+                               : parallel.deterministic ? " by rows"
+                                                        : " by columns";
+  const std::string part =
+      concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
   auto weights =
       caching != nullptr
           ? load_cached_weights(context, source, names, *config, decoder->shard_, dtype, part, *caching)
           : load_decoder_weights(context, source, names, *config, decoder->shard_, dtype);
   if (!weights) return weights.error();
   decoder->weights_ = *std::move(weights);
-  decoder->embedding_scale_ = config->scale_as_embedding ? rounded_to(decoder->weights_.token_embedding.dtype,
-                                                                      config->embedding_scale)
-                                                         : config->embedding_scale;
+  decoder->embedding_scale_ = embedding_scale(*config, decoder->weights_.token_embedding.dtype);
   for (std::size_t i = 0; i < config->ropes.size(); ++i) {
     const DecoderWeights& weights = decoder->weights_;
     const bool first = i == 0;  // whose divisors a file brings

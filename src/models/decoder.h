@@ -26,6 +26,10 @@
 
 namespace pagoda {
 
+// DecoderConfig::embedding_scale, rounded to the type in which the embedding is stored where the model has it
+// so, as PyTorch keeps it.
+float embedding_scale(const DecoderConfig& config, DType stored);
+
 class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing

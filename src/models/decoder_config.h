@@ -226,6 +226,7 @@ struct LayerConfig {
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
   DenseFeedForwardConfig* dense() { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
   MixtureConfig* mixture() { return std::get_if<MixtureConfig>(&feed_forward); }
+  const MixtureConfig* mixture() const { return std::get_if<MixtureConfig>(&feed_forward); }
   const DenseFeedForwardConfig* dense() const { return std::get_if<DenseFeedForwardConfig>(&feed_forward); }
 };
 

@@ -12,23 +12,11 @@ class DenseFeedForward final : public FeedForward {
   DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
                    const LayerPlace& place, WeightLoader& loader)
       : activation_(config.activation), width_(shard.own.count), columns_(shard.ranks) {
-    const std::array own_rows = {shard.own};
-    const std::int64_t inner = config.intermediate_size;
-    const bool fused = !names.gate_up.empty();
-    Matrices in;
-    if (fused) {  // gate above up
-      const std::array up_rows = {Range{inner + own_rows[0].first, own_rows[0].count}};
-      for (const auto& rows : {own_rows, up_rows})
-        loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
-    } else {
-      if (config.gated)
-        loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);
-      loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
-    }
-    in_ = loader.pack(std::move(in), place.prefix + (fused ? names.gate_up : names.up),
+    in_ = loader.pack(read_dense(config, names, shard.own, place, loader),
+                      place.prefix + (names.gate_up.empty() ? names.up : names.gate_up),
                       config.gated ? LinearForm::gated : LinearForm::stacked);
-    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, inner, shard.own, *place.shard,
-                              config.down_factor);
+    out_ = loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
+                              shard.own, *place.shard, config.down_factor);
   }
 
   std::int64_t inner_width() const override { return width_; }
@@ -53,6 +41,23 @@ class DenseFeedForward final : public FeedForward {
 };
 
 }  // namespace
+
+Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
+                    const LayerPlace& place, WeightLoader& loader) {
+  const std::array own_rows = {own};
+  const std::int64_t inner = config.intermediate_size;
+  Matrices in;
+  if (!names.gate_up.empty()) {  // gate above up
+    const std::array up_rows = {Range{inner + own.first, own.count}};
+    for (const auto& rows : {own_rows, up_rows})
+      loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
+  } else {
+    if (config.gated)
+      loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);
+    loader.add(in, place.prefix + names.up, inner, place.hidden_size, own_rows);
+  }
+  return in;
+}
 
 std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
                                         const FeatureShard& shard, const LayerPlace& place,

@@ -60,10 +60,9 @@ class Stack {
   TensorView weight_, scales_, bias_;
 };
 
-ExpertWeights load_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                            std::int64_t hidden, Range own, WeightLoader& loader) {
+void read_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                   std::int64_t hidden, Range own, WeightLoader& loader, const TakeExpert& take) {
   const std::int64_t inner = config.expert.intermediate_size;
-  ExpertWeights weights;
   for (std::int64_t expert = 0; expert < config.routing.num_experts && loader.status().ok(); ++expert) {
     const auto name = [&](const std::string& form) { return prefix + of_expert(form, expert); };
     const bool is_own = expert >= own.first && expert < own.end();
@@ -76,15 +75,15 @@ ExpertWeights load_separate(const MixtureConfig& config, const ExpertNames& name
     Matrices in;
     if (config.expert.gated) loader.add(in, name(gate), inner, hidden, rows);
     loader.add(in, name(up), inner, hidden, rows);
-    weights.in.push_back(
-        loader.pack(std::move(in), name(up), config.expert.gated ? LinearForm::gated : LinearForm::stacked));
-    weights.out.push_back(loader.linear(name(names.down), hidden, inner));
+    take(ExpertMatrix::in, std::move(in), name(up));
+    Matrices out;
+    loader.add(out, name(names.down), hidden, inner, std::array{Range{0, hidden}});
+    take(ExpertMatrix::out, std::move(out), name(names.down));
   }
-  return weights;
 }
 
-ExpertWeights load_stacked(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
-                           std::int64_t hidden, Range own, WeightLoader& loader) {
+void read_stacked(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                  std::int64_t hidden, Range own, WeightLoader& loader, const TakeExpert& take) {
   const std::int64_t inner = config.expert.intermediate_size, experts = config.routing.num_experts;
   const auto stack = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
     return Stack(loader, names, prefix + name, experts, rows, columns);
@@ -97,8 +96,6 @@ ExpertWeights load_stacked(const MixtureConfig& config, const ExpertNames& names
     in.push_back(stack(names.up, inner, hidden));
   }
   const Stack down = stack(names.down, hidden, inner);
-  const LinearForm form = config.expert.gated ? LinearForm::gated : LinearForm::stacked;
-  ExpertWeights weights;
   for (std::int64_t expert = own.first; expert < own.end() && loader.status().ok(); ++expert) {
     Matrices first, second;
     if (!names.gate_up.empty()) {
@@ -109,10 +106,9 @@ ExpertWeights load_stacked(const MixtureConfig& config, const ExpertNames& names
     }
     down.add(second, expert, {0, hidden}, 1);
     const std::string place = concat(prefix, "expert ", expert);
-    weights.in.push_back(loader.pack(std::move(first), place, form));
-    weights.out.push_back(loader.pack(std::move(second), place));
+    take(ExpertMatrix::in, std::move(first), place);
+    take(ExpertMatrix::out, std::move(second), place);
   }
-  return weights;
 }
 
 }  // namespace
@@ -128,10 +124,26 @@ const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& 
   return forms.front();
 }
 
+void read_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
+                  std::int64_t hidden_size, Range own, WeightLoader& loader, const TakeExpert& take) {
+  if (names.separate())
+    read_separate(config, names, prefix, hidden_size, own, loader, take);
+  else
+    read_stacked(config, names, prefix, hidden_size, own, loader, take);
+}
+
 ExpertWeights load_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
                            std::int64_t hidden_size, Range own, WeightLoader& loader) {
-  return names.separate() ? load_separate(config, names, prefix, hidden_size, own, loader)
-                          : load_stacked(config, names, prefix, hidden_size, own, loader);
+  ExpertWeights weights;
+  const LinearForm form = config.expert.gated ? LinearForm::gated : LinearForm::stacked;
+  read_experts(config, names, prefix, hidden_size, own, loader,
+               [&](ExpertMatrix which, Matrices matrices, const std::string& name) {
+                 if (which == ExpertMatrix::in)
+                   weights.in.push_back(loader.pack(std::move(matrices), name, form));
+                 else
+                   weights.out.push_back(loader.pack(std::move(matrices), name));
+               });
+  return weights;
 }
 
 }  // namespace pagoda

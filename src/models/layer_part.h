@@ -160,5 +160,8 @@ struct DenseNames {
 std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
                                         const FeatureShard& shard, const LayerPlace& place,
                                         WeightLoader& loader);
+// Its first matrix: gate above up, or up alone, of these features.
+Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
+                    const LayerPlace& place, WeightLoader& loader);
 
 }  // namespace pagoda

@@ -13,10 +13,12 @@ from conftest import ROOT, binary
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
 PROGRAMS = ("pagoda", "build/pagoda")
 FOLDERS = ("script/", "bench/", "tools/")
+# Programs of others that pages start.
+OTHERS = ("curl", "mpirun", "pip", "apt", "tar", "podman", "kubectl", "systemctl", "cmake")
 
 
-def shown_commands(page):
-    """The commands of a page: indented or fenced lines that begin with one of ours, comments taken off."""
+def shown_commands(page, others=()):
+    """The commands of a page: indented or fenced lines that begin with one of ours, or of `others`, comments taken off."""
     lines, fenced = [], False
     for line in (ROOT / page).read_text().splitlines():
         if line.startswith("```"):
@@ -25,11 +27,13 @@ def shown_commands(page):
             lines.append(line if fenced else line[4:])
         else:
             lines.append("")
-    text = "\n".join(lines).replace("\\\n", " ")
-    for line in text.splitlines():
+    text = iter(re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines())
+    for line in text:
+        while "'{" in line and "}'" not in line:  # JSON of several lines
+            line = line.strip() + " " + next(text).strip()
         line = re.split(r"\s{2,}#|\s#\s|\s{3,}", line.strip().removeprefix("$ "))[0].strip()
         first = line.split(" ")[0].removesuffix(",")
-        if first in PROGRAMS or (first.startswith(FOLDERS) and " = " not in line):
+        if first in PROGRAMS or first in others or (first.startswith(FOLDERS) and " = " not in line):
             yield line
 
 

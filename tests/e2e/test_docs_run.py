@@ -12,7 +12,7 @@ import pytest
 import vector_models
 from conftest import ROOT, Server, binary, default_model, small_model
 from secure_server import SecureServer, certificate
-from test_docs import ALL, PROGRAMS
+from test_docs import OTHERS, PAGES, PROGRAMS, shown_commands
 from test_pull import REPO, Hub
 
 # By whom the others are run; every other command of a page runs here.
@@ -26,7 +26,15 @@ RUN_BY = {
     "tools/check": "script/test",
     "tools/format": "a person: clang-format is not among the packages",
     "bench/": "a person: minutes, on a machine with nothing else to do",
+    "pip": "script/test --tier packages, --tier routers, --tier ray",
+    "apt": "script/test --tier packages",
+    "tar": "script/test --tier packages",
+    "systemctl": "an operator",
+    "podman": "an operator; script/test --tier deploy runs what is in the image",
+    "kubectl": "an operator; script/test --tier deploy holds the manifests against Kubernetes' schemas",
+    "cmake": "script/build, script/test --tier cuda and who runs bench/",
 }
+RUN_HERE = (*PROGRAMS, "curl", "mpirun")
 NEEDS_A_GPU = "--device cuda"
 # What pages shorten, and what takes minutes.
 STANDS_FOR = {
@@ -47,6 +55,7 @@ class Page:
         shutil.copy(small_model(), folder / "small.gguf")
         self.env = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(folder / "hub"), "HF_TOKEN": "",
                     "HF_HUB_OFFLINE": ""}
+        (folder / "hosts").write_text("localhost slots=2\n")
         (folder / "text.txt").write_text("a few words of a text " * 20)
         (folder / "outputs.jsonl").write_text(json.dumps({"text": "<think>so</think>an answer"}) + "\n")
         (folder / "qwen3_reranker.jinja").write_text("{{ messages[0].content }} {{ messages[-1].content }}")
@@ -59,6 +68,7 @@ class Page:
         line = STANDS_FOR.get(re.sub(r"\s*…", "", line).strip(), line)
         line = re.sub(r"\s*…", "", line).replace("[MODEL]", "MODEL").replace("ORG/NAME[:TAG]", "ORG/NAME")
         line = line.replace("ORG/NAME", REPO).replace("/etc/pagoda/", "").replace("requests=2000", "requests=50")
+        line = line.replace('["no", "yes"]', '["n", "y"]')  # the small model knows letters only
         words = shlex.split(line.removesuffix("&").strip())
         return [str(binary()), *(str(default_model()) if word == "MODEL" else self.vectors(word) for word in words[1:])]
 
@@ -73,6 +83,10 @@ class Page:
         return str(folder)
 
     def run(self, line):
+        if line.startswith("curl "):
+            return self.ask(line)
+        if line.startswith("mpirun "):
+            return self.serve_ranks(line)
         words = self.words(line)
         if words[1] == "serve" and "--help" not in words:
             return self.serve(words[2:])
@@ -81,6 +95,23 @@ class Page:
         done = subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=300)
         assert done.returncode == 0, f"{line}\n{shlex.join(words)}\n{done.stdout[-3000:]}"
+
+    def ask(self, line):
+        if not self.server:
+            self.server = Server(default_model(), env=self.env)
+        line, places = re.subn(r"(http://)?(127\.0\.0\.1|localhost):8000", self.server.url, line)
+        assert places == 1, line
+        done = subprocess.run(["bash", "-c", line + " --fail-with-body --silent --show-error"], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0 and json.loads(done.stdout)["choices"], f"{line}\n{done.stdout}{done.stderr}"
+
+    def serve_ranks(self, line):
+        if not shutil.which("mpirun") or not (binary().parent / "libpagoda_mpi.so").exists():
+            return
+        self.stop()
+        launcher = shlex.split(line.split(" pagoda ")[0])
+        server = Server(default_model(), "--port", "0", launcher=("env", "-C", self.folder, *launcher, "--oversubscribe"),
+                        env={**self.env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        server.stop()
 
     def serve(self, words):
         """Until it listens; it is stopped by the next server of the page, or with the page."""
@@ -97,16 +128,17 @@ class Page:
             assert server.stop() == 0
 
 
-PAGES = [(page, lines) for page, lines in ALL if any(line.split(" ")[0] in PROGRAMS for line in lines)]
+ALL = [(page, list(shown_commands(page, OTHERS))) for page in PAGES]
+RUN = [(page, lines) for page, lines in ALL if any(line.split(" ")[0] in RUN_HERE for line in lines)]
 
 
-@pytest.mark.parametrize("page, lines", PAGES, ids=[page for page, _ in PAGES])
+@pytest.mark.parametrize("page, lines", RUN, ids=[page for page, _ in RUN])
 def test_the_commands_of_a_page_run(page, lines, tmp_path):
     hub = Hub({"small-Q8_0.gguf": small_model().read_bytes()})
     shown = Page(tmp_path, hub)
     try:
         for line in lines:
-            if line.split(" ")[0] in PROGRAMS and NEEDS_A_GPU not in line:
+            if line.split(" ")[0] in RUN_HERE and NEEDS_A_GPU not in line:
                 shown.run(line)
     finally:
         shown.stop()
@@ -114,5 +146,5 @@ def test_the_commands_of_a_page_run(page, lines, tmp_path):
 
 
 def test_the_other_commands_have_somebody_who_runs_them():
-    others = {line.split(" ")[0] for _, lines in ALL for line in lines if line.split(" ")[0] not in PROGRAMS}
+    others = {line.split(" ")[0] for _, lines in ALL for line in lines if line.split(" ")[0] not in RUN_HERE}
     assert [name for name in others if not name.startswith(tuple(RUN_BY))] == []

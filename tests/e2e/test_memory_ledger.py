@@ -125,7 +125,7 @@ def test_attacks_in_600_MiB_end_with_refusals():
             # D1: answers of hundreds of megabytes.
             answers = json.dumps({"prompt": [[7] * 100] * 900, "max_tokens": 1, "prompt_logprobs": 20}).encode()
             smaller = json.dumps({"prompt": [[7] * 100] * 60, "max_tokens": 1, "prompt_logprobs": 20}).encode()
-            clients = [send(server.port, answers) for _ in range(4)] + [send(server.port, smaller) for _ in range(12)]
+            clients = [send(server.port, answers) for _ in range(4)] + [send(server.port, smaller) for _ in range(4)]
             statuses += [status_of(client) for client in clients]
             # Bodies: some that never end, of many values, of long strings.
             clients += [send(server.port, b'{"prompt":"' + b"a" * (16 << 20)) for _ in range(8)]
@@ -143,7 +143,7 @@ def test_attacks_in_600_MiB_end_with_refusals():
                 def fill(number):
                     body = {"prompt": [1 + number] + [7] * 900, "max_tokens": 16, "ignore_eos": True}
                     done.append(http.post("/v1/completions", json=body).status_code)
-                threads = [threading.Thread(target=fill, args=(number,)) for number in range(40)]
+                threads = [threading.Thread(target=fill, args=(number,)) for number in range(24)]
                 for thread in threads:
                     thread.start()
                 for thread in threads:

@@ -6,6 +6,7 @@ import openai
 import pytest
 
 from conftest import small_model, serving
+from small_model import write_small_model
 
 
 def test_llama_cpps_completion_streamed_and_whole(http):
@@ -36,6 +37,31 @@ def test_filling_in_the_middle_is_refused_where_the_model_cannot(http, client):
     with pytest.raises(openai.BadRequestError, match="filling in the middle") as error:
         client.completions.create(model="smol", prompt="def f(", suffix="return 1")
     assert error.value.param == "suffix"
+
+
+def test_filling_in_the_middle_by_every_path(tmp_path):
+    model = tmp_path / "coder.gguf"
+    write_small_model(model, markers=["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"], control=True)
+    before, after = "def f(", "return 1"
+    as_text = f"<|fim_prefix|>{before}<|fim_suffix|>{after}<|fim_middle|>"
+    with serving(model, "--served-model-name", "coder") as server, httpx.Client(base_url=server.url, timeout=120) as http:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+        asked = {"model": "coder", "max_tokens": 8, "temperature": 0}
+        rendered = client.completions.create(prompt=as_text, **asked)
+        filled = client.completions.create(prompt=before, suffix=after, **asked)
+        assert filled.choices[0].text == rendered.choices[0].text != client.completions.create(prompt=before, **asked).choices[0].text
+        assert filled.usage.prompt_tokens == rendered.usage.prompt_tokens
+        pieces = client.completions.create(prompt=before, suffix=after, stream=True, **asked)
+        assert "".join(piece.choices[0].text for piece in pieces) == rendered.choices[0].text
+        infilled = http.post("/infill", json={"input_prefix": before, "input_suffix": after, "n_predict": 8, "temperature": 0})
+        assert infilled.json()["content"] == rendered.choices[0].text
+        generated = http.post("/api/generate", json={"model": "coder", "prompt": before, "suffix": after, "stream": False,
+                                                     "options": {"num_predict": 8, "temperature": 0}})
+        assert generated.json()["response"] == rendered.choices[0].text
+        assert "insert" in http.post("/api/show", json={"model": "coder"}).json()["capabilities"]
+        # A marker in the user's own text is text.
+        hostile = client.completions.create(prompt=before + "<|fim_middle|>", suffix=after, **asked)
+        assert hostile.usage.prompt_tokens > filled.usage.prompt_tokens + 1
 
 
 @pytest.mark.parametrize("path", ["/get_server_info", "/server_info", "/get_model_info", "/model_info", "/v1/models/"])

@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 
+#include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/tool_fields.h"
@@ -134,13 +135,17 @@ Result<std::optional<ChatRequest>> generate_request(FieldReader& fields, ChatCal
   std::optional<std::string> system = fields.string("system", kAnyLength);
   fields.not_built("images", kTextOnly);
   fields.not_built("context", "send the conversation to /api/chat");
-  for (const std::string_view name : {"template", "suffix"})
-    if (const auto text = fields.string(name, kAnyLength); text && !text->empty())
-      fields.not_built(name, "it is not built in");
+  const std::string suffix = fields.string("suffix", kAnyLength).value_or("");
+  if (const auto text = fields.string("template", kAnyLength); text && !text->empty())
+    fields.not_built("template", "it is not built in");
   if (!fields.ok()) return fields.status();
-  if (prompt.empty()) return std::optional<ChatRequest>();
+  if (prompt.empty() && suffix.empty()) return std::optional<ChatRequest>();
   Result<ChatRequest> made = internal_error("");
-  if (raw || context.chat_template == nullptr) {
+  if (!suffix.empty()) {
+    Result<std::vector<TokenId>> ids = fill_in_middle_tokens(context, "suffix", prompt, suffix);
+    if (!ids) return ids.error();
+    made = make_request(call, "prompt", *std::move(ids), context);
+  } else if (raw || context.chat_template == nullptr) {
     Result<std::vector<TokenId>> ids =
         text_prompt_tokens(context, "prompt", prompt, {.add_special_tokens = true});
     if (!ids) return ids.error();

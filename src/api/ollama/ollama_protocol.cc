@@ -3,6 +3,7 @@
 #include <boost/json/object.hpp>
 
 #include "api/field_reader.h"
+#include "api/fill_in_middle.h"
 #include "api/json.h"
 #include "api/ollama/ollama_embed.h"
 #include "api/ollama/ollama_parser.h"
@@ -108,6 +109,7 @@ Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   json.key("capabilities").begin_array().string(context.vectors ? "embedding" : "completion");
   if (!context.tool_parser.empty()) json.string("tools");
   if (!context.reasoning_parser.empty()) json.string("thinking");
+  if (fills_in_middle(*context.tokenizer)) json.string("insert");
   json.end_array().key("modified_at").string(rfc3339(context.model_created)).end_object();
   return ApiAnswer(std::move(out));
 }

@@ -2,6 +2,7 @@
 // Every kernel of kernels.def.
 #include "device/kernels/attention.cuh"
 #include "device/kernels/linear.cuh"
+#include "device/kernels/mixture.cuh"
 #include "device/kernels/paged_cache.cuh"
 #include "device/kernels/rows.cuh"
 #include "device/kernels/sampling.cuh"

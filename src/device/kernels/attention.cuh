@@ -43,7 +43,11 @@ struct RowAndHead {
 
 __device__ __forceinline__ RowAndHead row_and_head(const AttentionArgs& args, int head) {
   const int row = args.rows[blockIdx.x], position = args.positions[row];
-  const int first = args.window > 0 && position >= args.window ? position - args.window + 1 : 0;
+  int first = 0;
+  if (args.window > 0) {
+    first = position >= args.window ? position - args.window + 1 : 0;
+    if (args.chunks != 0) first = position / args.window * args.window;
+  }
   return {row, head, position, first};
 }
 
@@ -77,6 +81,7 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
     for (int i = lane; i < size; i += 32) product = fmaf(query[i], to_float(key[i]), product);
     float score = warp_sum(product) * args.scale;
     if (args.softcap > 0) score = args.softcap * tanhf(score / args.softcap);
+    if (args.slopes != nullptr) score -= args.slopes[at.head] * static_cast<float>(at.position - token);
     const float top = state.largest > score ? state.largest : score;
     const float keep = expf(state.largest - top), weight = expf(score - top);
     state.largest = top;

@@ -7,22 +7,42 @@
 
 namespace pagoda::device {
 
-// out[r] = scale * table[ids[r]]
+// out[r] = (accumulate: out[r] +) scale * table[ids[r] + first_row]
 struct EmbeddingArgs {
   const void* table = nullptr;  // [vocabulary, width]
   const std::int32_t* ids = nullptr;
   float* out = nullptr;  // [rows, width]
   std::int32_t width = 0;
   float scale = 1;
+  std::int32_t first_row = 0, accumulate = 0;
 };
 
-// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
-struct RmsNormArgs {
+// rms_norm: out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
+// layer_norm: of x[r] less its mean, (+ bias). `out` may be `x`.
+struct NormArgs {
   const float* x = nullptr;
   const float* weight = nullptr;
   float* out = nullptr;
   std::int32_t width = 0;
   float eps = 0;
+  const float* bias = nullptr;  // or null
+  std::int32_t stride = 0;      // from a row to the next, of x and out; 0: width
+};
+
+// y[r] += scale * (gate: sigmoid(gate[r]) *) x[r]
+struct AddRowsArgs {
+  const float* x = nullptr;
+  float* y = nullptr;
+  const float* gate = nullptr;  // [rows], or null
+  std::int32_t width = 0;
+  float scale = 1;
+};
+
+// x[r, i] = cap * tanh(x[r, i] / cap)
+struct SoftcapArgs {
+  float* x = nullptr;
+  std::int32_t width = 0;
+  float cap = 1;
 };
 
 // out[r] = x[rows[r]]
@@ -33,11 +53,15 @@ struct GatherRowsArgs {
   std::int32_t width = 0;
 };
 
-// out[r, i] = silu(in[r, i]) * in[r, width + i]
-struct SiluMulArgs {
-  const float* in = nullptr;  // [rows, 2 * width]
+// What stands between the matrices of a feed-forward, as in kernels/activation.h.
+enum class Function : std::int32_t { silu, gelu_tanh, gelu_erf, relu, relu2, clamped_silu };
+// out[r, i] = f(in[r, i]) (gated: * in[r, width + i]; + 1 and clamped, for clamped_silu)
+struct ActivateArgs {
+  const float* in = nullptr;  // [rows, width], or gated [rows, 2 * width]
   float* out = nullptr;       // [rows, width]
   std::int32_t width = 0;
+  Function function = Function::silu;
+  std::int32_t gated = 1;
 };
 
 // y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending
@@ -47,6 +71,51 @@ struct LinearArgs {
   const float* bias = nullptr;   // or null
   float* y = nullptr;
   std::int32_t rows = 0, n = 0, k = 0;
+  std::int32_t accumulate = 0;
+};
+
+// Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.
+enum class Score : std::int32_t { softmax, softmax_of_chosen, sigmoid };
+struct RouteArgs {
+  const float* logits = nullptr;      // [rows, experts]
+  const float* correction = nullptr;  // [experts], of what experts are chosen by; or null
+  std::int32_t* chosen = nullptr;     // [rows, per_token]
+  float* weights = nullptr;           // the same
+  std::int32_t experts = 0, per_token = 0;
+  std::int32_t groups = 1, groups_used = 1, best_two = 0;
+  Score score = Score::softmax;
+  std::int32_t renormalize = 0;
+  float scale = 1;
+};
+
+// Pairs of a row and one of its choices, sorted by expert: those of expert e are slots[starts[e],
+// starts[e+1]), ascending.
+struct GroupPairsArgs {
+  const std::int32_t* chosen = nullptr;  // [pairs]
+  std::int32_t* starts = nullptr;        // [experts + 1]
+  std::int32_t* slots = nullptr;         // [pairs]
+  std::int32_t pairs = 0, experts = 0;
+};
+
+// y[pair, n] = sum over k of (factors[pair] *) x[pair / pairs_of_row, k] * weight[expert of the pair, n, k]
+// (+ bias[expert, n])
+struct GroupedLinearArgs {
+  const float* x = nullptr;
+  const void* weight = nullptr;    // [experts, n, k]
+  const float* bias = nullptr;     // [experts, n], or null
+  const float* factors = nullptr;  // [pairs], or null
+  float* y = nullptr;              // [pairs, n]
+  const std::int32_t *starts = nullptr, *slots = nullptr;
+  std::int32_t pairs = 0, experts = 0, n = 0, k = 0;
+  std::int32_t pairs_of_row = 1;
+};
+
+// y[r] = (accumulate: y[r] +) sum over j of (weights[r, j] *) x[r, j], j ascending
+struct CombineArgs {
+  const float* x = nullptr;        // [rows, per_token, width]
+  const float* weights = nullptr;  // [rows, per_token], or null
+  float* y = nullptr;              // [rows, width]
+  std::int32_t width = 0, per_token = 0;
   std::int32_t accumulate = 0;
 };
 
@@ -70,6 +139,12 @@ struct RopeAndWriteArgs {
   const float *query_norm = nullptr, *key_norm = nullptr;  // [head_size], or null
   float norm_eps = 0;
   std::int32_t num_query_heads = 0, rotary_size = 0;
+  std::int32_t norm_stride = 0;  // from a head's weights to the next one's; 0: all have the same
+  std::int32_t centred = 0;      // the norm takes the mean away first
+  std::int32_t norm_behind = 0;  // weights behind the rotation, which keeps what the norm divides by
+  // Queries are scaled by 1 + warmth * ln(1 + floor((position + warm_offset) / warm_positions)).
+  float warmth = 0;
+  std::int32_t warm_offset = 0, warm_positions = 1;
 };
 
 // Attention of rows over the cache, which has their own keys and values already.
@@ -83,10 +158,12 @@ struct AttentionArgs {
   const std::int32_t* sequences = nullptr;     // [all rows]: the row's line of block_tables
   const std::int32_t* block_tables = nullptr;  // [sequences, table_width]
   const float* sinks = nullptr;                // [query heads], or null: a score without a value
-  float* partial = nullptr;  // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
-  float* out = nullptr;      // [all rows, query heads * head_size]
+  const float* slopes = nullptr;  // [query heads], or null: what a token of distance costs (ALiBi)
+  float* partial = nullptr;       // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
+  float* out = nullptr;           // [all rows, query heads * head_size]
   std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
   std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
+  std::int32_t chunks = 0;  // of `window` tokens: sees those of its own alone
   float scale = 1, softcap = 0;
 };
 

@@ -8,42 +8,57 @@
 
 namespace pagoda::device::kernels {
 
+// What a thread's line of the tile reads and writes: a row of x times `factor`, and a row of y. Null: no row.
+struct TileLine {
+  const float* x;
+  float* y;
+  float factor;
+};
+
+// weight [n, k], bias [n] or null. Tile columns begin at first_n.
 template <class T>
-__device__ __forceinline__ void multiply_tile(const LinearArgs& args) {
+__device__ __forceinline__ void multiply_tile(const TileLine& at, const T* weight, const float* bias,
+                                              int n_end, int k_end, bool accumulate) {
   PAGODA_SHARED(float, shared);
   float* const x_tile = shared;                                          // [row][k], a column of padding
   float* const weight_tile = shared + kLinearTile * (kLinearDepth + 1);  // [n][k]
   const int column = static_cast<int>(threadIdx.x), line = static_cast<int>(threadIdx.y);
-  const int first_n = static_cast<int>(blockIdx.x) * kLinearTile,
-            first_row = static_cast<int>(blockIdx.y) * kLinearTile;
-  const int n = first_n + column, row = first_row + line;
-  const T* const weight = static_cast<const T*>(args.weight);
+  const int first_n = static_cast<int>(blockIdx.x) * kLinearTile, n = first_n + column;
   float sum = 0;
-  for (int first_k = 0; first_k < args.k; first_k += kLinearDepth) {
+  for (int first_k = 0; first_k < k_end; first_k += kLinearDepth) {
     // A line of threads loads a line of each tile.
     for (int i = column; i < kLinearDepth; i += kLinearTile) {
       const int k = first_k + i, weight_row = first_n + line;
-      x_tile[line * (kLinearDepth + 1) + i] =
-          row < args.rows && k < args.k ? args.x[static_cast<std::int64_t>(row) * args.k + k] : 0.0f;
+      x_tile[line * (kLinearDepth + 1) + i] = at.x != nullptr && k < k_end ? at.x[k] * at.factor : 0.0f;
       weight_tile[line * (kLinearDepth + 1) + i] =
-          weight_row < args.n && k < args.k
-              ? to_float(weight[static_cast<std::int64_t>(weight_row) * args.k + k])
+          weight_row < n_end && k < k_end
+              ? to_float(weight[static_cast<std::int64_t>(weight_row) * k_end + k])
               : 0.0f;
     }
     __syncthreads();
-    const int depth = args.k - first_k < kLinearDepth ? args.k - first_k : kLinearDepth;
-    if (row < args.rows && n < args.n)
+    const int depth = k_end - first_k < kLinearDepth ? k_end - first_k : kLinearDepth;
+    if (at.x != nullptr && n < n_end)
       for (int i = 0; i < depth; ++i)
         sum = fmaf(x_tile[line * (kLinearDepth + 1) + i], weight_tile[column * (kLinearDepth + 1) + i], sum);
     __syncthreads();
   }
-  if (row >= args.rows || n >= args.n) return;
-  if (args.bias != nullptr) sum += args.bias[n];
-  float* const y = args.y + static_cast<std::int64_t>(row) * args.n + n;
-  *y = args.accumulate != 0 ? *y + sum : sum;
+  if (at.x == nullptr || n >= n_end) return;
+  if (bias != nullptr) sum += bias[n];
+  at.y[n] = accumulate ? at.y[n] + sum : sum;
 }
 
-__global__ void linear_f32(LinearArgs args) { multiply_tile<float>(args); }
-__global__ void linear_bf16(LinearArgs args) { multiply_tile<Bf16>(args); }
+template <class T>
+__device__ __forceinline__ void linear(const LinearArgs& args) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * kLinearTile + threadIdx.y;
+  TileLine at = {nullptr, nullptr, 1};
+  if (row < args.rows) {
+    at.x = args.x + row * args.k;
+    at.y = args.y + row * args.n;
+  }
+  multiply_tile(at, static_cast<const T*>(args.weight), args.bias, args.n, args.k, args.accumulate != 0);
+}
+
+__global__ void linear_f32(LinearArgs args) { linear<float>(args); }
+__global__ void linear_bf16(LinearArgs args) { linear<Bf16>(args); }
 
 }  // namespace pagoda::device::kernels

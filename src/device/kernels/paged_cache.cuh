@@ -33,17 +33,31 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
     for (int i = lane; i < size; i += 32) store(slot + i, x[i]);
     return;
   }
-  const float* const weight = is_query ? args.query_norm : args.key_norm;
-  float scale = 1;
+  const float* weight = is_query ? args.query_norm : args.key_norm;
+  float mean = 0, scale = 1;
   if (weight != nullptr) {
+    weight += (is_query ? head : kv_head) * args.norm_stride;
+    if (args.centred != 0) {
+      float sum = 0;
+      for (int i = lane; i < size; i += 32) sum += x[i];
+      mean = warp_sum(sum) / static_cast<float>(size);
+    }
     float squares = 0;
-    for (int i = lane; i < size; i += 32) squares = fmaf(x[i], x[i], squares);
+    for (int i = lane; i < size; i += 32) squares = fmaf(x[i] - mean, x[i] - mean, squares);
     scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(size) + args.norm_eps);
   }
-  const auto normed = [&](int i) { return weight != nullptr ? x[i] * scale * weight[i] : x[i]; };
+  const bool before = weight != nullptr && args.norm_behind == 0,
+             behind = weight != nullptr && args.norm_behind != 0;
+  float warm = 1;
+  if (is_query && args.warmth != 0)
+    warm += args.warmth * log1pf(static_cast<float>((position + args.warm_offset) / args.warm_positions));
+  const auto normed = [&](int i) {
+    return before ? (x[i] - mean) * scale * weight[i] : behind ? x[i] * scale : x[i];
+  };
   const auto keep = [&](int i, float value) {
+    if (behind) value *= weight[i];
     if (is_query)
-      x[i] = value;
+      x[i] = value * warm;
     else
       store(slot + i, value);
   };

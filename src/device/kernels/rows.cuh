@@ -6,29 +6,44 @@ namespace pagoda::device::kernels {
 
 template <class T>
 __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
-  const T* const from =
-      static_cast<const T*>(args.table) + static_cast<std::int64_t>(args.ids[blockIdx.x]) * args.width;
+  const std::int64_t row = args.ids[blockIdx.x] + args.first_row;
+  const T* const from = static_cast<const T*>(args.table) + row * args.width;
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
-    to[i] = args.scale * to_float(from[i]);
+  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
+    const float value = args.scale * to_float(from[i]);
+    to[i] = args.accumulate != 0 ? to[i] + value : value;
+  }
 }
 
 __global__ void embedding_f32(EmbeddingArgs args) { embed_row<float>(args); }
 __global__ void embedding_bf16(EmbeddingArgs args) { embed_row<Bf16>(args); }
 
-// Shared: a float a warp.
-__global__ void rms_norm(RmsNormArgs args) {
+// Shared: a float a warp. A thread writes the elements that it alone reads.
+__device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred) {
   PAGODA_SHARED(float, sums);
-  const float* const x = args.x + static_cast<std::int64_t>(blockIdx.x) * args.width;
-  float* const out = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
+  const int stride = args.stride > 0 ? args.stride : args.width, first = static_cast<int>(threadIdx.x),
+            step = static_cast<int>(blockDim.x);
+  const float* const x = args.x + static_cast<std::int64_t>(blockIdx.x) * stride;
+  float* const out = args.out + static_cast<std::int64_t>(blockIdx.x) * stride;
+  float mean = 0;
+  if (centred) {
+    float sum = 0;
+    for (int i = first; i < args.width; i += step) sum += x[i];
+    mean = block_sum(sum, sums) / static_cast<float>(args.width);
+    __syncthreads();
+  }
   float squares = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
-    squares = fmaf(x[i], x[i], squares);
+  for (int i = first; i < args.width; i += step) squares = fmaf(x[i] - mean, x[i] - mean, squares);
   const float sum = block_sum(squares, sums);
   const float scale = 1.0f / sqrtf(sum / static_cast<float>(args.width) + args.eps);
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
-    out[i] = x[i] * scale * args.weight[i];
+  for (int i = first; i < args.width; i += step) {
+    const float value = (x[i] - mean) * scale * (args.weight != nullptr ? args.weight[i] : 1.0f);
+    out[i] = args.bias != nullptr ? value + args.bias[i] : value;
+  }
 }
+
+__global__ void rms_norm(NormArgs args) { normalize_row(args, false); }
+__global__ void layer_norm(NormArgs args) { normalize_row(args, true); }
 
 __global__ void gather_rows(GatherRowsArgs args) {
   const float* const from = args.x + static_cast<std::int64_t>(args.rows[blockIdx.x]) * args.width;
@@ -37,13 +52,54 @@ __global__ void gather_rows(GatherRowsArgs args) {
     to[i] = from[i];
 }
 
-__global__ void silu_mul(SiluMulArgs args) {
-  const float* const in = args.in + static_cast<std::int64_t>(blockIdx.x) * 2 * args.width;
-  float* const out = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
-    const float gate = in[i];
-    out[i] = gate / (1.0f + expf(-gate)) * in[args.width + i];
+__device__ __forceinline__ float function_of(Function function, float x) {
+  switch (function) {
+    case Function::silu:
+      return x / (1.0f + expf(-x));
+    case Function::gelu_tanh:
+      return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+    case Function::gelu_erf:
+      return 0.5f * x * (1.0f + erff(x * 0.7071067812f));
+    case Function::relu:
+      return x < 0 ? 0.0f : x;
+    case Function::relu2:
+      return x < 0 ? 0.0f : x * x;
+    case Function::clamped_silu: {
+      const float low = x < 7.0f ? x : 7.0f;
+      return low / (1.0f + expf(-1.702f * low));
+    }
   }
+  return x;
+}
+
+__global__ void activate(ActivateArgs args) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
+  const float* const in = args.in + row * (args.gated != 0 ? 2 : 1) * args.width;
+  float* const out = args.out + row * args.width;
+  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
+    float value = function_of(args.function, in[i]);
+    if (args.gated != 0) {
+      float up = in[args.width + i];
+      if (args.function == Function::clamped_silu) up = (up < -7.0f ? -7.0f : up > 7.0f ? 7.0f : up) + 1.0f;
+      value *= up;
+    }
+    out[i] = value;
+  }
+}
+
+__global__ void add_rows(AddRowsArgs args) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
+  const float share = args.gate != nullptr ? args.scale / (1.0f + expf(-args.gate[blockIdx.x])) : args.scale;
+  const float* const x = args.x + row * args.width;
+  float* const y = args.y + row * args.width;
+  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
+    y[i] = fmaf(share, x[i], y[i]);
+}
+
+__global__ void softcap(SoftcapArgs args) {
+  float* const x = args.x + static_cast<std::int64_t>(blockIdx.x) * args.width;
+  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
+    x[i] = args.cap * tanhf(x[i] / args.cap);
 }
 
 }  // namespace pagoda::device::kernels

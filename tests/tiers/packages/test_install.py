@@ -45,7 +45,7 @@ def empty_debian(tmp_path_factory, pagoda_model):
 def inside(root, command):
     """A shell's line in the root, without a network, with /proc for the memory that there is."""
     mounts = f'mount --rbind /proc "{root}/proc" && mount --bind /dev "{root}/dev" && exec chroot "{root}" sh -c "$1"'
-    return run("unshare", "--mount", "--net", "sh", "-c", mounts, "sh", command, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"})
+    return run("unshare", "--mount", "--net", "sh", "-c", mounts, "sh", command, env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"})
 
 
 # What each needs beside an empty root, and how it is told to take nothing from a network.

@@ -1,4 +1,4 @@
-"""deploy/ray/serve.yaml on one machine: two replicas, one killed under load, scaled to one and back."""
+"""deploy/ray/serve.yaml on one machine: two replicas, one killed under load; scaled by hand and by load."""
 import concurrent.futures
 import contextlib
 import json
@@ -39,14 +39,20 @@ def package(tmp_path_factory):
 
 
 def config_file(folder, port, replicas):
+    """The file that users get, with a small model. `replicas`: a number, or "auto": as the load is, between one and two, and
+    without the minutes that the file waits."""
     config = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())
     config["http_options"]["port"] = port
     application, = config["applications"]
     application["args"] = {"model": str(small_model()), "program": str(binary()),
                            "flags": {"kv_cache_memory_bytes": "8MiB", "threads": 1, "served-model-name": "small"}}
     deployment, = application["deployments"]
-    del deployment["autoscaling_config"]
-    deployment["num_replicas"] = replicas
+    if replicas == "auto":
+        deployment["autoscaling_config"] |= {"max_replicas": 2, "target_ongoing_requests": 2, "upscale_delay_s": 1, "downscale_delay_s": 5,
+                                             "metrics_interval_s": 1, "look_back_period_s": 3}
+    else:
+        del deployment["autoscaling_config"]
+        deployment["num_replicas"] = replicas
     deployment["ray_actor_options"] = {"num_cpus": 0.1}
     path = folder / "serve.yaml"
     path.write_text(yaml.safe_dump(config))
@@ -60,8 +66,19 @@ class Ray:
                     "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.url = f"http://127.0.0.1:{self.port}"
         self.dashboard = f"http://127.0.0.1:{(dashboard := free_port())}"
-        self.run("ray", "start", "--head", "--num-cpus=2", "--include-dashboard=true", f"--dashboard-port={dashboard}",
-                 "--dashboard-host=127.0.0.1", f"--port={free_port()}", "--object-store-memory=100000000", "--disable-usage-stats")
+        # In the foreground, so that it ends with this process and nothing of another Ray does.
+        self.log = open(folder / "ray.log", "wb")
+        self.head = subprocess.Popen(
+            ["ray", "start", "--head", "--block", "--num-cpus=2", "--include-dashboard=true", f"--dashboard-port={dashboard}",
+             "--dashboard-host=127.0.0.1", f"--port={free_port()}", "--object-store-memory=100000000", "--disable-usage-stats"],
+            env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+        self.until(self.dashboard_answers, "Ray's dashboard")
+
+    def dashboard_answers(self):
+        assert self.head.poll() is None, (self.folder / "ray.log").read_text()[-2000:]
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(self.dashboard + "/api/version", timeout=5).status_code == 200
+        return False
 
     def run(self, *command):
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120)
@@ -69,7 +86,8 @@ class Ray:
 
     def deploy(self, replicas):
         self.run("serve", "deploy", config_file(self.folder, self.port, replicas), "--address", self.dashboard)
-        self.until(lambda: len(self.replicas()) == replicas and self.answers(), f"{replicas} replicas")
+        wanted = 1 if replicas == "auto" else replicas
+        self.until(lambda: len(self.replicas()) == wanted and self.answers(), f"{wanted} replicas")
 
     def replicas(self):
         """Process ids of the servers."""
@@ -89,7 +107,13 @@ class Ray:
             time.sleep(0.2)
 
     def stop(self):
-        subprocess.run(["ray", "stop", "--force"], env=self.env, capture_output=True, timeout=120)
+        self.head.terminate()
+        try:
+            self.head.wait(60)
+        except subprocess.TimeoutExpired:
+            self.head.kill()
+            self.head.wait()
+        self.log.close()
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +128,10 @@ def ray(package, tmp_path_factory):
 BODY = {"model": "small", "prompt": "once upon a time", "max_tokens": 60, "temperature": 0, "ignore_eos": True}
 
 
-def streamed(url):
+def streamed(url, **fields):
     """What a stream's reader saw: the text, and how it ended."""
     try:
-        with httpx.stream("POST", url + "/v1/completions", json={**BODY, "stream": True}, timeout=60) as answer:
+        with httpx.stream("POST", url + "/v1/completions", json={**BODY, "stream": True, **fields}, timeout=60) as answer:
             if answer.status_code != 200:
                 return "", "error"
             text, end = "", "cut off"
@@ -143,7 +167,7 @@ def test_replicas_come_are_killed_and_come_again(ray):
     done = sum(end == "done" for _, end in answers)
     print(f"{done} of {len(answers)} whole, {sum(end == 'error' for _, end in answers)} with an error event or status, "
           f"{sum(end == 'cut off' for _, end in answers)} cut off")
-    assert done >= 60
+    assert done >= 100  # of 8 at once, those on the replica that died
     ray.until(lambda: len(ray.replicas()) == 2 and first not in ray.replicas() and ray.answers(), "another in its place")
     assert streamed(ray.url) == (whole, "done")
 
@@ -166,4 +190,29 @@ def test_scaled_to_one_nothing_is_lost(ray):
         answers = [answer for future in asked for answer in future.result(120)]
     assert answers and all(answer == (whole, "done") for answer in answers), [a for a in answers if a[1] != "done"][:3]
     ray.deploy(2)
+    assert streamed(ray.url) == (whole, "done")
+
+
+def test_scaled_by_load_from_one_to_two_and_back(ray):
+    ray.deploy("auto")
+    whole = streamed(ray.url)[0]
+    stop = threading.Event()
+
+    def ask_on():
+        seen = []
+        while not stop.is_set():
+            seen.append(streamed(ray.url, max_tokens=300))
+        return seen
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(ask_on) for _ in range(12)]
+        try:
+            ray.until(lambda: len(ray.replicas()) == 2, "a second replica for the load")
+            pids = set(ray.replicas())
+        finally:
+            stop.set()
+        answers = [answer for future in asked for answer in future.result(120)]
+    assert answers and all(end == "done" and text.startswith(whole) for text, end in answers)
+    ray.until(lambda: len(ray.replicas()) == 1, "one replica when the load has gone")
+    assert set(ray.replicas()) < pids
     assert streamed(ray.url) == (whole, "done")

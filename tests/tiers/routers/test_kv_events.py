@@ -21,7 +21,7 @@ class EventBatch(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     data_parallel_rank: int | None = None
 
 
-class KVCacheEvent(msgspec.Struct, array_like=True, omit_defaults=True, gc=False, tag=True):
+class KVCacheEvent(msgspec.Struct, omit_defaults=True, gc=False, tag=True):
     pass
 
 
@@ -179,7 +179,7 @@ def test_numbers_topics_and_replay(published):
     assert not other.socket.poll(100)
     # By msgpack alone: what a consumer without msgspec sees.
     ts, events, rank = msgpack.unpackb(batches[0][1])
-    assert abs(ts - time.time()) < 600 and rank == 0 and events[0][0] == "BlockStored"
+    assert abs(ts - time.time()) < 600 and rank == 0 and events[0]["type"] == "BlockStored"
 
 
 def subscriber_take(subscriber):

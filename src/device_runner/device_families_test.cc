@@ -1,0 +1,121 @@
+// Goal: every family that the device takes gives what transformers gives (the goldens of
+// tests/fixtures/families), from a folder and from a GGUF file; and every other is refused by the first thing
+// that the device has not. A family that is in no list fails. Every multiplication takes its time here:
+// PAGODA_FULL_GOLDENS=1 runs all lines, else each family has its short one, and some their long one.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "device/emulated/emulated_device.h"
+#include "device_runner/device_model_runner.h"
+#include "model_runner/expect_golden.h"
+#include "model_runner/family_model.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+using namespace pagoda::testing;
+
+// Why it is refused.
+const std::map<std::string, std::string> kRefused = {
+    {"afmoe", "gates of what is attended"},
+    {"apertus", "feed-forwards other than"},
+    {"cohere2_moe", "averaged"},
+    {"deepseek_v2", "layers that are no plain attention"},
+    {"deepseek_v2_lite", "layers that are no plain attention"},
+    {"deepseek_v3", "layers that are no plain attention"},
+    {"falcon_h1", "layers that are no plain attention"},
+    {"falcon_h1_norm", "layers that are no plain attention"},
+    {"gemma3n", "inputs of layers"},
+    {"gemma3n_plain", "inputs of layers"},
+    {"gemma3n_wrapped", "inputs of layers"},
+    {"gemma4", "norms of values"},
+    {"gemma4_moe", "gemma4"},
+    {"gemma4_shared", "inputs of layers"},
+    {"gemma4_wrapped", "inputs of layers"},
+    {"glm4_moe_lite", "layers that are no plain attention"},
+    {"granite_hybrid", "layers that are no plain attention"},
+    {"granite_hybrid_dense", "layers that are no plain attention"},
+    {"laguna", "gates of what is attended"},
+    {"laguna_elements", "gates of what is attended"},
+    {"llama_dynamic_long", "beyond 32 tokens this model has another rotation"},
+    {"lfm2", "layers that are no plain attention"},
+    {"lfm2_moe", "layers that are no plain attention"},
+    {"olmo", "cut off"},
+    {"opt_350m", "projections of the embedding"},
+    {"minicpm3", "layers that are no plain attention"},
+    {"moonlight", "layers that are no plain attention"},
+    {"nemotron_h", "layers that are no plain attention"},
+    {"nemotron_h_moe", "layers that are no plain attention"},
+    {"phi3_long", "beyond 4 tokens this model has another rotation"},
+    {"phimoe", "one expert after the other"},
+    {"phimoe_plain", "one expert after the other"},
+    {"phi3_mixed", "beyond 32 tokens this model has another rotation"},
+    {"qwen3_5", "layers that are no plain attention"},
+    {"qwen3_5_moe", "layers that are no plain attention"},
+    {"qwen3_5_wrapped", "layers that are no plain attention"},
+    {"qwen3_next", "layers that are no plain attention"},
+};
+
+// Whose layers do what shows in long prompts alone: windows, chunks, sinks, slopes, positions, many experts.
+const std::set<std::string> kLong = {"bloom", "gemma2", "gpt_oss", "llama4_chunks", "mellum", "ministral3"};
+
+Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path) {
+  RunnerOptions options;
+  options.dtype = "float32";
+  options.num_blocks = 100;
+  options.max_context = 128;
+  options.max_num_seqs = 4;
+  auto source = ModelSource::open(path);
+  if (!source) return source.error();
+  auto device = device::emulated::EmulatedDevice::create({.seed = 5});
+  if (!device) return device.error();
+  return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
+                                   *std::move(device));
+}
+
+class Family : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Family, AgreesWithTransformersOrIsRefusedByName) {
+  const std::string folder = write_family(
+      GetParam(), ::testing::TempDir() + "device_" + GetParam() + "_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder + "/gguf");
+  const std::string gguf = write_family_gguf(GetParam(), folder + "/gguf");
+  const boost::json::object family = read_family(GetParam());
+  const boost::json::array& goldens = family.at("goldens").as_array();
+  const auto refused = kRefused.find(GetParam());
+  for (const std::string& model : {folder, gguf}) {
+    if (model.empty()) continue;
+    SCOPED_TRACE(model);
+    const auto runner = open(model);
+    if (refused != kRefused.end()) {
+      EXPECT_FALSE(runner);
+      if (!runner) {
+        EXPECT_EQ(runner.error().code(), StatusCode::unimplemented);
+        EXPECT_NE(runner.error().message().find(refused->second), std::string::npos)
+            << runner.error().message();
+      }
+      continue;
+    }
+    EXPECT_TRUE(runner) << runner.error().message();
+    if (!runner) continue;
+    EXPECT_TRUE((*runner)->ignored_tensors().empty());
+    const bool full = std::getenv("PAGODA_FULL_GOLDENS") != nullptr;
+    const std::size_t lines = model == folder && (full || kLong.contains(GetParam())) ? goldens.size() : 1;
+    for (std::size_t i = 0; i < lines; ++i) {
+      boost::json::object line = goldens[i].as_object();
+      boost::json::array& ids = line.at("greedy_ids").as_array();
+      ids.resize(std::min<std::size_t>(ids.size(), model == folder && full ? 6 : 2));
+      expect_golden(**runner, 16, line);
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+INSTANTIATE_TEST_SUITE_P(All, Family, ::testing::ValuesIn(all_families()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace pagoda::device_runner

@@ -1,0 +1,127 @@
+// The half of DeviceDecoder's layers that works on each token alone: dense, or a mixture of experts.
+#include "device_runner/device_decoder.h"
+
+namespace pagoda::device_runner {
+namespace {
+
+device::Score score_of(RouterScore score) {
+  switch (score) {
+    case RouterScore::softmax:
+      return device::Score::softmax;
+    case RouterScore::softmax_of_chosen:
+      return device::Score::softmax_of_chosen;
+    case RouterScore::sigmoid:
+      return device::Score::sigmoid;
+    case RouterScore::sparse_mixer:  // check_support() refuses it
+      break;
+  }
+  return device::Score::softmax;
+}
+
+device::Function function_of(Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return device::Function::silu;
+    case Activation::gelu_tanh:
+      return device::Function::gelu_tanh;
+    case Activation::gelu_erf:
+      return device::Function::gelu_erf;
+    case Activation::relu:
+      return device::Function::relu;
+    case Activation::relu2:
+      return device::Function::relu2;
+    case Activation::clamped_silu:
+      return device::Function::clamped_silu;
+  }
+  return device::Function::silu;
+}
+
+}  // namespace
+
+Status DeviceDecoder::feed_forward(const DeviceDense& dense, const DenseFeedForwardConfig& config,
+                                   const float* x, std::int64_t rows, float* y, bool accumulate) {
+  PAGODA_RETURN_IF_ERROR(multiply(dense.in, x, rows, gate_up_.data()));
+  PAGODA_RETURN_IF_ERROR(launches_.activate({.in = gate_up_.data(),
+                                             .out = inner_.data(),
+                                             .width = config.intermediate_size,
+                                             .function = function_of(config.activation),
+                                             .gated = config.gated ? 1 : 0},
+                                            rows));
+  return multiply(dense.down, inner_.data(), rows, y, accumulate);
+}
+
+Status DeviceDecoder::mixture(const DeviceMixture& weights, const MixtureConfig& config, const float* x,
+                              std::int64_t rows, float* y, bool accumulate) {
+  const RoutingRule& rule = config.routing;
+  const auto pairs = static_cast<std::int32_t>(rows * rule.per_token);
+  PAGODA_RETURN_IF_ERROR(multiply(weights.router, x, rows, router_logits_.data()));
+  PAGODA_RETURN_IF_ERROR(launches_.route({.logits = router_logits_.data(),
+                                          .correction = weights.correction.data(),
+                                          .chosen = chosen_.data(),
+                                          .weights = choice_weights_.data(),
+                                          .experts = rule.num_experts,
+                                          .per_token = rule.per_token,
+                                          .groups = rule.num_groups,
+                                          .groups_used = rule.groups_used,
+                                          .best_two = rule.group_is_best_two ? 1 : 0,
+                                          .score = score_of(rule.score),
+                                          .renormalize = rule.renormalize ? 1 : 0,
+                                          .scale = rule.scale},
+                                         rows));
+  PAGODA_RETURN_IF_ERROR(launches_.group_pairs({.chosen = chosen_.data(),
+                                                .starts = starts_.data(),
+                                                .slots = slots_.data(),
+                                                .pairs = pairs,
+                                                .experts = rule.num_experts}));
+  device::GroupedLinearArgs args = {.x = x,
+                                    .weight = weights.in.weight.data(),
+                                    .bias = weights.in.bias.data(),
+                                    .factors = config.weigh_input ? choice_weights_.data() : nullptr,
+                                    .y = gate_up_.data(),
+                                    .starts = starts_.data(),
+                                    .slots = slots_.data(),
+                                    .pairs = pairs,
+                                    .experts = rule.num_experts,
+                                    .n = weights.in.n,
+                                    .k = weights.in.k,
+                                    .pairs_of_row = rule.per_token};
+  PAGODA_RETURN_IF_ERROR(launches_.grouped_linear(weights.in.element, args));
+  PAGODA_RETURN_IF_ERROR(launches_.activate({.in = gate_up_.data(),
+                                             .out = inner_.data(),
+                                             .width = config.expert.intermediate_size,
+                                             .function = function_of(config.expert.activation),
+                                             .gated = config.expert.gated ? 1 : 0},
+                                            pairs));
+  args.x = inner_.data();
+  args.weight = weights.out.weight.data();
+  args.bias = weights.out.bias.data();
+  args.factors = nullptr;
+  args.y = expert_rows_.data();
+  args.n = weights.out.n;
+  args.k = weights.out.k;
+  args.pairs_of_row = 1;
+  PAGODA_RETURN_IF_ERROR(launches_.grouped_linear(weights.out.element, args));
+
+  // Nothing is put into y, which may be x, before all have read x.
+  DenseFeedForwardConfig shared = config.expert;
+  shared.intermediate_size = config.shared_intermediate_size;
+  if (weights.shared && config.shared_gate) {
+    PAGODA_RETURN_IF_ERROR(multiply(weights.shared_router, x, rows, shares_.data()));
+    PAGODA_RETURN_IF_ERROR(feed_forward(*weights.shared, shared, x, rows, shared_rows_.data(), false));
+  } else if (weights.shared) {
+    PAGODA_RETURN_IF_ERROR(feed_forward(*weights.shared, shared, x, rows, y, accumulate));
+    accumulate = true;
+  }
+  PAGODA_RETURN_IF_ERROR(launches_.combine({.x = expert_rows_.data(),
+                                            .weights = config.weigh_input ? nullptr : choice_weights_.data(),
+                                            .y = y,
+                                            .width = config_.hidden_size,
+                                            .per_token = rule.per_token,
+                                            .accumulate = accumulate ? 1 : 0},
+                                           rows));
+  if (!weights.shared || !config.shared_gate) return ok_status();
+  return launches_.add_rows(
+      {.x = shared_rows_.data(), .y = y, .gate = shares_.data(), .width = config_.hidden_size}, rows);
+}
+
+}  // namespace pagoda::device_runner
