@@ -48,6 +48,7 @@ const std::map<std::string, std::string> kRefused = {
     {"opt_350m", "projections of the embedding"},
     {"minicpm3", "layers that are no plain attention"},
     {"moonlight", "layers that are no plain attention"},
+    {"muse_glimmer", "gates of what is attended"},
     {"nemotron_h", "layers that are no plain attention"},
     {"nemotron_h_moe", "layers that are no plain attention"},
     {"phi3_long", "beyond 4 tokens this model has another rotation"},

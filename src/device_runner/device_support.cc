@@ -42,6 +42,7 @@ const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (layer.parallel && !layer.feed_forward_norms.input) return "parallel halves without a norm before them";
   if (layer.output_scale) return "scaled layers";
   if (layer.learned_residual > 0) return "learned residuals";
+  if (layer.branch_norm_eps > 0) return "norms behind halves with an epsilon of their own";
   return nullptr;
 }
 

@@ -324,7 +324,7 @@ std::string all_of(const ModelConfig& c) {
   std::string out = concat(
       c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers, " heads ",
       c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size, " positions ",
-      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.activation, " tied ",
+      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.branch_norm_eps, " ", c.activation, " tied ",
       c.tie_embeddings, " norms ", c.norm_before, c.final_norm, " window ", c.sliding_window);
   out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
                 static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",

@@ -81,6 +81,19 @@ void read_cohere2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (keys.has("attention.layer_norm_rms_epsilon")) config.architecture = "cohere2moe rms";
 }
 
+// The scale of queries is the weight of their norm; how norms behind each half round is in no file.
+void read_muse_glimmer(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.query_key_norm = true;
+  config.branch_norm_eps = 1e-8f;
+  config.logit_scale = keys.number("logit_scale");
+  config.logit_softcap = keys.number("final_logit_softcapping", 0.0f);
+  config.rope_theta = keys.number("rope.freq_base_swa", config.rope_theta);  // no other layers rotate
+  read_window_pattern(file, keys, 4, config);
+  config.rope_layers = config.window_layers;
+  if (config.rope_layers.empty())
+    config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
+}
+
 void read_exaone4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (config.sliding_window == 0) return;
   read_window_pattern(file, keys, 4, config);
@@ -315,6 +328,10 @@ std::span<const GgufFamily> gguf_families() {
        .read = read_gguf_mellum,
        .own_keys = {"rope.freq_base_swa"},
        .experts = {.known = true}},
+      {.name = "muse-glimmer",
+       .interleaved_rows = true,
+       .read = read_muse_glimmer,
+       .own_keys = {"logit_scale", "final_logit_softcapping", "rope.freq_base_swa"}},
       {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},

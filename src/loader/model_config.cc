@@ -206,7 +206,7 @@ Status finish_config(ModelConfig& config) {
     return corrupt_data("more dimensions of a head turn than it has");
   for (const float cap :
        {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max,
-        config.attention_clip, config.experts.near})
+        config.attention_clip, config.experts.near, config.branch_norm_eps})
     if (!std::isfinite(cap) || cap < 0)
       return corrupt_data(concat("a soft cap, limit or slope of the model is ", cap));
   PAGODA_RETURN_IF_ERROR(check_experts(config));

@@ -87,7 +87,7 @@ struct ModelConfig {
   std::int32_t intermediate_size = 0;
   std::int32_t max_positions = 0;   // the longest context the model was made for
   std::int32_t embedding_size = 0;  // OPT-350m's word_embed_proj_dim; else hidden_size
-  float norm_eps = 1e-5f;
+  float norm_eps = 1e-5f, branch_norm_eps = 0;  // of norms of what a layer's halves give; 0: the same
   std::string activation;  // "silu", "relu", "relu2", "gelu_new", "gelu"
   bool tie_embeddings = false;
   bool attention_bias = false;      // informative: a bias is used where the tensor exists

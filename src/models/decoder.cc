@@ -216,7 +216,9 @@ Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places
   } else {
     std::fill_n(branch_, rows.count * hidden, 0.0f);
     PAGODA_RETURN_IF_ERROR(half(branch_));
-    if (places.branch) normalize(layer.norm, norms.branch, branch_, rows.count, normed_);
+    NormConfig of_branch = layer.norm;
+    if (layer.branch_norm_eps > 0) of_branch.eps = layer.branch_norm_eps;
+    if (places.branch) normalize(of_branch, norms.branch, branch_, rows.count, normed_);
     const float* branch = places.branch ? normed_ : branch_;
     for_tiles(context_, rows.count, [&](std::int64_t row, int) {
       const float* from = branch + row * hidden;

@@ -217,6 +217,7 @@ struct LayerConfig {
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
+  float branch_norm_eps = 0;  // of norms of branches; 0: as `norm` has it
   float residual_scale = 1;   // of both branches
   bool parallel = false;      // the feed-forward sees what the mixer sees
   bool output_scale = false;  // x is scaled by a number of the layer when it leaves

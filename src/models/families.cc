@@ -168,6 +168,10 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
          "num_key_value_heads":10,"max_position_embeddings":16384})"},
     {"Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)", "ministral3 mistral3", "mistral3",
      "YaRN, queries that grow with the position", kTransformers, "8B", R"({"model_type":"ministral3"})"},
+    {"Muse Glimmer 30B (text)", "muse_glimmer muse_glimmer_text", "muse-glimmer",
+     "normed embedding, norms on both sides of each half, of queries and keys without weights, gates of what is "
+     "attended, windows, which alone rotate, soft cap of logits",
+     kTransformers, "30B", R"({"model_type":"muse_glimmer_text"})"},
     {"GLM 4: 9B, 32B, 0414", "glm glm4", "chatglm glm4",
      "adjacent pairs in half of each head, fused gate and up; 0414: norms on both sides of each half",
      kTransformers, "9B", R"({"model_type":"glm"})"},
