@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Embeddings packed without padding beside batches padded to their longest text, on one server.
+"""Embeddings packed without padding beside batches padded to their longest text, on one server, and beside llama.cpp.
 
     bench/packed_vectors.py MODEL [--texts 256] [--repeat 3] [--pagoda build/pagoda]
+        [--llama-server "$(bench/peers/llama_cpp)/llama-server"]
 
 What a padded batch costs is measured on the same server: the same texts, each made as long as the longest of its batch
-of 32, as an engine that pads computes them. The two loads alternate, and the median of each is told with its spread.
-Nothing is assumed of other engines: bench/peers/ compares with those.
+of 32, as an engine that pads computes them. llama.cpp's server gets the same texts, with a slot for each text of a batch. The
+loads alternate, and the median of each is told with its spread.
 """
 import argparse
 import json
@@ -22,18 +23,17 @@ def post(url, body):
         return json.load(answer)
 
 
-def start(args):
-    server = subprocess.Popen([args.pagoda, "serve", args.model, "--runner", "pooling", "--port", str(args.port),
-                               "--no-enable-prefix-caching"])
+def start(command, port):
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(600):
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{args.port}/health", timeout=1)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
             return server
         except OSError:
             if server.poll() is not None:
-                raise SystemExit("the server has ended")
+                raise SystemExit(f"{command[0]} has ended")
             time.sleep(0.1)
-    raise SystemExit("the server does not come up")
+    raise SystemExit(f"{command[0]} does not come up")
 
 
 def main():
@@ -43,9 +43,11 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--pagoda", default="build/pagoda")
+    parser.add_argument("--llama-server", help="llama.cpp's server, to be compared with")
     parser.add_argument("--port", type=int, default=8765)
     args = parser.parse_args()
-    server = start(args)
+    servers = [start([args.pagoda, "serve", args.model, "--runner", "pooling", "--port", str(args.port),
+                      "--no-enable-prefix-caching"], args.port)]
     try:
         url = f"http://127.0.0.1:{args.port}"
         longest = post(url + "/tokenize", {"prompt": "a"})["max_model_len"]
@@ -55,22 +57,32 @@ def main():
         lengths = [max(1, min(longest, int(draw.lognormvariate(3.3, 0.9)))) for _ in range(args.texts)]
         batches = [lengths[i:i + args.batch] for i in range(0, len(lengths), args.batch)]
         seconds = {"packed": [], "padded": []}
+        urls = dict.fromkeys(seconds, url)
+        if args.llama_server:
+            seconds["llama.cpp"] = []
+            urls["llama.cpp"] = f"http://127.0.0.1:{args.port + 1}"
+            context = max(lengths) + 8
+            servers.append(start([args.llama_server, "-m", args.model, "--embedding", "--pooling", "last", "--port", str(args.port + 1),
+                                  "-np", str(args.batch), "-c", str(context * args.batch), "-b", "4096", "-ub", "4096", "-t", "2"],
+                                 args.port + 1))
         for _ in range(args.repeat):
             for way in seconds:
                 begin = time.perf_counter()
                 for batch in batches:
-                    each = batch if way == "packed" else [max(batch)] * len(batch)
-                    post(url + "/v1/embeddings", {"input": [[token] * length for length in each],
+                    each = [max(batch)] * len(batch) if way == "padded" else batch
+                    post(urls[way] + "/v1/embeddings", {"input": [[token] * length for length in each],
                                                   "encoding_format": "base64"})
                 seconds[way].append(time.perf_counter() - begin)
         for way, values in seconds.items():
             median = statistics.median(values)
             print(f"{way}: {args.texts / median:.1f} texts/s, {sum(lengths) / median:.0f} tokens/s of the texts' own "
                   f"(median of {len(values)}, {min(values):.2f}..{max(values):.2f} s)")
-        print(f"packed / padded: {statistics.median(seconds['padded']) / statistics.median(seconds['packed']):.2f}")
+        for way in list(seconds)[1:]:
+            print(f"packed / {way}: {statistics.median(seconds[way]) / statistics.median(seconds['packed']):.2f}")
     finally:
-        server.terminate()
-        server.wait()
+        for server in servers:
+            server.terminate()
+            server.wait()
 
 
 if __name__ == "__main__":

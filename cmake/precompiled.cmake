@@ -26,6 +26,7 @@ function(pagoda_precompile target kind)
       target_precompile_headers(precompiled_${kind} PRIVATE <boost/json.hpp>)
     endif()
     if(kind STREQUAL "test")  # of programs, whose code is not a library's
+      pagoda_test_options(precompiled_test)
       set_target_properties(precompiled_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)
       target_compile_options(precompiled_test PRIVATE -fPIE)
       target_link_libraries(precompiled_test PRIVATE GTest::gtest)

@@ -27,6 +27,8 @@ BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-t
 FUZZ_SECONDS = 5  # each target, in the ordinary run
 TIMEOUT_S = 900   # one test program; sanitizers make a test 5 to 15 times as slow
 CI_MINUTES = 28   # core and tiers together, of the 30 there are; a tier that might not end within it waits for the next run
+PROGRAMS = ("pagoda", "pagoda_shared", "pagoda_example")  # what end-to-end tests start and load
+BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
 FUZZ_MINUTES = 10  # building and running the fuzz targets on two cores, nothing cached
 
 
@@ -63,12 +65,12 @@ def junit(path, prefix=""):
     return passed, failed, skipped
 
 
-def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S):
+def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
     """Runs one test program, shows its output if it fails, and returns what its report says."""
     started = time.monotonic()
     report.unlink(missing_ok=True)
     try:
-        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run([*how, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=timeout_s, text=True, errors="replace", cwd=ROOT)
         output, code = done.stdout, done.returncode
     except subprocess.TimeoutExpired as expired:
@@ -90,7 +92,7 @@ def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S):
     return passed, failed, skipped
 
 
-def build(directory, targets, *options):
+def build(directory, targets, *options, how=()):
     ninja, packages = directory / "build.ninja", pathlib.Path(os.environ.get("PAGODA_CACHE", "")) / "setup-test.stamp"
     # Also where packages came since: what was not found then may be there now (MPI comes with the tests').
     if not ninja.exists() or (packages.exists() and packages.stat().st_mtime > ninja.stat().st_mtime):
@@ -99,18 +101,22 @@ def build(directory, targets, *options):
                                "-DCMAKE_CXX_COMPILER=clang++-19", "-DPAGODA_PRECOMPILE=ON", *options], stdout=subprocess.DEVNULL)
         if done.returncode:
             return False
-    say(f"building {directory.name}")
+    say(f"building {directory.name}" + (": " + ", ".join(targets) if targets else ""))
     # --keep-going: one broken test program leaves the others to be run.
-    return subprocess.run(["ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
+    return subprocess.run([*how, "ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
 
 
 def cpp_tests(tally, directory, env, names):
+    """Builds and runs the C++ tests."""
+    say("C++ tests")
+    if not build(directory, names, how=BESIDE):
+        tally.add(0, ["build"])
     listing = directory / "test_programs.txt"
     for program in listing.read_text().split():
         if names and pathlib.Path(program).name not in names:
             continue
         report = directory / (pathlib.Path(program).name + ".xml")
-        tally.add(*run_program([program, f"--gtest_output=xml:{report}", "--gtest_brief=0"], report, env))
+        tally.add(*run_program([program, f"--gtest_output=xml:{report}", "--gtest_brief=0"], report, env, how=BESIDE))
 
 
 def e2e_tests(tally, directory, env, names):
@@ -206,8 +212,8 @@ def main():
     if "check" in parts:
         checks(tally, env)
     if "cpp" in parts or "e2e" in parts or options.tier:
-        if not build(directory, options.names if options.only == ["cpp"] else ["pagoda"] if options.tier else [],
-                     f"-DPAGODA_SANITIZE={options.sanitize}"):
+        wanted = ["pagoda"] if options.tier else options.names if options.only == ["cpp"] else PROGRAMS
+        if not build(directory, wanted, f"-DPAGODA_SANITIZE={options.sanitize}"):
             tally.add(0, ["build"])
     if "e2e" in parts or "cpp" in parts or options.tier:
         model = subprocess.run([ROOT / "script/model"], stdout=subprocess.PIPE, text=True)
@@ -216,10 +222,9 @@ def main():
     if "cpp" in parts and not options.sanitize:
         if subprocess.run([ROOT / "script/model", "gemma-3-270m"], stdout=subprocess.DEVNULL).returncode != 0:
             say("gemma-3-270m cannot be had: its tests are skipped")
-    # C++ tests run beside the end-to-end tests: each leaves a core idle often enough.
+    # C++ tests are built and run beside the end-to-end tests, which leave a core idle often enough.
     beside = None
     if "cpp" in parts:
-        say("C++ tests")
         private = dict(env, PAGODA_CACHE=str(private_cache(cache)))
         beside = threading.Thread(target=cpp_tests, args=(tally, directory, private, options.names))
         beside.start()

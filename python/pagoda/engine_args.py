@@ -33,9 +33,9 @@ class EngineArgs:
 
     @staticmethod
     def add_cli_args(parser: FlexibleArgumentParser) -> FlexibleArgumentParser:
-        """--model, and every flag of the engine."""
+        """--model, and every flag of the engine; to a parser, or to a group of one."""
         parser.add_argument("--model", default="")
-        parser.takes_engine_args = True
+        getattr(parser, "parser", parser).takes_engine_args = True
         return parser
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 from . import _native
@@ -28,6 +29,24 @@ Message = dict[str, Any]
 Submit = Callable[[_native.Queue], "int | None"]
 POLL_MS = 100  # how late Ctrl-C may be
 PAIRS_AT_ONCE = 64  # of one call
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What programs ask vLLM's `llm.llm_engine.model_config` for."""
+
+    model: str
+    max_model_len: int
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    model_config: ModelConfig
+
+
+def no_adapters(lora_request: None) -> None:
+    if lora_request is not None:
+        raise ValueError("lora_request: adapters are not supported")
 
 
 def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
@@ -79,11 +98,13 @@ class LLM:
         self._engine = _native.Engine(str(model), options_of(engine_args))
         self._calls = Calls(self._engine)
         self._count = 0
+        self.llm_engine = EngineConfig(ModelConfig(str(model), self._calls.max_model_len))
 
     def generate(self, prompts: Prompt | Sequence[Prompt],
                  sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *, use_tqdm: Any = True,
                  lora_request: None = None, priority: list[int] | None = None) -> list[RequestOutput]:
         """Completes each prompt. `sampling_params`: one for all, or one each; None: the model's own."""
+        no_adapters(lora_request)
         many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
         each = _one_each(sampling_params, len(many))
         if priority is not None and len(priority) != len(many):
@@ -102,6 +123,7 @@ class LLM:
              continue_final_message: bool = False, tools: list[dict[str, Any]] | None = None,
              chat_template_kwargs: dict[str, Any] | None = None) -> list[RequestOutput]:
         """Answers a conversation, or each of several. The text is what the model says, its tool calls included."""
+        no_adapters(lora_request)
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise ValueError("chat_template_content_format must be auto, string or openai")
         many: list[list[Message]] = (
@@ -123,6 +145,7 @@ class LLM:
     def beam_search(self, prompts: Sequence[Prompt], params: BeamSearchParams, lora_request: None = None,
                     use_tqdm: Any = False) -> list[BeamSearchOutput]:
         """The best sequences of each prompt, best first. A sequence's `logprobs` stay empty."""
+        no_adapters(lora_request)
         work = []
         for prompt in prompts:
             text, submit = self._calls.completion(prompt, None, params.body())
@@ -142,22 +165,26 @@ class LLM:
     def embed(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: Any = True, pooling_params: PoolingParams | None = None,
               lora_request: None = None) -> list[PoolingRequestOutput]:
         """A vector of each prompt. For an engine that makes vectors: by its model, or with runner="pooling"."""
+        no_adapters(lora_request)
         return self._pool("/v1/embeddings", vector_of, prompts, use_tqdm, pooling_params, encoding_format="base64")
 
     def encode(self, prompts: Prompt | Sequence[Prompt], pooling_params: PoolingParams | None = None, *, use_tqdm: Any = True,
                lora_request: None = None, pooling_task: str | None = None) -> list[PoolingRequestOutput]:
         """What the model makes of each prompt, as numbers. `pooling_task`: "embed" or "classify", as the model does."""
+        no_adapters(lora_request)
         task = {} if pooling_task is None else {"task": pooling_task}
         return self._pool("/pooling", data_of, prompts, use_tqdm, pooling_params, encoding_format="base64", **task)
 
     def classify(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: Any = True, pooling_params: PoolingParams | None = None,
                  lora_request: None = None) -> list[PoolingRequestOutput]:
         """The probabilities of the model's classes for each prompt."""
+        no_adapters(lora_request)
         return self._pool("/classify", probs_of, prompts, use_tqdm, pooling_params)
 
     def score(self, data_1: str | Sequence[str], data_2: str | Sequence[str], /, *, use_tqdm: Any = True,
               pooling_params: PoolingParams | None = None, lora_request: None = None) -> list[PoolingRequestOutput]:
         """How well each text of `data_2` goes with `data_1`: one, or as many of them."""
+        no_adapters(lora_request)
         first = [data_1] if isinstance(data_1, str) else list(data_1)
         second = [data_2] if isinstance(data_2, str) else list(data_2)
         if len(first) != 1 and len(first) != len(second):

@@ -10,7 +10,8 @@
 // nothing else. Host memory of copies is pinned (allocate_pinned) and stays as it is until the copy has run.
 //
 // Errors: resource_exhausted: there is no such memory; internal: everything else, and then all later calls
-// give the same error ("sticky", as in CUDA): the device is lost. Threads: one caller. Owner: the runner.
+// give the same error ("sticky", as in CUDA): the device is lost. Threads: one caller; map(), set_access()
+// and unmap() may be called by one more. Owner: the runner.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +25,7 @@ namespace pagoda::device {
 
 enum class StreamId : std::int32_t {};
 enum class EventId : std::int32_t {};
+enum class PhysicalId : std::int32_t {};
 
 // What a device can launch. `entry` is the device's own business; kernels take one plain struct.
 struct Kernel {
@@ -58,6 +60,20 @@ class Device {
   virtual std::size_t free_bytes() const = 0;
   virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;
   virtual Status free_pinned(std::byte* memory) = 0;
+
+  // Addresses without memory, and memory without an address, as the driver's cuMem* functions have them: all
+  // sizes and addresses are multiples of granule(). Their errors are invalid_argument and resource_exhausted
+  // and do not stick. They are done when they return: what is in streams and touches what changes is a fault.
+  virtual std::size_t granule() const = 0;
+  virtual Result<std::byte*> reserve(std::size_t bytes) = 0;
+  virtual Status release(std::byte* addresses) = 0;  // nothing is mapped there any more
+  virtual Result<PhysicalId> create_physical(std::size_t bytes) = 0;
+  virtual Status destroy_physical(PhysicalId memory) = 0;  // it is mapped nowhere
+  // The whole memory, from `address` on, where none is. It may be mapped elsewhere, too.
+  virtual Status map(std::byte* address, PhysicalId memory) = 0;
+  // Of whole mappings. Before it, nothing may touch them.
+  virtual Status set_access(std::byte* address, std::size_t bytes) = 0;
+  virtual Status unmap(std::byte* address, std::size_t bytes) = 0;
 
   virtual Result<StreamId> create_stream() = 0;
   virtual Result<EventId> create_event() = 0;

@@ -148,13 +148,22 @@ std::int64_t DeviceDecoder::block_bytes() const {
          element_bytes(options_.cache);
 }
 
-device::CacheArgs DeviceDecoder::cache_of_layer(std::size_t index, std::byte* cache) const {
+KvLayout DeviceDecoder::kv_layout() const {
+  const AttentionConfig& attention = attention_of(config_, 0);
+  return {.dtype = options_.cache == device::Element::f32 ? DType::f32 : DType::bf16,
+          .num_layers = config_.num_layers(),
+          .num_kv_heads = attention.num_kv_heads,
+          .head_size = attention.head_size,
+          .block_size = options_.block_size};
+}
+
+device::CacheArgs DeviceDecoder::cache_of_layer(std::size_t index, const DeviceCache& cache) const {
   const AttentionConfig& attention = attention_of(config_, index);
-  return {.cache = cache,
-          .block_elements = block_bytes() / element_bytes(options_.cache),
-          .layer_offset =
-              2 * std::int64_t{attention.kv_size()} * options_.block_size * static_cast<std::int64_t>(index),
-          .block_size = options_.block_size,
+  const std::int64_t element = element_bytes(options_.cache);
+  return {.cache = cache.data,
+          .block_elements = cache.block_stride / element,
+          .layer_offset = cache.layer_stride / element * static_cast<std::int64_t>(index),
+          .block_size = cache.block_size,
           .num_kv_heads = attention.num_kv_heads,
           .head_size = attention.head_size};
 }
@@ -204,7 +213,7 @@ Status DeviceDecoder::embed(const DeviceBatch& batch) {
               residual_.data());
 }
 
-Status DeviceDecoder::forward(const DeviceBatch& batch, std::byte* cache) {
+Status DeviceDecoder::forward(const DeviceBatch& batch, const DeviceCache& cache) {
   PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::size_t index = 0; index < weights_.layers.size(); ++index)
     PAGODA_RETURN_IF_ERROR(layer(batch, index, cache));
@@ -233,7 +242,7 @@ Status DeviceDecoder::add_half(const LayerConfig& layer, const NormPlaces& place
   return places.sum ? norm(x, norms.sum, layer.norm, rows, x) : ok_status();
 }
 
-Status DeviceDecoder::layer(const DeviceBatch& batch, std::size_t index, std::byte* cache) {
+Status DeviceDecoder::layer(const DeviceBatch& batch, std::size_t index, const DeviceCache& cache) {
   const LayerConfig& config = config_.layers[index];
   const DeviceLayer& weights = weights_.layers[index];
   const float* const x = residual_.data();
@@ -281,7 +290,7 @@ Status DeviceDecoder::normalize_heads(const AttentionConfig& config, const NormC
 }
 
 // Queries, keys and values of x, attended, into mixed_.
-Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, std::byte* cache, const float* x) {
+Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const DeviceCache& cache, const float* x) {
   const LayerConfig& config = config_.layers[index];
   const AttentionConfig& attention = *config.attention();
   const DeviceLayer& weights = weights_.layers[index];

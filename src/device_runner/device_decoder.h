@@ -9,6 +9,7 @@
 #include "device/device_array.h"
 #include "device/kernel_launches.h"
 #include "device_runner/device_weights.h"
+#include "kernels/paged_attention.h"
 
 namespace pagoda::device_runner {
 
@@ -27,6 +28,13 @@ struct DeviceBatch {
   std::int64_t num_output_rows = 0;
 };
 
+// Where K and V lie: block b at data + b * block_stride, bytes; layer l of it layer_stride * l further.
+struct DeviceCache {
+  std::byte* data = nullptr;
+  std::int64_t block_stride = 0, layer_stride = 0;
+  std::int32_t block_size = 0;
+};
+
 class DeviceDecoder {
  public:
   struct Options {
@@ -42,10 +50,11 @@ class DeviceDecoder {
   const DeviceWeights& weights() const { return weights_; }
   std::int32_t max_context() const { return max_context_; }
   std::int64_t activation_bytes() const { return activation_bytes_; }
-  std::int64_t block_bytes() const;  // of a KV block, all layers
+  std::int64_t block_bytes() const;  // of a KV block, all layers, packed
+  KvLayout kv_layout() const;        // the same
 
-  // Enqueues a batch over the cache, whose blocks lie one behind the other.
-  Status forward(const DeviceBatch& batch, std::byte* cache);
+  // Enqueues a batch over the cache.
+  Status forward(const DeviceBatch& batch, const DeviceCache& cache);
   // Enqueues logits of output rows [first, first + count) of the last forward into out [count, vocabulary].
   Status logits(std::int64_t first, std::int64_t count, float* out);
 
@@ -57,8 +66,8 @@ class DeviceDecoder {
   template <class T>
   Status room(device::DeviceArray<T>& array, std::int64_t count, std::string_view name);
   Status embed(const DeviceBatch& batch);
-  Status layer(const DeviceBatch& batch, std::size_t index, std::byte* cache);
-  Status mix(const DeviceBatch& batch, std::size_t index, std::byte* cache, const float* x);
+  Status layer(const DeviceBatch& batch, std::size_t index, const DeviceCache& cache);
+  Status mix(const DeviceBatch& batch, std::size_t index, const DeviceCache& cache, const float* x);
   Status normalize_heads(const AttentionConfig& config, const NormConfig& norm, const DeviceLayer& layer,
                          std::int64_t rows);
   Status attend(const DeviceBatch& batch, device::AttentionArgs args);
@@ -75,7 +84,7 @@ class DeviceDecoder {
               float* out);
   Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                   bool accumulate = false);
-  device::CacheArgs cache_of_layer(std::size_t index, std::byte* cache) const;
+  device::CacheArgs cache_of_layer(std::size_t index, const DeviceCache& cache) const;
 
   device::Device& device_;
   device::KernelLaunches launches_;

@@ -86,6 +86,7 @@ DeviceModelRunner::~DeviceModelRunner() {
 
 Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
   cache_ = {};
+  mapper_.reset();
   swap_space_ = {};
   auto cache = device::DeviceArray<std::byte>::create(*device_, num_blocks * kv_page_bytes(), "KV cache");
   if (!cache) return cache.error();
@@ -93,14 +94,57 @@ Status DeviceModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_
   if (!swap_space) return swap_space.error();
   cache_ = *std::move(cache);
   swap_space_ = *std::move(swap_space);
+  num_blocks_ = num_table_ids_ = num_blocks;
+  num_swap_blocks_ = num_swap_blocks;
+  blocks_ = cache_.data();
+  block_bytes_ = kv_page_bytes();
+  place_ = {.data = blocks_,
+            .block_stride = block_bytes_,
+            .layer_stride = block_bytes_ / config().num_layers(),
+            .block_size = options_.block_size};
+  return ok_status();
+}
+
+Status DeviceModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
+                                              std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  cache_ = {};
+  mapper_.reset();
+  swap_space_ = {};
+  auto pages = DevicePages::create(*device_, {.page_bytes = shape.page_bytes,
+                                              .num_tensors = shape.num_tensors,
+                                              .num_pages = num_blocks,
+                                              .num_blocks = shape.num_slots * shape.blocks_per_slot});
+  if (!pages) return pages.error();
+  PAGODA_RETURN_IF_ERROR(pages->create_pages(0, shape.num_created < 0 ? num_blocks : shape.num_created));
+  blocks_ = pages->window();
+  block_bytes_ = pages->page_stride();
+  num_table_ids_ = pages->shape().num_blocks;
+  KvLayout layer = layout;
+  layer.num_layers = 1;
+  place_ = {.data = pages->data(),
+            .block_stride = shape.page_bytes,
+            .layer_stride = shape.num_tensors > 1 ? pages->tensor_stride()
+                                                  : static_cast<std::int64_t>(layer.block_bytes()),
+            .block_size = layout.block_size};
+  auto swap_space = device::PinnedArray<std::byte>::create(*device_, num_swap_blocks * block_bytes_);
+  if (!swap_space) return swap_space.error();
+  mapper_ = std::make_unique<PageMapperOf<DevicePages>>(*std::move(pages));
+  swap_space_ = *std::move(swap_space);
   num_blocks_ = num_blocks;
   num_swap_blocks_ = num_swap_blocks;
+  for (KvGroup& group : kv_plan_.groups) group.tokens_per_row = layout.block_size;
   return ok_status();
+}
+
+Status DeviceModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
+  if (!mapper_ || first < 0 || count < 0 || first > num_blocks_ - count)
+    return internal_error("pages to create are out of range");
+  return mapper_->create_pages(first, count);
 }
 
 MemoryPlan DeviceModelRunner::memory_plan() const {
   return {.weight_bytes = decoder_->weights().bytes,
-          .kv_bytes = cache_.size_bytes(),
+          .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
           .activation_bytes = decoder_->activation_bytes(),
           .buffer_bytes = logits_.size_bytes()};
@@ -116,8 +160,10 @@ Status DeviceModelRunner::check(const ScheduledBatch& batch) const {
   }
   if (num_tokens > options_.max_num_batched_tokens)
     return internal_error(concat("a batch of ", num_tokens, " tokens is over max-num-batched-tokens"));
-  if (!batch.state_copies.empty() || !batch.page_maps.empty() || !batch.page_maps_ahead.empty())
-    return internal_error("the device runner has no states and maps no pages");
+  if (!batch.state_copies.empty()) return internal_error("the device runner has no states");
+  for (const auto* const maps : {&batch.page_maps, &batch.page_maps_ahead})
+    if (!std::ranges::all_of(*maps, [&](const PageMapping& mapping) { return is_mapping(mapping); }))
+      return internal_error("a page to map is out of range");
   const auto is_block = [&](BlockId id) { return index(id) >= 0 && index(id) < num_blocks_; };
   const auto is_pair = [&](const SwapCopy& copy) {
     const auto swap = static_cast<std::int64_t>(copy.swap_block);
@@ -130,6 +176,16 @@ Status DeviceModelRunner::check(const ScheduledBatch& batch) const {
   return ok_status();
 }
 
+// Pages that are not there yet are no pages.
+bool DeviceModelRunner::is_mapping(const PageMapping& mapping) const {
+  if (!mapper_ || mapping.count < 1) return false;
+  const bool pages_are_there =
+      index(mapping.page) >= 0 && index(mapping.page) <= mapper_->arena().num_created() - mapping.count;
+  if (mapping.block == kNoBlock) return pages_are_there;
+  return index(mapping.block) >= 0 && index(mapping.block) <= num_table_ids_ - mapping.count &&
+         (mapping.page == kNoPage || pages_are_there);
+}
+
 Status DeviceModelRunner::check_sequence(const ScheduledSequence& sequence) const {
   const std::int64_t end = sequence.num_computed_tokens + std::ssize(sequence.tokens);
   if (sequence.tokens.empty() || sequence.num_computed_tokens < 0)
@@ -137,10 +193,11 @@ Status DeviceModelRunner::check_sequence(const ScheduledSequence& sequence) cons
   if (end > decoder_->max_context())
     return internal_error(concat("position ", end - 1, " is beyond the model's"));
   if (!sequence.more_tables.empty() || sequence.first_row != 0 ||
-      std::ssize(sequence.block_table) * options_.block_size < end)
+      std::ssize(sequence.block_table) * place_.block_size < end)
     return internal_error("a block table does not cover its sequence");
   for (const BlockId block : sequence.block_table)
-    if (index(block) < 0 || index(block) >= num_blocks_) return internal_error("a block id is out of range");
+    if (index(block) < 0 || index(block) >= num_table_ids_)
+      return internal_error("a block id is out of range");
   for (const TokenId token : sequence.tokens)
     if (token < 0 || token >= config().vocab_size)
       return internal_error(concat("token id ", token, " is outside of the vocabulary"));
@@ -168,12 +225,17 @@ StepResult DeviceModelRunner::run(const ScheduledBatch& batch) {
 
 Status DeviceModelRunner::step(const ScheduledBatch& batch, StepResult& result) {
   arena_->begin();
+  if (mapper_) {
+    PAGODA_RETURN_IF_ERROR(mapper_->map(batch.page_maps));
+    if (!batch.sequences.empty()) mapper_->map_ahead(batch.page_maps_ahead);
+    result.mapping = mapper_->take_stats();
+  }
   PAGODA_RETURN_IF_ERROR(swap(batch, result));
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
   if (!batch.empty()) {
     auto laid_out = lay_out(batch, result);
     if (!laid_out) return laid_out.error();
-    PAGODA_RETURN_IF_ERROR(decoder_->forward(*laid_out, cache_.data()));
+    PAGODA_RETURN_IF_ERROR(decoder_->forward(*laid_out, place_));
     PAGODA_RETURN_IF_ERROR(sample(batch, result));
   }
   return device_->synchronize(stream_);
@@ -184,8 +246,8 @@ Status DeviceModelRunner::swap(const ScheduledBatch& batch, StepResult& result) 
   if (batch.swap_out.empty() && batch.swap_in.empty()) return ok_status();
   const SteadyClock clock;
   const TimeNs before = clock.now();
-  const std::int64_t bytes = kv_page_bytes();
-  const auto there = [&](const SwapCopy& copy) { return cache_.data() + index(copy.block) * bytes; };
+  const std::int64_t bytes = block_bytes_;
+  const auto there = [&](const SwapCopy& copy) { return blocks_ + index(copy.block) * bytes; };
   const auto here = [&](const SwapCopy& copy) {
     return swap_space_.data() + static_cast<std::int64_t>(copy.swap_block) * bytes;
   };
@@ -205,10 +267,8 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
   std::vector<std::int32_t> from, to;
   device::KernelLaunches launches(*device_, stream_);
   const auto go = [&]() -> Status {
-    const device::CopyBlocksArgs args = {.cache = cache_.data(),
-                                         .from = arena_->put(from),
-                                         .to = arena_->put(to),
-                                         .block_bytes = kv_page_bytes()};
+    const device::CopyBlocksArgs args = {
+        .cache = blocks_, .from = arena_->put(from), .to = arena_->put(to), .block_bytes = block_bytes_};
     const auto count = std::ssize(from);
     from.clear();
     to.clear();
@@ -236,8 +296,8 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   output_rows_.clear();
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
-    add_output_rows(sequence, i, static_cast<std::int32_t>(ids.size()), true, result.sequences[i], output_rows,
-                    output_rows_);
+    add_output_rows(sequence, i, static_cast<std::int32_t>(ids.size()), true, result.sequences[i],
+                    output_rows, output_rows_);
     const bool few = std::ssize(sequence.tokens) <= kFewTokens;
     for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
       const std::int32_t position = sequence.num_computed_tokens + static_cast<std::int32_t>(t);
@@ -246,7 +306,7 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
       ids.push_back(sequence.tokens[t]);
       positions.push_back(position);
       sequences.push_back(static_cast<std::int32_t>(i));
-      blocks.push_back(index(sequence.block_table[as_size(position / options_.block_size)]));
+      blocks.push_back(index(sequence.block_table[as_size(position / place_.block_size)]));
     }
     for (const BlockId block : sequence.block_table) tables.push_back(index(block));
     tables.resize((i + 1) * as_size(out.table_width), -1);

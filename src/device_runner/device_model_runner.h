@@ -11,11 +11,13 @@
 
 #include "device/device_array.h"
 #include "device_runner/device_decoder.h"
+#include "device_runner/device_pages.h"
 #include "device_runner/device_sampling.h"
 #include "device_runner/step_arena.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/model_runner.h"
 #include "model_runner/output_rows.h"
+#include "model_runner/page_mapper.h"
 #include "sampler/sampler.h"
 
 namespace pagoda::device_runner {
@@ -32,6 +34,14 @@ class DeviceModelRunner final : public ModelRunner {
   // Replaces the KV cache by one of this many blocks, all empty.
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
 
+  // A virtual cache, planned for kv_page_layout() (virtual_kv_plan.h): the same kernels over other strides.
+  // invalid_argument: its pages are no multiples of page_granule().
+  Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
+                             std::int64_t num_swap_blocks);
+  Status create_kv_pages(std::int64_t first, std::int64_t count);  // between steps
+  KvLayout kv_page_layout() const { return decoder_->kv_layout(); }
+  std::int64_t page_granule() const { return static_cast<std::int64_t>(device_->granule()); }
+
   StepResult run(const ScheduledBatch& batch) override;
 
   const DecoderConfig& config() const { return decoder_->config(); }
@@ -46,6 +56,7 @@ class DeviceModelRunner final : public ModelRunner {
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
   Status check(const ScheduledBatch& batch) const;
+  bool is_mapping(const PageMapping& mapping) const;
   Status check_sequence(const ScheduledSequence& sequence) const;
   Status step(const ScheduledBatch& batch, StepResult& result);
   Status swap(const ScheduledBatch& batch, StepResult& result);
@@ -62,8 +73,14 @@ class DeviceModelRunner final : public ModelRunner {
   std::optional<StepArena> arena_;
   std::unique_ptr<DeviceDecoder> decoder_;
   KvGroupPlan kv_plan_;
-  std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;
-  device::DeviceArray<std::byte> cache_;
+  std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;  // that copies name
+  std::int64_t num_table_ids_ = 0;                     // that block tables name
+  device::DeviceArray<std::byte> cache_;               // or, of a virtual one:
+  std::unique_ptr<PageMapperOf<DevicePages>> mapper_;
+  DeviceCache place_;
+  // What copies name, one behind the other.
+  std::byte* blocks_ = nullptr;
+  std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
   device::DeviceArray<float> logits_;       // [chunk, vocabulary]
   device::PinnedArray<float> host_logits_;  // the same

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "device/emulated/emulated_device.h"
+#include "device_runner/test_seeds.h"
 #include "model_runner/expect_golden.h"
 
 namespace pagoda::device_runner {
@@ -129,7 +130,7 @@ TEST(DeviceModelRunner, SampledTokensAreTheHosts) {
 // Blocks that go to the swap space and come back elsewhere, and blocks that are copied, give the same tokens.
 TEST(DeviceModelRunner, TokensSurviveSwapsAndCopies) {
   const std::vector<TokenId> wanted = alone(2, 40, 6);
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < num_seeds(); ++seed) {
     SCOPED_TRACE(seed);
     const auto runner = open_runner(fixture("qwen3"), {.seed = seed});
     Driver driver(*runner, 16);

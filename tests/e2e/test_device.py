@@ -20,6 +20,8 @@ TINY = ROOT / "tests/fixtures/tiny_models"
 FLAGS = ["--tokenizer", str(small_model()), "--dtype", "float32", "--max-num-seqs", "8", "--max-num-batched-tokens", "64",
          "--block-size", "4", "--kv-cache-memory-bytes", "64KiB"]
 EMULATED = ["--device", "emulated", "--emulated-device", "memory=16MiB,seed=3"]
+# A page of 4 KiB has 16 tokens of all layers.
+VIRTUAL = ["--device", "emulated", "--emulated-device", "memory=16MiB,granule=4KiB,seed=7", "--kv-manager", "virtual"]
 PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
 MODES = {
     "greedy": {"temperature": 0},
@@ -55,6 +57,12 @@ def emulated():
         yield server
 
 
+@pytest.fixture(scope="module")
+def virtual():
+    with serving(TINY / "qwen3", *FLAGS, *VIRTUAL) as server:
+        yield server
+
+
 @pytest.mark.parametrize("model", ["llama", "qwen3"])
 def test_a_served_model_gives_its_goldens(model, request):
     lines = [json.loads(line) for line in (TINY / model / "golden.jsonl").read_text().splitlines()]
@@ -80,14 +88,32 @@ def test_tokens_are_those_of_the_cpu(cpu, emulated, mode):
             assert a == pytest.approx(b, abs=1e-3)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_virtual_memory_changes_no_token(emulated, virtual, mode):
+    answers = [ask(server, prompt, **MODES[mode]) for server in (emulated, virtual) for prompt in PROMPTS[1:3]]
+    assert [ids(answer) for answer in answers[:2]] == [ids(answer) for answer in answers[2:]]
+    if mode == "log-probabilities":  # to the bit
+        assert [answer[0]["logprobs"] for answer in answers[:2]] == [answer[0]["logprobs"] for answer in answers[2:]]
+    assert virtual.metric("kv_mapped_pages_total") > 0
+
+
+def test_a_tensor_for_each_layer_changes_no_token(emulated):
+    how = {"temperature": 0.8, "max_tokens": 30}
+    with serving(TINY / "qwen3", *FLAGS, *VIRTUAL, "--no-kv-slicing") as server, \
+            concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
+    assert together == [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
+
+
+@pytest.mark.parametrize("memory", [["9KiB", *EMULATED], ["12KiB", *VIRTUAL]], ids=["paged", "virtual"])
 @pytest.mark.parametrize("way", [["--preemption-mode", "recompute"],
-                                 ["--preemption-mode", "swap", "--swap-space", "64KiB"]])
-def test_preempted_answers_are_what_they_are_alone(emulated, way):
+                                 ["--preemption-mode", "swap", "--swap-space", "64KiB"]], ids=["recompute", "swap"])
+def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
     """Requests at once in a cache that does not hold them."""
     how = {"temperature": 0.8, "max_tokens": 14}
     alone = [ids(ask(emulated, prompt, seed=at, **how)) for at, prompt in enumerate(PROMPTS)]
-    flags = [*FLAGS[:-1], "9KiB", "--max-model-len", "32", "--no-enable-prefix-caching"]
-    with serving(TINY / "qwen3", *flags, *EMULATED, *way) as server, \
+    flags = [*FLAGS[:-1], *memory, "--max-model-len", "32", "--no-enable-prefix-caching"]
+    with serving(TINY / "qwen3", *flags, *way) as server, \
             concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
         together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
         assert server.metric("num_preemptions_total") > 0
@@ -118,7 +144,8 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
 
 @pytest.mark.parametrize("flags, said", [
     (["--tensor-parallel-size", "2"], "--device emulated cannot be had with --tensor-parallel-size"),
-    (["--kv-manager", "virtual"], "--device emulated cannot be had with --kv-manager virtual"),
+    (["--kv-manager", "virtual", "--kv-page-size", "64KiB"], "--device emulated maps multiples of 2097152 bytes"),
+    (["--emulated-device", "granule=5KiB"], "granule must be a power of two"),
     (["--dtype", "int8"], "--dtype int8: the device runner has"),
     (["--emulated-device", "memory=1MiB", "--kv-cache-memory-bytes", "2MiB"], "are available"),
     (["--emulated-device", "refused-allocation=9"], "refuses"),

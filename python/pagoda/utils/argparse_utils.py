@@ -16,6 +16,12 @@ class FlexibleArgumentParser(argparse.ArgumentParser):
 
     takes_engine_args = False
 
+    def add_argument_group(self, *args: Any, **more: Any) -> Any:
+        """Engine arguments may be added to a group; the parser takes them."""
+        group: Any = super().add_argument_group(*args, **more)
+        group.parser = self
+        return group
+
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         import sys
         words = [self._dashed(word) for word in (sys.argv[1:] if args is None else args)]

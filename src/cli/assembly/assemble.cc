@@ -117,7 +117,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     PAGODA_RETURN_IF_ERROR(check_no_states(
         runner->kv_plan(), is_virtual(flags) ? "--kv-manager virtual" : "--kv-manager reserved"));
   if (is_virtual(flags)) {
-    auto planned = virtual_kv_plan(flags, runner->kv_page_layout());
+    auto planned = virtual_kv_plan(flags, runner->kv_page_layout(), runner->page_granule());
     if (!planned) return planned.error();
     virtual_plan = *planned;
     block_size = virtual_plan->layout.block_size;

@@ -13,7 +13,6 @@ Status check_device_flags(const EngineFlags& flags) {
   };
   if (flags.tensor_parallel_size > 1)
     return refuse("--tensor-parallel-size: a device is not shared by ranks");
-  if (flags.kv_manager == "virtual") return refuse("--kv-manager virtual: it maps the CPU's pages");
   if (flags.backend != "cpu") return refuse("--backend reference, which is the CPU's");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
   return flags.device == "cuda" ? device::check_cuda().annotate("--device cuda") : ok_status();
@@ -27,6 +26,7 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags) {
   const EmulatedDeviceFlags& asked = flags.emulated_device;
   auto device = device::emulated::EmulatedDevice::create(
       {.memory_bytes = static_cast<std::size_t>(asked.memory_bytes),
+       .granule = static_cast<std::size_t>(asked.granule_bytes),
        .seed = asked.seed,
        .refused_allocation = asked.refused_allocation,
        .lost_launch = asked.lost_launch});

@@ -70,13 +70,25 @@ Status LoadedRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num
                 : alone_->allocate_kv_cache(num_blocks, num_swap_blocks);
 }
 
+KvLayout LoadedRunner::kv_page_layout() const {
+  return ask([](const auto& runner) { return runner.kv_page_layout(); });
+}
+
+std::int64_t LoadedRunner::page_granule() const { return device_ ? device_->page_granule() : kPageGranule; }
+
 Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                          std::int64_t num_blocks, std::int64_t num_swap_blocks) {
+  if (device_) return device_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
   return group_ ? group_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks)
                 : alone_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
 }
 
 std::function<Status(std::int64_t, std::int64_t)> LoadedRunner::page_creator() {
+  if (device_) {
+    return [device = device_.get()](std::int64_t first, std::int64_t count) {
+      return device->create_kv_pages(first, count);
+    };
+  }
   if (group_) {
     return [group = group_.get()](std::int64_t first, std::int64_t count) {
       return group->create_kv_pages(first, count);

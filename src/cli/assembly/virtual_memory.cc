@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/assembly/devices.h"
 #include "tensor/system_limits.h"
 
 namespace pagoda {
@@ -17,9 +18,13 @@ constexpr std::int64_t kMaxAddressSpace = std::int64_t{1} << 45;  // of slots, u
 
 }  // namespace
 
-Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout) {
-  auto plan = plan_virtual_kv(layout, flags.kv_page_size,
-                              flags.kv_slicing ? KvTensors::per_slot : KvTensors::per_layer);
+Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout,
+                                      std::int64_t granule) {
+  if (flags.kv_page_size % granule != 0)
+    return invalid_argument(concat("--kv-page-size ", flags.kv_page_size, ": --device ", flags.device,
+                                   " maps multiples of ", granule, " bytes"));
+  const std::int64_t page = flags.kv_page_size == 0 && uses_device(flags) ? granule : flags.kv_page_size;
+  auto plan = plan_virtual_kv(layout, page, flags.kv_slicing ? KvTensors::per_slot : KvTensors::per_layer);
   if (!plan) return plan.error();
   if (const std::string note = describe_padding(*plan); !note.empty()) log_warning("start", note);
   return plan;
@@ -57,11 +62,12 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
                " blocks are more than can be numbered: lower --kv-slots or --max-model-len, "
                "or raise --kv-page-size"));
   }
-  out.slots.max_regions = (available_mappings() - kMappingsForOthers) / plan.num_tensors;
+  if (!uses_device(flags))  // a GPU's driver has no such limit
+    out.slots.max_regions = (available_mappings() - kMappingsForOthers) / plan.num_tensors;
   // What one sequence has at once: windows give back what they leave.
   const std::int64_t pages =
       pages_for(groups, max_model_len, 1, 0, flags.enable_chunked_prefill ? 0 : max_model_len);
-  if (out.slots.max_regions < 1 + 2 * pages) {
+  if (!uses_device(flags) && out.slots.max_regions < 1 + 2 * pages) {
     return invalid_argument(concat("--kv-manager virtual: one sequence of --max-model-len ", max_model_len,
                                    " may need ", (1 + 2 * pages) * plan.num_tensors,
                                    " mappings, and vm.max_map_count leaves ",

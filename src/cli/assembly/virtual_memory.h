@@ -14,8 +14,8 @@ namespace pagoda {
 inline bool is_virtual(const EngineFlags& flags) { return flags.kv_manager == "virtual"; }
 
 // How many tokens and bytes a block has. `layout` is that of a page of the model's KV groups, with
-// --block-size. Warns about padding.
-Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout);
+// --block-size. Warns about padding. Without --kv-page-size a device's pages are its granule.
+Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& layout, std::int64_t granule);
 
 // What the manager needs to know beside the number of pages; no limit on mappings.
 SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_len,

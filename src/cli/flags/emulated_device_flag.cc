@@ -19,6 +19,11 @@ Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
       if (*number < kMinEmulatedMemory || *number > kMaxEmulatedMemory)
         return invalid_argument("memory must be from 1MiB to 1TiB");
       flags.memory_bytes = *number;
+    } else if (name == "granule") {
+      if (*number < kMinEmulatedGranule || *number > kMinEmulatedGranule << 10 ||
+          (*number & (*number - 1)) != 0)
+        return invalid_argument("granule must be a power of two from 4KiB to 4MiB");
+      flags.granule_bytes = *number;
     } else if (name == "seed") {
       flags.seed = static_cast<std::uint64_t>(*number);
     } else if (name == "lost-launch") {
@@ -27,7 +32,7 @@ Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
       flags.refused_allocation = *number;
     } else {
       return invalid_argument(
-          concat("'", name, "' is none of memory, seed, lost-launch and refused-allocation"));
+          concat("'", name, "' is none of memory, granule, seed, lost-launch and refused-allocation"));
     }
   }
   return flags;

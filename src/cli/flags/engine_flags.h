@@ -51,9 +51,11 @@ struct ServerFlags {
 // Of --device emulated (device/emulated/emulated_device.h).
 struct EmulatedDeviceFlags {
   std::int64_t memory_bytes = std::int64_t{256} << 20;
+  std::int64_t granule_bytes = std::int64_t{2} << 20;    // of virtual memory: what can be mapped
   std::uint64_t seed = 0;                                // of the order in which its streams run
   std::int64_t lost_launch = 0, refused_allocation = 0;  // faults, counted from 1; 0: none
 };
+inline constexpr std::int64_t kMinEmulatedGranule = 4096;
 inline constexpr std::int64_t kMinEmulatedMemory = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxEmulatedMemory = std::int64_t{1} << 40;
 

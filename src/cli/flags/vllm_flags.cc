@@ -57,7 +57,8 @@ std::vector<Flag> vllm_flags(std::vector<std::string>& warnings) {
                            "enable-prompt-tokens-details", "enable-request-id-headers", "use-tqdm-on-load"})
     rows.push_back(ignored(name, Shape::on, warnings));
   for (const char* name : {"gpu-memory-utilization", "cpu-offload-gb", "download-dir", "uvicorn-log-level",
-                           "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo"})
+                           "stream-interval", "max-seq-len-to-capture", "prefix-caching-hash-algo", "max-loras",
+                           "max-lora-rank", "max-cpu-loras", "lora-dtype"})
     rows.push_back(ignored(name, Shape::one, warnings));
   rows.push_back(
       only("load-format", {"auto", "safetensors", "gguf"}, "weights are read as the file stores them"));

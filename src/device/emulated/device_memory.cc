@@ -15,7 +15,7 @@ std::string describe_access(AccessKind kind, std::size_t size) {
   return concat(verb, size, " bytes");
 }
 
-Result<DeviceMemory> DeviceMemory::create(std::size_t capacity) {
+Result<DeviceMemory> DeviceMemory::create(std::size_t capacity, std::size_t granule) {
   DeviceMemory memory;
   memory.capacity_ = capacity;
   // Addresses cost nothing: enough for what is freed and never given out again.
@@ -24,6 +24,8 @@ Result<DeviceMemory> DeviceMemory::create(std::size_t capacity) {
       ::mmap(nullptr, memory.address_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return resource_exhausted("no address space for an emulated device");
   memory.data_ = static_cast<std::byte*>(data);
+  memory.mutex_ = std::make_unique<std::mutex>();
+  memory.space_ = std::make_unique<VirtualSpace>(granule);
   return memory;
 }
 
@@ -34,6 +36,8 @@ DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
       address_bytes_(other.address_bytes_),
       next_(other.next_),
       open_(other.open_),
+      mutex_(std::move(other.mutex_)),
+      space_(std::move(other.space_)),
       allocations_(std::move(other.allocations_)) {}
 
 DeviceMemory::~DeviceMemory() {
@@ -41,9 +45,15 @@ DeviceMemory::~DeviceMemory() {
 }
 
 void DeviceMemory::protect(bool open) {
-  open_ += open ? 1 : -1;
-  if (open_ != (open ? 1 : 0) || next_ == 0) return;
+  open_ = open;
+  space_->protect(open);
+  if (next_ == 0) return;
   CHECK(::mprotect(data_, next_, open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0);
+}
+
+std::size_t DeviceMemory::free_bytes() const {
+  const std::lock_guard lock(*mutex_);
+  return capacity_ - used_ - space_->physical_bytes();
 }
 
 Result<std::byte*> DeviceMemory::allocate(std::size_t bytes, std::string_view name) {
@@ -58,7 +68,7 @@ Result<std::byte*> DeviceMemory::allocate(std::size_t bytes, std::string_view na
   next_ += whole + kGuard;
   CHECK(::mprotect(data_ + offset, whole, PROT_READ | PROT_WRITE) == 0);
   std::memset(data_ + offset, 0xFF, bytes);
-  if (open_ == 0) CHECK(::mprotect(data_ + offset, whole, PROT_NONE) == 0);
+  if (!open_) CHECK(::mprotect(data_ + offset, whole, PROT_NONE) == 0);
   allocations_.push_back(
       {.name = std::string(name), .offset = offset, .bytes = bytes, .shadow = AccessShadow(bytes)});
   used_ += bytes;
@@ -67,7 +77,7 @@ Result<std::byte*> DeviceMemory::allocate(std::size_t bytes, std::string_view na
 
 Status DeviceMemory::free(std::byte* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const Allocation* const found = contains(address) ? find(address) : nullptr;
+  const Allocation* const found = allocates(address) ? find(address) : nullptr;
   if (found == nullptr || found->offset != address - base())
     return internal_error("free() of an address that no allocation has");
   if (found->freed) return internal_error(concat("double free of '", found->name, "'"));
@@ -103,6 +113,7 @@ std::string DeviceMemory::fault(const Allocation* near, std::uintptr_t address, 
 }
 
 std::string DeviceMemory::access(std::uintptr_t address, std::size_t size, const AccessStamp& now) {
+  if (!allocates(address)) return space_->access(address, size, now);
   const Allocation* const found = find(address);
   std::string wrong = fault(found, address, size);
   if (!wrong.empty()) return concat(describe_access(now.kind, size), " ", wrong);
@@ -117,7 +128,7 @@ std::string DeviceMemory::access(std::uintptr_t address, std::size_t size, const
 
 std::string DeviceMemory::range(const std::byte* from, std::size_t size) const {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
-  if (!contains(address)) return "memory that is not the device's";
+  if (!allocates(address)) return space_->range(from, size);
   return fault(find(address), address, size);
 }
 

@@ -2,45 +2,56 @@
 // DeviceMemory: the memory of an emulated device. It lies in address space that the process can touch only
 // while it is Open, so that host code which reads it ends with SIGSEGV instead of a right answer. What is
 // allocated is full of 0xFF, which is NaN in every float type and -1 as an integer; what is freed is never
-// used again, so that a late user is found. Between allocations nothing is mapped to anybody.
-// Threads: one. Owner: EmulatedDevice.
+// used again, so that a late user is found. Between allocations nothing is mapped to anybody. Reserved
+// addresses and what is mapped there (virtual_space.h) are the device's memory, too.
+// Threads: one; with_space() may be called by others. Owner: EmulatedDevice.
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "device/emulated/access_shadow.h"
+#include "device/emulated/virtual_space.h"
 
 namespace pagoda::device::emulated {
 
 class DeviceMemory {
  public:
   // `capacity`: of what is allocated at a time, in bytes.
-  static Result<DeviceMemory> create(std::size_t capacity);
+  static Result<DeviceMemory> create(std::size_t capacity, std::size_t granule);
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&&) = delete;
   ~DeviceMemory();
 
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name);
   Status free(std::byte* memory);
-  std::size_t free_bytes() const { return capacity_ - used_; }
+  std::size_t free_bytes() const;
+  // What do(VirtualSpace&) gives, while no kernel and no copy runs.
+  template <class Do>
+  auto with_space(const Do& run) {
+    const std::lock_guard lock(*mutex_);
+    return run(*space_);
+  }
+  std::size_t granule() const { return space_->granule(); }
 
   // While one lives, the memory can be touched.
   class Open {
    public:
-    explicit Open(DeviceMemory& memory) : memory_(memory) { memory_.protect(true); }
+    explicit Open(DeviceMemory& memory) : memory_(memory), lock_(*memory.mutex_) { memory_.protect(true); }
     ~Open() { memory_.protect(false); }
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
 
    private:
     DeviceMemory& memory_;
+    std::lock_guard<std::mutex> lock_;
   };
 
-  bool contains(std::uintptr_t address) const { return address - base() < address_bytes_; }
+  bool contains(std::uintptr_t address) const { return allocates(address) || space_->contains(address); }
   // Notes an access; empty, or what is wrong with it. Needs contains(address).
   std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
   // What is wrong with touching the whole range from outside of kernels; empty: nothing.
@@ -57,6 +68,7 @@ class DeviceMemory {
   static constexpr std::size_t kGuard = 2 * 4096;  // between allocations
 
   DeviceMemory() = default;
+  bool allocates(std::uintptr_t address) const { return address - base() < address_bytes_; }
   void protect(bool open);
   std::uintptr_t base() const { return reinterpret_cast<std::uintptr_t>(data_); }
   // Of which an address is; what it is just behind, if it is in nobody's; null: before all.
@@ -66,7 +78,9 @@ class DeviceMemory {
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0, used_ = 0;
   std::size_t address_bytes_ = 0, next_ = 0;  // offsets from next_ on were never given out
-  int open_ = 0;
+  bool open_ = false;
+  std::unique_ptr<std::mutex> mutex_;  // of what is open, and of space_
+  std::unique_ptr<VirtualSpace> space_;
   std::vector<Allocation> allocations_;  // ascending
   mutable std::size_t last_found_ = 0;
 };

@@ -10,7 +10,7 @@
 namespace pagoda::device::emulated {
 
 Result<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const EmulatedOptions& options) {
-  auto memory = DeviceMemory::create(options.memory_bytes);
+  auto memory = DeviceMemory::create(options.memory_bytes, options.granule);
   if (!memory) return memory.error();
   return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(options, *std::move(memory)));
 }
@@ -58,6 +58,43 @@ Status EmulatedDevice::free_pinned(std::byte* memory) {
   return pinned_.erase(memory) == 1 ? ok_status() : lose("free_pinned() of memory that is not pinned");
 }
 
+Result<std::byte*> EmulatedDevice::reserve(std::size_t bytes) {
+  if (!lost_.ok()) return lost_;
+  return memory_.with_space([&](VirtualSpace& space) { return space.reserve(bytes); });
+}
+
+Status EmulatedDevice::release(std::byte* addresses) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  return memory_.with_space([&](VirtualSpace& space) { return space.release(addresses); });
+}
+
+Result<PhysicalId> EmulatedDevice::create_physical(std::size_t bytes) {
+  if (!lost_.ok()) return lost_;
+  const std::size_t free = memory_.free_bytes();
+  if (++allocations_ == options_.refused_allocation || bytes > free)
+    return resource_exhausted(
+        concat("the emulated device refuses ", bytes, " bytes of physical memory; ", free, " are free"));
+  return memory_.with_space([&](VirtualSpace& space) { return space.create(bytes); });
+}
+
+Status EmulatedDevice::destroy_physical(PhysicalId memory) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  return memory_.with_space([&](VirtualSpace& space) { return space.destroy(memory); });
+}
+
+// These three by another thread, too: nothing of the device's but the space is looked at.
+Status EmulatedDevice::map(std::byte* address, PhysicalId memory) {
+  return memory_.with_space([&](VirtualSpace& space) { return space.map(address, memory); });
+}
+
+Status EmulatedDevice::set_access(std::byte* address, std::size_t bytes) {
+  return memory_.with_space([&](VirtualSpace& space) { return space.set_access(address, bytes); });
+}
+
+Status EmulatedDevice::unmap(std::byte* address, std::size_t bytes) {
+  return memory_.with_space([&](VirtualSpace& space) { return space.unmap(address, bytes); });
+}
+
 Result<StreamId> EmulatedDevice::create_stream() {
   if (!lost_.ok()) return lost_;
   return queues_.add_stream();
@@ -102,12 +139,12 @@ Status EmulatedDevice::put_copy(StreamId stream, std::byte* to, Side to_side, co
   if (bytes == 0) return ok_status();
   // Ranges are looked at when the copy runs: by then they may have been freed.
   return stick(queues_.push(stream, [=, this]() -> Status {
+    const DeviceMemory::Open open(memory_);
     for (const auto& [memory, side, verb] :
          {std::tuple{from, from_side, "reads "},
           std::tuple{const_cast<const std::byte*>(to), to_side, "writes "}})
       if (const std::string wrong = wrong_range(memory, side, bytes); !wrong.empty())
         return internal_error(concat("a copy ", verb, bytes, " bytes ", wrong));
-    const DeviceMemory::Open open(memory_);
     std::memmove(to, from, bytes);
     return ok_status();
   }));

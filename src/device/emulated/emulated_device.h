@@ -5,6 +5,7 @@
 //   * what host code does with device memory (SIGSEGV: it is mapped only while kernels and copies run),
 //   * reads of what nobody wrote (it is NaN), accesses outside of an allocation, and of freed ones,
 //   * races of threads, barriers that some of them miss (block_runner.h),
+//   * what drivers may let pass: double maps, accesses before set_access(), half granules (virtual_space.h),
 //   * orders of streams that no event holds (stream_queues.h: any order, by the seed),
 // and fails where it is told to. It says nothing about speed, about caches and memory models of real devices,
 // or about what nvcc makes of the sources. A fault is an error with the kernel, the block and the thread in
@@ -20,9 +21,12 @@
 
 namespace pagoda::device::emulated {
 
+inline constexpr std::size_t kDeviceGranule = std::size_t{2} << 20;  // as every GPU so far has it
+
 struct EmulatedOptions {
   std::size_t memory_bytes = std::size_t{256} << 20;
-  std::uint64_t seed = 0;  // of the order of streams, blocks and threads
+  std::size_t granule = kDeviceGranule;  // of reserved addresses and what is mapped there
+  std::uint64_t seed = 0;                // of the order of streams, blocks and threads
   // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
   // n-th launch to run loses the device.
   std::int64_t refused_allocation = 0, lost_launch = 0;
@@ -40,6 +44,14 @@ class EmulatedDevice final : public Device {
   std::size_t free_bytes() const override { return memory_.free_bytes(); }
   Result<std::byte*> allocate_pinned(std::size_t bytes) override;
   Status free_pinned(std::byte* memory) override;
+  std::size_t granule() const override { return memory_.granule(); }
+  Result<std::byte*> reserve(std::size_t bytes) override;
+  Status release(std::byte* addresses) override;
+  Result<PhysicalId> create_physical(std::size_t bytes) override;
+  Status destroy_physical(PhysicalId memory) override;
+  Status map(std::byte* address, PhysicalId memory) override;
+  Status set_access(std::byte* address, std::size_t bytes) override;
+  Status unmap(std::byte* address, std::size_t bytes) override;
   Result<StreamId> create_stream() override;
   Result<EventId> create_event() override;
   Status record(EventId event, StreamId stream) override;

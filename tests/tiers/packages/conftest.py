@@ -1,39 +1,29 @@
 """Makes the packages once, and puts the wheel's Python package where these tests find it."""
 import os
 import pathlib
-import subprocess
 import sys
-import zipfile
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
-
-def package(kind, variable, tmp_path_factory):
-    """The one that the environment names, else made now."""
-    if given := os.environ.get(variable):
-        return pathlib.Path(given)
-    run = subprocess.run([ROOT / "script/package", "--to", tmp_path_factory.mktemp("dist"), kind], capture_output=True,
-                         text=True, timeout=1200)
-    assert run.returncode == 0, run.stderr[-3000:]
-    return pathlib.Path(run.stdout.strip().splitlines()[-1])
+from wheel_package import package, unpacked_wheel  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    return package("wheel", "PAGODA_WHEEL", tmp_path_factory)
+    return package("wheel", "PAGODA_WHEEL", tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
 def deb(tmp_path_factory):
-    return package("deb", "PAGODA_DEB", tmp_path_factory)
+    return package("deb", "PAGODA_DEB", tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
 def tarball(tmp_path_factory):
-    return package("tarball", "PAGODA_TARBALL", tmp_path_factory)
+    return package("tarball", "PAGODA_TARBALL", tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +38,7 @@ def pagoda_model():
 @pytest.fixture(scope="session")
 def pagoda(wheel, tmp_path_factory):
     """The module."""
-    folder = tmp_path_factory.mktemp("site")
-    zipfile.ZipFile(wheel).extractall(folder)
+    folder = unpacked_wheel(wheel, tmp_path_factory.mktemp("site"))
     sys.path.insert(0, str(folder))
     import pagoda
     assert pagoda.__file__.startswith(str(folder))

@@ -244,12 +244,15 @@ def test_what_the_program_answers_to_the_same_request(pagoda, llm, model, progra
     assert json.loads(run.stdout)["choices"][0]["text"] == ours
 
 
-def test_the_command_line_of_vllms_examples(pagoda, model):
-    """They make their arguments so: EngineArgs.add_cli_args, defaults of their own, LLM(**vars(args))."""
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_command_line_of_vllms_examples(pagoda, model, grouped):
+    """They make their arguments so: EngineArgs.add_cli_args of the parser or of a group, defaults of their own,
+    LLM(**vars(args))."""
     from pagoda.utils import FlexibleArgumentParser
     parser = FlexibleArgumentParser()
-    pagoda.EngineArgs.add_cli_args(parser)
-    parser.set_defaults(model="none/none", enforce_eager=True)
+    engine = parser.add_argument_group("Engine arguments") if grouped else parser
+    pagoda.EngineArgs.add_cli_args(engine)
+    engine.set_defaults(model="none/none", enforce_eager=True)
     parser.add_argument_group("Sampling parameters").add_argument("--max-tokens", type=int)
     args = vars(parser.parse_args(["--model", model, "--max_tokens", "3", "--kv_cache_memory_bytes=16M", "--max-num-seqs", "4",
                                    "--no-enable-prefix-caching"]))
@@ -260,3 +263,9 @@ def test_the_command_line_of_vllms_examples(pagoda, model):
     assert len(llm.generate(pagoda.TokensPrompt(prompt_token_ids=[1, 2]), params, use_tqdm=False)[0].outputs[0].token_ids) == 3
     with pytest.raises(SystemExit):
         parser.parse_args(["stray"])
+
+
+def test_what_is_asked_of_vllms_engine_and_what_is_refused(pagoda, llm, model):
+    assert (llm.llm_engine.model_config.model, llm.llm_engine.model_config.max_model_len) == (model, 512)
+    with pytest.raises(ValueError, match="lora_request"):
+        llm.generate("x", lora_request=object(), use_tqdm=False)

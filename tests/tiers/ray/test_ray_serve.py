@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 
 import httpx
 import pytest
 import yaml
 
 from conftest import ROOT, binary, small_model
+from wheel_package import package, unpacked_wheel
 
 
 def free_port():
@@ -26,16 +26,9 @@ def free_port():
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """The folder that has the module: of the wheel, which is made unless PAGODA_WHEEL names one."""
-    wheel = os.environ.get("PAGODA_WHEEL")
+def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    if not wheel:
-        made = subprocess.run([ROOT / "script/package", "--to", folder, "wheel"], capture_output=True, text=True, timeout=1200)
-        assert made.returncode == 0, made.stderr[-2000:]
-        wheel = made.stdout.strip().splitlines()[-1]
-    zipfile.ZipFile(wheel).extractall(folder)
-    return folder
+    return unpacked_wheel(package("wheel", "PAGODA_WHEEL", folder), folder)
 
 
 def config_file(folder, port, replicas):
@@ -60,9 +53,9 @@ def config_file(folder, port, replicas):
 
 
 class Ray:
-    def __init__(self, package, folder):
+    def __init__(self, site, folder):
         self.folder, self.port = folder, free_port()
-        self.env = {**os.environ, "PYTHONPATH": str(package), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp",
+        self.env = {**os.environ, "PYTHONPATH": str(site), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp",
                     "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.url = f"http://127.0.0.1:{self.port}"
         self.dashboard = f"http://127.0.0.1:{(dashboard := free_port())}"
@@ -117,8 +110,8 @@ class Ray:
 
 
 @pytest.fixture(scope="module")
-def ray(package, tmp_path_factory):
-    running = Ray(package, tmp_path_factory.mktemp("ray"))
+def ray(site, tmp_path_factory):
+    running = Ray(site, tmp_path_factory.mktemp("ray"))
     try:
         yield running
     finally:

@@ -1,0 +1,13 @@
+#pragma once
+// For tests: how many orders of a device's streams are tried. PAGODA_DEVICE_SEEDS=200 tries so many.
+#include <cstdint>
+#include <cstdlib>
+
+namespace pagoda::device_runner {
+
+inline std::uint64_t num_seeds() {
+  const char* const given = std::getenv("PAGODA_DEVICE_SEEDS");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 20;
+}
+
+}  // namespace pagoda::device_runner

@@ -1,0 +1,60 @@
+"""What the core tries for few orders of a device's streams, and with few lines of each family, for many and with all:
+swaps, copies and moved pages by 200 orders, and servers that preempt by swapping by 20 of them.
+
+PAGODA_DEVICE_SEEDS=1000 tries so many, and a tenth of them with servers."""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+
+import httpx
+import pytest
+
+from conftest import serving, small_model
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = ROOT / "build"
+SEEDS = int(os.environ.get("PAGODA_DEVICE_SEEDS", "200"))
+QWEN3 = ROOT / "tests/fixtures/tiny_models/qwen3"
+PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
+FLAGS = ["--tokenizer", str(small_model()), "--dtype", "float32", "--max-num-seqs", "8", "--max-num-batched-tokens", "16",
+         "--block-size", "4", "--max-model-len", "32", "--no-enable-prefix-caching", "--preemption-mode", "swap",
+         "--swap-space", "64KiB"]
+MEMORY = {"paged": ["--kv-cache-memory-bytes", "9KiB"],
+          "virtual": ["--kv-cache-memory-bytes", "12KiB", "--kv-manager", "virtual"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def build():
+    configured = subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
+                                 "-DCMAKE_CXX_COMPILER=clang++-19"], capture_output=True, text=True)
+    assert configured.returncode == 0, configured.stderr
+    built = subprocess.run(["ninja", "-C", BUILD, "pagoda", "device_runner_test"], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout
+
+
+def test_moved_blocks_and_all_families():
+    done = subprocess.run([BUILD / "src/device_runner_test", "--gtest_brief=1"], capture_output=True, text=True,
+                          env={**os.environ, "PAGODA_DEVICE_SEEDS": str(SEEDS), "PAGODA_FULL_GOLDENS": "1"})
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def answers(server, pool):
+    def ask(at):
+        body = {"prompt": PROMPTS[at], "max_tokens": 14, "ignore_eos": True, "return_token_ids": True, "temperature": 0.8,
+                "seed": at}
+        return httpx.post(server.url + "/v1/completions", json=body, timeout=300).json()["choices"][0]["token_ids"]
+    return list(pool.map(ask, range(len(PROMPTS))))
+
+
+def test_served_answers():
+    """Those of the CPU, which has room for all."""
+    with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        with serving(QWEN3, *FLAGS, "--kv-cache-memory-bytes", "64KiB") as server:
+            wanted = answers(server, pool)
+        for seed in range(max(1, SEEDS // 10)):
+            memory = list(MEMORY)[seed % 2]
+            with serving(QWEN3, *FLAGS, *MEMORY[memory], "--device", "emulated", "--emulated-device",
+                         f"memory=16MiB,granule=4KiB,seed={seed}") as server:
+                assert answers(server, pool) == wanted, (memory, seed)
+                assert server.metric("swapped_in_blocks_total") > 0, (memory, seed)
