@@ -32,6 +32,7 @@ const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   if (layer.attention() == nullptr) return "layers that are no plain attention";
   if (const char* what = unknown_of(*layer.attention(), decoder)) return what;
   if (const MixtureConfig* const mixture = layer.mixture()) {
+    if (mixture->shared_scale != 1) return "shared experts that are averaged with the others";
     if (mixture->router_norm || mixture->expert_scales) return "routers with norms or scales of their own";
     if (mixture->routing.score == RouterScore::sparse_mixer) return "routers that draw one expert after the other";
     if (!device::KernelLaunches::supports_experts(mixture->routing.num_experts)) return "so many experts";
@@ -40,6 +41,8 @@ const char* unknown_of(const LayerConfig& layer, const DecoderConfig& decoder) {
   }
   if (layer.parallel && !layer.feed_forward_norms.input) return "parallel halves without a norm before them";
   if (layer.output_scale) return "scaled layers";
+  if (layer.learned_residual > 0) return "learned residuals";
+  if (layer.branch_norm_eps > 0) return "norms behind halves with an epsilon of their own";
   return nullptr;
 }
 
@@ -47,6 +50,7 @@ const char* unknown_of(const DecoderConfig& c) {
   if (c.token_types > 0) return "types of tokens";
   if (c.embedding_size != c.hidden_size) return "projections of the embedding";
   if (c.layer_input) return "inputs of layers";
+  if (c.streams) return "several residual streams";
   if (!c.head) return "no head";
   for (const LayerConfig& layer : c.layers)
     if (const char* what = unknown_of(layer, c)) return what;

@@ -68,6 +68,9 @@ bool read_layer_types(Fields& fields, ModelConfig& config);
 void read_window_pattern(Fields& fields, ModelConfig& config, std::int32_t period);
 // No window at all where no layer has one.
 void finish_windows(Fields& fields, ModelConfig& config);
+// window_layers is known. "layer_rope_theta": one base for layers with a window and one for the others; 0: such a
+// layer does not rotate.
+void read_layer_thetas(Fields& fields, ModelConfig& config);
 // num_layers is known. Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
 void read_mlp_types(Fields& fields, std::int32_t dense, ModelConfig& config);
 // num_layers is known. Layers of which every `step`-th has a mixture, but for those named.

@@ -324,7 +324,7 @@ std::string all_of(const ModelConfig& c) {
   std::string out = concat(
       c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers, " heads ",
       c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size, " positions ",
-      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.activation, " tied ",
+      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.branch_norm_eps, " ", c.activation, " tied ",
       c.tie_embeddings, " norms ", c.norm_before, c.final_norm, " window ", c.sliding_window);
   out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
                 static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
@@ -337,7 +337,9 @@ std::string all_of(const ModelConfig& c) {
                 c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
                 c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
                 c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates, " clip ", c.attention_clip, " near ",
-                c.experts.near);
+                c.experts.near, " streams ", c.num_streams, " ", c.scaled_streams, " ", c.learned_residual, " ",
+                c.layer_input_rows);
+  for (const float cutoff : c.sparse_cutoffs) out += concat(" ", cutoff);
   const StateHeads& s = c.state;
   out += concat(" latent ", c.latent.rank, " ", c.latent.query_rank, " ", c.latent.nope_size, " ",
                 c.latent.rope_size, " ", c.latent.value_size, " state ", c.conv_taps, " ", s.num_heads, " ",

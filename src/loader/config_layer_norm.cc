@@ -28,30 +28,6 @@ void read_heads(Fields& fields, ModelConfig& config, std::string_view hidden, st
 
 }  // namespace
 
-void read_cohere(Fields& fields, ModelConfig& config) {
-  Defaults absent = {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 500000.0f, 5, 255001, 0, true};
-  absent.eps_name = "layer_norm_eps";
-  read_common(fields, absent, config);
-  config.logit_scale = fields.number("logit_scale", 0.0625f);
-  config.rope_interleaved_rows = config.parallel = true;
-  config.query_key_norm = fields.boolean("use_qk_norm", false);
-}
-
-// Three of four layers have a window, and they alone rotate.
-void read_cohere2(Fields& fields, ModelConfig& config) {
-  Defaults absent = {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 10000.0f, 5, 255001, 0, true};
-  absent.eps_name = "layer_norm_eps";
-  read_common(fields, absent, config);
-  config.logit_scale = fields.number("logit_scale", 0.0625f);
-  config.rope_interleaved_rows = config.parallel = true;
-  fields.only("use_qk_norm", false);
-  config.sliding_window = fields.integer("sliding_window", 4096);
-  read_window_pattern(fields, config, 4);
-  config.rope_layers = config.window_layers;
-  if (config.rope_layers.empty())
-    config.rope_layers.assign(static_cast<std::size_t>(listed_layers(config)), false);
-}
-
 void read_starcoder2(Fields& fields, ModelConfig& config) {
   Defaults absent = {49152, 3072, 12288, 30, 24, 2, 4096, 1e-5f, 10000.0f, 50256, 50256, -1, true};
   absent.eps_name = "norm_epsilon";

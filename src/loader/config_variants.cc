@@ -41,8 +41,8 @@ void read_granite_scales(Fields& fields, ModelConfig& config) {
   config.logit_scale = 1 / fields.number("logits_scaling", 1);
 }
 
-// "layer_rope_theta": one base for layers with a window and one for the others; 0: such a layer does not
-// rotate.
+}  // namespace
+
 void read_layer_thetas(Fields& fields, ModelConfig& config) {
   const std::vector<float> thetas = fields.numbers("layer_rope_theta");
   if (thetas.size() != config.window_layers.size())
@@ -68,8 +68,6 @@ void read_layer_thetas(Fields& fields, ModelConfig& config) {
   }
   if (full != 0 || local != 0) config.rope_theta = full != 0 ? full : local;
 }
-
-}  // namespace
 
 void read_granite(Fields& fields, ModelConfig& config) {
   read_common(fields, {32000, 4096, 11008, 32, 32, 0, 2048, 1e-6f, 10000.0f, 1, 2, -1, false}, config);

@@ -210,8 +210,10 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   config.encoder = family->encoder;
   config.attention_bias = family->layer_norm || *architecture == "qwen2";
   config.rope_interleaved_rows = family->interleaved_rows;
-  config.norm_eps =
-      keys.number(family->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
+  // Of families that have either, RMS norms where the file says how.
+  const bool either = family->may_have_rms_norms && keys.has("attention.layer_norm_rms_epsilon");
+  config.norm_eps = keys.number(family->layer_norm && !either ? "attention.layer_norm_epsilon"
+                                                              : "attention.layer_norm_rms_epsilon");
   if (family->rotates) read_rope(keys, config);
   read_special_tokens(file, config);
   if (family->experts.known) read_experts(keys, family->experts, config);

@@ -33,29 +33,6 @@ void read_granite(const GgufFile&, Keys& keys, ModelConfig& config) {
 
 namespace {
 
-// Some files do not name the token that ends Gemma's turns.
-void read_end_of_turn(const GgufFile& file, ModelConfig& config, std::string_view end = "<end_of_turn>") {
-  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
-  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
-       ++id) {
-    const auto token_id = static_cast<std::int32_t>(id);
-    if (tokens->strings[id] == end && std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(),
-                                                token_id) == config.eos_token_ids.end())
-      config.eos_token_ids.push_back(token_id);
-  }
-}
-
-// What families have beside what all have.
-void read_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
-  read_window_pattern(file, keys, 6, config);
-  read_end_of_turn(file, config);
-  // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
-  if (config.num_layers == 62 && config.num_heads > 0)
-    config.attention_scale =
-        1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
-}
-
 void read_olmo(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.attention_clip = keys.number("attention.clamp_kqv", 0.0f);
 }
@@ -75,52 +52,6 @@ void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.rope_local_theta = config.rope_theta;
 }
 
-void read_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_end_of_turn(file, config);
-  config.attention_softcap = keys.number("attn_logit_softcapping", 0.0f);
-  config.logit_softcap = keys.number("final_logit_softcapping", 0.0f);
-  read_window_pattern(file, keys, 2, config);
-  // The file does not say that the 27B model, alone with 46 layers, divides by its width a head.
-  if (config.num_layers == 46 && config.num_heads > 0)
-    config.attention_scale =
-        1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
-}
-
-// Layers with a window have a head size of their own; which have keys that are values shows in the tensors.
-void read_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.attention_scale = 1;
-  config.logit_softcap = keys.number("final_logit_softcapping", 0.0f);
-  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
-  config.shared_kv_layers = keys.integer("attention.shared_kv_layers", 0);
-  config.layer_input_size = keys.integer("embedding_length_per_layer_input", 0);
-  config.experts.layers.clear();  // all have one beside their dense feed-forward
-  read_window_pattern(file, keys, 6, config);
-  read_end_of_turn(file, config, "<turn|>");
-  const std::int32_t local_size = keys.integer("attention.key_length_swa", config.head_size);
-  if (keys.integer("attention.value_length_swa", local_size) != local_size)
-    keys.fail(unimplemented("value heads of another size than key heads are not supported"));
-  const std::vector<std::int32_t> kv_heads = keys.of_layers("attention.head_count_kv", config.num_layers);
-  const std::vector<std::int32_t> inner = keys.of_layers("feed_forward_length", config.num_layers);
-  if (!keys.status().ok()) return;
-  if (!config.window_layers.empty() && config.window_layers.size() != kv_heads.size())
-    return keys.fail(corrupt_data("GGUF metadata 'attention.sliding_window_pattern' is not of every layer"));
-  const std::set<std::string_view> names = tensor_names(file);
-  config.layer_sizes.clear();
-  for (std::size_t layer = 0; layer < kv_heads.size(); ++layer) {
-    const bool window = config.has_window(static_cast<std::int32_t>(layer));
-    config.layer_sizes.push_back({.num_kv_heads = kv_heads[layer],
-                                  .head_size = window ? local_size : config.head_size,
-                                  .intermediate_size = inner[layer]});
-    if (!window && names.contains(concat("blk.", layer, ".attn_k.weight")) &&
-        !names.contains(concat("blk.", layer, ".attn_v.weight")))
-      config.keys_are_values = true;
-  }
-  // The rotation of the larger heads is in the file; the smaller are turned whole.
-  config.head_size = std::max(config.head_size, local_size);
-}
-
-void read_gemma(const GgufFile& file, Keys&, ModelConfig& config) { read_end_of_turn(file, config); }
-
 void read_mistral3(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.temperature_beta = keys.number("attention.temperature_scale", 0.0f);
   config.temperature_positions = config.rope_original_positions;
@@ -133,6 +64,30 @@ void read_query_key_norm(const GgufFile& file, Keys&, ModelConfig& config) {
 void read_cohere(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.logit_scale = keys.number("logit_scale", 1.0f);
   if (config.architecture != "cohere2") return read_query_key_norm(file, keys, config);
+  read_window_pattern(file, keys, 4, config);
+  config.rope_layers = config.window_layers;
+  if (config.rope_layers.empty())
+    config.rope_layers.assign(static_cast<std::size_t>(std::clamp(config.num_layers, 0, 4096)), false);
+}
+
+// Dense layers rotate whether or not they have a window.
+void read_cohere2_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.logit_scale = keys.number("logit_scale", 1.0f);
+  read_layers_with_routers(file, keys, config);
+  read_window_pattern(file, keys, 4, config);
+  for (std::int32_t layer = 0; layer < std::clamp(config.num_layers, 0, 4096); ++layer)
+    config.rope_layers.push_back(config.has_window(layer) || !config.experts.in_layer(layer));
+  if (config.experts.shared_intermediate_size > 0) config.experts.scale = config.experts.shared_scale = 0.5f;
+  if (keys.has("attention.layer_norm_rms_epsilon")) config.architecture = "cohere2moe rms";
+}
+
+// The scale of queries is the weight of their norm; how norms behind each half round is in no file.
+void read_muse_glimmer(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.query_key_norm = true;
+  config.branch_norm_eps = 1e-8f;
+  config.logit_scale = keys.number("logit_scale");
+  config.logit_softcap = keys.number("final_logit_softcapping", 0.0f);
+  config.rope_theta = keys.number("rope.freq_base_swa", config.rope_theta);  // no other layers rotate
   read_window_pattern(file, keys, 4, config);
   config.rope_layers = config.window_layers;
   if (config.rope_layers.empty())
@@ -290,15 +245,21 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "qwen3vl"},
       {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
       {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
-      {.name = "gemma", .activation = "gelu_new", .read = read_gemma},
+      {.name = "gemma", .activation = "gelu_new", .read = read_gguf_gemma},
       {.name = "gemma2",
        .activation = "gelu_new",
-       .read = read_gemma2,
+       .read = read_gguf_gemma2,
        .own_keys = {"attn_logit_softcapping", "final_logit_softcapping"}},
-      {.name = "gemma3", .activation = "gelu_new", .read = read_gemma3, .own_keys = {"rope.freq_base_swa"}},
+      {.name = "gemma3", .activation = "gelu_new", .read = read_gguf_gemma3, .own_keys = {"rope.freq_base_swa"}},
+      {.name = "gemma3n",
+       .activation = "gelu_new",
+       .read = read_gguf_gemma3n,
+       .own_keys = {"rope.freq_base_swa", "attention.shared_kv_layers", "final_logit_softcapping",
+                    "embedding_length_per_layer_input", "altup.active_idx", "altup.num_inputs",
+                    "activation_sparsity_scale"}},
       {.name = "gemma4",
        .activation = "gelu_new",
-       .read = read_gemma4,
+       .read = read_gguf_gemma4,
        .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa",
                     "attention.value_length_swa", "attention.shared_kv_layers", "final_logit_softcapping",
                     "embedding_length_per_layer_input"},
@@ -339,6 +300,14 @@ std::span<const GgufFamily> gguf_families() {
        .parallel = true,
        .read = read_cohere,
        .own_keys = {"logit_scale"}},
+      {.name = "cohere2moe",
+       .layer_norm = true,
+       .may_have_rms_norms = true,
+       .interleaved_rows = true,
+       .parallel = true,
+       .read = read_cohere2_moe,
+       .own_keys = {"logit_scale"},
+       .experts = {.known = true, .score = ExpertScore::sigmoid, .renormalize = false}},
       {.name = "exaone4", .read = read_exaone4},
       {.name = "starcoder2", .activation = "gelu_new", .layer_norm = true},
       {.name = "seed_oss"},
@@ -359,6 +328,10 @@ std::span<const GgufFamily> gguf_families() {
        .read = read_gguf_mellum,
        .own_keys = {"rope.freq_base_swa"},
        .experts = {.known = true}},
+      {.name = "muse-glimmer",
+       .interleaved_rows = true,
+       .read = read_muse_glimmer,
+       .own_keys = {"logit_scale", "final_logit_softcapping", "rope.freq_base_swa"}},
       {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},

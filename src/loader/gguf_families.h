@@ -22,6 +22,7 @@ struct GgufFamily {
   std::string_view name;
   std::string_view activation = "silu";
   bool layer_norm = false;
+  bool may_have_rms_norms = false;  // instead
   bool rotates = true;
   bool interleaved_rows = false;  // q/k rows stored for adjacent-pair rotation
   bool parallel = false;          // the feed-forward sees what attention sees
@@ -41,6 +42,13 @@ void read_layers_with_routers(const GgufFile& file, Keys& keys, ModelConfig& con
 void read_granite(const GgufFile& file, Keys& keys, ModelConfig& config);
 // Every `period`-th layer sees everything, or as an array says, one entry for each layer.
 void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config);
+
+// Gemma's (gguf_gemma.cc).
+void read_gguf_gemma(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
 
 // Families with windows (gguf_windows.cc).
 void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);

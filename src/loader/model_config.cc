@@ -28,6 +28,9 @@ Status check_experts(const ModelConfig& config) {
       experts.shared_intermediate_size < 0 || experts.shared_intermediate_size > kWidest)
     return corrupt_data(concat("experts of ", experts.intermediate_size, " features and a shared one of ",
                                experts.shared_intermediate_size, " are not plausible"));
+  if (!std::isfinite(experts.shared_scale) || experts.shared_scale <= 0)
+    return corrupt_data(
+        concat("the model's scale of its shared expert is ", experts.shared_scale, ", not a positive number"));
   if (!std::isfinite(experts.scale) || experts.scale <= 0)
     return corrupt_data(concat("the model's scale of experts is ", experts.scale, ", not a positive number"));
   if (!experts.layers.empty() && experts.layers.size() != static_cast<std::size_t>(config.num_layers))
@@ -77,6 +80,14 @@ Status check_layers(const ModelConfig& config) {
   if (!is_for_each_layer(config.feed_forward_layers, config) ||
       !is_for_each_layer(config.rope_layers, config))
     return corrupt_data("what layers are is not told for every layer");
+  if (config.num_streams < 1 || config.num_streams > 64 || config.learned_residual < 0 ||
+      config.learned_residual > 1 << 16 || config.layer_input_rows < 0)
+    return corrupt_data(concat(config.num_streams, " residual streams and a way around mixers of rank ",
+                               config.learned_residual, " are not plausible"));
+  if (!config.sparse_cutoffs.empty() &&
+      (config.sparse_cutoffs.size() != static_cast<std::size_t>(config.num_layers) ||
+       std::ranges::any_of(config.sparse_cutoffs, [](float cutoff) { return !(cutoff < 1000); })))
+    return corrupt_data("cutoffs of features are no numbers, one for each layer");
   if (config.layer_sizes.empty()) return ok_status();
   if (config.layer_sizes.size() != static_cast<std::size_t>(config.num_layers))
     return corrupt_data("sizes are not given for every layer");
@@ -195,7 +206,7 @@ Status finish_config(ModelConfig& config) {
     return corrupt_data("more dimensions of a head turn than it has");
   for (const float cap :
        {config.attention_softcap, config.logit_softcap, config.temperature_beta, config.alibi_max,
-        config.attention_clip, config.experts.near})
+        config.attention_clip, config.experts.near, config.branch_norm_eps})
     if (!std::isfinite(cap) || cap < 0)
       return corrupt_data(concat("a soft cap, limit or slope of the model is ", cap));
   PAGODA_RETURN_IF_ERROR(check_experts(config));

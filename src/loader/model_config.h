@@ -28,7 +28,7 @@ struct ExpertsConfig {
   std::vector<bool> layers = {};              // which have a mixture; empty: all
   ExpertScore score = ExpertScore::softmax;
   bool renormalize = false;
-  float scale = 1;
+  float scale = 1, shared_scale = 1;  // of what those chosen give, and of what the shared one gives
   float near = 0;  // sparse_mixer: how far below the best, as a share of it, still counts
   std::int32_t groups = 1, groups_used = 1;
 
@@ -87,7 +87,7 @@ struct ModelConfig {
   std::int32_t intermediate_size = 0;
   std::int32_t max_positions = 0;   // the longest context the model was made for
   std::int32_t embedding_size = 0;  // OPT-350m's word_embed_proj_dim; else hidden_size
-  float norm_eps = 1e-5f;
+  float norm_eps = 1e-5f, branch_norm_eps = 0;  // of norms of what a layer's halves give; 0: the same
   std::string activation;  // "silu", "relu", "relu2", "gelu_new", "gelu"
   bool tie_embeddings = false;
   bool attention_bias = false;      // informative: a bias is used where the tensor exists
@@ -145,6 +145,13 @@ struct ModelConfig {
   std::int32_t shared_kv_layers = 0;    // the last ones, which read the keys and values of earlier ones
   bool keys_are_values = false;         // of layers without a window
   std::int32_t layer_input_size = 0;    // what each layer gets of each token beside the stream; 0: nothing
+  std::int32_t layer_input_rows = 0;    // tokens of the table of it; 0: the vocabulary's
+  std::int32_t num_streams = 1;         // residual streams (Gemma 3n)
+  bool scaled_streams = false;          // of which the first is scaled where inputs of layers read it
+  std::int32_t learned_residual = 0;    // rank of a way around each mixer; 0: there is none
+  // By layer: how many standard deviations above the mean a gate counts from; -infinity: all count. Empty: so in
+  // all layers.
+  std::vector<float> sparse_cutoffs;
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes
   std::int32_t bos_token_id = -1;  // -1: none

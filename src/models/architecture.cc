@@ -80,6 +80,7 @@ MixtureConfig mixture_of(const ExpertsConfig& experts, const DenseFeedForwardCon
                                        .near = experts.near},
                            .expert = dense,
                            .shared_intermediate_size = experts.shared_intermediate_size,
+                           .shared_scale = experts.shared_scale,
                            .shared_gate = experts.shared_gate};
   mixture.expert.intermediate_size = experts.intermediate_size;
   return mixture;

@@ -82,6 +82,13 @@ struct WeightNames {
   // Inputs of layers: of all together, and of each layer.
   std::string input_table = {}, input_projection = {}, input_norm = {};
   std::string input_gate = {}, input_output = {}, input_branch_norm = {};
+  // Of a learned residual: its two matrices and its norm.
+  std::string residual_down = {}, residual_up = {}, residual_norm = {};
+  // Of residual streams: a matrix of each but the first, in one tensor or with "{}" in one each; and behind
+  // `layer` the others.
+  std::string streams_enter = {}, streams_leave = {};
+  std::string streams_router = {}, streams_router_norm = {}, streams_predict = {}, streams_correct = {};
+  std::string streams_scale = {};  // whole name
 
   std::string layer_prefix(std::int32_t index) const;
 };
@@ -114,6 +121,9 @@ Result<DecoderConfig> olmoe_description(const ModelConfig& config);  // normed, 
 Result<DecoderConfig> norms_behind_description(const ModelConfig& config, QueryKeyNorm query_key_norm);
 WeightNames llama_names(ModelFormat format);
 WeightNames gemma2_names(ModelFormat format);
+WeightNames layer_input_names(ModelFormat format);  // Gemma 2's with inputs of layers
+// The last `shared_kv_layers` read the keys and values of the last layer of their kind before them.
+Result<DecoderConfig> share_kv(const ModelConfig& config, DecoderConfig decoder);
 WeightNames olmo2_names(ModelFormat format);
 
 std::vector<ExpertNames> granitemoe_experts();  // of folders

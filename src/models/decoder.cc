@@ -110,6 +110,7 @@ void DecoderModel::release() {
 
 Status DecoderModel::reserve_buffers() {
   std::int64_t entered = 0, mixed = 0, inner = 0, whole = 0;
+  std::int64_t around = 0;  // of ways around mixers
   bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DecoderLayer& layer = weights_.layers[i];
@@ -121,10 +122,12 @@ Status DecoderModel::reserve_buffers() {
     inner = std::max({inner, layer.feed_forward->inner_width(), layer.mixer->inner_width()});
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
     parallel |= config.parallel;
+    if (layer.learned_residual)
+      around = std::max(around, LearnedResidual::room_width(config_.hidden_size, config.learned_residual));
   }
   const std::int64_t tokens = max_batched_tokens_, chunk = room_.chunk_rows;
   const std::int64_t rows = std::min(chunk, kLogitChunk), hidden = config_.hidden_size;
-  float* exchanged = nullptr;
+  float *exchanged = nullptr, *streams_room = nullptr;
   struct Buffer {
     float** pointer;
     std::int64_t count;
@@ -138,6 +141,8 @@ Status DecoderModel::reserve_buffers() {
       {&before_, parallel ? chunk * hidden : 0},
       {&embedded_, weights_.layer_inputs ? tokens * hidden : 0},
       {&input_room_, weights_.layer_inputs ? chunk * weights_.layer_inputs->room_width() : 0},
+      {&around_, chunk * around},
+      {&streams_room, weights_.streams ? weights_.streams->room(tokens, chunk) : 0},
       {&room_.inner, chunk * inner},
       {&exchanged, RankExchange::room_for(shard_, chunk, whole, hidden)},
       {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0},
@@ -151,6 +156,7 @@ Status DecoderModel::reserve_buffers() {
   auto* next = memory_.as<float>();
   for (const Buffer& buffer : buffers) *buffer.pointer = std::exchange(next, next + padded(buffer.count));
   exchange_ = RankExchange(parallel_, shard_, exchanged);
+  if (weights_.streams) weights_.streams->place(streams_room, tokens, chunk);
   return ok_status();
 }
 
@@ -181,71 +187,6 @@ void DecoderModel::normalize(const NormConfig& config, const NormWeights& norm, 
   }
 }
 
-// Rows of the token embedding. Each rank has some tokens' rows and brings zeros for the others'.
-Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, float* out) {
-  if (shard_.size == 1) {
-    embedding(context_, weights_.token_embedding, ids, out);
-    return ok_status();
-  }
-  const Range own = shard_.own_vocab();
-  const auto is_own = [&](std::int32_t id) { return id >= own.first && id < own.end(); };
-  own_ids_.clear();
-  for (const std::int32_t id : ids)
-    own_ids_.push_back(is_own(id) ? id - static_cast<std::int32_t>(own.first) : 0);
-  embedding(context_, weights_.token_embedding, own_ids_, out);
-  const std::int64_t width = config_.embedding_size;
-  for (std::size_t row = 0; row < ids.size(); ++row) {
-    float* values = out + static_cast<std::int64_t>(row) * width;
-    if (!is_own(ids[row])) std::fill(values, values + width, 0.0f);
-  }
-  const std::int64_t length = static_cast<std::int64_t>(ids.size()) * width;
-  return exchange_.sum({out, static_cast<std::size_t>(length)});
-}
-
-Status DecoderModel::embed(const DecoderBatch& batch) {
-  const std::int64_t hidden = config_.hidden_size;
-  if (config_.learned_positions) {
-    shifted_positions_.assign(batch.positions.begin(), batch.positions.end());
-    for (std::int32_t& position : shifted_positions_) position += config_.position_offset;
-  }
-  const Chunks all = chunks(batch.token_ids.size());
-  for (std::int64_t i = 0; i < all.count(); ++i) {
-    const Rows rows = all[i];
-    const auto start = static_cast<std::size_t>(rows.first), count = static_cast<std::size_t>(rows.count);
-    float* x = residual_ + rows.first * hidden;
-    if (weights_.project_in) {
-      PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), normed_));
-      linear(context_, *weights_.project_in, LinearInput::rows(normed_, config_.embedding_size), rows.count,
-             x);
-    } else {
-      PAGODA_RETURN_IF_ERROR(embed_tokens(batch.token_ids.subspan(start, count), x));
-    }
-    if (embedding_scale_ != 1)
-      for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] *= embedding_scale_;
-    if (config_.learned_positions) {
-      embedding(context_, weights_.position_embedding, std::span(shifted_positions_).subspan(start, count),
-                normed_);
-      for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
-    }
-    if (config_.token_types > 0) {
-      types_.assign(static_cast<std::size_t>(rows.count), 0);
-      if (!batch.token_types.empty())
-        std::ranges::copy(batch.token_types.subspan(start, count), types_.begin());
-      embedding(context_, weights_.type_embedding, types_, normed_);
-      for (std::int64_t j = 0; j < rows.count * hidden; ++j) x[j] += normed_[j];
-    }
-    if (config_.embedding_norm) {
-      normalize(*config_.embedding_norm, weights_.embedding_norm, x, rows.count, normed_);
-      std::memcpy(x, normed_, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
-    }
-  }
-  if (weights_.layer_inputs) {
-    row_ids_.assign(batch.token_ids.begin(), batch.token_ids.end());
-    std::memcpy(embedded_, residual_, row_ids_.size() * static_cast<std::size_t>(hidden) * sizeof(float));
-  }
-  return ok_status();
-}
-
 // After the last layer's mixer only the rows that give logits matter: they move to the front.
 void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width) {
   const auto move_row = [](float* rows_of, std::int64_t width, std::int64_t from, std::int64_t to) {
@@ -257,6 +198,7 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   for (std::size_t i = 0; i < rows.size(); ++i) {
     move_row(residual_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
     move_row(room_.mixed, mixed_width, rows[i], static_cast<std::int64_t>(i));
+    if (weights_.streams) weights_.streams->move_row(rows[i], static_cast<std::int64_t>(i));
     if (!weights_.layer_inputs) continue;
     move_row(embedded_, config_.hidden_size, rows[i], static_cast<std::int64_t>(i));
     row_ids_[i] = row_ids_[static_cast<std::size_t>(rows[i])];
@@ -274,7 +216,9 @@ Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places
   } else {
     std::fill_n(branch_, rows.count * hidden, 0.0f);
     PAGODA_RETURN_IF_ERROR(half(branch_));
-    if (places.branch) normalize(layer.norm, norms.branch, branch_, rows.count, normed_);
+    NormConfig of_branch = layer.norm;
+    if (layer.branch_norm_eps > 0) of_branch.eps = layer.branch_norm_eps;
+    if (places.branch) normalize(of_branch, norms.branch, branch_, rows.count, normed_);
     const float* branch = places.branch ? normed_ : branch_;
     for_tiles(context_, rows.count, [&](std::int64_t row, int) {
       const float* from = branch + row * hidden;
@@ -291,16 +235,27 @@ Status DecoderModel::add_half(const LayerConfig& layer, const NormPlaces& places
 
 // What stands behind a layer's halves.
 void DecoderModel::finish_layer(std::size_t index, Rows rows) {
-  float* x = residual_ + rows.first * config_.hidden_size;
+  const std::int64_t hidden = config_.hidden_size;
+  float* x = residual_ + rows.first * hidden;
+  ResidualStreams* const streams = weights_.streams ? &*weights_.streams : nullptr;
+  if (streams != nullptr) streams->correct(context_, index, rows.first, rows.count, x);
   if (weights_.layer_inputs) {
-    weights_.layer_inputs->add(context_, static_cast<std::int32_t>(index),
-                               std::span(row_ids_).subspan(static_cast<std::size_t>(rows.first),
-                                                           static_cast<std::size_t>(rows.count)),
-                               embedded_ + rows.first * config_.hidden_size, x, input_room_);
+    const float* const reads =
+        streams != nullptr ? streams->scaled(context_, index, rows.count, x) : x;
+    const auto ids = std::span(row_ids_).subspan(static_cast<std::size_t>(rows.first),
+                                                 static_cast<std::size_t>(rows.count));
+    const float* const given = weights_.layer_inputs->make(
+        context_, static_cast<std::int32_t>(index), ids, embedded_ + rows.first * hidden, reads, input_room_);
+    if (streams != nullptr)
+      streams->add_to_others(context_, rows.first, rows.count, given);
+    else
+      for (std::int64_t i = 0; i < rows.count * hidden; ++i) x[i] += given[i];
   }
+  if (streams != nullptr && index + 1 == weights_.layers.size())
+    streams->end(context_, rows.first, rows.count, x);
   const float scale = weights_.layers[index].output_scale;
   if (scale == 1) return;
-  for (std::int64_t i = 0; i < rows.count * config_.hidden_size; ++i) x[i] *= scale;
+  for (std::int64_t i = 0; i < rows.count * hidden; ++i) x[i] *= scale;
 }
 
 // While matrices are multiplied until the next layer mixes, or the last two of them, what it will read of the
@@ -334,6 +289,8 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     const DecoderLayer& layer = weights_.layers[index];
     for (std::int64_t i = 0; i < all.count(); ++i) {
       const Rows rows = all[i];
+      if (weights_.streams)
+        weights_.streams->predict(context_, index, rows.first, rows.count, residual_ + rows.first * hidden);
       layer.mixer->enter(
           room_, batch, rows,
           input_of(config, config.mixer_norms, layer.mixer_norms, residual_ + rows.first * hidden));
@@ -353,8 +310,13 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
         std::memcpy(before_, x, static_cast<std::size_t>(rows.count * hidden) * sizeof(float));
         x = before_;
       }
+      if (layer.learned_residual)
+        layer.learned_residual->make(context_, input_of(config, config.mixer_norms, layer.mixer_norms, x),
+                                     rows.count, around_);
       PAGODA_RETURN_IF_ERROR(add_half(config, config.mixer_norms, layer.mixer_norms, rows,
                                       [&](float* y) { return layer.mixer->leave(room_, rows, y); }));
+      if (layer.learned_residual)
+        layer.learned_residual->join(context_, around_, rows.count, residual_ + rows.first * hidden);
       const LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
       PAGODA_RETURN_IF_ERROR(
           add_half(config, config.feed_forward_norms, layer.feed_forward_norms, rows,

@@ -110,6 +110,7 @@ class DecoderModel {
   float* before_ = nullptr;    // [chunk, hidden]; of parallel halves: what both see
   // Only where layers have inputs of their own: what the first layer saw, and room for a chunk of them.
   float *embedded_ = nullptr, *input_room_ = nullptr;  // [tokens, hidden]
+  float* around_ = nullptr;                            // only where ways lead around mixers
   // Only where the model is split:
   float* own_logits_ = nullptr;  // [chunk, own vocabulary]
   float* gathered_ = nullptr;    // [rank, chunk, its vocabulary]; rank 0

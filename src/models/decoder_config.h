@@ -5,6 +5,8 @@
 //   x = embedding[token] * embedding_scale (-> project_in) (+ position[p]) (-> norm)
 //   each layer:   x += mixer(x);  x += feed_forward(x)        with norms where NormPlaces says
 //     or parallel:  x += mixer(x) + feed_forward(x)           both of the same x
+// With streams each layer has several x, of which it changes all by what it makes of the first. A layer may have a
+// learned way around its mixer.
 //   logits = softcap(logit_scale * head (project_out ->) (final_norm(x)) (+ bias))
 //
 // A new kind of mixer or feed-forward is a struct here, an alternative of its variant, and a file with its
@@ -163,6 +165,13 @@ struct DenseFeedForwardConfig {
   float gate_factor = 1, down_factor = 1;  // of these products
 };
 
+// A gated one with GELU, of which each row keeps the features whose gate is so many standard deviations above the
+// mean of the row's gates (sparse_feed_forward.cc).
+struct SparseFeedForwardConfig {
+  std::int32_t intermediate_size = 0;
+  float deviations = 0;
+};
+
 // Two matrices with a learned curve between them (xielu.cc). Its numbers are here where a file has them
 // beside its tensors.
 struct XieluConfig {
@@ -176,6 +185,7 @@ struct MixtureConfig {
   DenseFeedForwardConfig expert;              // of each
   bool weigh_input = false;                   // a token's weight is on what its expert reads (Llama 4)
   std::int32_t shared_intermediate_size = 0;  // 0: there is no shared expert
+  float shared_scale = 1;                     // of what the shared expert gives
   bool shared_gate = false;                   // a token takes the sigmoid of a product as its share of it
   bool router_norm = false;                   // the router reads the layer's x through an RMS norm of its own
   bool expert_scales = false;                 // weights of chosen experts times a number of each expert
@@ -200,16 +210,18 @@ struct NoFeedForwardConfig {};
 using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
                                  ParallelMixersConfig, NoMixerConfig>;
 using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig,
-                                       XieluConfig, NoFeedForwardConfig>;
+                                       SparseFeedForwardConfig, XieluConfig, NoFeedForwardConfig>;
 
 struct LayerConfig {
   MixerConfig mixer;
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
+  float branch_norm_eps = 0;  // of norms of branches; 0: as `norm` has it
   float residual_scale = 1;   // of both branches
   bool parallel = false;      // the feed-forward sees what the mixer sees
   bool output_scale = false;  // x is scaled by a number of the layer when it leaves
+  std::int32_t learned_residual = 0;  // rank of a way around the mixer (learned_residual.h); 0: there is none
 
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
@@ -222,8 +234,16 @@ struct LayerConfig {
 // What every layer gets of each token beside x, behind its feed-forward (layer_inputs.h).
 struct LayerInputConfig {
   std::int32_t size = 0;  // features of a layer
+  std::int32_t rows = 0;  // of the table, which tokens beyond read as token 0; 0: the vocabulary's
   Activation activation = Activation::gelu_tanh;
 };
+
+// Residual streams of which layers compute the first alone (residual_streams.h).
+struct StreamsConfig {
+  std::int32_t count = 0;  // at most kMostStreams
+  bool scaled = false;     // what inputs of layers read of the first is scaled, element by element
+};
+constexpr std::int64_t kMostStreams = 8;
 
 struct DecoderConfig {
   std::int32_t vocab_size = 0, hidden_size = 0, embedding_size = 0, max_positions = 0;
@@ -240,6 +260,7 @@ struct DecoderConfig {
 
   std::optional<NormConfig> embedding_norm, final_norm;
   std::optional<LayerInputConfig> layer_input;
+  std::optional<StreamsConfig> streams;
   float logit_scale = 1;
   float logit_softcap = 0;  // above 0: logits become logit_softcap * tanh(logit / logit_softcap)
   bool tied_head = false;

@@ -41,6 +41,8 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
   const auto make = [&](const auto& part) { return make_part(part, place, config, loader); };
   result.mixer = std::visit(make, layer.mixer);
   result.feed_forward = std::visit(make, layer.feed_forward);
+  if (layer.learned_residual > 0)
+    result.learned_residual = LearnedResidual::load(config, layer, place.prefix, loader);
   if (layer.output_scale) {
     const std::vector<float> scale = loader.reader().vector(place.prefix + names.output_scale, 1);
     if (!scale.empty()) result.output_scale = scale.front();
@@ -112,6 +114,7 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
   for (std::int32_t index = 0; index < config.num_layers() && loader.status().ok(); ++index)
     weights.layers.push_back(load_layer(config, shard, index, loader));
   if (config.layer_input && loader.status().ok()) weights.layer_inputs = LayerInputs::load(config, loader);
+  if (config.streams && loader.status().ok()) weights.streams = ResidualStreams::load(config, loader);
   if (config.final_norm) {
     weights.final_norm = loader.norm(names.final_norm, config.hidden_size, *config.final_norm);
     // The logits' scale costs nothing here: only the head reads what this norm makes.

@@ -16,6 +16,8 @@
 #include "models/decoder_config.h"
 #include "models/layer_inputs.h"
 #include "models/layer_part.h"
+#include "models/learned_residual.h"
+#include "models/residual_streams.h"
 #include "models/tensor_shard.h"
 #include "models/weight_store.h"
 
@@ -30,6 +32,7 @@ struct DecoderLayer {
   std::unique_ptr<Mixer> mixer;
   std::unique_ptr<FeedForward> feed_forward;
   NormsAround mixer_norms, feed_forward_norms;
+  std::optional<LearnedResidual> learned_residual;
   float output_scale = 1;
   // Multiplications a row: of the mixer's products before and after it mixes, and of the feed-forward's.
   std::int64_t entering = 0, leaving = 0, first = 0, last = 0;
@@ -43,6 +46,7 @@ struct DecoderWeights {
   std::vector<DecoderLayer> layers;
   NormWeights embedding_norm, final_norm;
   std::optional<LayerInputs> layer_inputs;
+  std::optional<ResidualStreams> streams;
   PackedLinear head;
   // Divisors of the rotation frequencies, of all sequences or of short ones; and of long ones. Empty: none.
   std::vector<float> rope_factors, rope_factors_long;

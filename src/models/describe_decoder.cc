@@ -96,6 +96,9 @@ Status check_part(const DecoderConfig& decoder, const MixtureBesideDenseConfig& 
   return check_part(decoder, c.mixture);
 }
 
+Status check_part(const DecoderConfig&, const SparseFeedForwardConfig& c) {
+  return check_size(c.intermediate_size);
+}
 Status check_part(const DecoderConfig&, const XieluConfig& c) { return check_size(c.intermediate_size); }
 
 Status check_sizes(const DecoderConfig& c) {
@@ -105,10 +108,15 @@ Status check_sizes(const DecoderConfig& c) {
   if (c.layer_input) {
     PAGODA_RETURN_IF_ERROR(check_size(c.layer_input->size));
     PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.layer_input->size} * c.num_layers()));
+    if (c.layer_input->rows < 0 || c.layer_input->rows > 1 << 24)
+      return wrong(concat("a table of ", c.layer_input->rows, " tokens for inputs of layers"));
   }
+  if (c.streams && (c.streams->count < 2 || c.streams->count > kMostStreams))
+    return wrong(concat(c.streams->count, " residual streams, not 2 to ", kMostStreams));
   for (const LayerConfig& layer : c.layers) {
     const auto check = [&](const auto& part) { return check_part(c, part); };
     PAGODA_RETURN_IF_ERROR(std::visit(check, layer.mixer));
+    if (layer.learned_residual != 0) PAGODA_RETURN_IF_ERROR(check_size(layer.learned_residual));
     PAGODA_RETURN_IF_ERROR(std::visit(check, layer.feed_forward));
   }
   return ok_status();

@@ -151,6 +151,10 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      "norms on both sides of each half, two rotations, windows in five of six layers, scaled embedding",
      "transformers, the real 270M", "4B",
      R"({"model_type":"gemma3_text","num_hidden_layers":34,"sliding_window":1024})"},
+    {"Gemma 3n: E2B, E4B (text)", "gemma3n gemma3n_text", "gemma3n",
+     "four residual streams (AltUp), a low-rank way around attention (LAuReL), few features a token in the first "
+     "layers, inputs of layers, layers that read earlier ones' keys and values",
+     kTransformers, "E4B", R"({"model_type":"gemma3n_text"})"},
     {"Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)", "gemma4 gemma4_text gemma4_unified gemma4_unified_text",
      "gemma4",
      "Gemma 3 with two head sizes, values that are normed and may be the keys, layers that read earlier "
@@ -164,6 +168,10 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
          "num_key_value_heads":10,"max_position_embeddings":16384})"},
     {"Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)", "ministral3 mistral3", "mistral3",
      "YaRN, queries that grow with the position", kTransformers, "8B", R"({"model_type":"ministral3"})"},
+    {"Muse Glimmer 30B (text)", "muse_glimmer muse_glimmer_text", "muse-glimmer",
+     "normed embedding, norms on both sides of each half, of queries and keys without weights, gates of what is "
+     "attended, windows, which alone rotate, soft cap of logits",
+     kTransformers, "30B", R"({"model_type":"muse_glimmer_text"})"},
     {"GLM 4: 9B, 32B, 0414", "glm glm4", "chatglm glm4",
      "adjacent pairs in half of each head, fused gate and up; 0414: norms on both sides of each half",
      kTransformers, "9B", R"({"model_type":"glm"})"},
@@ -174,6 +182,11 @@ constexpr std::array kFamilies = std::to_array<ModelFamily>({
      kTransformers, "R7B",
      R"({"model_type":"cohere2","hidden_size":4096,"num_hidden_layers":32,"num_attention_heads":32,
          "num_key_value_heads":8,"max_position_embeddings":132096})"},
+    {"Command A+, North Mini Code 30B-A3B", "cohere2_moe", "cohere2moe",
+     "the same with mixtures behind dense layers, whose shared expert is averaged with the others; layer or RMS norms",
+     kTransformers, "30B-A3B",
+     R"({"model_type":"cohere2_moe","hidden_size":2048,"num_hidden_layers":49,"num_attention_heads":16,
+         "num_key_value_heads":4,"intermediate_size":1024,"num_experts":128})"},
     {"EXAONE 4: 1.2B, 32B", "exaone4", "exaone4", "norms behind each half, windows, which alone rotate",
      kTransformers, "32B",
      R"({"model_type":"exaone4","hidden_size":5120,"num_hidden_layers":64,"num_attention_heads":40,

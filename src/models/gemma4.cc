@@ -25,7 +25,6 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
   if (config.layer_input_size > 0)
     decoder->layer_input = LayerInputConfig{.size = config.layer_input_size, .activation = *activation};
   // Each kind of layer turns the whole of its heads, or as many frequencies of it as its file says.
-  const std::int32_t own_kv = config.num_layers - config.shared_kv_layers;
   for (std::int32_t index = 0; index < config.num_layers; ++index) {
     LayerConfig& layer = decoder->layers[static_cast<std::size_t>(index)];
     layer.mixer_norms.branch = layer.feed_forward_norms.branch = true;
@@ -34,12 +33,6 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
     attention.query_key_norm = QueryKeyNorm::per_head;
     attention.value_norm = true;
     attention.key_is_value = config.keys_are_values && !config.has_window(index);
-    if (index >= own_kv) {
-      attention.kv_layer = last_of_its_kind(config, index, own_kv);
-      if (attention.kv_layer < 0)
-        return corrupt_data(
-            "model config: a layer shares keys and values, and no earlier layer of its kind has any");
-    }
     RopeConfig& rope = decoder->ropes[static_cast<std::size_t>(attention.rope)];
     rope.rotary_size = attention.head_size;
     if (MixtureConfig* mixture = layer.mixture()) {
@@ -53,11 +46,11 @@ Result<DecoderConfig> describe(const ModelConfig& config) {
       layer.feed_forward = MixtureBesideDenseConfig{dense, *mixture};
     }
   }
-  return decoder;
+  return share_kv(config, *std::move(decoder));
 }
 
 WeightNames names(ModelFormat format) {
-  WeightNames names = gemma2_names(format);
+  WeightNames names = layer_input_names(format);
   if (format == ModelFormat::gguf) {
     for (ExpertNames& experts : names.experts) {
       experts.router_norm = "ffn_gate_inp.scale";
@@ -67,12 +60,6 @@ WeightNames names(ModelFormat format) {
     names.mixture_branch_norm = "post_ffw_norm_2";
     names.dense_branch_norm = "post_ffw_norm_1";
     names.output_scale = "layer_output_scale.weight";
-    names.input_table = "per_layer_token_embd";
-    names.input_projection = "per_layer_model_proj";
-    names.input_norm = "per_layer_proj_norm";
-    names.input_gate = "inp_gate";
-    names.input_output = "proj";
-    names.input_branch_norm = "post_norm";
     return names;
   }
   names.experts = {{.router = "router.proj",
@@ -85,16 +72,34 @@ WeightNames names(ModelFormat format) {
   names.mixture_branch_norm = "post_feedforward_layernorm_2";
   names.dense_branch_norm = "post_feedforward_layernorm_1";
   names.output_scale = "layer_scalar";
-  names.input_table = "model.embed_tokens_per_layer";
-  names.input_projection = "model.per_layer_model_projection";
-  names.input_norm = "model.per_layer_projection_norm";
-  names.input_gate = "per_layer_input_gate";
-  names.input_output = "per_layer_projection";
-  names.input_branch_norm = "post_per_layer_input_norm";
   return names;
 }
 
 }  // namespace
+
+Result<DecoderConfig> share_kv(const ModelConfig& config, DecoderConfig decoder) {
+  const std::int32_t own_kv = config.num_layers - config.shared_kv_layers;
+  for (std::int32_t index = own_kv; index < config.num_layers; ++index) {
+    AttentionConfig& attention = *decoder.layers[static_cast<std::size_t>(index)].attention();
+    attention.kv_layer = last_of_its_kind(config, index, own_kv);
+    if (attention.kv_layer < 0)
+      return corrupt_data(
+          "model config: a layer shares keys and values, and no earlier layer of its kind has any");
+  }
+  return decoder;
+}
+
+WeightNames layer_input_names(ModelFormat format) {
+  WeightNames names = gemma2_names(format);
+  const bool gguf = format == ModelFormat::gguf;
+  names.input_table = gguf ? "per_layer_token_embd" : "model.embed_tokens_per_layer";
+  names.input_projection = gguf ? "per_layer_model_proj" : "model.per_layer_model_projection";
+  names.input_norm = gguf ? "per_layer_proj_norm" : "model.per_layer_projection_norm";
+  names.input_gate = gguf ? "inp_gate" : "per_layer_input_gate";
+  names.input_output = gguf ? "proj" : "per_layer_projection";
+  names.input_branch_norm = gguf ? "post_norm" : "post_per_layer_input_norm";
+  return names;
+}
 
 const Architecture kGemma4 = {"gemma4", describe, names};
 

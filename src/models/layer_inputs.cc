@@ -19,18 +19,20 @@ LayerInputs LayerInputs::load(const DecoderConfig& config, WeightLoader& loader)
   inputs.activation_ = config.layer_input->activation;
   inputs.eps_ = norm.eps;
   const std::int64_t size = inputs.size_, layers = config.num_layers();
+  inputs.rows_ = config.layer_input->rows > 0 ? config.layer_input->rows : config.vocab_size;
+  const std::int64_t rows = inputs.rows_;
   const std::string table = names.input_table + ".weight";
-  TensorView stored = loader.reader().matrix(table, config.vocab_size, layers * size);
+  TensorView stored = loader.reader().matrix(table, rows, layers * size);
   if (!loader.status().ok()) return inputs;
   if (size % dtype_info(stored.dtype).block_elements != 0 ||
-      config.vocab_size * layers > std::numeric_limits<std::int32_t>::max()) {
+      rows * layers > std::numeric_limits<std::int32_t>::max()) {
     loader.reader().fail(
         unimplemented(concat("tensor '", table, "': ", size, " features of a layer in blocks of ",
                              dtype_info(stored.dtype).name, " are not supported")));
     return inputs;
   }
-  stored.shape = {config.vocab_size * layers, size};  // a row for each token and layer
-  inputs.table_ = loader.keep_rows(stored, table, {0, config.vocab_size * layers});
+  stored.shape = {rows * layers, size};  // a row for each token and layer
+  inputs.table_ = loader.keep_rows(stored, table, {0, rows * layers});
   inputs.norm_ = loader.norm_vector(names.input_norm, size, norm);
   for (std::int32_t layer = 0; layer < layers && loader.status().ok(); ++layer) {
     const std::string prefix = names.layer_prefix(layer);
@@ -46,8 +48,9 @@ LayerInputs LayerInputs::load(const DecoderConfig& config, WeightLoader& loader)
   return inputs;
 }
 
-void LayerInputs::add(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
-                      const float* embedded, float* x, float* room) {
+const float* LayerInputs::make(const KernelContext& context, std::int32_t layer,
+                               std::span<const std::int32_t> ids, const float* embedded, const float* x,
+                               float* room) {
   const Layer& own = layers_[static_cast<std::size_t>(layer)];
   const auto count = static_cast<std::int64_t>(ids.size()), size = std::int64_t{size_};
   float* const projected = room;
@@ -56,7 +59,8 @@ void LayerInputs::add(const KernelContext& context, std::int32_t layer, std::spa
   float* const out = gated + count * size;
   // An embedding's row of all layers is one row after the other.
   places_.clear();
-  for (const std::int32_t id : ids) places_.push_back(id * static_cast<std::int32_t>(layers_.size()) + layer);
+  for (const std::int32_t id : ids)
+    places_.push_back((id < rows_ ? id : 0) * static_cast<std::int32_t>(layers_.size()) + layer);
   linear(context, own.projection, LinearInput::rows(embedded, hidden_), count, projected);
   const float shrink = 1.0f / std::sqrt(static_cast<float>(hidden_));
   for (std::int64_t i = 0; i < count * size; ++i) projected[i] *= shrink;
@@ -69,7 +73,7 @@ void LayerInputs::add(const KernelContext& context, std::int32_t layer, std::spa
   linear(context, own.output, LinearInput::rows(gated, size), count, out);
   float* const normed = out + count * hidden_;
   rms_norm(context, out, count, hidden_, own.branch_norm.data(), eps_, normed);
-  for (std::int64_t i = 0; i < count * hidden_; ++i) x[i] += normed[i];
+  return normed;
 }
 
 }  // namespace pagoda

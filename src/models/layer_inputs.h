@@ -2,7 +2,7 @@
 // LayerInputs: what each layer gets of the token itself, beside the residual stream (Gemma 4 E2B and E4B):
 //
 //   input = (norm(projection_l(embedded) / sqrt(hidden)) + table_l[token] * sqrt(size)) / sqrt(2)
-//   x    += norm(output_l(f(gate_l(x)) * input))
+//   y     = norm(output_l(f(gate_l(x)) * input)), which is added to x, or to other streams
 //
 // `embedded` is x as the first layer sees it. A layer's input is made when it is needed: all of them together
 // would be several times the residual stream. Invariant: a row's result depends on the row alone. Every rank
@@ -26,9 +26,10 @@ class LayerInputs {
     return 3 * std::int64_t{size_} + 2 * std::int64_t{hidden_};
   }  // floats for a row
 
-  // To rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()].
-  void add(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
-           const float* embedded, float* x, float* room);
+  // y of rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()], in which y
+  // is.
+  const float* make(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
+                    const float* embedded, const float* x, float* room);
 
  private:
   struct Layer {
@@ -40,6 +41,7 @@ class LayerInputs {
   Activation activation_ = Activation::gelu_tanh;
   float eps_ = 0;
   TensorView table_;  // [tokens * layers, size]
+  std::int32_t rows_ = 0;  // tokens of the table
   std::vector<float> norm_;
   std::vector<Layer> layers_;
   std::vector<std::int32_t> places_;

@@ -47,7 +47,7 @@ class Mixture final : public FeedForward {
   std::int64_t inner_width() const override {
     const std::int64_t chosen = config_.routing.per_token;
     return padded(config_.routing.num_experts) + padded(chosen) + chosen * padded(hidden_) + shared_width() +
-           (config_.shared_gate ? 16 + padded(hidden_) : 0);
+           (weighs_shared() ? 16 + padded(hidden_) : 0);
   }
   Products entering() override {
     Products products = {&router_};
@@ -60,6 +60,9 @@ class Mixture final : public FeedForward {
   Status forward(const LayerRoom& room, const LinearInput& input, std::int64_t count, float* y) override;
 
  private:
+  bool weighs_shared() const {
+    return shared_ != nullptr && (config_.shared_gate || config_.shared_scale != 1);
+  }
   std::int64_t shared_width() const { return shared_ != nullptr ? padded(shared_->inner_width()) : 0; }
   void group_rows(std::int64_t count, const float* weights);
   RowGroups own_groups();
@@ -167,20 +170,20 @@ Status Mixture::add_experts(const LayerRoom& room, float* outs, std::int64_t cou
   return ok_status();
 }
 
-// y += the shared expert, or of each row the share of it that the row takes.
+// y += the shared expert, or of each row the share of it that the row takes, times its scale.
 Status Mixture::add_shared(const LayerRoom& room, const LinearInput& input, std::int64_t count,
                            float* between, float* y) {
   LayerRoom own = room;
   own.inner = between;
-  if (!config_.shared_gate) return shared_->forward(own, input, count, y);
+  if (!weighs_shared()) return shared_->forward(own, input, count, y);
   float* const share = between + room.chunk_rows * shared_width();
   float* const out = share + room.chunk_rows * 16;
-  linear(*room.context, shared_router_, input, count, share);
+  if (config_.shared_gate) linear(*room.context, shared_router_, input, count, share);
   std::fill_n(out, count * hidden_, 0.0f);
   PAGODA_RETURN_IF_ERROR(shared_->forward(own, input, count, out));
   std::vector<std::int32_t> places;
   for (std::int64_t row = 0; row < count; ++row) {
-    share[row] = 1.0f / (1.0f + std::exp(-share[row]));
+    share[row] = config_.shared_scale * (config_.shared_gate ? 1.0f / (1.0f + std::exp(-share[row])) : 1.0f);
     places.push_back(static_cast<std::int32_t>(row));
   }
   add_weighted(*room.context, out, hidden_, count, 1, places.data(), share, y);

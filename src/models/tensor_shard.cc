@@ -157,6 +157,10 @@ Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::i
   return shard;
 }
 
+Result<FeedForwardShard> shard_of(const SparseFeedForwardConfig& config, std::int64_t block, const Cut& cut) {
+  return shard_of(DenseFeedForwardConfig{config.intermediate_size}, block, cut);
+}
+
 Result<FeedForwardShard> shard_of(const XieluConfig& config, std::int64_t block, const Cut& cut) {
   return shard_of(DenseFeedForwardConfig{config.intermediate_size}, block, cut);
 }
