@@ -189,4 +189,13 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   return CalibrationReport{.median_error = errors[errors.size() / 2], .largest_error = errors.back()};
 }
 
+void calibrate_mapping(const MeasuredMapping& one, const MeasuredMapping& many, double page_bytes,
+                       CostModel& model) {
+  model.map_page_bytes = page_bytes;
+  model.map_page_s =
+      many.pages > one.pages ? std::max(0.0, (many.map_s - one.map_s) / (many.pages - one.pages)) : 0;
+  model.map_call_s = std::max(0.0, one.map_s - one.pages * model.map_page_s);
+  model.unmap_page_s = std::max(0.0, (many.unmap_s - model.map_call_s) / many.pages);
+}
+
 }  // namespace pagoda

@@ -104,5 +104,16 @@ TEST(Calibration, TooLittleIsRefused) {
   EXPECT_FALSE(calibrate(bad, model));
 }
 
+TEST(Calibration, MappingIsExactForTheMeasuredCalls) {
+  CostModel model = sim_test::plain_cost_model();
+  calibrate_mapping({.pages = 1, .map_s = 7e-6, .unmap_s = 4e-6},
+                    {.pages = 91, .map_s = 61e-6, .unmap_s = 18.2e-6}, 4096, model);
+  EXPECT_NEAR(model.map_page_s, 0.6e-6, 1e-12);
+  EXPECT_NEAR(model.map_call_s + 91 * model.map_page_s, 61e-6, 1e-12);
+  EXPECT_NEAR(model.map_call_s + model.map_page_s, 7e-6, 1e-12);
+  EXPECT_NEAR(model.map_call_s + 91 * model.unmap_page_s, 18.2e-6, 1e-12);
+  EXPECT_TRUE(validate(model).ok());
+}
+
 }  // namespace
 }  // namespace pagoda
