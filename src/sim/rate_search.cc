@@ -8,6 +8,8 @@ namespace {
 constexpr double kPrecision = 1.02, kStep = 2, kBack = 0.9;
 // Of the rate found: these must hold, too.
 constexpr double kBelow[] = {0.96, 0.92, 0.85, 0.75};
+// Where limits are so close to what a single request takes that chance decides at every rate, it has to end.
+constexpr int kMostDips = 4;
 
 }  // namespace
 
@@ -22,7 +24,7 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
     if (!answer) return answer.error();
     (*answer ? low : high) = rate;
   }
-  for (;;) {
+  for (int dips = 0;; ++dips) {
     while (high / low > kPrecision) {
       const double middle = std::sqrt(low * high);
       const auto answer = holds(middle);
@@ -36,7 +38,7 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
       if (!*answer) dip = share * low;
       if (dip > 0) break;
     }
-    if (dip == 0) return Found(low);
+    if (dip == 0 || dips == kMostDips) return Found(low);
     // On from below the dip.
     high = dip;
     for (low = 0; low == 0;) {

@@ -52,6 +52,13 @@ TEST(RateSearch, TighterLimitsNeverAllowMore) {
   }
 }
 
+TEST(RateSearch, EndsWhereChanceDecidesAtEveryRate) {
+  int asked = 0;
+  std::uint64_t draw = 1;
+  found([&](double at) { return at < 1000 && (draw = draw * 6364136223846793005u + 1) >> 63 == 0; }, 1, &asked);
+  EXPECT_LT(asked, 150);
+}
+
 TEST(RateSearch, ErrorsEndIt) {
   const auto rate = highest_rate_that_holds(
       [](double) -> Result<bool> { return invalid_argument("no such workload"); }, 1);

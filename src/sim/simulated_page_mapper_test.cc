@@ -74,6 +74,7 @@ TEST(SimulatedPageMapper, WithoutThePagesOfADriverMappingIsFree) {
 SimulationSummary run(const CostModel& cost, const char* manager, bool ahead) {
   EngineFlags flags;
   flags.kv_manager = manager;
+  flags.kv_cache_memory_bytes = 64 << 20;  // memory never binds: the same steps
   flags.kv_map_ahead = flags.kv_eager = flags.kv_deferred_reclaim = ahead;
   const SimulationOptions options = sim_test::checked(simulation_options(flags, cost));
   auto workload = open_workload("uniform:input=20-200,output=20-100,requests=100,rate=20,seed=3");

@@ -138,7 +138,10 @@ Status run_plan(const PlanArgs& args) {
   if (!plans) return plans.error();
   const Trial &best = plans->front(), &worst = plans->back();
   const Trial* const plan = &(*plans)[plans->size() / 2];
-  const std::string warning = cost_model_warning(*cost);
+  std::string warning = cost_model_warning(*cost);
+  if (!args.rate && best.rate > kMostRate / 2)
+    warning += concat(warning.empty() ? "" : "; ", "all requests of the workload at once are within the limits: ",
+                      "its rate has no bound that so few of them show");
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (!args.output_json.empty()) {
     const boost::json::object out = {{"cost_model", cost->name},

@@ -32,6 +32,8 @@ using std::chrono::milliseconds;
 
 constexpr double kStartSeconds = 600;  // a large model is read from a slow disk
 constexpr double kTurnSeconds = 3;     // of one number of clients: the machine's speed changes over minutes
+constexpr std::size_t kLeastRequests = 200;
+constexpr double kLonger = 4;  // times what was asked for, at most
 constexpr const char* kModelName = "calibrated";
 constexpr std::int32_t kLeastPrompt = 8, kLeastAnswer = 4, kMostAnswer = 64;
 
@@ -157,7 +159,11 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
   // Each number of clients has its turn at least once.
   const double turn_s = std::min(kTurnSeconds, load.seconds / static_cast<double>(clients.size()));
   ProgressBar bar("calibrate", static_cast<std::int64_t>(load.seconds), "seconds");
-  for (std::uint64_t turn = 0; turn < clients.size() || clock.now() < end; ++turn) {
+  // A machine with other work gets on slowly: it may take longer, so that there are enough steps of each kind.
+  const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
+  std::size_t asked = 0;
+  const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
+  for (std::uint64_t turn = 0; turn < clients.size() || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
     options.max_concurrency = clients[turn % clients.size()];
     BodyOptions body;
@@ -173,6 +179,7 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
     Mixture mixture(load, turn, clock.now() + static_cast<TimeNs>(turn_s * 1e9));
     const auto result = run_load(mixture, options);
     if (!result) return result.error();
+    asked += result->outcomes.size();
     const auto failed = std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
     if (failed != result->outcomes.end())
       return unavailable(concat("a request of the calibration failed: ", failed->error));
@@ -192,6 +199,8 @@ Result<std::vector<MeasuredStep>> served_steps(const EngineFlags& flags, const S
   EngineFlags own = flags;
   own.server.host = "127.0.0.1";
   own.server.port = *port;
+  own.max_queue_time_s = 0;  // the load is ours: on a slow machine it waits
+  own.max_queue = std::max(own.max_queue, load.max_batch);
   own.served_model_names = {kModelName};
   own.record = folder->file("steps.log");
   own.poison_record = folder->file("poison");
