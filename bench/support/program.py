@@ -25,14 +25,18 @@ def default_model():
     return pathlib.Path(os.environ.get("PAGODA_MODEL", home / "models/SmolLM2-135M-Instruct.Q4_1.gguf"))
 
 
+def shared_data():
+    for folder in (os.environ.get("PAGODA_SHARED_DATA"), ROOT.parent / "shared/data", ROOT.parents[1] / "shared/data"):
+        path = pathlib.Path(folder or "/nonexistent")
+        if (path / "workloads").exists():
+            return path
+    sys.exit("no traces: set PAGODA_SHARED_DATA")
+
+
 def workload(name):
     """The rows of one trace of the shared data."""
-    for folder in (os.environ.get("PAGODA_SHARED_DATA"), ROOT.parent / "shared/data", ROOT.parents[1] / "shared/data"):
-        path = pathlib.Path(folder or "/nonexistent") / "workloads" / name
-        if path.exists():
-            with open(path) as lines:
-                return [json.loads(line) for line in lines]
-    sys.exit(f"no trace {name}: set PAGODA_SHARED_DATA")
+    with open(shared_data() / "workloads" / name) as lines:
+        return [json.loads(line) for line in lines]
 
 
 def busy_ticks():

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr int kIterations = 5'000;
 constexpr double kOutlier = 0.5;  // half of what was measured, or twice
 constexpr std::size_t kQuantiles = 100;
+constexpr std::size_t kLeastNeighbours = 20, kNeighbourhoods = 40;
 constexpr double kFree = 1e30;  // a rate that costs nothing
 
 using Row = std::vector<double>;
@@ -112,6 +114,24 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
   model.scatter_correlation = std::clamp(product / square, 0.0, 0.99);
 }
 
+// Single steps scatter, and that is part of the model; the fit is poor where steps of one size lie off together.
+// Of measured by predicted, `ratios` in order of the prediction: how far the medians of neighbours are from that
+// of all, at the median of them.
+double misfit(const std::vector<double>& ratios) {
+  const auto median = [](std::vector<double> values) {
+    std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+    return values[values.size() / 2];
+  };
+  const std::size_t size = std::max(kLeastNeighbours, ratios.size() / kNeighbourhoods);
+  const double all = median(ratios);
+  std::vector<double> off;
+  for (std::size_t i = 0; i + size <= ratios.size(); i += size) {
+    const auto begin = ratios.begin() + static_cast<std::ptrdiff_t>(i);
+    off.push_back(std::abs(median({begin, begin + static_cast<std::ptrdiff_t>(size)}) / all - 1));
+  }
+  return off.empty() ? 0 : median(off);
+}
+
 }  // namespace
 
 Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model, Scatter scatter) {
@@ -186,7 +206,27 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   }
   std::ranges::sort(errors);
   model.fit_error = errors[errors.size() / 2];
+  if (scatter == Scatter::take) {
+    std::vector<std::pair<double, double>> by_cost;  // predicted seconds; measured by them
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double predicted = predict(rows[i], x);  // of 1
+      if (predicted > 0) by_cost.emplace_back(predicted * steps[i].seconds, 1 / predicted);
+    }
+    std::ranges::sort(by_cost);
+    std::vector<double> ratios;
+    for (const auto& [cost, ratio] : by_cost) ratios.push_back(ratio);
+    if (!ratios.empty()) model.fit_error = misfit(ratios);
+  }
   return CalibrationReport{.median_error = errors[errors.size() / 2], .largest_error = errors.back()};
+}
+
+void calibrate_mapping(const MeasuredMapping& one, const MeasuredMapping& many, double page_bytes,
+                       CostModel& model) {
+  model.map_page_bytes = page_bytes;
+  model.map_page_s =
+      many.pages > one.pages ? std::max(0.0, (many.map_s - one.map_s) / (many.pages - one.pages)) : 0;
+  model.map_call_s = std::max(0.0, one.map_s - one.pages * model.map_page_s);
+  model.unmap_page_s = std::max(0.0, (many.unmap_s - model.map_call_s) / many.pages);
 }
 
 }  // namespace pagoda

@@ -26,6 +26,14 @@ struct CalibrationReport {
   double median_error = 0, largest_error = 0;  // relative, over the measured steps
 };
 
+// A call that maps so many of the system's pages, or takes them out again.
+struct MeasuredMapping {
+  double pages = 0, map_s = 0, unmap_s = 0;
+};
+// Fills in what mapping costs, from calls on one page of page_bytes and on `many`: exact for calls like these.
+void calibrate_mapping(const MeasuredMapping& one, const MeasuredMapping& many, double page_bytes,
+                       CostModel& model);
+
 enum class Scatter : std::uint8_t {
   leave_out,  // the steps are medians
   take,       // the steps are single ones in their order: how they scatter becomes part of the model

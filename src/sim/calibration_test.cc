@@ -104,5 +104,41 @@ TEST(Calibration, TooLittleIsRefused) {
   EXPECT_FALSE(calibrate(bad, model));
 }
 
+TEST(Calibration, MappingIsExactForTheMeasuredCalls) {
+  CostModel model = sim_test::plain_cost_model();
+  calibrate_mapping({.pages = 1, .map_s = 7e-6, .unmap_s = 4e-6},
+                    {.pages = 91, .map_s = 61e-6, .unmap_s = 18.2e-6}, 4096, model);
+  EXPECT_NEAR(model.map_page_s, 0.6e-6, 1e-12);
+  EXPECT_NEAR(model.map_call_s + 91 * model.map_page_s, 61e-6, 1e-12);
+  EXPECT_NEAR(model.map_call_s + model.map_page_s, 7e-6, 1e-12);
+  EXPECT_NEAR(model.map_call_s + 91 * model.unmap_page_s, 18.2e-6, 1e-12);
+  EXPECT_TRUE(validate(model).ok());
+}
+
+TEST(Calibration, ScatterIsNoMisfitAndAnotherShapeIs) {
+  const auto fit_error = [](auto shape, double noise) {
+    std::vector<MeasuredStep> measured;
+    for (std::uint64_t i = 0; i < 4000; ++i) {
+      MeasuredStep step{.tokens = 1 + std::floor(31 * random_uniform(1, 1, i))};
+      step.sequences = step.tokens;
+      step.context_tokens = step.tokens * (50 + 900 * random_uniform(1, 2, i));
+      step.seconds = shape(step) * (1 + noise * (random_uniform(1, 3, i) - 0.5));
+      measured.push_back(step);
+    }
+    CostModel model = sim_test::plain_cost_model();
+    EXPECT_TRUE(calibrate(measured, model, Scatter::take));
+    return model.fit_error;
+  };
+  const auto known = [](const MeasuredStep& s) {
+    return curve(s.tokens) + kPerSequence * s.sequences + kPerContext * s.context_tokens;
+  };
+  EXPECT_LT(fit_error(known, 0.5), 0.03);
+  // What no curve over tokens and no cost of contexts can say.
+  const auto other = [](const MeasuredStep& s) { return 0.004 + 1e-11 * s.context_tokens * s.context_tokens * s.tokens; };
+  EXPECT_GT(fit_error(other, 0), 0.05);
+  const auto waves = [](const MeasuredStep& s) { return 0.01 * (1.6 + std::sin(s.context_tokens / 700)); };
+  EXPECT_GT(fit_error(waves, 0.1), 0.10);
+}
+
 }  // namespace
 }  // namespace pagoda

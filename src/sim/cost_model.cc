@@ -166,6 +166,12 @@ Status validate(const CostModel& model) {
   PAGODA_RETURN_IF_ERROR(not_negative("link_latency_s", model.link_latency_s));
   PAGODA_RETURN_IF_ERROR(positive("swap_bytes_per_s", model.swap_bytes_per_s));
   PAGODA_RETURN_IF_ERROR(not_negative("swap_block_s", model.swap_block_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("map_page_bytes", model.map_page_bytes));
+  PAGODA_RETURN_IF_ERROR(not_negative("map_call_s", model.map_call_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("map_page_s", model.map_page_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("unmap_page_s", model.unmap_page_s));
+  if (model.map_page_bytes == 0 && model.map_call_s + model.map_page_s + model.unmap_page_s > 0)
+    return bad("map_page_bytes", "must be above 0 where mapping costs something");
   PAGODA_RETURN_IF_ERROR(not_negative("step_overhead_s", model.step_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("request_overhead_s", model.request_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("fit_error", model.fit_error));

@@ -9,6 +9,8 @@
 //                     element of the queries; reading through a block table may be slower, by block size
 //     all-reduces     two a layer among tensor-parallel ranks: latency, and a ring's bytes over the link
 //     swapping        each block over the bus, plus what starting its transfers takes
+//     page mappings   under the virtual manager: simulated_page_mapper.h; not part of step_cost(), since some
+//                     are made beside the step
 //     overhead        of a step, of each request, of each sequence and of each token in it
 //     padding         where it is computed (FasterTransformer's): tokens in the linear layers, and sequences
 //                     that have ended in the head and in the overhead of each sequence and request;
@@ -54,6 +56,9 @@ struct CostModel {
   double link_latency_s = 0;    // of one all-reduce
   double swap_bytes_per_s = 0;
   double swap_block_s = 0;  // starting the transfers of one block
+  // Mapping K/V pages into address space: of a call, and of each of the driver's pages behind it.
+  double map_page_bytes = 0;  // of the driver's pages; 0: mapping is free
+  double map_call_s = 0, map_page_s = 0, unmap_page_s = 0;
   double step_overhead_s = 0;
   double request_overhead_s = 0;  // of each request, beside that of each of its sequences
   double sequence_overhead_s = 0;

@@ -54,6 +54,10 @@ constexpr std::array kNumberFields = {
 // May be missing: 0.
 constexpr std::array kOptionalFields = {
     NumberField{"request_overhead_s", &CostModel::request_overhead_s},
+    NumberField{"map_page_bytes", &CostModel::map_page_bytes},
+    NumberField{"map_call_s", &CostModel::map_call_s},
+    NumberField{"map_page_s", &CostModel::map_page_s},
+    NumberField{"unmap_page_s", &CostModel::unmap_page_s},
     NumberField{"fit_error", &CostModel::fit_error},
     NumberField{"scatter_correlation", &CostModel::scatter_correlation},
 };

@@ -7,6 +7,19 @@
 #include "base/random.h"
 
 namespace pagoda {
+namespace {
+
+void add(const MapStats& from, MapStats& to) {
+  to.calls += from.calls;
+  to.pages += from.pages;
+  to.calls_ahead += from.calls_ahead;
+  to.pages_ahead += from.pages_ahead;
+  to.seconds += from.seconds;
+  to.seconds_ahead += from.seconds_ahead;
+  to.steps_delayed += from.steps_delayed;
+}
+
+}  // namespace
 
 // Receives one request's tokens and notes when they came.
 class Replica::Sink final : public OutputSink {
@@ -69,7 +82,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   if (!parts) return parts.error();
   auto runner = std::make_unique<SimulatedModelRunner>(
       options.cost, config.kv_groups.value_or(one_full_group(config.block_size)), out->clock_, config.seed,
-      reads_through_block_tables(options.modes));
+      reads_through_block_tables(options.modes), options.map_tensors);
   out->runner_ = runner.get();
   parts->runner = std::move(runner);
   out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);
@@ -156,6 +169,7 @@ void Replica::on_step(const StepReport& report) {
   const double waiting =
       static_cast<double>(core_->num_requests() - (core_->num_started() - core_->num_finished()));
   ++sums_.num_steps;
+  add(report.result.mapping, sums_.mapping);
   sums_.computed_tokens += report.batch.num_tokens;
   totals_.steps += 1;
   totals_.seconds += seconds;
@@ -223,6 +237,7 @@ SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replica
     out.output_tokens += sums.output_tokens;
     out.computed_tokens += sums.computed_tokens;
     out.num_steps += sums.num_steps;
+    add(sums.mapping, out.mapping);
     out.busy_s += replica->runner_->busy_seconds();
     for (const auto member :
          {&SimulationSummary::normalized_latency, &SimulationSummary::ttft, &SimulationSummary::tpot,

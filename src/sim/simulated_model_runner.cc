@@ -64,7 +64,10 @@ StepResult SimulatedModelRunner::run(const ScheduledBatch& batch) {
   const StepCost cost = step_cost(model_, batch, groups_, paged_);
   const bool has_prompts = batch.num_tokens > std::ssize(batch.sequences);
   const double scatter = scatter_.next(has_prompts);
-  const auto duration = static_cast<TimeNs>(std::ceil(cost.seconds * scatter * 1e9));
+  const double waits = mapper_.map(batch.page_maps, clock_.now());
+  mapper_.map_ahead(batch.page_maps_ahead, clock_.now() + static_cast<TimeNs>(std::ceil(waits * 1e9)));
+  out.mapping = mapper_.take_stats();
+  const auto duration = static_cast<TimeNs>(std::ceil((waits + cost.seconds * scatter) * 1e9));
   busy_seconds_ += to_seconds(duration);
   clock_.advance(duration + std::exchange(stall_, 0));
   out.swap_seconds = cost.swap_seconds * scatter;

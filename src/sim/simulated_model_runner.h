@@ -7,6 +7,7 @@
 // Threads: none; the simulation's.
 #include "model_runner/model_runner.h"
 #include "sim/cost_model.h"
+#include "sim/simulated_page_mapper.h"
 #include "sim/step_scatter.h"
 #include "sim/virtual_clock.h"
 
@@ -14,10 +15,16 @@ namespace pagoda {
 
 class SimulatedModelRunner final : public ModelRunner {
  public:
-  // Borrows clock. paged: see step_cost().
+  // Borrows clock. paged: see step_cost(). map_tensors: that a page table maps for each block.
   SimulatedModelRunner(const CostModel& model, std::vector<KvGroup> groups, VirtualClock& clock,
-                       std::uint64_t seed = 0, bool paged = true)
-      : model_(model), groups_(std::move(groups)), paged_(paged), clock_(clock), scatter_(model_, seed) {}
+                       std::uint64_t seed = 0, bool paged = true,
+                       std::int32_t map_tensors = 1)
+      : model_(model),
+        groups_(std::move(groups)),
+        paged_(paged),
+        clock_(clock),
+        scatter_(model_, seed),
+        mapper_(model_, groups_, map_tensors) {}
 
   StepResult run(const ScheduledBatch& batch) override;
 
@@ -32,6 +39,7 @@ class SimulatedModelRunner final : public ModelRunner {
   const bool paged_;
   VirtualClock& clock_;
   StepScatter scatter_;
+  SimulatedPageMapper mapper_;
   double busy_seconds_ = 0;
   TimeNs stall_ = 0;
   bool fail_next_ = false;

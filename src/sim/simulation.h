@@ -46,6 +46,7 @@ struct SimulationOptions {
   EngineModes modes;
   std::int64_t num_blocks = 0, num_swap_blocks = 0;
   PartsFactory make_parts;
+  std::int32_t map_tensors = 1;  // --kv-manager virtual: that have pages of their own; the layers, if not sliced
   std::int32_t replicas = 1;
   RouterKind router = RouterKind::round_robin;
   std::uint64_t seed = 0;
@@ -102,6 +103,7 @@ struct SimulationSummary {
   std::int64_t preemptions = 0, preemptions_by_swap = 0;
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t prefix_queries = 0, prefix_hits = 0;
+  MapStats mapping;  // --kv-manager virtual
   std::vector<std::int64_t> requests_of_replica;
   Timeline timeline;  // of the first replica
 };

@@ -64,6 +64,11 @@ std::string summary_table(const SimulationSummary& s) {
     out +=
         row("prefix cache hits",
             percent(per_second(static_cast<double>(s.prefix_hits), static_cast<double>(s.prefix_queries))));
+  if (s.mapping.calls > 0)
+    out += row("pages mapped",
+               concat(s.mapping.pages, " in ", s.mapping.calls, " calls, ", s.mapping.calls_ahead, " ahead; ",
+                      fixed(s.mapping.seconds, 3), " s in ", s.mapping.steps_delayed, " steps' way, ",
+                      fixed(s.mapping.seconds_ahead, 3), " s beside"));
   out += padded("", 28);
   for (const char* name : {"mean", "p50", "p90", "p99", "max"})
     out += std::string(12 - std::char_traits<char>::length(name), ' ') + name;
@@ -126,6 +131,13 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
       {"blocks_swapped_out", s.blocks_swapped_out},
       {"blocks_swapped_in", s.blocks_swapped_in},
       {"prefix_cache", {{"queries", s.prefix_queries}, {"hits", s.prefix_hits}}},
+      {"page_mapping",
+       {{"calls", s.mapping.calls},
+        {"calls_ahead", s.mapping.calls_ahead},
+        {"pages", s.mapping.pages},
+        {"in_step_s", s.mapping.seconds},
+        {"ahead_s", s.mapping.seconds_ahead},
+        {"steps_delayed", s.mapping.steps_delayed}}},
       {"requests_of_replica", std::move(replicas)},
       {"normalized_latency_s", latency_json(s.normalized_latency)},
       {"ttft_s", latency_json(s.ttft)},

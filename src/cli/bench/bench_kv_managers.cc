@@ -19,10 +19,10 @@
 #include "cli/assembly/runner_options.h"
 #include "cli/bench/bench_batch.h"
 #include "cli/bench/kv_managers_svg.h"
+#include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/virtual_kv_plan.h"
-#include "tensor/page_arena.h"
 
 namespace pagoda {
 namespace {
@@ -201,37 +201,16 @@ Status bench_calls(boost::json::object& json) {
   std::printf("\none call, us%22s %10s %10s %10s %12s\n", "map", "replace", "map 8", "unmap", "create");
   boost::json::array rows;
   for (const std::int64_t kib : {4, 64, 360, 1024, 2048}) {
-    constexpr std::int64_t kPages = 64;
-    auto arena = PageArena::create({.page_bytes = kib << 10, .num_pages = kPages, .num_blocks = 4 * kPages});
-    if (!arena) return arena.error();
-    const SteadyClock clock;
-    Status status;
-    const auto each = [&](std::int64_t count, auto call) {
-      const TimeNs start = clock.now();
-      for (std::int64_t i = 0; i < count && status.ok(); ++i) status = call(i);
-      return to_seconds(clock.now() - start) * 1e6 / static_cast<double>(count);
-    };
-    status = arena->create_pages(0, kPages);
-    const auto populate = [&](std::int64_t) {
-      return arena->populate(0, kPages) ? ok_status() : resource_exhausted("no memory for KV pages");
-    };
-    const double create = each(1, populate) / kPages;
-    // Every other page, so that nothing merges.
-    const double map =
-        each(kPages / 2, [&](std::int64_t i) { return arena->map(2 * i, kPages - 1 - 2 * i, 1); });
-    const double replace = each(kPages / 2, [&](std::int64_t i) { return arena->map(2 * i, 2 * i, 1); });
-    const double map8 =
-        each(kPages / 8, [&](std::int64_t i) { return arena->map(kPages + 8 * i, 8 * i, 8); });
-    const double unmap = each(kPages / 2, [&](std::int64_t i) { return arena->unmap(2 * i, 1); });
-    PAGODA_RETURN_IF_ERROR(status);
-    std::printf("pages of %5lld KiB %15.1f %10.1f %10.1f %10.1f %12.1f\n", static_cast<long long>(kib), map,
-                replace, map8, unmap, create);
+    const auto times = time_page_calls(kib << 10);
+    if (!times) return times.error();
+    std::printf("pages of %5lld KiB %15.1f %10.1f %10.1f %10.1f %12.1f\n", static_cast<long long>(kib),
+                times->map_us, times->replace_us, times->map8_us, times->unmap_us, times->create_us);
     rows.push_back({{"page_kib", kib},
-                    {"map_us", map},
-                    {"replace_us", replace},
-                    {"map8_us", map8},
-                    {"unmap_us", unmap},
-                    {"create_us", create}});
+                    {"map_us", times->map_us},
+                    {"replace_us", times->replace_us},
+                    {"map8_us", times->map8_us},
+                    {"unmap_us", times->unmap_us},
+                    {"create_us", times->create_us}});
   }
   json["calls"] = std::move(rows);
   return ok_status();

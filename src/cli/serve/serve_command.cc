@@ -128,13 +128,16 @@ void end_stalled(AssembledEngine& engine) {
 
 }  // namespace
 
+void set_serving_defaults(EngineFlags& flags) {
+  if (is_baseline(flags)) return;
+  // Clients feel the gaps between tokens; who measures batches (bench, generate) does not.
+  if (!flags.target_itl_ms && flags.enable_chunked_prefill) flags.target_itl_ms = kServeTargetItlMs;
+  if (!flags.max_queue_time_s) flags.max_queue_time_s = kServeQueueTimeS;
+}
+
 Status run_serve(const ServeArgs& args) {
   EngineFlags engine_flags = args.engine;
-  // Clients feel the gaps between tokens; who measures batches (bench, generate) does not.
-  if (!engine_flags.target_itl_ms && engine_flags.enable_chunked_prefill && !is_baseline(engine_flags))
-    engine_flags.target_itl_ms = kServeTargetItlMs;
-  if (!engine_flags.max_queue_time_s && !is_baseline(engine_flags))
-    engine_flags.max_queue_time_s = kServeQueueTimeS;
+  set_serving_defaults(engine_flags);
   const ServerFlags& flags = engine_flags.server;
   if (engine_flags.poison_record.empty() && flags.port != 0)
     engine_flags.poison_record = default_poison_file(flags.port);

@@ -14,11 +14,14 @@
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/runner_options.h"
+#include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/simulate/served_steps.h"
 #include "engine/step_observer.h"
 #include "loader/model_source.h"
 #include "sim/calibration.h"
+#include "tensor/page_arena.h"
 
 namespace pagoda {
 namespace {
@@ -144,9 +147,27 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   return out;
 }
 
-Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>& steps, CostModel model) {
-  const auto report = calibrate(steps, model, args.logs.empty() ? Scatter::leave_out : Scatter::take);
+// Of a block as the virtual manager has it by default: 16 tokens of all layers.
+Status measure_mapping(const EngineFlags& flags, CostModel& model) {
+  const auto pages = static_cast<std::int64_t>(
+      std::ceil(model.kv_bytes_per_token * flags.block_size / static_cast<double>(kPageGranule)));
+  const auto one = time_page_calls(kPageGranule);
+  if (!one) return one.error();
+  const auto many = time_page_calls(std::max<std::int64_t>(2, pages) * kPageGranule);
+  if (!many) return many.error();
+  const auto measured = [](double pages, const PageCallTimes& times) {
+    return MeasuredMapping{.pages = pages, .map_s = 1e-6 * times.map_us, .unmap_s = 1e-6 * times.unmap_us};
+  };
+  calibrate_mapping(measured(1, *one), measured(std::max(2.0, static_cast<double>(pages)), *many),
+                    static_cast<double>(kPageGranule), model);
+  return ok_status();
+}
+
+Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>& steps, CostModel model,
+                     Scatter scatter) {
+  const auto report = calibrate(steps, model, scatter);
   if (!report) return report.error();
+  PAGODA_RETURN_IF_ERROR(measure_mapping(args.engine, model));
   PAGODA_RETURN_IF_ERROR(validate(model));
   const std::string text = cost_model_json(model);
   if (args.output == "-") {
@@ -162,9 +183,28 @@ Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>&
   return ok_status();
 }
 
+Status calibrate_served(const CalibrateArgs& args) {
+  auto path = model_path(args.engine);
+  if (!path) return path.error();
+  const auto source = ModelSource::open(*path, hub_paths_from_environment());
+  if (!source) return source.error();
+  const auto steps = served_steps(args.engine, {.seconds = args.seconds,
+                                                .max_batch = args.max_batch,
+                                                .max_context = args.max_context,
+                                                .vocab_size = (*source)->config().vocab_size});
+  if (!steps) return steps.error();
+  auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
+  if (!engine) return engine.error();
+  auto model = describe(args.engine, **engine);
+  return model ? fit_and_write(args, *steps, *std::move(model), Scatter::take) : model.error();
+}
+
 }  // namespace
 
 Status run_bench_calibrate(const CalibrateArgs& args) {
+  if (args.served && !args.logs.empty())
+    return invalid_argument("--served and --log: give one of them");
+  if (args.served) return calibrate_served(args);
   EngineFlags flags = args.engine;
   flags.enable_prefix_caching = false;
   flags.max_queue = std::max(flags.max_queue, args.max_batch);
@@ -180,7 +220,7 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
       steps.insert(steps.end(), more->begin(), more->end());
     }
     auto model = describe(flags, **engine);
-    return model ? fit_and_write(args, steps, *std::move(model)) : model.error();
+    return model ? fit_and_write(args, steps, *std::move(model), Scatter::take) : model.error();
   }
   const std::int32_t most = std::min(args.max_batch, client.limits().max_num_seqs);
   const std::int32_t longest = std::min(args.max_context, client.limits().max_model_len - 20);
@@ -212,7 +252,7 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
   (*engine)->stop();  // from here on the observer is ours
   add_medians(times.take(), steps);
   if (!model) return model.error();
-  return fit_and_write(args, steps, *std::move(model));
+  return fit_and_write(args, steps, *std::move(model), Scatter::leave_out);
 }
 
 }  // namespace pagoda

@@ -32,6 +32,8 @@ void expect_usable(const std::string& path) {
   ASSERT_TRUE(model) << model.error().message();
   EXPECT_GE(model->linear_points.size(), 2u);
   EXPECT_GT(model->linear_points.back().seconds, 0);
+  EXPECT_EQ(model->map_page_bytes, 4096);
+  EXPECT_GT(model->map_call_s + model->map_page_s, 0);
   SimulateArgs args;
   args.cost_model = path;
   args.workload = "uniform:input=1-20,output=1-20,requests=50,rate=100";

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 
 #include "base/strings.h"
+#include "cli/serve/serve_command.h"
 #include "cli/simulate/simulation_setup.h"
 #include "load/workload_spec.h"
+#include "sim/rate_search.h"
 
 namespace pagoda {
 namespace {
 
-constexpr double kLeastRate = 1e-3, kMostRate = 1e6, kPrecision = 1.02;
 constexpr std::int32_t kMostReplicas = 4096;
 
 struct Trial {
@@ -57,31 +58,17 @@ class Planner {
 
   // The highest rate that holds, to 2 %.
   Result<Trial> highest_rate() {
-    double rate = static_cast<double>(args_.replicas);
-    auto trial = attempt(rate, args_.replicas);
-    if (!trial) return trial;
-    const bool up = trial->holds;
-    std::optional<Trial> best;
-    double bound = 0;  // does not hold
-    while (true) {
-      if (trial->holds) best = *trial;
-      if (!trial->holds) bound = rate;
-      if (trial->holds != up) break;
-      rate *= up ? 2 : 0.5;
-      if (rate > kMostRate || rate < kLeastRate) break;
-      trial = attempt(rate, args_.replicas);
-      if (!trial) return trial;
-    }
-    if (!best) return invalid_argument("no rate holds: even a single request is slower than the limits");
-    while (bound > 0 && bound / best->rate > kPrecision) {
-      trial = attempt(std::sqrt(bound * best->rate), args_.replicas);
-      if (!trial) return trial;
-      if (trial->holds)
-        best = *trial;
-      else
-        bound = trial->rate;
-    }
-    return *best;
+    std::map<double, Trial> trials;
+    const auto holds = [&](double rate) -> Result<bool> {
+      const auto trial = attempt(rate, args_.replicas);
+      if (!trial) return trial.error();
+      trials[rate] = *trial;
+      return trial->holds;
+    };
+    const auto rate = highest_rate_that_holds(holds, static_cast<double>(args_.replicas));
+    if (!rate) return rate.error();
+    if (!*rate) return invalid_argument("no rate holds: even a single request is slower than the limits");
+    return trials.at(**rate);
   }
 
   // The fewest replicas that hold the rate.
@@ -140,7 +127,9 @@ Status run_plan(const PlanArgs& args) {
     return invalid_argument("give a --cost-model: a name such as h100/llama-3-8b/tp1, or a file");
   auto cost = load_cost_model(args.cost_model);
   if (!cost) return cost.error();
-  auto options = simulation_options(args.engine, *cost);
+  EngineFlags flags = args.engine;
+  set_serving_defaults(flags);
+  auto options = simulation_options(flags, *cost);
   if (!options) return options.error();
   options->router = args.router == "round-robin"    ? RouterKind::round_robin
                     : args.router == "prefix-aware" ? RouterKind::prefix_aware
@@ -149,7 +138,10 @@ Status run_plan(const PlanArgs& args) {
   if (!plans) return plans.error();
   const Trial &best = plans->front(), &worst = plans->back();
   const Trial* const plan = &(*plans)[plans->size() / 2];
-  const std::string warning = cost_model_warning(*cost);
+  std::string warning = cost_model_warning(*cost);
+  if (!args.rate && best.rate > kMostRate / 2)
+    warning += concat(warning.empty() ? "" : "; ", "all requests of the workload at once are within the limits: ",
+                      "its rate has no bound that so few of them show");
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (!args.output_json.empty()) {
     const boost::json::object out = {{"cost_model", cost->name},

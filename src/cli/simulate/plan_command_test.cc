@@ -15,6 +15,7 @@ PlanArgs plan_args() {
   PlanArgs args;
   args.cost_model = "a100-40gb/opt-13b/tp1";
   args.workload = "uniform:input=200,output=100,requests=400,seed=2";
+  args.seeds = 1;
   args.output_json = (std::filesystem::path(testing::TempDir()) / "plan.json").string();
   return args;
 }
@@ -44,6 +45,7 @@ TEST(Plan, TheRateOfTwoIsAboutTwiceThatOfOneAndNeedsTwo) {
 TEST(Plan, SeveralDrawsGiveAnIntervalAroundTheAnswer) {
   PlanArgs args = plan_args();
   args.workload = "sharegpt:requests=150,seed=2";
+  args.seeds = 5;
   const boost::json::object many = answer(args);
   const double rate = many.at("rate").to_number<double>();
   const double low = many.at("rate_interval").at(0).to_number<double>(),

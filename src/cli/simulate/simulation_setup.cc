@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/virtual_memory.h"
+#include "sim/simulated_page_mapper.h"
 
 namespace pagoda {
 namespace {
@@ -55,7 +56,12 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
     return invalid_argument("--speculative-config needs a model: simulated tokens repeat nothing");
   SimulationOptions out;
   out.cost = cost;
-  const double block_bytes = cost.kv_bytes_per_token * flags.block_size;
+  double block_bytes = cost.kv_bytes_per_token * flags.block_size;
+  if (is_virtual(flags)) {  // whole pages of the driver, in each tensor and on each rank
+    out.map_tensors = flags.kv_slicing ? 1 : cost.num_layers;
+    block_bytes = std::max(block_bytes, mapped_block_bytes(cost, flags.block_size, 1, out.map_tensors) *
+                                            out.map_tensors * cost.tensor_parallel_size);
+  }
   const double kv_bytes =
       flags.kv_cache_memory_bytes ? static_cast<double>(*flags.kv_cache_memory_bytes) : cost.kv_cache_bytes;
   if (kv_bytes / block_bytes >= double{1 << 30})

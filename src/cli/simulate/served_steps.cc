@@ -1,0 +1,217 @@
+#include "cli/simulate/served_steps.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/strings.h"
+#include "cli/commands/progress_bar.h"
+#include "cli/serve/serve_command.h"
+#include "load/http_load.h"
+#include "load/request_body.h"
+
+namespace pagoda {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr double kStartSeconds = 600;  // a large model is read from a slow disk
+constexpr double kTurnSeconds = 3;     // of one number of clients: the machine's speed changes over minutes
+constexpr std::size_t kLeastRequests = 200;
+constexpr double kLonger = 4;  // times what was asked for, at most
+constexpr const char* kModelName = "calibrated";
+constexpr std::int32_t kLeastPrompt = 8, kLeastAnswer = 4, kMostAnswer = 64;
+
+// A folder that goes with everything in it.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> create() {
+    std::string path = (std::filesystem::temp_directory_path() / "pagoda-calibrate-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) return unavailable(concat("cannot make a folder ", path));
+    return TemporaryFolder(std::move(path));
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(std::string_view name) const { return concat(path_, "/", name); }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+Result<std::int32_t> free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool found = probe >= 0 && bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (probe >= 0) close(probe);
+  if (!found) return unavailable("no free port on 127.0.0.1");
+  return ntohs(address.sin_port);
+}
+
+// `pagoda serve` in a child process, which ends with this one.
+class ServerProcess {
+ public:
+  ServerProcess(const EngineFlags& flags, const std::string& output) : output_(output) {
+    std::fflush(nullptr);  // or the child would write it once more
+    const pid_t parent = getpid();
+    child_ = fork();
+    if (child_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);
+    const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    const Status status = run_serve({.engine = flags});
+    if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
+    std::fflush(nullptr);
+    _exit(status.ok() ? 0 : 1);
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ~ServerProcess() { (void)stop(); }
+
+  bool running() {
+    if (child_ > 0 && waitpid(child_, &state_, WNOHANG) == child_) child_ = -1;
+    return child_ > 0;
+  }
+  // After a drain: its log is whole.
+  Status stop() {
+    if (child_ > 0) {
+      kill(child_, SIGTERM);
+      waitpid(child_, &state_, 0);
+      child_ = -1;
+    }
+    if (WIFEXITED(state_) && WEXITSTATUS(state_) == 0) return ok_status();
+    std::ifstream said(output_);
+    std::string line, last;
+    while (std::getline(said, line)) last = line.empty() ? last : line;
+    return unavailable(concat("the server did not end well: ", last));
+  }
+
+ private:
+  const std::string output_;
+  pid_t child_ = -1;
+  int state_ = 0;
+};
+
+// Requests without end until a time: prompts and answers of all sizes, small ones more often.
+class Mixture final : public Workload {
+ public:
+  Mixture(const ServedLoad& load, std::uint64_t turn, TimeNs end) : load_(load), turn_(turn), end_(end) {}
+  Result<std::optional<WorkloadRequest>> next() override {
+    if (SteadyClock().now() >= end_) return std::optional<WorkloadRequest>();
+    WorkloadRequest out;
+    out.prompt_tokens = between(kLeastPrompt, load_.max_context);
+    out.output_tokens = between(kLeastAnswer, kMostAnswer);
+    return std::optional(out);
+  }
+
+ private:
+  std::int32_t between(double low, double high) {
+    const double share = random_uniform(turn_, 1, draws_++);
+    return static_cast<std::int32_t>(low * std::pow(high / low, share));
+  }
+  const ServedLoad& load_;
+  const std::uint64_t turn_;
+  const TimeNs end_;
+  std::uint64_t draws_ = 0;
+};
+
+Status wait_until_ready(ServerProcess& server, const LoadOptions& options) {
+  const SteadyClock clock;
+  const TimeNs end = clock.now() + static_cast<TimeNs>(kStartSeconds * 1e9);
+  while (clock.now() < end) {
+    if (!server.running()) return server.stop();
+    if (const auto answer = fetch(options, "/health"); answer && answer->status == 200) return ok_status();
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  return unavailable(concat("the server was not ready within ", kStartSeconds, " s"));
+}
+
+Status ask(const LoadOptions& base, const ServedLoad& load) {
+  std::vector<std::int32_t> clients;
+  for (std::int32_t count = 1; count < load.max_batch; count *= 2) clients.push_back(count);
+  clients.push_back(load.max_batch);
+  const SteadyClock clock;
+  const TimeNs start = clock.now(), end = start + static_cast<TimeNs>(load.seconds * 1e9);
+  // Each number of clients has its turn at least once.
+  const double turn_s = std::min(kTurnSeconds, load.seconds / static_cast<double>(clients.size()));
+  ProgressBar bar("calibrate", static_cast<std::int64_t>(load.seconds), "seconds");
+  // A machine with other work gets on slowly: it may take longer, so that there are enough steps of each kind.
+  const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
+  std::size_t asked = 0;
+  const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
+  for (std::uint64_t turn = 0; turn < clients.size() || clock.now() < end || !enough(); ++turn) {
+    LoadOptions options = base;
+    options.max_concurrency = clients[turn % clients.size()];
+    BodyOptions body;
+    body.token_high = std::clamp(load.vocab_size - 1, 1, body.token_high);
+    body.token_low = std::min(body.token_low, body.token_high);
+    body.model = kModelName;
+    body.ignore_eos = true;
+    body.extra_members = ",\"temperature\":0";
+    body.seed = turn;
+    options.body = [&body](const WorkloadRequest& request, std::uint64_t index) {
+      return write_body(request, index, body);
+    };
+    Mixture mixture(load, turn, clock.now() + static_cast<TimeNs>(turn_s * 1e9));
+    const auto result = run_load(mixture, options);
+    if (!result) return result.error();
+    asked += result->outcomes.size();
+    const auto failed = std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
+    if (failed != result->outcomes.end())
+      return unavailable(concat("a request of the calibration failed: ", failed->error));
+    bar.update(std::min(static_cast<std::int64_t>(load.seconds),
+                        static_cast<std::int64_t>(to_seconds(clock.now() - start))));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<MeasuredStep>> served_steps(const EngineFlags& flags, const ServedLoad& load) {
+  const auto folder = TemporaryFolder::create();
+  if (!folder) return folder.error();
+  const auto port = free_port();
+  if (!port) return port.error();
+  EngineFlags own = flags;
+  own.server.host = "127.0.0.1";
+  own.server.port = *port;
+  own.max_queue_time_s = 0;  // the load is ours: on a slow machine it waits
+  own.max_queue = std::max(own.max_queue, load.max_batch);
+  own.served_model_names = {kModelName};
+  own.record = folder->file("steps.log");
+  own.poison_record = folder->file("poison");
+  LoadOptions options;
+  options.server = {.host = "127.0.0.1", .port = std::to_string(*port), .path = ""};
+  ServerProcess server(own, folder->file("server.out"));
+  PAGODA_RETURN_IF_ERROR(wait_until_ready(server, options));
+  const Status asked = ask(options, load);
+  PAGODA_RETURN_IF_ERROR(server.stop());
+  PAGODA_RETURN_IF_ERROR(asked);
+  return measured_steps(own.record);
+}
+
+}  // namespace pagoda

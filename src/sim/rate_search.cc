@@ -1,0 +1,54 @@
+#include "sim/rate_search.h"
+
+#include <cmath>
+
+namespace pagoda {
+namespace {
+
+constexpr double kPrecision = 1.02, kStep = 2, kBack = 0.9;
+// Of the rate found: these must hold, too.
+constexpr double kBelow[] = {0.96, 0.92, 0.85, 0.75};
+// Where limits are so close to what a single request takes that chance decides at every rate, it has to end.
+constexpr int kMostDips = 4;
+
+}  // namespace
+
+Result<std::optional<double>> highest_rate_that_holds(const std::function<Result<bool>(double)>& holds,
+                                                      double first) {
+  using Found = std::optional<double>;
+  double low = 0, high = 0;  // holds; does not; 0: not known
+  for (double rate = first; low == 0 || high == 0; rate = low > 0 ? low * kStep : high / kStep) {
+    if (rate > kMostRate) return Found(low);
+    if (rate < kLeastRate) return Found();
+    const auto answer = holds(rate);
+    if (!answer) return answer.error();
+    (*answer ? low : high) = rate;
+  }
+  for (int dips = 0;; ++dips) {
+    while (high / low > kPrecision) {
+      const double middle = std::sqrt(low * high);
+      const auto answer = holds(middle);
+      if (!answer) return answer.error();
+      (*answer ? low : high) = middle;
+    }
+    double dip = 0;
+    for (const double share : kBelow) {
+      const auto answer = holds(share * low);
+      if (!answer) return answer.error();
+      if (!*answer) dip = share * low;
+      if (dip > 0) break;
+    }
+    if (dip == 0 || dips == kMostDips) return Found(low);
+    // On from below the dip.
+    high = dip;
+    for (low = 0; low == 0;) {
+      const double rate = kBack * high;
+      if (rate < kLeastRate) return Found();
+      const auto answer = holds(rate);
+      if (!answer) return answer.error();
+      (*answer ? low : high) = rate;
+    }
+  }
+}
+
+}  // namespace pagoda

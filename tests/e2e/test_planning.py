@@ -1,0 +1,91 @@
+"""`bench calibrate --served` and `plan`: from a machine that nobody knows to an answer with its interval, and clear
+errors on the way."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+from conftest import binary, small_model
+
+# Four at a time: all at once the last would wait for 25 runs of thirty steps.
+LOAD_TO_PLAN = "uniform:input=20,output=30,requests=100"
+POOL = ["--kv-cache-memory-bytes", "4MiB"]
+LOAD = [*POOL, "--served", "--seconds", "6", "--max-batch", "4", "--max-context", "100"]
+
+
+def run(*args, env=None):
+    return subprocess.run([binary(), *(str(arg) for arg in args)], capture_output=True, text=True, timeout=300, env=env)
+
+
+def children_serving():
+    """Processes of ours that still serve for a calibration."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"calibrate" in words and os.fsencode(str(small_model())) in words:
+                found.append(entry.name)
+        except OSError:
+            pass
+    return found
+
+
+def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
+    cost = tmp_path / "cost.json"
+    begin = time.monotonic()
+    done = run("bench", "calibrate", small_model(), *LOAD, "-o", cost)
+    assert done.returncode == 0, done.stderr
+    assert "fitted to" in done.stdout
+    assert time.monotonic() - begin < 120
+    model = json.loads(cost.read_text())
+    # Of steps with prompts only where there are a hundred, which a starved machine does not get to.
+    assert len(model["decode_scatter"]) == 100 and len(model.get("prompt_scatter", [])) in (0, 100)
+    assert model["decode_scatter"][0] < 1 < model["decode_scatter"][-1]
+    assert len(model["linear_points"]) > 2 and model["linear_points"][0][1] > 0
+    assert model["map_page_bytes"] == 4096 and model["map_call_s"] + model["map_page_s"] > 0
+    assert not children_serving()
+
+    step_ms = 1e3 * model["linear_points"][0][1]
+    # A starved machine's scatter is above any limit: what is planned here is without it.
+    cost.write_text(json.dumps({name: value for name, value in model.items() if "scatter" not in name}))
+    ask = ["plan", *POOL, "--cost-model", cost, "--workload", LOAD_TO_PLAN, "--max-num-seqs", "4", "--ttft-p99", 300 * step_ms, "--tpot-p99",
+           100 * step_ms, "--seeds", "2", "--max-queue-time", "0", "--output-json", "-"]
+    done = run(*ask)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    low, high = plan["rate_interval"]
+    assert 0 < low <= plan["rate"] <= high
+    assert plan["seeds"] == 2 and plan["ttft_p99_s"] <= 0.3 * step_ms
+    # One machine holds what it is said to; twice the most of it needs two at least.
+    for rate, least in ((0.5 * low, 1), (2 * high, 2)):
+        done = run(*ask, "--rate", rate)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["replicas"] >= least
+        if least == 1:
+            assert json.loads(done.stdout)["replicas"] == 1
+
+
+def test_a_poor_fit_and_a_roofline_are_told(tmp_path):
+    done = run("simulate", "--cost-model", "a100-40gb/opt-125m/tp1", "--print-cost-model")
+    assert done.returncode == 0, done.stderr
+    model = json.loads(done.stdout)
+    ask = ["plan", "--workload", "uniform:input=20,output=10,requests=30", "--seeds", "1"]
+    assert "a bound" in run(*ask, "--cost-model", "a100-40gb/opt-125m/tp1").stderr
+    poor = tmp_path / "poor.json"
+    poor.write_text(json.dumps({**model, "linear_points": [[1, 0.01], [512, 0.1]], "fit_error": 0.31}))
+    assert "off by 31 %" in run(*ask, "--cost-model", poor).stderr
+
+
+def test_what_cannot_be_calibrated_is_said(tmp_path):
+    done = run("bench", "calibrate", tmp_path / "none.gguf", *LOAD)
+    assert done.returncode == 2 and "none.gguf" in done.stderr, done.stderr
+    done = run("bench", "calibrate", small_model(), *LOAD, "--log", tmp_path / "x.log")
+    assert done.returncode == 2 and "--served and --log" in done.stderr
+    # The server itself refuses: what it said is told.
+    done = run("bench", "calibrate", small_model(), *LOAD, "--max-model-len", "100000")
+    assert done.returncode != 0 and "the server did not end well" in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    assert not children_serving()
