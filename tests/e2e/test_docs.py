@@ -79,6 +79,10 @@ def test_commands_and_flags_are_there(page, lines):
                 assert flag in source, f"{page}: {line}: {flag}"
 
 
+def test_no_page_is_longer_than_200_lines():
+    assert [page for page in PAGES if len((ROOT / page).read_text().splitlines()) > 200] == []
+
+
 def test_the_tests_named_for_requirements_are_there():
     page = (ROOT / "docs/requirements.md").read_text()
     rows = re.findall(r"^\| (R\d.*?) \|", page, re.M)

@@ -1,5 +1,7 @@
 // The pages of docs/ that are made from the rows.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "cli/flags/environment.h"
@@ -121,12 +123,20 @@ std::string commands_page(const Command& root) {
     if (command->run)
       text += concat("| `", cell(usage_line(path, *command)), "` | ", command->summary, " |\n");
   text += "\n| command | flag | default | |\n|---|---|---|---|\n";
+  std::vector<std::pair<std::string, std::string>> rows;  // commands; what is said of a flag, once for all of them
   for (const auto& [path, command] : all_commands(root)) {
     if (!command->run) continue;
-    for (const Flag& flag : command->flags)
-      if (!flag.hidden && flag.group.empty())
-        text += concat("| `", path.substr(path.find(' ') + 1), "` ", row(flag));
+    for (const Flag& flag : command->flags) {
+      if (flag.hidden || !flag.group.empty()) continue;
+      const std::string name = concat("`", path.substr(path.find(' ') + 1), "`"), said = row(flag);
+      const auto known = std::ranges::find(rows, said, &std::pair<std::string, std::string>::second);
+      if (known == rows.end())
+        rows.emplace_back(name, said);
+      else
+        known->first += concat(", ", name);
+    }
   }
+  for (const auto& [names, said] : rows) text += concat("| ", names, " ", said);
   return text;
 }
 
