@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
+#include "cli/assembly/devices.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/bench/bench_report.h"
@@ -32,9 +33,10 @@ Status check(const BenchShape& shape, std::int32_t iterations) {
   return ok_status();
 }
 
-// Runs the batch again and again, the memory's bandwidth read around each run.
+// Runs the batch again and again, the bandwidth of the host's memory read around each run; a device has its own.
 Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const EngineFlags& flags,
                              const BenchShape& shape, std::int32_t warmup, std::int32_t iterations) {
+  const bool on_host = !uses_device(flags);
   ThreadPool probe_pool(num_threads(flags));
   ReadProbe probe(probe_pool);
   const std::optional<double> step_bytes = bytes_of_step(engine.memory(), shape);
@@ -45,7 +47,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
                   "tokens");
   for (std::int32_t i = -warmup; i < iterations; ++i) {
     if (i == 0) {
-      bandwidth.push_back(probe.bytes_per_second());
+      if (on_host) bandwidth.push_back(probe.bytes_per_second());
       if (auto snapshot = engine_snapshot(engine)) totals_before = snapshot->totals;
     }
     // Fresh prompts every time, so that nothing comes from the prefix cache.
@@ -53,11 +55,11 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
     if (!times) return times.error();
     if (i < 0) continue;
     prefill.push_back(double(shape.num_requests) * shape.input_len / times->prefill_seconds);
-    bandwidth.push_back(probe.bytes_per_second());
+    if (on_host) bandwidth.push_back(probe.bytes_per_second());
     if (times->decode_tokens > 0) {
       decode.push_back(double(times->decode_tokens) / times->decode_seconds);
       // Memory that others share is as fast as it is this very second.
-      const double around = (bandwidth.back() + bandwidth.end()[-2]) / 2;
+      const double around = on_host ? (bandwidth.back() + bandwidth.end()[-2]) / 2 : 0;
       if (around > 0 && step_bytes)
         share.push_back(decode.back() / shape.num_requests * *step_bytes / around);
     }
@@ -76,7 +78,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   figures.prefill = spread(prefill);
   figures.total = spread(total);
   if (!decode.empty()) figures.decode = spread(decode);
-  figures.bandwidth = spread(bandwidth);
+  if (on_host) figures.bandwidth = spread(bandwidth);
   if (!share.empty()) figures.share = spread(share);
   figures.kv = account_between(totals_before, snapshot->totals);
   figures.num_ranks = flags.tensor_parallel_size;

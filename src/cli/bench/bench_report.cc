@@ -137,8 +137,10 @@ void print_figures(const BenchFigures& figures) {
     std::printf("%-34s never: more --output-len or --max-num-batched-tokens\n", "decode, all running");
   }
   print_row("output tokens over the whole run", figures.total, "tok/s");
-  std::printf("%-34s %10.1f %10.1f  GB/s, around the runs\n", "memory read bandwidth",
-              figures.bandwidth.median / 1e9, figures.bandwidth.best / 1e9);
+  if (figures.bandwidth) {
+    std::printf("%-34s %10.1f %10.1f  GB/s, around the runs\n", "memory read bandwidth",
+                figures.bandwidth->median / 1e9, figures.bandwidth->best / 1e9);
+  }
   if (figures.share) {
     std::printf("%-34s %9.0f%% %9.0f%%  of the bandwidth around each run\n",
                 "weights, K and V read by decode", figures.share->median * 100, figures.share->best * 100);
