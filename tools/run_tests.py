@@ -26,10 +26,10 @@ PARTS = (*CORE, "fuzz")  # fuzzing needs a build of its own
 BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
 FUZZ_SECONDS = 5  # each target, in the ordinary run
 TIMEOUT_S = 900   # one test program; sanitizers make a test 5 to 15 times as slow
-CI_MINUTES = 28   # core and tiers together, of the 30 there are; a tier that might not end within it waits for the next run
+CI_MINUTES = 27   # core and tiers together, of the 30 there are; a tier that might not end within it waits for the next run
 PROGRAMS = ("pagoda", "pagoda_shared", "pagoda_example")  # what end-to-end tests start and load
 BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
-FUZZ_MINUTES = 10  # building and running the fuzz targets on two cores, nothing cached
+FUZZ_MINUTES = 12  # building and running the fuzz targets on two cores, nothing cached
 
 
 class Tally:
