@@ -5,23 +5,26 @@
 #include "loader/config_families.h"
 
 namespace pagoda {
+namespace {
 
-void read_cohere(Fields& fields, ModelConfig& config) {
-  Defaults absent = {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 500000.0f, 5, 255001, 0, true};
+// What all of them have.
+void read_cohere_like(Fields& fields, Defaults absent, ModelConfig& config) {
   absent.eps_name = "layer_norm_eps";
   read_common(fields, absent, config);
   config.logit_scale = fields.number("logit_scale", 0.0625f);
   config.rope_interleaved_rows = config.parallel = true;
+}
+
+}  // namespace
+
+void read_cohere(Fields& fields, ModelConfig& config) {
+  read_cohere_like(fields, {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 500000.0f, 5, 255001, 0, true}, config);
   config.query_key_norm = fields.boolean("use_qk_norm", false);
 }
 
 // Three of four layers have a window, and they alone rotate.
 void read_cohere2(Fields& fields, ModelConfig& config) {
-  Defaults absent = {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 10000.0f, 5, 255001, 0, true};
-  absent.eps_name = "layer_norm_eps";
-  read_common(fields, absent, config);
-  config.logit_scale = fields.number("logit_scale", 0.0625f);
-  config.rope_interleaved_rows = config.parallel = true;
+  read_cohere_like(fields, {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 10000.0f, 5, 255001, 0, true}, config);
   fields.only("use_qk_norm", false);
   config.sliding_window = fields.integer("sliding_window", 4096);
   read_window_pattern(fields, config, 4);
@@ -33,15 +36,11 @@ void read_cohere2(Fields& fields, ModelConfig& config) {
 // Mixtures behind dense layers, which may have another pattern of windows; dense ones that all see everything
 // rotate all the same. What shared experts give is averaged with the others, or added.
 void read_cohere2_moe(Fields& fields, ModelConfig& config) {
-  Defaults absent = {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 10000.0f, 5, 255001, 0, true, 128};
-  absent.eps_name = "layer_norm_eps";
-  read_common(fields, absent, config);
+  read_cohere_like(fields, {256000, 8192, 22528, 40, 64, 0, 8192, 1e-5f, 10000.0f, 5, 255001, 0, true, 128}, config);
   if (fields.find("rms_norm_eps") != nullptr) {
     config.architecture = "cohere2moe rms";
     config.norm_eps = fields.number("rms_norm_eps", 0);
   }
-  config.logit_scale = fields.number("logit_scale", 0.0625f);
-  config.rope_interleaved_rows = config.parallel = true;
 
   ExpertsConfig& experts = config.experts;
   experts.count = fields.integer("num_experts", 8);

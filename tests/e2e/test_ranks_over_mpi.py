@@ -19,10 +19,17 @@ MPIRUN = ["mpirun", "--oversubscribe", "-n", "2"]
 RANK_TIMEOUT_S = 2
 
 
+NO_MPI = "no mpirun, or built without MPI: script/setup --test, then a fresh build"
+
+
+def has_mpi():
+    return bool(shutil.which("mpirun")) and (binary().parent / "libpagoda_mpi.so").exists()
+
+
 @pytest.fixture(autouse=True)
 def mpi():
-    if not shutil.which("mpirun") or not (binary().parent / "libpagoda_mpi.so").exists():
-        pytest.skip("no mpirun, or built without MPI: script/setup --test, then a fresh build")
+    if not has_mpi():
+        pytest.skip(NO_MPI)
 
 
 @pytest.fixture(scope="module")
