@@ -45,7 +45,8 @@ def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
     assert len(model["decode_scatter"]) == 100 and len(model.get("prompt_scatter", [])) in (0, 100)
     assert model["decode_scatter"][0] < 1 < model["decode_scatter"][-1]
     assert len(model["linear_points"]) > 2 and model["linear_points"][0][1] > 0
-    assert model["map_page_bytes"] == 4096 and model["map_call_s"] + model["map_page_s"] > 0
+    # A cost of nothing is not written: a starved machine may measure no difference between one page and many.
+    assert model["map_page_bytes"] == 4096 and model.get("map_call_s", 0) + model.get("map_page_s", 0) > 0
     assert not children_serving()
 
     step_ms = 1e3 * model["linear_points"][0][1]
