@@ -124,7 +124,7 @@ def test_a_lost_rank_ends_all(rank, number):
             stream.join(10)
             assert not stream.is_alive()
         assert wait_until(lambda: not any(alive(pid) for pid in ranks), 5)
-    assert set(os.listdir("/dev/shm")) <= shared_before
+    assert wait_until(lambda: set(os.listdir("/dev/shm")) <= shared_before, 10)
 
 
 def run(*command):
