@@ -45,6 +45,16 @@ struct LaunchShape {
 };
 inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 48 * 1024;
 
+// y [rows, n] = (accumulate: y +) x [rows, k] * weight [n, k]^T (+ bias [n]). x and weight are bfloat16, all
+// else f32; sums are in f32. All of them begin at multiples of 256 bytes.
+struct ProductArgs {
+  const void *x = nullptr, *weight = nullptr;
+  const float* bias = nullptr;  // or null
+  float* y = nullptr;
+  std::int32_t rows = 0, n = 0, k = 0;
+  std::int32_t accumulate = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -90,6 +100,12 @@ class Device {
   // `args` is copied; kernel.args_bytes of it.
   virtual Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
                         const void* args) = 0;
+
+  // Products of matrices by the device's own library, for who does without the kernels' order of sums: what
+  // an element is may depend on the number of rows. open_products() comes before the first multiply();
+  // unavailable: there is no library; says which.
+  virtual Status open_products() = 0;
+  virtual Status multiply(StreamId stream, const ProductArgs& args) = 0;
 };
 
 // The same with the type of the arguments, which has to be plain.

@@ -1,6 +1,7 @@
 #include "device/cuda/cuda_device.h"
 
 #include "base/strings.h"
+#include "device/cuda/cublaslt.h"
 
 #ifdef PAGODA_CUDA
 #include <cuda.h>
@@ -110,6 +111,8 @@ class CudaDevice final : public Device {
     return put_copy(stream, to, from, bytes, cudaMemcpyDeviceToDevice);
   }
   Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
+  Status open_products() override;
+  Status multiply(StreamId stream, const ProductArgs& args) override;
 
  private:
   cudaStream_t of(StreamId id) const { return streams_[static_cast<std::size_t>(id)]; }
@@ -139,8 +142,12 @@ class CudaDevice final : public Device {
   std::vector<Physical> physical_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
+  std::unique_ptr<CublasLt> products_;
+  std::byte* workspace_ = nullptr;  // of one stream's products: the runner has one
   Status lost_;
 };
+
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 Result<std::unique_ptr<Device>> CudaDevice::open() {
   PAGODA_RETURN_IF_ERROR(check_cuda());
@@ -161,6 +168,8 @@ Result<std::unique_ptr<Device>> CudaDevice::open() {
 }
 
 CudaDevice::~CudaDevice() {
+  products_.reset();
+  if (workspace_ != nullptr) cudaFree(workspace_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
@@ -283,12 +292,32 @@ Status CudaDevice::launch(StreamId stream, const Kernel& kernel, const LaunchSha
                kernel.name);
 }
 
+Status CudaDevice::open_products() {
+  if (products_) return ok_status();
+  auto opened = CublasLt::open();
+  if (!opened) return opened.error();
+  auto workspace = allocate(kWorkspaceBytes, "the library's workspace");
+  if (!workspace) return workspace.error();
+  products_ = *std::move(opened);
+  workspace_ = *workspace;
+  return ok_status();
+}
+
+Status CudaDevice::multiply(StreamId stream, const ProductArgs& args) {
+  if (!lost_.ok()) return lost_;
+  CHECK(products_ != nullptr);
+  lost_ = products_->multiply(of(stream), args, workspace_, kWorkspaceBytes);
+  return lost_;
+}
+
 }  // namespace
 
 std::string cuda_build() {
   return concat(cuda_kernels().size(), " kernels for " PAGODA_CUDA_ARCHITECTURES ", CUDA ",
                 CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, "; never run on a GPU");
 }
+
+std::string cuda_products() { return CublasLt::describe(); }
 
 Status check_cuda() {
   int count = 0;
@@ -307,6 +336,8 @@ Result<std::unique_ptr<Device>> open_cuda_device() { return CudaDevice::open(); 
 namespace pagoda::device {
 
 std::string cuda_build() { return "none: built without CUDA"; }
+
+std::string cuda_products() { return "none: built without CUDA"; }
 
 Status check_cuda() {
   return unavailable("this program was built without CUDA (cmake -DPAGODA_CUDA=ON, script/cuda)");

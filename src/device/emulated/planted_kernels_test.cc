@@ -2,6 +2,7 @@
 #include "device/emulated/planted_kernels.h"
 
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::emulated {
 namespace {
@@ -106,11 +107,62 @@ __global__ void touch_host(PlantedArgs args) {
   if (!of_device) host_number = 4;
 }
 
+// Copies of 16 bytes a thread of the first quarter, in two stages, as attention_tiles.cuh has them: what is
+// in one is turned around while the other is copied. Each fault leaves one thing away.
+enum class Left { nothing, wait, barrier_behind_wait, barrier_before_copy, alignment };
+template <Left left>
+__device__ void copy_in_stages(const PlantedArgs& args) {
+  PAGODA_SHARED(float, shared);  // two stages of 32
+  const int t = static_cast<int>(threadIdx.x), size = 32;
+  const auto copy = [&](int stage, int from) {
+    if (t < size / 4)
+      kernels::copy_async(shared + stage * size + 4 * t,
+                          args.in + from + 4 * t + (left == Left::alignment ? 1 : 0), true);
+    kernels::copies_commit();
+  };
+  copy(0, 0);
+  for (int round = 0; round < 4; ++round) {  // the input's halves by turns
+    copy((round + 1) % 2, (round + 1) % 2 * size);
+    if (left != Left::wait) kernels::copies_wait<1>();
+    if (left != Left::barrier_behind_wait) __syncthreads();
+    if (t < size) args.out[round % 2 * size + t] = shared[round % 2 * size + size - 1 - t];
+    if (left != Left::barrier_before_copy) __syncthreads();
+  }
+  kernels::copies_wait<0>();
+}
+template <bool good>
+__global__ void wait_for_copies(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::wait>(args);
+}
+template <bool good>
+__global__ void barrier_behind_wait(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::barrier_behind_wait>(args);
+}
+template <bool good>
+__global__ void barrier_before_copy(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::barrier_before_copy>(args);
+}
+template <bool good>
+__global__ void aligned_copies(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::alignment>(args);
+}
+
+// A thread that does not wait for what it has copied.
+template <bool waits>
+__global__ void end_without_wait(PlantedArgs args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  if (t < 16) kernels::copy_async(shared + 4 * t, args.in + 4 * t, true);
+  kernels::copies_commit();
+  if (waits) kernels::copies_wait<0>();
+  args.out[t] = 0;
+}
+
 #define PAIR(name, ...)                                                 \
   {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {               \
 #name " (wrong)", entry < name < false>>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 22> planted = {{
+const std::array<Planted, 32> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
@@ -122,6 +174,11 @@ const std::array<Planted, 22> planted = {{
     PAIR(count_up, 2, "of 'count' in a race with thread"),
     PAIR(write_from_blocks, 2, "of 'out' in a race with thread 0 of block"),
     PAIR(touch_host, 1, "of memory that is not the device's"),
+    PAIR(wait_for_copies, 1, "of shared memory, which a copy of thread"),
+    PAIR(barrier_behind_wait, 1, "of shared memory"),
+    PAIR(barrier_before_copy, 1, "of shared memory"),
+    PAIR(aligned_copies, 1, "an asynchronous copy that is not aligned to 16 bytes"),
+    PAIR(end_without_wait, 1, "ends with asynchronous copies under way"),
 }};
 #undef PAIR
 

@@ -1,5 +1,5 @@
 #pragma once
-// Paged attention in its plain form, for decode and for (chunked) prefill. A context is cut into splits of
+// Paged attention in its plain form (attention_tiles.cuh has that of tiles), for decode and for (chunked) prefill. A context is cut into splits of
 // kSplitTokens tokens by their positions. A warp goes through a split token by token with the online softmax,
 // and splits are added in ascending order. Decode spreads the splits over warps (attend_splits, then
 // merge_splits), prefill goes through them one after the other (attend_rows): both call the same functions
@@ -99,13 +99,16 @@ __device__ __forceinline__ void begin_total(const AttentionArgs& args, const Row
   total.sum = 1;
 }
 
+// A zero is a positive one: whether parts of nothing were added does not show in its sign.
+__device__ __forceinline__ float quotient(float value, float sum) { return value / sum + 0.0f; }
+
 __device__ __forceinline__ void finish(const AttentionArgs& args, const RowAndHead& at,
                                        const Softmax& total) {
   const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
             count = lane_elements(args);
   float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
   for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) out[lane + 32 * i] = total.values[i] / total.sum;
+    if (i < count) out[lane + 32 * i] = quotient(total.values[i], total.sum);
 }
 
 __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head, int split) {
