@@ -6,7 +6,7 @@
 
 namespace pagoda::device {
 
-enum class Element : std::uint8_t { f32, bf16 };  // of weights, or of keys and values
+enum class Element : std::uint8_t { f32, bf16, i8 };  // of weights (not i8), or of keys and values
 
 class KernelLaunches {
  public:

@@ -12,7 +12,9 @@ namespace {
 
 using device::Element;
 
-std::int64_t element_bytes(Element element) { return element == Element::f32 ? 4 : 2; }
+std::int64_t element_bytes(Element element) {
+  return element == Element::f32 ? 4 : element == Element::bf16 ? 2 : 1;
+}
 
 // Room for what splits give: more rows are computed in several goes.
 constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
@@ -165,13 +167,17 @@ Status DeviceDecoder::fill_turns(device::StreamId stream) {
 
 std::int64_t DeviceDecoder::block_bytes() const {
   const AttentionConfig& attention = attention_of(config_, 0);
+  if (options_.cache == Element::i8) return static_cast<std::int64_t>(kv_layout().block_bytes());
   return 2 * std::int64_t{attention.kv_size()} * options_.block_size * config_.num_layers() *
          element_bytes(options_.cache);
 }
 
 KvLayout DeviceDecoder::kv_layout() const {
   const AttentionConfig& attention = attention_of(config_, 0);
-  return {.dtype = options_.cache == device::Element::f32 ? DType::f32 : DType::bf16,
+  const Element cache = options_.cache;
+  return {.dtype = cache == Element::f32    ? DType::f32
+                   : cache == Element::bf16 ? DType::bf16
+                                            : DType::i8,
           .num_layers = config_.num_layers(),
           .num_kv_heads = attention.num_kv_heads,
           .head_size = attention.head_size,

@@ -17,7 +17,8 @@ Result<Element> element_named(std::string_view flag, std::string_view name, Elem
   if (name == "auto") return automatic;
   if (name == "float32") return Element::f32;
   if (name == "bfloat16") return Element::bf16;
-  return unimplemented(concat("--", flag, " ", name, ": the device runner has auto, float32 and bfloat16"));
+  return unimplemented(concat("--", flag, " ", name, ": the device runner has auto, float32 and bfloat16",
+                              flag == "dtype" ? "" : ", int8"));
 }
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
@@ -33,7 +34,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.parallel.size() > 1) return unimplemented("the device runner is not split over several ranks");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();
-  const auto cache = element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
+  const auto cache = options.kv_cache_dtype == "int8"
+                         ? Result<Element>(Element::i8)
+                         : element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
   if (!cache) return cache.error();
 
   if (kernels.products == MatrixProducts::library) {

@@ -70,6 +70,9 @@ TEST(DeviceModelRunner, RefusesTypesItHasNot) {
   const auto int8 = create(fixture("llama"), {}, {.dtype = "int8"});
   ASSERT_FALSE(int8);
   EXPECT_NE(int8.error().message().find("--dtype int8"), std::string::npos);
+  const auto half = create(fixture("llama"), {}, {.kv_cache_dtype = "float16"});
+  ASSERT_FALSE(half);
+  EXPECT_NE(half.error().message().find("--kv-cache-dtype float16"), std::string::npos);
 }
 
 std::vector<TokenId> prompt_of(std::uint64_t seed, std::size_t length) {
@@ -114,8 +117,9 @@ TEST(DeviceModelRunner, TokensDependOnTheSequenceAlone) {
 const RunnerOptions kBf16 = {.dtype = "bfloat16"};
 
 // What five drawn tokens and their log-probabilities are, alone or beside others, at once or in chunks.
-std::vector<Candidate> drawn_in_bf16(AttentionKernels attention, std::size_t others, std::int32_t chunk) {
-  const auto runner = open_runner(fixture("qwen3"), {.seed = others}, kBf16, {.attention = attention});
+std::vector<Candidate> drawn(const RunnerOptions& options, AttentionKernels attention, std::size_t others,
+                             std::int32_t chunk) {
+  const auto runner = open_runner(fixture("qwen3"), {.seed = others}, options, {.attention = attention});
   Driver driver(*runner, 16);
   std::vector<TestSequence> sequences;
   for (std::uint64_t i = 0; i <= others; ++i) sequences.push_back(greedy(prompt_of(40 + i, 41 - 7 * i)));
@@ -135,14 +139,27 @@ float largest_difference(const std::vector<Candidate>& a, const std::vector<Cand
 
 // Attention by tiles: for decode (splits), for prompts (tiles of rows), and for what is left of a chunk.
 TEST(DeviceModelRunner, TilesGiveTheSameBitsAloneInABatchAndInChunks) {
-  const std::vector<Candidate> wanted = drawn_in_bf16(AttentionKernels::tiles, 0, 1 << 20);
+  const std::vector<Candidate> wanted = drawn(kBf16, AttentionKernels::tiles, 0, 1 << 20);
   ASSERT_EQ(wanted.size(), 5u);
   for (const std::int32_t chunk : {1 << 20, 19, 7})
-    EXPECT_EQ(largest_difference(wanted, drawn_in_bf16(AttentionKernels::automatic, 3, chunk)), 0) << chunk;
+    EXPECT_EQ(largest_difference(wanted, drawn(kBf16, AttentionKernels::automatic, 3, chunk)), 0) << chunk;
   // The plain kernels round less: other bits, and little else.
-  const float rounding = largest_difference(wanted, drawn_in_bf16(AttentionKernels::plain, 0, 1 << 20));
+  const float rounding = largest_difference(wanted, drawn(kBf16, AttentionKernels::plain, 0, 1 << 20));
   EXPECT_GT(rounding, 0);
   EXPECT_LT(rounding, 0.05);
+}
+
+// Keys and values in 8 bits.
+TEST(DeviceModelRunner, A8BitCacheGivesTheSameBitsAloneInABatchAndInChunks) {
+  const RunnerOptions options = {.dtype = "float32", .kv_cache_dtype = "int8"};
+  const std::vector<Candidate> wanted = drawn(options, AttentionKernels::automatic, 0, 1 << 20);
+  ASSERT_EQ(wanted.size(), 5u);
+  for (const std::int32_t chunk : {1 << 20, 19, 7})
+    EXPECT_EQ(largest_difference(wanted, drawn(options, AttentionKernels::automatic, 3, chunk)), 0) << chunk;
+  const RunnerOptions whole = {.dtype = "float32"};
+  const float rounding = largest_difference(wanted, drawn(whole, AttentionKernels::automatic, 0, 1 << 20));
+  EXPECT_GT(rounding, 0);
+  EXPECT_LT(rounding, 0.2);
 }
 
 TEST(DeviceModelRunner, TilesAreRefusedWhereTheyDoNotFit) {
@@ -154,7 +171,7 @@ TEST(DeviceModelRunner, TilesAreRefusedWhereTheyDoNotFit) {
 
 // The device's library multiplies what is rounded to bfloat16: in another order of sums, and little else.
 TEST(DeviceModelRunner, ProductsByTheLibrary) {
-  std::vector<std::vector<Candidate>> drawn;
+  std::vector<std::vector<Candidate>> got;
   for (const MatrixProducts products : {MatrixProducts::own, MatrixProducts::library}) {
     for (const char* const model : {"qwen2", "qwen2_moe"}) {  // with biases; with experts and a shared one
       const auto runner = open_runner(fixture(model), {}, kBf16, {.products = products});
@@ -163,12 +180,12 @@ TEST(DeviceModelRunner, ProductsByTheLibrary) {
       TestSequence sequence = greedy(prompt_of(50, 20));
       const Status status = driver.generate({&sequence}, 1);
       ASSERT_TRUE(status.ok()) << status.message();
-      drawn.push_back(sequence.sampled);
+      got.push_back(sequence.sampled);
     }
   }
   for (std::size_t model = 0; model < 2; ++model) {
-    EXPECT_GT(largest_difference(drawn[model], drawn[2 + model]), 0);
-    EXPECT_LT(largest_difference(drawn[model], drawn[2 + model]), 0.05);
+    EXPECT_GT(largest_difference(got[model], got[2 + model]), 0);
+    EXPECT_LT(largest_difference(got[model], got[2 + model]), 0.05);
   }
   const auto f32 = create(fixture("qwen2"), {}, {}, {.products = MatrixProducts::library});
   ASSERT_FALSE(f32);

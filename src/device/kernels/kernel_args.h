@@ -127,7 +127,8 @@ struct CombineArgs {
 };
 
 // Where K and V lie. A block of the cache has block_size token slots of every layer:
-// [layer][K|V][KV head][slot][head_size].
+// [layer][K|V][KV head][slot][head_size]. In 8 bits a slot is padded to a multiple of 4, and behind a head's
+// slots lie their scales, an f32 each.
 struct CacheArgs {
   void* cache = nullptr;
   std::int64_t block_elements = 0;  // from one block to the next
@@ -136,7 +137,7 @@ struct CacheArgs {
 };
 
 // Of each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and values
-// into their slots. Queries stay in place.
+// into their slots. Queries stay in place; keys are left there as they were written.
 struct RopeAndWriteArgs {
   CacheArgs cache;
   float* qkv = nullptr;                                    // [rows, (query + 2 KV heads) * head_size]
