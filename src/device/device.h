@@ -20,12 +20,12 @@
 #include <type_traits>
 
 #include "base/status.h"
+#include "device/virtual_memory.h"
 
 namespace pagoda::device {
 
 enum class StreamId : std::int32_t {};
 enum class EventId : std::int32_t {};
-enum class PhysicalId : std::int32_t {};
 
 // What a device can launch. `entry` is the device's own business; kernels take one plain struct.
 struct Kernel {
@@ -55,10 +55,10 @@ struct ProductArgs {
   std::int32_t accumulate = 0;
 };
 
-class Device {
+// Virtual memory comes with its own rules (virtual_memory.h): its calls are done when they return, and what
+// is in streams and touches what changes is a fault.
+class Device : public VirtualMemory {
  public:
-  virtual ~Device() = default;
-
   virtual std::string describe() const = 0;  // one line
   // By KernelId (kernel_table.h).
   virtual std::span<const Kernel> kernels() const = 0;
@@ -70,20 +70,6 @@ class Device {
   virtual std::size_t free_bytes() const = 0;
   virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;
   virtual Status free_pinned(std::byte* memory) = 0;
-
-  // Addresses without memory, and memory without an address, as the driver's cuMem* functions have them: all
-  // sizes and addresses are multiples of granule(). Their errors are invalid_argument and resource_exhausted
-  // and do not stick. They are done when they return: what is in streams and touches what changes is a fault.
-  virtual std::size_t granule() const = 0;
-  virtual Result<std::byte*> reserve(std::size_t bytes) = 0;
-  virtual Status release(std::byte* addresses) = 0;  // nothing is mapped there any more
-  virtual Result<PhysicalId> create_physical(std::size_t bytes) = 0;
-  virtual Status destroy_physical(PhysicalId memory) = 0;  // it is mapped nowhere
-  // The whole memory, from `address` on, where none is. It may be mapped elsewhere, too.
-  virtual Status map(std::byte* address, PhysicalId memory) = 0;
-  // Of whole mappings. Before it, nothing may touch them.
-  virtual Status set_access(std::byte* address, std::size_t bytes) = 0;
-  virtual Status unmap(std::byte* address, std::size_t bytes) = 0;
 
   virtual Result<StreamId> create_stream() = 0;
   virtual Result<EventId> create_event() = 0;

@@ -30,8 +30,9 @@ struct DeviceKernels {
 
 class DeviceModelRunner final : public ModelRunner {
  public:
-  // Of the options: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size, max_context,
-  // max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: what the device has not.
+  // Of the options: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
+  // max_context, max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: what the
+  // device has not.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,

@@ -226,10 +226,12 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
                   "([devices](devices.md#what-it-computes))"},
       {.name = "device-products",
        .value = flags::choice(flags.device_products, {"own", "cublaslt"}),
-       .help = "of a device: bfloat16 products by the own kernel, the same bits in every batch, or by cuBLASLt",
-       .details = "of a device: products of bfloat16 matrices by the own kernel, which gives a token the same "
-                  "bits in every batch, or by NVIDIA's cuBLASLt, which does not "
-                  "([devices](devices.md#what-it-computes)); `pagoda doctor` says which library is there"},
+       .help =
+           "of a device: bfloat16 products by the own kernel, the same bits in every batch, or by cuBLASLt",
+       .details =
+           "of a device: products of bfloat16 matrices by the own kernel, which gives a token the same "
+           "bits in every batch, or by NVIDIA's cuBLASLt, which does not "
+           "([devices](devices.md#what-it-computes)); `pagoda doctor` says which library is there"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
        .help = "compute threads; 0: every core this process may use"},

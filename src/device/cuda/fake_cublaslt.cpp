@@ -1,6 +1,7 @@
-// A library with cuBLASLt's calls, for cublaslt_test.cc: writes down each call with its arguments, multiplies in
-// host memory what the descriptors say, counts what is not destroyed, and fails where it is told to. Made from the
-// documentation of the calls alone, so that a wrong order of arguments or a swapped layout shows as a wrong product.
+// A library with cuBLASLt's calls, for cublaslt_test.cc: writes down each call with its arguments, multiplies
+// in host memory what the descriptors say, counts what is not destroyed, and fails where it is told to. Made
+// from the documentation of the calls alone, so that a wrong order of arguments or a swapped layout shows as
+// a wrong product.
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -78,7 +79,8 @@ int cublasLtCreate(void** handle) {
 int cublasLtDestroy(void* handle) { return destroy(handle, "handle"); }
 
 int cublasLtMatmulDescCreate(void** out, int compute, int scale) {
-  if (const int status = call("MatmulDescCreate", std::to_string(compute) + " " + std::to_string(scale))) return status;
+  if (const int status = call("MatmulDescCreate", std::to_string(compute) + " " + std::to_string(scale)))
+    return status;
   return create(out, "product");
 }
 int cublasLtMatmulDescSetAttribute(void* handle, int which, const void* value, std::size_t bytes) {
@@ -91,9 +93,11 @@ int cublasLtMatmulDescSetAttribute(void* handle, int which, const void* value, s
 }
 int cublasLtMatmulDescDestroy(void* handle) { return destroy(handle, "product"); }
 
-int cublasLtMatrixLayoutCreate(void** out, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t stride) {
-  if (const int status = call("MatrixLayoutCreate", std::to_string(type) + " " + std::to_string(rows) + " " +
-                                                        std::to_string(columns) + " " + std::to_string(stride)))
+int cublasLtMatrixLayoutCreate(void** out, int type, std::uint64_t rows, std::uint64_t columns,
+                               std::int64_t stride) {
+  if (const int status =
+          call("MatrixLayoutCreate", std::to_string(type) + " " + std::to_string(rows) + " " +
+                                         std::to_string(columns) + " " + std::to_string(stride)))
     return status;
   create(out, "layout");
   auto* const layout = static_cast<Object*>(*out);
@@ -127,8 +131,8 @@ struct FakeFound {
   int reserved[4];
 };
 // failing "none": it finds nothing; "large": what it finds wants more workspace than there is.
-int cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void* b, void* c, void* d, void* preference,
-                                   int wanted, FakeFound* found, int* count) {
+int cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void* b, void* c, void* d,
+                                   void* preference, int wanted, FakeFound* found, int* count) {
   if (const int status = call("MatmulAlgoGetHeuristic", std::to_string(wanted))) return status;
   if (object(handle, "handle") == nullptr || object(product, "product") == nullptr ||
       object(preference, "preference") == nullptr || wanted < 1)
@@ -142,19 +146,23 @@ int cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void* b
   return 0;
 }
 
-int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a, void* a_layout, const void* b,
-                   void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
-                   const std::uint64_t* algorithm, void* workspace, std::size_t workspace_bytes, void* stream) {
+int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a, void* a_layout,
+                   const void* b, void* b_layout, const void* beta, const void* c, void* c_layout, void* d,
+                   void* d_layout, const std::uint64_t* algorithm, void* workspace,
+                   std::size_t workspace_bytes, void* stream) {
   if (const int status = call("Matmul", std::to_string(workspace_bytes) + " " +
                                             std::to_string(reinterpret_cast<std::uintptr_t>(stream))))
     return status;
-  const Object *of = object(product, "product"), *left = object(a_layout, "layout"), *right = object(b_layout, "layout"),
-               *before = object(c_layout, "layout"), *out = object(d_layout, "layout");
+  const Object *of = object(product, "product"), *left = object(a_layout, "layout"),
+               *right = object(b_layout, "layout"), *before = object(c_layout, "layout"),
+               *out = object(d_layout, "layout");
   if (object(handle, "handle") == nullptr || of == nullptr || left == nullptr || right == nullptr ||
       before == nullptr || out == nullptr || workspace == nullptr || algorithm[0] != 40 || algorithm[7] != 47)
     return 7;
-  const bool turn_left = attribute<std::int32_t>(*of, 3, 0) == 1, turn_right = attribute<std::int32_t>(*of, 4, 0) == 1;
-  const std::uint64_t rows = turn_left ? left->columns : left->rows, depth = turn_left ? left->rows : left->columns,
+  const bool turn_left = attribute<std::int32_t>(*of, 3, 0) == 1,
+             turn_right = attribute<std::int32_t>(*of, 4, 0) == 1;
+  const std::uint64_t rows = turn_left ? left->columns : left->rows,
+                      depth = turn_left ? left->rows : left->columns,
                       columns = turn_right ? right->rows : right->columns;
   if (out->type != 0 || out->rows != rows || out->columns != columns ||
       depth != (turn_right ? right->columns : right->rows))

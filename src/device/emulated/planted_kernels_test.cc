@@ -158,9 +158,9 @@ __global__ void end_without_wait(PlantedArgs args) {
   args.out[t] = 0;
 }
 
-#define PAIR(name, ...)                                                 \
-  {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {               \
-#name " (wrong)", entry < name < false>>(#name), false, __VA_ARGS__ \
+#define PAIR(name, ...)                                             \
+  {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {           \
+    #name " (wrong)", entry<name<false>>(#name), false, __VA_ARGS__ \
   }
 const std::array<Planted, 32> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
