@@ -182,7 +182,49 @@ const std::array<Planted, 32> planted = {{
 }};
 #undef PAIR
 
+constexpr int kRows = 16, kColumns = 8, kDepth = 16;
+
+__global__ void product(FragmentArgs args) {
+  PAGODA_SHARED(kernels::Bf16, shared);
+  const int lane = static_cast<int>(threadIdx.x), group = lane / 4, in_group = lane % 4;
+  std::uint32_t a[4], b[2];
+  if (args.by_rows == 0) {
+    for (int i = 0; i < 8; i += 2) {  // a_i and a_(i+1), in a register
+      const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8,
+                column = in_group * 2 + (i >= 4 ? 8 : 0);
+      a[i / 2] = kernels::pack(args.a[row * kDepth + column], args.a[row * kDepth + column + 1]);
+    }
+    for (int i = 0; i < 4; i += 2) {
+      const int row = in_group * 2 + (i >= 2 ? 8 : 0);
+      b[i / 2] = kernels::pack(args.b[row * kColumns + group], args.b[(row + 1) * kColumns + group]);
+    }
+  } else {
+    kernels::Bf16 *const left = shared, *const right = shared + kRows * kDepth;
+    for (int i = lane; i < kRows * kDepth; i += 32) kernels::store(left + i, args.a[i]);
+    for (int i = lane; i < kDepth * kColumns; i += 32) kernels::store(right + i, args.b[i]);
+    __syncwarp();
+    // The four matrices of `a` by their registers: rows and columns from 0 and 8.
+    kernels::load_matrices<false>(left + (lane % 8 + lane / 8 % 2 * 8) * kDepth + lane / 16 * 8, a);
+    // The two of `b`, turned; lanes above 16 name them again.
+    std::uint32_t twice[4];
+    kernels::load_matrices<true>(right + lane % 16 * kColumns, twice);
+    b[0] = twice[0];
+    b[1] = twice[1];
+  }
+  float sums[4];  // not a constant of the host's, which no kernel may read
+  for (int i = 0; i < 4; ++i) sums[i] = static_cast<float>(100 * (i + 1));
+  kernels::multiply_matrices(sums, a, b);
+  for (int i = 0; i < 4; ++i)
+    args.out[(i < 2 ? group : group + 8) * kColumns + in_group * 2 + i % 2] = sums[i];
+}
+
+void invoke_product(const void* args) { product(*static_cast<const FragmentArgs*>(args)); }
+
 }  // namespace
+
+Kernel product_of_fragments() {
+  return {"product", reinterpret_cast<const void*>(&invoke_product), sizeof(FragmentArgs)};
+}
 
 std::span<const Planted> planted_kernels() { return planted; }
 
