@@ -48,7 +48,8 @@ typedef enum {
   PAGODA_KV_NO_MEMORY = -3,     /* not enough memory to commit capacity_bytes */
   PAGODA_KV_ADDRESS_SPACE = -4, /* max_batch x max_context does not fit into the address space */
   PAGODA_KV_MAPPINGS = -5,      /* one sequence may need more mappings than vm.max_map_count leaves */
-  PAGODA_KV_SYSTEM = -6         /* a system call failed */
+  PAGODA_KV_SYSTEM = -6,        /* a system call failed, or one of the CUDA driver's */
+  PAGODA_KV_NO_DEVICE = -7      /* cuda_driver is not there, or has no such device */
 } pagoda_kv_status;
 
 typedef struct {
@@ -62,6 +63,12 @@ typedef struct {
   int32_t map_ahead;        /* map the pages of the next token in the background, after each step */
   int32_t eager_pages;      /* map so many pages more than needed in a slot's first step */
   int32_t deferred_reclaim; /* a freed slot stays mapped until its pages are needed elsewhere */
+  /* A GPU's memory instead of the host's. NULL: the host's. Else the CUDA driver's library, "libcuda.so.1",
+   * which is opened; page_size is a multiple of its granule, 2 MiB on every GPU so far. What runs on the GPU
+   * may not use what a call takes away: slots that were freed, and in a fork the child. A fork's copy is the
+   * driver's (cuMemcpyDtoD). Tried with a fake driver; never run on a GPU. */
+  const char* cuda_driver;
+  int32_t cuda_device; /* its ordinal */
 } pagoda_kv_config;
 
 typedef struct {

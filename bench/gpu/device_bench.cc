@@ -1,5 +1,6 @@
-// What a device's memory does, as JSON: bytes a second of a copy inside of it, and microseconds of each call of its
-// virtual memory. On the emulated device the numbers say nothing; it is there to rehearse.
+// What a device's memory does, as JSON: bytes a second of a copy inside of it, operations a second of a large product of
+// bfloat16 by its library (its peak, as far as that reaches it; null: there is no library), and microseconds of each
+// call of its virtual memory. On the emulated device the numbers say nothing; it is there to rehearse.
 //   device_bench cuda|emulated [MIB]     copies of so much (default 1024; emulated 4)
 #include <algorithm>
 #include <cstdio>
@@ -38,6 +39,37 @@ Result<double> copied_bytes_per_s(Device& device, std::size_t bytes) {
   return best;
 }
 
+// The best of some rounds of a product of square matrices; the library that is not there is said.
+Result<double> product_flops(Device& device, std::int64_t size) {
+  PAGODA_RETURN_IF_ERROR(device.open_products());
+  auto stream = device.create_stream();
+  if (!stream) return stream.error();
+  std::byte* memory[3] = {};
+  for (std::byte*& part : memory) {
+    auto made = device.allocate(static_cast<std::size_t>(size * size * 4), "matrix");
+    if (!made) return made.error();
+    part = *made;
+  }
+  const auto side = static_cast<std::int32_t>(size);
+  const ProductArgs args = {.x = memory[0],
+                            .weight = memory[1],
+                            .y = reinterpret_cast<float*>(memory[2]),
+                            .rows = side,
+                            .n = side,
+                            .k = side};
+  const SteadyClock clock;
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const TimeNs start = clock.now();
+    PAGODA_RETURN_IF_ERROR(device.multiply(*stream, args));
+    PAGODA_RETURN_IF_ERROR(device.synchronize(*stream));
+    const auto wide = static_cast<double>(size);
+    best = std::max(best, 2 * wide * wide * wide / seconds_since(clock, start));
+  }
+  for (std::byte* const part : memory) PAGODA_RETURN_IF_ERROR(device.free(part));
+  return best;
+}
+
 // Microseconds of a call, of kPages in a row.
 Status mapping_costs(Device& device) {
   const std::size_t page = device.granule();
@@ -66,11 +98,18 @@ Status mapping_costs(Device& device) {
   return device.release(*space);
 }
 
-Status run(Device& device, std::size_t bytes) {
+Status run(Device& device, std::size_t bytes, std::int64_t matrix) {
   auto copied = copied_bytes_per_s(device, bytes);
   if (!copied) return copied.error();
   std::printf("{\"device\": \"%s\", \"copy_bytes\": %zu, \"copy_bytes_per_s\": %.4g, \"granule\": %zu",
               device.describe().c_str(), bytes, *copied, device.granule());
+  const auto flops = product_flops(device, matrix);
+  if (flops)
+    std::printf(", \"bf16_flops\": %.4g", *flops);
+  else if (flops.error().code() == StatusCode::unavailable)
+    std::printf(", \"bf16_flops\": null, \"no_library\": \"%s\"", std::string(flops.error().message()).c_str());
+  else
+    return flops.error();
   PAGODA_RETURN_IF_ERROR(mapping_costs(device));
   std::printf("}\n");
   return ok_status();
@@ -85,7 +124,7 @@ int main_of(int argc, char** argv) {
   ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
   const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : kind == "cuda" ? 1024 : 4;
   auto device = open_test_device();
-  const Status status = device ? run(**device, mib << 20) : device.error();
+  const Status status = device ? run(**device, mib << 20, kind == "cuda" ? 8192 : 64) : device.error();
   if (status.ok()) return 0;
   std::fprintf(stderr, "device_bench: %s\n", std::string(status.message()).c_str());
   return 1;

@@ -17,6 +17,8 @@ namespace {
 
 const KernelContext kReference = {.backend = Backend::reference};
 
+enum class Way { rows, splits, tiles, tile_splits };
+
 struct Shape {
   Element element = Element::f32;
   std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, rotary = 32;
@@ -36,10 +38,11 @@ Shape shape_of(std::uint64_t seed) {
     return static_cast<std::int32_t>(random_bits(seed, 2, i++) % n);
   };
   Shape shape;
-  shape.element = draw(2) == 0 ? Element::f32 : Element::bf16;
+  constexpr Element kElements[] = {Element::f32, Element::bf16, Element::i8};
+  shape.element = kElements[draw(3)];
   shape.kv_heads = 1 + draw(2);
   shape.group = 1 + draw(3);
-  constexpr std::int32_t kSizes[] = {16, 32, 40, 64, 80};
+  constexpr std::int32_t kSizes[] = {16, 32, 40, 64, 82};
   shape.head_size = kSizes[draw(5)];
   constexpr std::int32_t kBlocks[] = {4, 16, 17, 32};
   shape.block_size = kBlocks[draw(4)];
@@ -104,8 +107,10 @@ Outputs reference_outputs(const Shape& shape) {
     rope(kReference, rows.data(), length, static_cast<std::int64_t>(shape.row()),
          shape.heads() + shape.kv_heads, shape.head_size, shape.rotary, positions, table.data());
     PagedAttentionArgs args;
-    args.layout = {shape.element == Element::f32 ? DType::f32 : DType::bf16, 1, shape.kv_heads,
-                   shape.head_size, (length + 15) / 16 * 16};
+    args.layout = {shape.element == Element::f32    ? DType::f32
+                   : shape.element == Element::bf16 ? DType::bf16
+                                                    : DType::i8,
+                   1, shape.kv_heads, shape.head_size, (length + 15) / 16 * 16};
     std::vector<std::byte> cache(args.layout.block_bytes());
     args.cache = cache.data();
     const std::int32_t block = 0;
@@ -154,11 +159,15 @@ class World {
     cache_.num_kv_heads = shape.kv_heads;
     cache_.head_size = shape.head_size;
     cache_.block_size = shape.block_size;
-    cache_.layer_offset = std::int64_t{2} * shape.kv_heads * shape.head_size * shape.block_size;
+    const std::int32_t slot =
+        shape.element == Element::i8 ? (shape.head_size + 3) / 4 * 4 + 4 : shape.head_size;
+    cache_.layer_offset = std::int64_t{2} * shape.kv_heads * slot * shape.block_size;
     cache_.block_elements = 2 * cache_.layer_offset;
-    cache_.cache = bench_.make<std::byte>(
-        static_cast<std::size_t>(blocks * cache_.block_elements * (shape.element == Element::f32 ? 4 : 2)),
-        "cache");
+    cache_.cache = bench_.make<std::byte>(static_cast<std::size_t>(blocks * cache_.block_elements *
+                                                                   (shape.element == Element::f32    ? 4
+                                                                    : shape.element == Element::bf16 ? 2
+                                                                                                     : 1)),
+                                          "cache");
     tables_there_ = bench_.put(tables_, "tables");
     turns_ = bench_.put(turns(shape), "turns");
     query_norm_ = bench_.put(random_floats(501, static_cast<std::size_t>(shape.head_size)));
@@ -167,7 +176,7 @@ class World {
     slopes_ = bench_.put(random_floats(78, static_cast<std::size_t>(shape.heads()), 0.3f));
   }
 
-  void step(const std::vector<std::int32_t>& counts, bool splits) {
+  void step(const std::vector<std::int32_t>& counts, Way way) {
     std::vector<float> qkv;
     std::vector<std::int32_t> rows, positions, sequences, blocks;
     for (std::size_t s = 0; s < counts.size(); ++s) {
@@ -213,19 +222,33 @@ class World {
     args.softcap = shape_.softcap;
     args.out = bench_.make<float>(rows.size() * shape_.out());
     args.splits = *std::max_element(positions.begin(), positions.end()) / kSplitTokens + 1;
-    if (splits) {
+    if (way == Way::splits || way == Way::tile_splits)
       args.partial = bench_.make<float>(static_cast<std::size_t>(KernelLaunches::partial_floats(args, count)),
                                         "partial");
-      ASSERT_TRUE(bench_.run().attend_splits(shape_.element, args, count).ok());
-    } else {
-      ASSERT_TRUE(bench_.run().attend_rows(shape_.element, args, count).ok());
-    }
+    ASSERT_TRUE(attend(way, args, sequences).ok());
     const std::vector<float> out = bench_.get(args.out, rows.size() * shape_.out());
     for (std::size_t r = 0; r < rows.size(); ++r) {
       std::vector<float>& to = outputs_[static_cast<std::size_t>(sequences[r])];
       const auto from = out.begin() + static_cast<std::ptrdiff_t>(r * shape_.out());
       to.insert(to.end(), from, from + static_cast<std::ptrdiff_t>(shape_.out()));
     }
+  }
+
+  Status attend(Way way, AttentionArgs args, const std::vector<std::int32_t>& sequences) {
+    const auto count = static_cast<std::int64_t>(sequences.size());
+    if (way == Way::splits) return bench_.run().attend_splits(shape_.element, args, count);
+    if (way == Way::rows) return bench_.run().attend_rows(shape_.element, args, count);
+    if (way == Way::tile_splits) return bench_.run().attend_tile_splits(args, count);
+    const std::int32_t most = KernelLaunches::rows_of_tile(shape_.heads(), shape_.kv_heads, shape_.head_size);
+    std::vector<std::int32_t> tiles = {0};
+    for (std::int32_t r = 1; r < count; ++r)
+      if (r - tiles.back() == most ||
+          sequences[static_cast<std::size_t>(r)] != sequences[static_cast<std::size_t>(r) - 1])
+        tiles.push_back(r);
+    const std::int64_t num_tiles = std::ssize(tiles);
+    tiles.push_back(static_cast<std::int32_t>(count));
+    args.tiles = bench_.put(tiles, "tiles");
+    return bench_.run().attend_tiles(args, num_tiles);
   }
 
   bool done() const {
@@ -247,16 +270,20 @@ class World {
   Outputs outputs_;
 };
 
-// chunk 0: all at once; -1: chunks of changing sizes, computed by turns by the one and the other.
-Outputs run(const Shape& shape, std::uint64_t seed, std::int32_t chunk, bool splits) {
+// All at once; or in chunks of changing sizes, computed by turns by this way and the other of the kind.
+enum class Steps { one, chunks };
+Outputs run(const Shape& shape, std::uint64_t seed, Steps steps, Way way) {
+  const bool tiles = way == Way::tiles || way == Way::tile_splits;
   World world(shape, seed);
   for (std::uint64_t step = 0; !world.done() && !::testing::Test::HasFatalFailure(); ++step) {
     std::vector<std::int32_t> counts;
     for (std::size_t s = 0; s < shape.lengths.size(); ++s)
-      counts.push_back(
-          chunk == 0 ? 1 << 20
-                     : static_cast<std::int32_t>(random_bits(seed, 40 + s, step) % (step == 0 ? 300 : 60)));
-    world.step(counts, chunk == 0 ? splits : step % 2 == 1);
+      counts.push_back(steps == Steps::one ? 1 << 20
+                                           : static_cast<std::int32_t>(random_bits(seed, 40 + s, step) %
+                                                                       (step == 0 ? 300 : 60)));
+    const Way by_turns =
+        step % 2 == 1 ? (tiles ? Way::tile_splits : Way::splits) : (tiles ? Way::tiles : Way::rows);
+    world.step(counts, steps == Steps::one ? way : by_turns);
   }
   return world.outputs();
 }
@@ -265,13 +292,15 @@ TEST(DeviceAttention, AgreesWithTheReference) {
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     SCOPED_TRACE(seed);
     const Shape shape = shape_of(seed);
-    const Outputs wanted = reference_outputs(shape), rows = run(shape, seed, 0, false);
-    const float tolerance = shape.element == Element::f32 ? 2e-5f : 2e-2f;
+    const Outputs wanted = reference_outputs(shape), rows = run(shape, seed, Steps::one, Way::rows);
+    const float tolerance =
+        shape.element == Element::f32 ? 2e-5f : 2e-2f;  // of 8 bits: rarely another neighbour
     for (std::size_t s = 0; s < wanted.size(); ++s)
       for (std::size_t i = 0; i < wanted[s].size(); ++i)
         ASSERT_NEAR(rows[s][i], wanted[s][i], tolerance) << "sequence " << s << ", element " << i;
     // The same bits by splits, and in chunks.
-    const Outputs splits = run(shape, seed + 100, 0, true), chunks = run(shape, seed + 200, -1, false);
+    const Outputs splits = run(shape, seed + 100, Steps::one, Way::splits),
+                  chunks = run(shape, seed + 200, Steps::chunks, Way::rows);
     for (std::size_t s = 0; s < wanted.size(); ++s) {
       EXPECT_TRUE(same_bits(rows[s], splits[s]));
       EXPECT_TRUE(same_bits(rows[s], chunks[s]));
@@ -281,8 +310,41 @@ TEST(DeviceAttention, AgreesWithTheReference) {
 
 TEST(DeviceAttention, ALargeHead) {
   Shape shape = {.kv_heads = 1, .group = 2, .head_size = 512, .rotary = 512, .lengths = {5}};
-  const Outputs wanted = reference_outputs(shape), rows = run(shape, 1, 0, true);
+  const Outputs wanted = reference_outputs(shape), rows = run(shape, 1, Steps::one, Way::splits);
   for (std::size_t i = 0; i < wanted[0].size(); ++i) ASSERT_NEAR(rows[0][i], wanted[0][i], 2e-5f);
+}
+
+void expect_same_bits(const Outputs& a, const Outputs& b) {
+  for (std::size_t s = 0; s < a.size(); ++s) EXPECT_TRUE(same_bits(a[s], b[s])) << "sequence " << s;
+}
+
+// Queries and weights are rounded to bfloat16 there.
+TEST(DeviceAttention, TilesAgreeWithTheReferenceAndAmongEachOther) {
+  constexpr std::int32_t kSizes[] = {16, 64, 80, 128, 40, 160, 256, 8};
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape = shape_of(seed);
+    shape.element = Element::bf16;
+    if (seed % 8 != 0) {
+      shape.head_size = kSizes[seed % 8];
+      shape.rotary = seed % 2 == 0 ? shape.head_size : 8;
+      shape.group = seed == 5 ? 16 : shape.group;
+    }
+    const Outputs wanted = reference_outputs(shape), tiles = run(shape, seed, Steps::one, Way::tiles);
+    for (std::size_t s = 0; s < wanted.size(); ++s)
+      for (std::size_t i = 0; i < wanted[s].size(); ++i)
+        ASSERT_NEAR(tiles[s][i], wanted[s][i], 3e-2f) << "sequence " << s << ", element " << i;
+    expect_same_bits(tiles, run(shape, seed + 100, Steps::one, Way::tile_splits));
+    expect_same_bits(tiles, run(shape, seed + 200, Steps::chunks, Way::tiles));
+  }
+}
+
+TEST(DeviceAttention, WhatTilesTake) {
+  EXPECT_TRUE(KernelLaunches::supports_tiles(32, 8, 128));
+  EXPECT_TRUE(KernelLaunches::supports_tiles(16, 1, 256));
+  for (const std::int32_t size : {4, 12, 264, 512}) EXPECT_FALSE(KernelLaunches::supports_tiles(4, 2, size));
+  EXPECT_EQ(KernelLaunches::rows_of_tile(32, 8, 128), 16);
+  EXPECT_EQ(KernelLaunches::rows_of_tile(16, 1, 256), 2);
 }
 
 }  // namespace

@@ -20,12 +20,12 @@
 #include <type_traits>
 
 #include "base/status.h"
+#include "device/virtual_memory.h"
 
 namespace pagoda::device {
 
 enum class StreamId : std::int32_t {};
 enum class EventId : std::int32_t {};
-enum class PhysicalId : std::int32_t {};
 
 // What a device can launch. `entry` is the device's own business; kernels take one plain struct.
 struct Kernel {
@@ -45,10 +45,20 @@ struct LaunchShape {
 };
 inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 48 * 1024;
 
-class Device {
- public:
-  virtual ~Device() = default;
+// y [rows, n] = (accumulate: y +) x [rows, k] * weight [n, k]^T (+ bias [n]). x and weight are bfloat16, all
+// else f32; sums are in f32. All of them begin at multiples of 256 bytes.
+struct ProductArgs {
+  const void *x = nullptr, *weight = nullptr;
+  const float* bias = nullptr;  // or null
+  float* y = nullptr;
+  std::int32_t rows = 0, n = 0, k = 0;
+  std::int32_t accumulate = 0;
+};
 
+// Virtual memory comes with its own rules (virtual_memory.h): its calls are done when they return, and what
+// is in streams and touches what changes is a fault.
+class Device : public VirtualMemory {
+ public:
   virtual std::string describe() const = 0;  // one line
   // By KernelId (kernel_table.h).
   virtual std::span<const Kernel> kernels() const = 0;
@@ -60,20 +70,6 @@ class Device {
   virtual std::size_t free_bytes() const = 0;
   virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;
   virtual Status free_pinned(std::byte* memory) = 0;
-
-  // Addresses without memory, and memory without an address, as the driver's cuMem* functions have them: all
-  // sizes and addresses are multiples of granule(). Their errors are invalid_argument and resource_exhausted
-  // and do not stick. They are done when they return: what is in streams and touches what changes is a fault.
-  virtual std::size_t granule() const = 0;
-  virtual Result<std::byte*> reserve(std::size_t bytes) = 0;
-  virtual Status release(std::byte* addresses) = 0;  // nothing is mapped there any more
-  virtual Result<PhysicalId> create_physical(std::size_t bytes) = 0;
-  virtual Status destroy_physical(PhysicalId memory) = 0;  // it is mapped nowhere
-  // The whole memory, from `address` on, where none is. It may be mapped elsewhere, too.
-  virtual Status map(std::byte* address, PhysicalId memory) = 0;
-  // Of whole mappings. Before it, nothing may touch them.
-  virtual Status set_access(std::byte* address, std::size_t bytes) = 0;
-  virtual Status unmap(std::byte* address, std::size_t bytes) = 0;
 
   virtual Result<StreamId> create_stream() = 0;
   virtual Result<EventId> create_event() = 0;
@@ -90,6 +86,12 @@ class Device {
   // `args` is copied; kernel.args_bytes of it.
   virtual Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape,
                         const void* args) = 0;
+
+  // Products of matrices by the device's own library, for who does without the kernels' order of sums: what
+  // an element is may depend on the number of rows. open_products() comes before the first multiply();
+  // unavailable: there is no library; says which.
+  virtual Status open_products() = 0;
+  virtual Status multiply(StreamId stream, const ProductArgs& args) = 0;
 };
 
 // The same with the type of the arguments, which has to be plain.

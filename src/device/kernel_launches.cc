@@ -9,6 +9,19 @@ namespace {
 
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
+// The kernel of a cache's element: they follow each other in kernels.def.
+KernelId for_cache(Element cache, KernelId of_f32) {
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(cache));
+}
+
+std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
+
+// Of the kernels for heads of up to 64, 128 and 256, which follow each other in kernels.def by pairs.
+KernelId tile_kernel(KernelId of_64, std::int32_t head_size) {
+  const std::int32_t which = head_size > 128 ? 2 : head_size > 64 ? 1 : 0;
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + 2 * which);
+}
+
 constexpr std::uint32_t kSumBytes = kRowThreads / 32 * sizeof(float);
 
 }  // namespace
@@ -36,6 +49,10 @@ Status KernelLaunches::softcap(const SoftcapArgs& args, std::int64_t rows) {
 
 Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows) {
   return put(KernelId::gather_rows, {u32(rows)}, {kRowThreads}, 0, args);
+}
+
+Status KernelLaunches::round_rows(const RoundRowsArgs& args, std::int64_t rows) {
+  return put(KernelId::round_rows, {u32(rows)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
@@ -70,12 +87,12 @@ Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {
 }
 
 Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows) {
-  const KernelId id = cache == Element::f32 ? KernelId::rope_and_write_f32 : KernelId::rope_and_write_bf16;
+  const KernelId id = for_cache(cache, KernelId::rope_and_write_f32);
   return put(id, {u32(rows), u32(args.num_query_heads + 2 * args.cache.num_kv_heads)}, {kWarp}, 0, args);
 }
 
 Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {
-  const KernelId id = cache == Element::f32 ? KernelId::attend_splits_f32 : KernelId::attend_splits_bf16;
+  const KernelId id = for_cache(cache, KernelId::attend_splits_f32);
   const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
   PAGODA_RETURN_IF_ERROR(
       put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads}, 0, args));
@@ -83,9 +100,28 @@ Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, s
 }
 
 Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows) {
-  const KernelId id = cache == Element::f32 ? KernelId::attend_rows_f32 : KernelId::attend_rows_bf16;
+  const KernelId id = for_cache(cache, KernelId::attend_rows_f32);
   const std::uint32_t kv_heads = u32(args.cache.num_kv_heads);
   return put(id, {u32(rows), kv_heads}, {kWarp * u32(args.num_query_heads) / kv_heads}, 0, args);
+}
+
+Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_t rows) {
+  const std::int32_t size = args.cache.head_size;
+  PAGODA_RETURN_IF_ERROR(put(tile_kernel(KernelId::attend_tile_splits_64, size),
+                             {u32(rows), u32(args.cache.num_kv_heads), u32(args.splits)},
+                             {kWarp * kTileWarps}, tile_shared_bytes(padded(size)), args));
+  return put(KernelId::merge_splits, {u32(rows), u32(args.num_query_heads)}, {kWarp}, 0, args);
+}
+
+Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles) {
+  const std::int32_t size = args.cache.head_size;
+  return put(tile_kernel(KernelId::attend_tiles_64, size), {u32(tiles), u32(args.cache.num_kv_heads)},
+             {kWarp * kTileWarps}, tile_shared_bytes(padded(size)), args);
+}
+
+std::int32_t KernelLaunches::rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads,
+                                          std::int32_t head_size) {
+  return tile_rows(padded(head_size)) / (query_heads / kv_heads);
 }
 
 Status KernelLaunches::copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs) {

@@ -6,7 +6,7 @@
 
 namespace pagoda::device {
 
-enum class Element : std::uint8_t { f32, bf16 };  // of weights, or of keys and values
+enum class Element : std::uint8_t { f32, bf16, i8 };  // of weights (not i8), or of keys and values
 
 class KernelLaunches {
  public:
@@ -16,6 +16,7 @@ class KernelLaunches {
   Status rms_norm(const NormArgs& args, std::int64_t rows);
   Status layer_norm(const NormArgs& args, std::int64_t rows);
   Status gather_rows(const GatherRowsArgs& args, std::int64_t rows);
+  Status round_rows(const RoundRowsArgs& args, std::int64_t rows);
   Status activate(const ActivateArgs& args, std::int64_t rows);
   Status add_rows(const AddRowsArgs& args, std::int64_t rows);
   Status softcap(const SoftcapArgs& args, std::int64_t rows);
@@ -29,6 +30,11 @@ class KernelLaunches {
   // which is for few rows with long contexts; or one after the other.
   Status attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows);
   Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
+  // The same by tiles of matrix products, over caches of bf16, where supports_tiles(); other bits than those
+  // of the two above, and the same among each other. A tile's rows are of one sequence, at ascending
+  // positions.
+  Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows);
+  Status attend_tiles(const AttentionArgs& args, std::int64_t tiles);
   Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
   Status edit_logits(const EditLogitsArgs& args, std::int64_t rows);
   Status sample_rows(const SampleRowsArgs& args, std::int64_t rows);
@@ -43,6 +49,11 @@ class KernelLaunches {
     return kv_heads > 0 && query_heads % kv_heads == 0 && query_heads / kv_heads <= kMaxHeadGroup &&
            head_size > 0 && head_size <= kMaxHeadSize;
   }
+  static bool supports_tiles(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
+    return supports_heads(query_heads, kv_heads, head_size) && head_size % 8 == 0 && head_size <= 256;
+  }
+  // How many rows a tile may have.
+  static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
   // What the kernels of mixtures take: shared memory of a block holds numbers of each expert.
   static bool supports_experts(std::int32_t experts) { return experts > 0 && experts <= 1024; }
 

@@ -12,7 +12,9 @@ namespace {
 
 using device::Element;
 
-std::int64_t element_bytes(Element element) { return element == Element::f32 ? 4 : 2; }
+std::int64_t element_bytes(Element element) {
+  return element == Element::f32 ? 4 : element == Element::bf16 ? 2 : 1;
+}
 
 // Room for what splits give: more rows are computed in several goes.
 constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
@@ -67,8 +69,25 @@ Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& devic
   decoder->config_ = *config;
   decoder->weights_ = *std::move(weights);
   decoder->max_context_ = max_context;
+  PAGODA_RETURN_IF_ERROR(decoder->choose_attention());
   PAGODA_RETURN_IF_ERROR(decoder->reserve(stream));
   return decoder;
+}
+
+// For decode and prefill alike: a token's bits do not depend on which of them computes it.
+Status DeviceDecoder::choose_attention() {
+  const AttentionConfig& attention = attention_of(config_, 0);  // all layers have such heads
+  const bool can = options_.cache == Element::bf16 &&
+                   device::KernelLaunches::supports_tiles(attention.num_heads, attention.num_kv_heads,
+                                                          attention.head_size);
+  if (options_.attention == AttentionKernels::tiles && !can)
+    return unimplemented(
+        "--device-attention tiles needs keys and values in bfloat16, and heads of a multiple of 8 up to "
+        "256");
+  if (can && options_.attention != AttentionKernels::plain)
+    rows_of_tile_ = device::KernelLaunches::rows_of_tile(attention.num_heads, attention.num_kv_heads,
+                                                         attention.head_size);
+  return ok_status();
 }
 
 template <class T>
@@ -99,6 +118,10 @@ Status DeviceDecoder::reserve(device::StreamId stream) {
     parallel |= layer.parallel;
     const std::int64_t splits = (max_context_ + device::kSplitTokens - 1) / device::kSplitTokens;
     partial = std::max(partial, std::int64_t{attention.num_heads} * splits * (2 + attention.head_size));
+  }
+  if (options_.products == MatrixProducts::library) {
+    const std::int64_t widest = std::max({mixed, inner, std::int64_t{config_.hidden_size}});
+    PAGODA_RETURN_IF_ERROR(room(rounded_, options_.max_batched_tokens * widest, "rounded rows"));
   }
   const std::int64_t tokens = options_.max_batched_tokens, hidden = config_.hidden_size;
   PAGODA_RETURN_IF_ERROR(room(residual_, tokens * hidden, "residual stream"));
@@ -144,13 +167,17 @@ Status DeviceDecoder::fill_turns(device::StreamId stream) {
 
 std::int64_t DeviceDecoder::block_bytes() const {
   const AttentionConfig& attention = attention_of(config_, 0);
+  if (options_.cache == Element::i8) return static_cast<std::int64_t>(kv_layout().block_bytes());
   return 2 * std::int64_t{attention.kv_size()} * options_.block_size * config_.num_layers() *
          element_bytes(options_.cache);
 }
 
 KvLayout DeviceDecoder::kv_layout() const {
   const AttentionConfig& attention = attention_of(config_, 0);
-  return {.dtype = options_.cache == device::Element::f32 ? DType::f32 : DType::bf16,
+  const Element cache = options_.cache;
+  return {.dtype = cache == Element::f32    ? DType::f32
+                   : cache == Element::bf16 ? DType::bf16
+                                            : DType::i8,
           .num_layers = config_.num_layers(),
           .num_kv_heads = attention.num_kv_heads,
           .head_size = attention.head_size,
@@ -181,6 +208,18 @@ Status DeviceDecoder::norm(const float* x, const DeviceNorm& weights, const Norm
 
 Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                                bool accumulate) {
+  if (rows > 0 && options_.products == MatrixProducts::library && matrix.element == Element::bf16) {
+    CHECK(rows * matrix.k <= rounded_.count());
+    PAGODA_RETURN_IF_ERROR(launches_.round_rows({.x = x, .out = rounded_.data(), .width = matrix.k}, rows));
+    return device_.multiply(stream_, {.x = rounded_.data(),
+                                      .weight = matrix.weight.data(),
+                                      .bias = matrix.bias.data(),
+                                      .y = y,
+                                      .rows = static_cast<std::int32_t>(rows),
+                                      .n = matrix.n,
+                                      .k = matrix.k,
+                                      .accumulate = accumulate ? 1 : 0});
+  }
   return launches_.linear(matrix.element, {.x = x,
                                            .weight = matrix.weight.data(),
                                            .bias = matrix.bias.data(),
@@ -290,7 +329,8 @@ Status DeviceDecoder::normalize_heads(const AttentionConfig& config, const NormC
 }
 
 // Queries, keys and values of x, attended, into mixed_.
-Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const DeviceCache& cache, const float* x) {
+Status DeviceDecoder::mix(const DeviceBatch& batch, std::size_t index, const DeviceCache& cache,
+                          const float* x) {
   const LayerConfig& config = config_.layers[index];
   const AttentionConfig& attention = *config.attention();
   const DeviceLayer& weights = weights_.layers[index];
@@ -343,10 +383,13 @@ Status DeviceDecoder::attend(const DeviceBatch& batch, device::AttentionArgs arg
       1, args.splits > 0 ? partial_.count() / device::KernelLaunches::partial_floats(args, 1) : 1);
   for (std::int64_t first = 0; first < batch.num_split_rows; first += at_once) {
     args.rows = batch.split_rows + first;
-    PAGODA_RETURN_IF_ERROR(
-        launches_.attend_splits(options_.cache, args, std::min(at_once, batch.num_split_rows - first)));
+    const std::int64_t rows = std::min(at_once, batch.num_split_rows - first);
+    PAGODA_RETURN_IF_ERROR(rows_of_tile_ > 0 ? launches_.attend_tile_splits(args, rows)
+                                             : launches_.attend_splits(options_.cache, args, rows));
   }
   args.rows = batch.whole_rows;
+  args.tiles = batch.tiles;
+  if (rows_of_tile_ > 0) return launches_.attend_tiles(args, batch.num_tiles);
   return launches_.attend_rows(options_.cache, args, batch.num_whole_rows);
 }
 

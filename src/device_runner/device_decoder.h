@@ -23,6 +23,9 @@ struct DeviceBatch {
   // The rows by how they are computed, which changes no bit: few rows of long contexts, and many of a prompt.
   const std::int32_t *split_rows = nullptr, *whole_rows = nullptr;
   std::int64_t num_split_rows = 0, num_whole_rows = 0;
+  // Where rows_of_tile(): the whole rows in tiles, each of one sequence. [tiles + 1]: where they begin.
+  const std::int32_t* tiles = nullptr;
+  std::int64_t num_tiles = 0;
   std::int32_t splits = 0;  // of the longest context of split_rows
   const std::int32_t* output_rows = nullptr;
   std::int64_t num_output_rows = 0;
@@ -35,20 +38,34 @@ struct DeviceCache {
   std::int32_t block_size = 0;
 };
 
+// The kernels of attention. tiles: products of bf16 tiles, over a bf16 cache
+// (device/kernels/attention_tiles.cuh). automatic: those, where the model's heads and the cache are made for
+// them.
+enum class AttentionKernels { automatic, plain, tiles };
+
+// Who multiplies matrices of bf16 weights. own: the kernel whose bits are the same in every batch. library:
+// the device's (Device::multiply), over inputs rounded to bf16; bits depend on the number of rows.
+enum class MatrixProducts { own, library };
+
 class DeviceDecoder {
  public:
   struct Options {
     device::Element weights = device::Element::bf16, cache = device::Element::bf16;
     std::int32_t max_batched_tokens = 0, max_num_seqs = 0, block_size = 16;
+    MatrixProducts products = MatrixProducts::own;
+    AttentionKernels attention = AttentionKernels::automatic;
     std::int32_t max_context = 0;  // tokens of a sequence; 0: as many as the model was made for
   };
-  // unimplemented: the model has what the device's program has not.
+  // unimplemented: the model has what the device's program has not, or not what tiles need that are asked
+  // for.
   static Result<std::unique_ptr<DeviceDecoder>> load(device::Device& device, device::StreamId stream,
                                                      const ModelSource& source, const Options& options);
 
   const DecoderConfig& config() const { return config_; }
   const DeviceWeights& weights() const { return weights_; }
   std::int32_t max_context() const { return max_context_; }
+  // How many rows of a sequence make a tile of attention; 0: the plain kernels are used.
+  std::int32_t rows_of_tile() const { return rows_of_tile_; }
   std::int64_t activation_bytes() const { return activation_bytes_; }
   std::int64_t block_bytes() const;  // of a KV block, all layers, packed
   KvLayout kv_layout() const;        // the same
@@ -60,7 +77,8 @@ class DeviceDecoder {
 
  private:
   DeviceDecoder(device::Device& device, device::StreamId stream, const Options& options)
-      : device_(device), launches_(device, stream), options_(options) {}
+      : device_(device), stream_(stream), launches_(device, stream), options_(options) {}
+  Status choose_attention();
   Status reserve(device::StreamId stream);
   Status fill_turns(device::StreamId stream);
   template <class T>
@@ -87,15 +105,17 @@ class DeviceDecoder {
   device::CacheArgs cache_of_layer(std::size_t index, const DeviceCache& cache) const;
 
   device::Device& device_;
+  device::StreamId stream_;
   device::KernelLaunches launches_;
   Options options_;
   DecoderConfig config_;
   DeviceWeights weights_;
-  std::int32_t max_context_ = 0;
+  std::int32_t max_context_ = 0, rows_of_tile_ = 0;
   std::int64_t activation_bytes_ = 0, num_output_rows_ = 0;
   std::vector<device::DeviceArray<float>> turns_;                  // of each rotation
   device::DeviceArray<float> residual_, normed_, qkv_, mixed_;     // [tokens, …]
   device::DeviceArray<float> gate_up_, inner_, partial_, output_;  // output_: [tokens, hidden]
+  device::DeviceArray<std::uint16_t> rounded_;  // of products by the library: what they read
   device::DeviceArray<float> branch_, before_;  // [tokens, hidden], where a layer has need of them
   // Of mixtures: logits of experts, weights of choices, what chosen experts and shared ones make, shares.
   device::DeviceArray<float> router_logits_, choice_weights_, expert_rows_, shared_rows_, shares_;

@@ -17,7 +17,8 @@ Result<Element> element_named(std::string_view flag, std::string_view name, Elem
   if (name == "auto") return automatic;
   if (name == "float32") return Element::f32;
   if (name == "bfloat16") return Element::bf16;
-  return unimplemented(concat("--", flag, " ", name, ": the device runner has auto, float32 and bfloat16"));
+  return unimplemented(concat("--", flag, " ", name, ": the device runner has auto, float32 and bfloat16",
+                              flag == "dtype" ? "" : ", int8"));
 }
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
@@ -26,15 +27,22 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 
 Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     std::shared_ptr<const ModelSource> source, const RunnerOptions& options,
-    std::unique_ptr<device::Device> device) {
+    std::unique_ptr<device::Device> device, const DeviceKernels& kernels) {
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
   if (options.pooling || source->config().encoder) return unimplemented("the device runner makes no vectors");
   if (options.parallel.size() > 1) return unimplemented("the device runner is not split over several ranks");
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();
-  const auto cache = element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
+  const auto cache = options.kv_cache_dtype == "int8"
+                         ? Result<Element>(Element::i8)
+                         : element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
   if (!cache) return cache.error();
+
+  if (kernels.products == MatrixProducts::library) {
+    if (*weights != Element::bf16) return unimplemented("--device-products cublaslt needs --dtype bfloat16");
+    PAGODA_RETURN_IF_ERROR(device->open_products().annotate("--device-products cublaslt"));
+  }
 
   std::unique_ptr<DeviceModelRunner> runner(new DeviceModelRunner(std::move(device)));
   device::Device& there = *runner->device_;
@@ -54,6 +62,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
                                       .max_batched_tokens = options.max_num_batched_tokens,
                                       .max_num_seqs = options.max_num_seqs,
                                       .block_size = options.block_size,
+                                      .products = kernels.products,
+                                      .attention = kernels.attention,
                                       .max_context = options.max_context});
   if (!decoder) return decoder.error();
   runner->decoder_ = *std::move(decoder);
@@ -289,8 +299,10 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
 Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, StepResult& result) {
   // Of a sequence with so few new tokens, splits of its context are computed side by side.
   constexpr std::int32_t kFewTokens = 8;
-  std::vector<std::int32_t> ids, positions, sequences, blocks, tables, split_rows, whole_rows, output_rows;
+  std::vector<std::int32_t> ids, positions, sequences, blocks, tables, split_rows, whole_rows, tiles,
+      output_rows;
   DeviceBatch out;
+  const auto rows_of_tile = static_cast<std::size_t>(decoder_->rows_of_tile());
   for (const ScheduledSequence& sequence : batch.sequences)
     out.table_width = std::max(out.table_width, static_cast<std::int32_t>(sequence.block_table.size()));
   output_rows_.clear();
@@ -300,6 +312,8 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
                     output_rows, output_rows_);
     const bool few = std::ssize(sequence.tokens) <= kFewTokens;
     for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
+      if (!few && rows_of_tile > 0 && t % rows_of_tile == 0)
+        tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
       const std::int32_t position = sequence.num_computed_tokens + static_cast<std::int32_t>(t);
       (few ? split_rows : whole_rows).push_back(static_cast<std::int32_t>(ids.size()));
       if (few) out.splits = std::max(out.splits, position / device::kSplitTokens + 1);
@@ -321,6 +335,9 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   out.num_split_rows = std::ssize(split_rows);
   out.whole_rows = arena_->put(whole_rows);
   out.num_whole_rows = std::ssize(whole_rows);
+  out.num_tiles = std::ssize(tiles);
+  if (!tiles.empty()) tiles.push_back(static_cast<std::int32_t>(whole_rows.size()));
+  out.tiles = arena_->put(tiles);
   out.output_rows = arena_->put(output_rows);
   out.num_output_rows = std::ssize(output_rows);
   PAGODA_RETURN_IF_ERROR(arena_->take_status());

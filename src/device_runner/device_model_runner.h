@@ -22,13 +22,21 @@
 
 namespace pagoda::device_runner {
 
+// Which of a device's kernels are used where there is a choice.
+struct DeviceKernels {
+  AttentionKernels attention = AttentionKernels::automatic;
+  MatrixProducts products = MatrixProducts::own;
+};
+
 class DeviceModelRunner final : public ModelRunner {
  public:
-  // Of the options: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype), block_size, max_context,
-  // max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: what the device has not.
+  // Of the options: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
+  // max_context, max_num_batched_tokens, max_num_seqs and the numbers of blocks. unimplemented: what the
+  // device has not.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
-                                                           std::unique_ptr<device::Device> device);
+                                                           std::unique_ptr<device::Device> device,
+                                                           const DeviceKernels& kernels = {});
   ~DeviceModelRunner() override;
 
   // Replaces the KV cache by one of this many blocks, all empty.

@@ -1,7 +1,7 @@
 // Goal: the device runner computes what the models' goldens say, in float32 to 1e-3 of a log-probability, on
-// an emulated device (or a GPU: device/test_device.h); a sequence's tokens do not depend on its batch, on chunks, on copies and swaps of its
-// blocks, or on the order of the device's streams; what it cannot do it refuses by name; and a device that
-// fails ends a step with an error.
+// an emulated device (or a GPU: device/test_device.h); a sequence's tokens do not depend on its batch, on
+// chunks, on copies and swaps of its blocks, or on the order of the device's streams; what it cannot do it
+// refuses by name; and a device that fails ends a step with an error.
 #include "device_runner/device_model_runner.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ using device::emulated::EmulatedOptions;
 using namespace pagoda::testing;
 
 Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& path, const EmulatedOptions& device = {},
-                                                  RunnerOptions options = {}) {
+                                                  RunnerOptions options = {},
+                                                  const DeviceKernels& kernels = {}) {
   if (options.dtype == "auto") options.dtype = "float32";
   options.num_blocks = 60;
   options.num_swap_blocks = 8;
@@ -29,12 +30,13 @@ Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& path, const
   auto made = device::open_test_device(device);
   if (!made) return made.error();
   return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
-                                   *std::move(made));
+                                   *std::move(made), kernels);
 }
 
 std::unique_ptr<DeviceModelRunner> open_runner(const std::string& path, const EmulatedOptions& device = {},
-                                               const RunnerOptions& options = {}) {
-  auto runner = create(path, device, options);
+                                               const RunnerOptions& options = {},
+                                               const DeviceKernels& kernels = {}) {
+  auto runner = create(path, device, options, kernels);
   if (!runner) {
     ADD_FAILURE() << runner.error().message();
     return nullptr;
@@ -68,6 +70,9 @@ TEST(DeviceModelRunner, RefusesTypesItHasNot) {
   const auto int8 = create(fixture("llama"), {}, {.dtype = "int8"});
   ASSERT_FALSE(int8);
   EXPECT_NE(int8.error().message().find("--dtype int8"), std::string::npos);
+  const auto half = create(fixture("llama"), {}, {.kv_cache_dtype = "float16"});
+  ASSERT_FALSE(half);
+  EXPECT_NE(half.error().message().find("--kv-cache-dtype float16"), std::string::npos);
 }
 
 std::vector<TokenId> prompt_of(std::uint64_t seed, std::size_t length) {
@@ -107,6 +112,87 @@ TEST(DeviceModelRunner, TokensDependOnTheSequenceAlone) {
     ASSERT_TRUE(status.ok()) << status.message();
     for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(sequences[i].tokens, alone(i, 5 + 9 * i, 5)) << i;
   }
+}
+
+const RunnerOptions kBf16 = {.dtype = "bfloat16"};
+
+// What five drawn tokens and their log-probabilities are, alone or beside others, at once or in chunks.
+std::vector<Candidate> drawn(const RunnerOptions& options, AttentionKernels attention, std::size_t others,
+                             std::int32_t chunk) {
+  const auto runner = open_runner(fixture("qwen3"), {.seed = others}, options, {.attention = attention});
+  Driver driver(*runner, 16);
+  std::vector<TestSequence> sequences;
+  for (std::uint64_t i = 0; i <= others; ++i) sequences.push_back(greedy(prompt_of(40 + i, 41 - 7 * i)));
+  std::vector<TestSequence*> all;
+  for (TestSequence& sequence : sequences) all.push_back(&sequence);
+  const Status status = driver.generate(all, 5, chunk);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return sequences[0].sampled;
+}
+
+float largest_difference(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i].logprob - b[i].logprob));
+  return largest;
+}
+
+// Attention by tiles: for decode (splits), for prompts (tiles of rows), and for what is left of a chunk.
+TEST(DeviceModelRunner, TilesGiveTheSameBitsAloneInABatchAndInChunks) {
+  const std::vector<Candidate> wanted = drawn(kBf16, AttentionKernels::tiles, 0, 1 << 20);
+  ASSERT_EQ(wanted.size(), 5u);
+  for (const std::int32_t chunk : {1 << 20, 19, 7})
+    EXPECT_EQ(largest_difference(wanted, drawn(kBf16, AttentionKernels::automatic, 3, chunk)), 0) << chunk;
+  // The plain kernels round less: other bits, and little else.
+  const float rounding = largest_difference(wanted, drawn(kBf16, AttentionKernels::plain, 0, 1 << 20));
+  EXPECT_GT(rounding, 0);
+  EXPECT_LT(rounding, 0.05);
+}
+
+// Keys and values in 8 bits.
+TEST(DeviceModelRunner, A8BitCacheGivesTheSameBitsAloneInABatchAndInChunks) {
+  const RunnerOptions options = {.dtype = "float32", .kv_cache_dtype = "int8"};
+  const std::vector<Candidate> wanted = drawn(options, AttentionKernels::automatic, 0, 1 << 20);
+  ASSERT_EQ(wanted.size(), 5u);
+  for (const std::int32_t chunk : {1 << 20, 19, 7})
+    EXPECT_EQ(largest_difference(wanted, drawn(options, AttentionKernels::automatic, 3, chunk)), 0) << chunk;
+  const RunnerOptions whole = {.dtype = "float32"};
+  const float rounding = largest_difference(wanted, drawn(whole, AttentionKernels::automatic, 0, 1 << 20));
+  EXPECT_GT(rounding, 0);
+  EXPECT_LT(rounding, 0.2);
+}
+
+TEST(DeviceModelRunner, TilesAreRefusedWhereTheyDoNotFit) {
+  const auto f32 = create(fixture("qwen3"), {}, {}, {.attention = AttentionKernels::tiles});
+  ASSERT_FALSE(f32);
+  EXPECT_NE(f32.error().message().find("--device-attention tiles needs keys and values in bfloat16"),
+            std::string::npos);
+}
+
+// The device's library multiplies what is rounded to bfloat16: in another order of sums, and little else.
+TEST(DeviceModelRunner, ProductsByTheLibrary) {
+  const auto first = create(fixture("qwen2"), {}, kBf16, {.products = MatrixProducts::library});
+  if (!first && first.error().code() == StatusCode::unavailable) GTEST_SKIP() << first.error().message();
+  std::vector<std::vector<Candidate>> got;
+  for (const MatrixProducts products : {MatrixProducts::own, MatrixProducts::library}) {
+    for (const char* const model : {"qwen2", "qwen2_moe"}) {  // with biases; with experts and a shared one
+      const auto runner = open_runner(fixture(model), {}, kBf16, {.products = products});
+      ASSERT_NE(runner, nullptr);
+      Driver driver(*runner, 16);
+      TestSequence sequence = greedy(prompt_of(50, 20));
+      const Status status = driver.generate({&sequence}, 1);
+      ASSERT_TRUE(status.ok()) << status.message();
+      got.push_back(sequence.sampled);
+    }
+  }
+  for (std::size_t model = 0; model < 2; ++model) {
+    EXPECT_GT(largest_difference(got[model], got[2 + model]), 0);
+    EXPECT_LT(largest_difference(got[model], got[2 + model]), 0.05);
+  }
+  const auto f32 = create(fixture("qwen2"), {}, {}, {.products = MatrixProducts::library});
+  ASSERT_FALSE(f32);
+  EXPECT_NE(f32.error().message().find("--device-products cublaslt needs --dtype bfloat16"),
+            std::string::npos);
 }
 
 // The host's runner, with the same seeds: borders between tokens are too narrow for the difference to show.

@@ -6,7 +6,7 @@
 
 namespace pagoda::device_runner {
 
-Result<DevicePages> DevicePages::create(device::Device& device, const PageArenaShape& shape) {
+Result<DevicePages> DevicePages::create(device::VirtualMemory& device, const PageArenaShape& shape) {
   const auto granule = static_cast<std::int64_t>(device.granule());
   if (shape.page_bytes < 1 || shape.page_bytes % granule != 0)
     return invalid_argument(

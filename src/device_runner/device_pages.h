@@ -8,7 +8,7 @@
 // caller. Source: vAttention (arXiv 2405.04437) §5. The device outlives it.
 #include <vector>
 
-#include "device/device.h"
+#include "device/virtual_memory.h"
 #include "tensor/page_arena.h"
 
 namespace pagoda::device_runner {
@@ -16,7 +16,7 @@ namespace pagoda::device_runner {
 class DevicePages {
  public:
   // invalid_argument: page_bytes is no multiple of the device's granule.
-  static Result<DevicePages> create(device::Device& device, const PageArenaShape& shape);
+  static Result<DevicePages> create(device::VirtualMemory& device, const PageArenaShape& shape);
   DevicePages(DevicePages&& other) noexcept;
   DevicePages& operator=(DevicePages&&) = delete;
   ~DevicePages();
@@ -37,7 +37,7 @@ class DevicePages {
   std::int64_t bytes() const { return num_created_ * page_stride(); }
 
  private:
-  explicit DevicePages(device::Device& device, const PageArenaShape& shape)
+  explicit DevicePages(device::VirtualMemory& device, const PageArenaShape& shape)
       : device_(&device), shape_(shape) {}
   Status show(std::byte* at, device::PhysicalId memory);
   void drop_memory(std::int64_t kept);
@@ -45,7 +45,7 @@ class DevicePages {
     return arena_ + tensor * tensor_stride() + block * shape_.page_bytes;
   }
 
-  device::Device* device_;  // null: moved from
+  device::VirtualMemory* device_;  // null: moved from
   PageArenaShape shape_;
   std::byte *arena_ = nullptr, *window_ = nullptr;
   std::int64_t num_created_ = 0;

@@ -13,8 +13,48 @@
 
 #include "base/strings.h"
 #include "kv_cache/slot_map.h"
+#include "kv_library/cuda_pages.h"
 #include "model_runner/page_mapper.h"
 #include "tensor/system_limits.h"
+
+namespace {
+
+// Where the bytes are, and who carries out mappings there.
+class Pages {
+ public:
+  virtual ~Pages() = default;
+  virtual pagoda::Status map(std::span<const pagoda::PageMapping> mappings) = 0;
+  virtual void map_ahead(std::span<const pagoda::PageMapping> mappings) = 0;
+  virtual pagoda::MapStats take_stats() = 0;
+  virtual std::byte* data() const = 0;
+  virtual std::int64_t tensor_stride() const = 0;
+  virtual pagoda::Status copy(std::int64_t from, std::int64_t to, std::int32_t tensor, std::size_t bytes) = 0;
+};
+
+template <class Arena>
+class PagesOf final : public Pages {
+ public:
+  explicit PagesOf(Arena arena) : mapper_(std::move(arena)) {}
+  pagoda::Status map(std::span<const pagoda::PageMapping> mappings) override { return mapper_.map(mappings); }
+  void map_ahead(std::span<const pagoda::PageMapping> mappings) override { mapper_.map_ahead(mappings); }
+  pagoda::MapStats take_stats() override { return mapper_.take_stats(); }
+  std::byte* data() const override { return mapper_.arena().data(); }
+  std::int64_t tensor_stride() const override { return mapper_.arena().tensor_stride(); }
+  pagoda::Status copy(std::int64_t from, std::int64_t to, std::int32_t tensor, std::size_t bytes) override {
+    const Arena& arena = mapper_.arena();
+    if constexpr (std::is_same_v<Arena, pagoda::PageArena>) {
+      std::copy_n(arena.page(from, tensor), bytes, arena.page(to, tensor));
+      return pagoda::ok_status();
+    } else {
+      return arena.copy(from, to, tensor, bytes);
+    }
+  }
+
+ private:
+  pagoda::PageMapperOf<Arena> mapper_;
+};
+
+}  // namespace
 
 struct pagoda_kv {
   struct Sequence {
@@ -27,7 +67,7 @@ struct pagoda_kv {
   std::int32_t num_tensors = 0, tokens_per_page = 0;
   std::optional<pagoda::BlockPool> pool;
   std::optional<pagoda::SlotMap> slots;
-  std::unique_ptr<pagoda::PageMapper> mapper;
+  std::unique_ptr<Pages> mapper;
   std::vector<Sequence> sequences;  // by slot
   std::vector<pagoda::PageMapping> now, ahead;
   pagoda::MapStats totals;
@@ -94,6 +134,34 @@ pagoda_kv_status check(const pagoda_kv_config& c, pagoda_kv& kv) {
   return PAGODA_KV_OK;
 }
 
+// The bytes, committed.
+pagoda_kv_status open_pages(pagoda_kv& kv, const pagoda::PageArenaShape& shape) {
+  const pagoda_kv_config& c = kv.config;
+  const auto refused = [](const pagoda::Status& status, pagoda_kv_status otherwise) {
+    return fail(status.code() == pagoda::StatusCode::unavailable          ? PAGODA_KV_NO_DEVICE
+                : status.code() == pagoda::StatusCode::resource_exhausted ? PAGODA_KV_NO_MEMORY
+                                                                          : otherwise,
+                status.message());
+  };
+  if (c.cuda_driver != nullptr) {
+    auto pages = pagoda::CudaPages::create(c.cuda_driver, c.cuda_device, shape);
+    if (!pages) return refused(pages.error(), PAGODA_KV_PAGE_SIZE);
+    if (const pagoda::Status status = pages->create_pages(0, shape.num_pages); !status.ok())
+      return refused(status, PAGODA_KV_SYSTEM);
+    kv.mapper = std::make_unique<PagesOf<pagoda::CudaPages>>(*std::move(pages));
+    return PAGODA_KV_OK;
+  }
+  auto arena = pagoda::PageArena::create(shape);
+  if (!arena) return fail(PAGODA_KV_ADDRESS_SPACE, arena.error().message());
+  // An engine that knows nothing of residency wants to hear at once what it cannot have.
+  if (const pagoda::Status status = arena->create_pages(0, shape.num_pages); !status.ok())
+    return fail(PAGODA_KV_NO_MEMORY, status.message());
+  if (!arena->populate(0, shape.num_pages))
+    return fail(PAGODA_KV_NO_MEMORY, "the system gives no memory for capacity_bytes");
+  kv.mapper = std::make_unique<PagesOf<pagoda::PageArena>>(*std::move(arena));
+  return PAGODA_KV_OK;
+}
+
 pagoda_kv_status start(pagoda_kv& kv) {
   const pagoda_kv_config& c = kv.config;
   const std::int64_t num_pages = std::min<std::int64_t>(c.capacity_bytes / c.page_size / kv.num_tensors,
@@ -106,7 +174,10 @@ pagoda_kv_status start(pagoda_kv& kv) {
   if (c.max_batch > std::numeric_limits<std::int32_t>::max() / blocks_per_slot)
     return fail(PAGODA_KV_ADDRESS_SPACE, "max_batch x max_context is too many pages; larger pages are fewer");
   constexpr std::int64_t kForOthers = 4096;
-  const std::int64_t max_regions = (pagoda::available_mappings() - kForOthers) / kv.num_tensors;
+  // A driver's mappings are not the system's.
+  const std::int64_t max_regions = c.cuda_driver != nullptr
+                                       ? std::numeric_limits<std::int32_t>::max()
+                                       : (pagoda::available_mappings() - kForOthers) / kv.num_tensors;
   if (max_regions < 1 + 2 * std::int64_t{blocks_per_slot}) {
     return fail(PAGODA_KV_MAPPINGS,
                 concat("one sequence may need ", (1 + 2 * std::int64_t{blocks_per_slot}) * kv.num_tensors,
@@ -114,17 +185,13 @@ pagoda_kv_status start(pagoda_kv& kv) {
                        std::max<std::int64_t>(0, max_regions) * kv.num_tensors,
                        ": a larger page_size or slicing needs fewer"));
   }
-  auto arena = pagoda::PageArena::create({.page_bytes = c.page_size,
-                                          .num_tensors = kv.num_tensors,
-                                          .num_pages = num_pages,
-                                          .num_blocks = std::int64_t{c.max_batch} * blocks_per_slot});
-  if (!arena) return fail(PAGODA_KV_ADDRESS_SPACE, arena.error().message());
-  // An engine that knows nothing of residency wants to hear at once what it cannot have.
-  if (const pagoda::Status status = arena->create_pages(0, num_pages); !status.ok())
-    return fail(PAGODA_KV_NO_MEMORY, status.message());
-  if (!arena->populate(0, num_pages))
-    return fail(PAGODA_KV_NO_MEMORY, "the system gives no memory for capacity_bytes");
-  kv.mapper = std::make_unique<pagoda::PageMapper>(*std::move(arena));
+  if (const pagoda_kv_status status =
+          open_pages(kv, {.page_bytes = c.page_size,
+                          .num_tensors = kv.num_tensors,
+                          .num_pages = num_pages,
+                          .num_blocks = std::int64_t{c.max_batch} * blocks_per_slot});
+      status != PAGODA_KV_OK)
+    return status;
   kv.pool.emplace(static_cast<std::int32_t>(num_pages));
   kv.slots.emplace(pagoda::SlotMapConfig{.num_slots = c.max_batch,
                                          .blocks_per_slot = blocks_per_slot,
@@ -267,8 +334,12 @@ std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_
   if (partial != pagoda::kNoPage) {
     const auto bytes = static_cast<std::size_t>(num_tokens % kv->tokens_per_page * kv->token_bytes);
     for (std::int32_t tensor = 0; tensor < kv->num_tensors; ++tensor) {
-      const pagoda::PageArena& arena = kv->mapper->arena();
-      std::copy_n(arena.page(index(partial), tensor), bytes, arena.page(index(child.pages.back()), tensor));
+      if (const pagoda::Status status =
+              kv->mapper->copy(index(partial), index(child.pages.back()), tensor, bytes);
+          !status.ok()) {
+        fail(PAGODA_KV_SYSTEM, status.message());
+        return -1;
+      }
     }
   }
   if (carry_out(*kv) != PAGODA_KV_OK) return -1;
@@ -277,7 +348,7 @@ std::int32_t pagoda_kv_fork(pagoda_kv* kv, std::int32_t reqid, std::int32_t num_
 
 static void* tensor_of(const pagoda_kv* kv, std::int32_t layer, std::int32_t which) {
   if (kv == nullptr || layer < 0 || layer >= kv->config.num_layers) return nullptr;
-  const pagoda::PageArena& arena = kv->mapper->arena();
+  const Pages& arena = *kv->mapper;
   if (kv->config.slicing == 0) return arena.data() + (2 * layer + which) * arena.tensor_stride();
   // All layers of a token side by side.
   return arena.data() + which * arena.tensor_stride() + layer * (kv->token_bytes / kv->config.num_layers);

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pagoda_kv.h>
 #include <sys/wait.h>
@@ -135,7 +136,7 @@ TEST(PagodaKv, FullIsAnAnswerThatChangesNothing) {
 
 // Goal: every slot keeps its bytes, whatever others do. Method: random calls against a plain array for each
 // slot.
-void run(std::uint64_t seed) {
+void run(std::uint64_t seed, const char* driver = nullptr) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -145,6 +146,7 @@ void run(std::uint64_t seed) {
   config.map_ahead = below(2);
   config.eager_pages = below(3);
   config.deferred_reclaim = below(2);
+  config.cuda_driver = driver;
   Kv it(config);
   const pagoda_kv_layout layout = pagoda_kv_get_layout(it.kv);
   struct Slot {
@@ -217,6 +219,72 @@ TEST(PagodaKvProperty, EverySlotKeepsItsBytes) {
     run(seed);
     if (HasFatalFailure()) return;
   }
+}
+
+// A GPU's memory, by a driver that counts what is not given back.
+class Driver {
+ public:
+  Driver() : opened_(dlopen(PAGODA_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL)) { EXPECT_NE(opened_, nullptr); }
+  ~Driver() { dlclose(opened_); }
+  int alive() const { return reinterpret_cast<int (*)()>(dlsym(opened_, "fake_alive"))(); }
+  void fail(const char* call, std::int64_t after) const {
+    reinterpret_cast<void (*)(const char*, std::int64_t)>(dlsym(opened_, "fake_fail"))(call, after);
+  }
+
+ private:
+  void* opened_;
+};
+
+TEST(PagodaKvOnADevice, EverySlotKeepsItsBytes) {
+  const Driver driver;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    run(seed, PAGODA_FAKE_DRIVER);
+    if (HasFatalFailure()) return;
+    ASSERT_EQ(driver.alive(), 0);
+  }
+}
+
+TEST(PagodaKvOnADevice, WhatIsNotThereIsSaid) {
+  const Driver driver;
+  const auto refused = [](auto change) {
+    pagoda_kv_config config = small();
+    config.cuda_driver = PAGODA_FAKE_DRIVER;
+    change(config);
+    pagoda_kv* kv = nullptr;
+    const pagoda_kv_status status = pagoda_kv_init(&config, &kv);
+    EXPECT_EQ(kv, nullptr);
+    pagoda_kv_destroy(kv);
+    return status;
+  };
+  EXPECT_EQ(refused([](auto& c) { c.cuda_driver = "libnone.so.1"; }), PAGODA_KV_NO_DEVICE);
+  EXPECT_STREQ(pagoda_kv_last_error(), "the CUDA driver cannot be opened: there is no libnone.so.1");
+  EXPECT_EQ(refused([](auto& c) { c.cuda_driver = "libm.so.6"; }), PAGODA_KV_NO_DEVICE);
+  EXPECT_STREQ(pagoda_kv_last_error(), "the driver has no cuInit");
+  EXPECT_EQ(refused([](auto& c) { c.cuda_device = 3; }), PAGODA_KV_NO_DEVICE);
+  EXPECT_STREQ(pagoda_kv_last_error(), "cuDeviceGet: error 101 of the driver");
+  // What is refused on the way is given back, wherever it happens: 48 pieces of memory, two address spaces.
+  for (const char* const call : {"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"})
+    for (const std::int64_t after : {0, 1, 20}) {
+      driver.fail(call, after);
+      if (call == std::string("cuMemAddressReserve") && after == 20) continue;
+      EXPECT_EQ(refused([](auto&) {}), PAGODA_KV_NO_MEMORY) << call << after;
+      EXPECT_EQ(driver.alive(), 0) << call << after;
+    }
+  driver.fail("", 0);
+}
+
+TEST(PagodaKvOnADevice, ADriverThatFailsLaterIsAnError) {
+  const Driver driver;
+  {
+    pagoda_kv_config config = small();
+    config.cuda_driver = PAGODA_FAKE_DRIVER;
+    Kv it(config);
+    ASSERT_EQ(pagoda_kv_alloc_reqid(it.kv, 40), 0);
+    driver.fail("cuMemMap", 1);
+    EXPECT_EQ(it.step({40}), PAGODA_KV_SYSTEM);
+    EXPECT_STREQ(pagoda_kv_last_error(), "cuMemMap: error 2 of the driver");
+  }
+  EXPECT_EQ(driver.alive(), 0);
 }
 
 }  // namespace

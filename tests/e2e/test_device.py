@@ -138,6 +138,26 @@ def test_drafts_and_shared_prefixes_change_no_token(emulated):
         assert ids(ask(server, prompt, temperature=0)) == wanted
 
 
+def test_tiles_and_8_bit_caches_give_the_same_answers_paged_virtual_alone_and_together():
+    """Attention by tiles is over bfloat16; a cache of 8 bits has the plain kernels. Chunks of 16 tokens."""
+    for how in (["--dtype", "bfloat16", "--device-attention", "tiles"], ["--kv-cache-dtype", "int8"]):
+        answers = []
+        for memory in (EMULATED, VIRTUAL):
+            with serving(TINY / "qwen3", *FLAGS, *memory, *how, "--max-num-batched-tokens", "16") as server:
+                def draw(at, server=server):
+                    return ids(ask(server, PROMPTS[at], temperature=0.8, seed=at))
+                answers.append([draw(at) for at in range(len(PROMPTS))])
+                with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+                    answers.append(list(pool.map(draw, range(len(PROMPTS)))))
+        assert all(answer == answers[0] for answer in answers), how
+
+
+@pytest.mark.skipif(DEVICE != "emulated", reason="a library that may not be there")
+def test_products_by_the_devices_library():
+    with serving(TINY / "qwen3", *FLAGS, *EMULATED, "--dtype", "bfloat16", "--device-products", "cublaslt") as server:
+        assert len(ids(ask(server, PROMPTS[2], temperature=0))[0]) == 8
+
+
 def test_a_lost_device_ends_the_server_and_tells_its_client():
     with serving(TINY / "qwen3", *FLAGS, "--device", "emulated", "--emulated-device", "memory=16MiB,lost-launch=60") as server:
         body = {"prompt": PROMPTS[0], "max_tokens": 30, "ignore_eos": True, "stream": True}
@@ -155,6 +175,9 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
     (["--dtype", "int8"], "--dtype int8: the device runner has"),
     (["--emulated-device", "memory=1MiB", "--kv-cache-memory-bytes", "2MiB"], "are available"),
     (["--emulated-device", "refused-allocation=9"], "refuses"),
+    (["--kv-cache-dtype", "float16"], "--kv-cache-dtype float16: the device runner has"),
+    (["--device-attention", "tiles"], "--device-attention tiles needs keys and values in bfloat16"),
+    (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
     (["--emulated-device", "speed=3"], "'speed' is none of"),
 ])
 def test_what_a_device_has_not_is_refused(flags, said):

@@ -24,14 +24,23 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags) {
     return device ? std::move(device) : device.error().annotate("--device cuda");
   }
   const EmulatedDeviceFlags& asked = flags.emulated_device;
-  auto device = device::emulated::EmulatedDevice::create(
-      {.memory_bytes = static_cast<std::size_t>(asked.memory_bytes),
-       .granule = static_cast<std::size_t>(asked.granule_bytes),
-       .seed = asked.seed,
-       .refused_allocation = asked.refused_allocation,
-       .lost_launch = asked.lost_launch});
+  auto device =
+      device::emulated::EmulatedDevice::create({.memory_bytes = static_cast<std::size_t>(asked.memory_bytes),
+                                                .granule = static_cast<std::size_t>(asked.granule_bytes),
+                                                .seed = asked.seed,
+                                                .refused_allocation = asked.refused_allocation,
+                                                .lost_launch = asked.lost_launch});
   if (!device) return device.error().annotate("--device emulated");
   return std::unique_ptr<device::Device>(*std::move(device));
+}
+
+device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
+  using device_runner::AttentionKernels;
+  return {.attention = flags.device_attention == "plain"   ? AttentionKernels::plain
+                       : flags.device_attention == "tiles" ? AttentionKernels::tiles
+                                                           : AttentionKernels::automatic,
+          .products = flags.device_products == "cublaslt" ? device_runner::MatrixProducts::library
+                                                          : device_runner::MatrixProducts::own};
 }
 
 }  // namespace pagoda

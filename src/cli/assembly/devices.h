@@ -5,17 +5,19 @@
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 #include "device/device.h"
+#include "device_runner/device_model_runner.h"
 
 namespace pagoda {
 
-inline bool uses_device(const EngineFlags& flags) {
-  return flags.device != "auto" && flags.device != "cpu";
-}
+inline bool uses_device(const EngineFlags& flags) { return flags.device != "auto" && flags.device != "cpu"; }
 
 // invalid_argument: flags that a device has no answer to, by name. unavailable: this program or this machine
 // has no such device. Needs no model and opens nothing.
 Status check_device_flags(const EngineFlags& flags);
 
 Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags);
+
+// Which kernels of the device are asked for.
+device_runner::DeviceKernels device_kernels(const EngineFlags& flags);
 
 }  // namespace pagoda

@@ -15,8 +15,8 @@ Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> sou
     auto device = open_device(flags);
     if (!device) return device.error();
     loaded.computes_on_ = (*device)->describe();
-    auto runner =
-        device_runner::DeviceModelRunner::create(std::move(source), options, *std::move(device));
+    auto runner = device_runner::DeviceModelRunner::create(std::move(source), options, *std::move(device),
+                                                           device_kernels(flags));
     if (!runner) return runner.error().annotate(concat("--device ", flags.device));
     loaded.device_ = *std::move(runner);
     return loaded;

@@ -215,8 +215,23 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
                   "software, slowly, to find their faults"},
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),
-       .help = "of --device emulated: memory, granule, seed (order of streams), lost-launch, refused-allocation",
+       .help =
+           "of --device emulated: memory, granule, seed (order of streams), lost-launch, refused-allocation",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
+      {.name = "device-attention",
+       .value = flags::choice(flags.device_attention, {"auto", "tiles", "plain"}),
+       .help = "of a device: attention by tiles of bfloat16 products, or plain; auto: tiles where they fit",
+       .details = "of a device: attention by tiles of bfloat16 products, or in its plain form; `auto`: tiles "
+                  "where keys and values are bfloat16 and heads a multiple of 8 up to 256 "
+                  "([devices](devices.md#what-it-computes))"},
+      {.name = "device-products",
+       .value = flags::choice(flags.device_products, {"own", "cublaslt"}),
+       .help =
+           "of a device: bfloat16 products by the own kernel, the same bits in every batch, or by cuBLASLt",
+       .details =
+           "of a device: products of bfloat16 matrices by the own kernel, which gives a token the same "
+           "bits in every batch, or by NVIDIA's cuBLASLt, which does not "
+           "([devices](devices.md#what-it-computes)); `pagoda doctor` says which library is there"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
        .help = "compute threads; 0: every core this process may use"},

@@ -114,12 +114,14 @@ struct EngineFlags {
   std::optional<SpeculativeConfig> speculative;
 
   // machine
-  std::string device = "auto";     // auto, cpu, cuda, emulated; auto is cpu
+  std::string device = "auto";  // auto, cpu, cuda, emulated; auto is cpu
   EmulatedDeviceFlags emulated_device;
-  std::int32_t threads = 0;        // 0: every core this process may use
-  std::string backend = "cpu";     // cpu, reference
-  std::string cpu_level = "auto";  // auto, portable, avx2, avx512
-  bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
+  std::string device_attention = "auto";  // auto, tiles, plain
+  std::string device_products = "own";    // own, cublaslt
+  std::int32_t threads = 0;               // 0: every core this process may use
+  std::string backend = "cpu";            // cpu, reference
+  std::string cpu_level = "auto";         // auto, portable, avx2, avx512
+  bool weight_cache = true;  // keep packed weights in the cache directory, and map them from there
   std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // of all of them
 
   // ranks

@@ -12,6 +12,9 @@ namespace pagoda::device {
 // What device code this program holds, in one line: "kernels for sm_80 and sm_90a, …", or that there is none.
 std::string cuda_build();
 
+// The library that --device-products cublaslt would use, in one line; or why none.
+std::string cuda_products();
+
 // unavailable: this build has no device code, or there is no GPU or driver; one line that says which.
 Status check_cuda();
 // unavailable: the same, or the GPU is too old.

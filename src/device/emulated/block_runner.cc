@@ -20,7 +20,12 @@ std::string text(const Dim3& index) { return concat("(", index.x, ", ", index.y,
 }  // namespace
 
 BlockRunner::BlockRunner(DeviceMemory& memory)
-    : memory_(memory), stacks_(kMaxBlockThreads), shared_(kMaxSharedBytes), shared_shadow_(kMaxSharedBytes) {}
+    : memory_(memory),
+      stacks_(kMaxBlockThreads),
+      shared_(kMaxSharedBytes),
+      shared_shadow_(kMaxSharedBytes),
+      copies_(kMaxBlockThreads),
+      copied_by_(kMaxSharedBytes / kCopyBytes) {}
 
 BlockRunner& BlockRunner::running() {
   CHECK(running_block != nullptr);
@@ -57,6 +62,9 @@ void BlockRunner::run_block() {
   ++blocks_run_;
   block_phase_ = 0;
   for (Warp& warp : warps_) warp.phase = 0;
+  for (std::uint32_t i = 0; i < num_threads_; ++i) copies_[i] = {};
+  if (num_copies_ > 0) std::ranges::fill(copied_by_, 0);  // of a launch that failed
+  num_copies_ = 0;
   std::fill(states_.begin(), states_.end(), State::runs);
   for (std::uint32_t i = 0; i < num_threads_; ++i) stacks_.prepare(i, run_thread, this);
   while (run_all() && fault_.empty()) {
@@ -68,6 +76,10 @@ void BlockRunner::run_block() {
 void BlockRunner::run_thread(void* self) {
   auto& runner = *static_cast<BlockRunner*>(self);
   reinterpret_cast<KernelEntry>(const_cast<void*>(runner.kernel_->entry))(runner.args_.data());
+  const Copies& copies = runner.copies_[runner.current_];
+  if (!copies.open.empty() ||
+      std::ranges::any_of(copies.groups, [](const auto& group) { return !group.empty(); }))
+    runner.fail("ends with asynchronous copies under way");
   runner.pause(State::ended);
   CHECK(false);
 }
@@ -119,15 +131,68 @@ void BlockRunner::pause(State state) {
 void BlockRunner::block_barrier() { pause(State::at_block_barrier); }
 
 const BlockRunner::Lanes& BlockRunner::exchange(std::uint32_t mask, std::uint64_t value) {
-  if (mask != 0xFFFFFFFFu) {
-    fail("a warp operation with a mask that is not full");
-    stop();
-  }
+  return exchange_words(mask, {&value, 1})[0];
+}
+
+const BlockRunner::WordsOfLanes& BlockRunner::exchange_words(std::uint32_t mask,
+                                                             std::span<const std::uint64_t> words) {
+  if (mask != 0xFFFFFFFFu) refuse("a warp operation with a mask that is not full");
   Warp& warp = warps_[current_ / kWarp];
-  Lanes& lanes = warp.values[warp.phase % 2];
-  lanes[lane()] = value;
+  WordsOfLanes& lanes = warp.values[warp.phase % 2];
+  for (std::size_t i = 0; i < words.size(); ++i) lanes[i][lane()] = words[i];
   pause(State::at_warp_barrier);
   return lanes;
+}
+
+std::size_t BlockRunner::place_of(const Copy& copy) const {
+  return static_cast<std::size_t>(copy.to - shared_.data()) / kCopyBytes;
+}
+
+void BlockRunner::start_copy(void* to, const void* from, std::size_t taken) {
+  const Copy copy = {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), taken};
+  const auto offset = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(shared_.data());
+  if (offset >= shared_.size()) refuse("an asynchronous copy into what is not shared memory");
+  if (offset % kCopyBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kCopyBytes != 0)
+    refuse("an asynchronous copy that is not aligned to 16 bytes");
+  note(copy.to, kCopyBytes, AccessKind::write);
+  if (taken > 0) note(copy.from, taken, AccessKind::read);
+  std::memset(copy.to, 0xFF, kCopyBytes);
+  copied_by_[place_of(copy)] = static_cast<std::uint16_t>(current_ + 1);
+  ++num_copies_;
+  copies_[current_].open.push_back(copy);
+}
+
+void BlockRunner::commit_copies() {
+  Copies& copies = copies_[current_];
+  copies.groups.push_back(std::move(copies.open));
+  copies.open.clear();
+}
+
+void BlockRunner::wait_for_copies(std::size_t groups_left) {
+  std::vector<std::vector<Copy>>& groups = copies_[current_].groups;
+  while (groups.size() > groups_left) {
+    for (const Copy& copy : groups.front()) finish(copy);
+    groups.erase(groups.begin());
+  }
+}
+
+// The source is read now, too: who changes it before is found.
+void BlockRunner::finish(const Copy& copy) {
+  copied_by_[place_of(copy)] = 0;
+  --num_copies_;
+  note(copy.to, kCopyBytes, AccessKind::write);
+  if (copy.taken > 0) note(copy.from, copy.taken, AccessKind::read);
+  std::memset(copy.to, 0, kCopyBytes);
+  if (copy.taken > 0) std::memcpy(copy.to, copy.from, copy.taken);
+}
+
+// Who has a copy under way into these bytes of shared memory.
+std::string BlockRunner::under_way(std::size_t in_shared, std::size_t size) const {
+  for (std::size_t at = in_shared / kCopyBytes; at <= (in_shared + size - 1) / kCopyBytes; ++at)
+    if (copied_by_[at] != 0)
+      return concat(" at offset ", in_shared, " of shared memory, which a copy of thread ",
+                    copied_by_[at] - 1, " may still write");
+  return {};
 }
 
 std::string BlockRunner::where() const {
@@ -135,6 +200,11 @@ std::string BlockRunner::where() const {
 }
 
 void BlockRunner::fail(const std::string& what) { fault_ = where() + what; }
+
+void BlockRunner::refuse(const char* what) {
+  fail(what);
+  stop();
+}
 
 void BlockRunner::stop() {
   pause(State::ended);
@@ -164,6 +234,9 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
     if (in_shared + size > shape_->shared_bytes)
       return concat(describe_access(kind, size), " at offset ", in_shared, " of the block's ",
                     shape_->shared_bytes, " bytes of shared memory");
+    if (num_copies_ > 0)
+      if (const std::string copy = under_way(in_shared, size); !copy.empty())
+        return describe_access(kind, size) + copy;
     AccessStamp of_block = now;
     of_block.launch = blocks_run_;  // each block has shared memory of its own
     const auto race = shared_shadow_.note(in_shared, size, of_block);

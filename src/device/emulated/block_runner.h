@@ -3,12 +3,14 @@
 // control back at barriers. Every load and store of the kernel comes here (access_hooks.cc), and is held
 // against who owns the memory and who else touches it.
 // Found: what lies outside of an allocation, of the block's shared memory and of the thread's own stack;
-// races; barriers that not all threads of the block, or of the warp, reach. The first fault ends the launch.
-// Stricter than CUDA: warps are whole, their masks full; a thread that has ended is missed at a barrier.
-// Threads: one; a launch runs on the caller's. Owner: EmulatedDevice.
+// races; barriers that not all threads of the block, or of the warp, reach; what an asynchronous copy may
+// still write. Such a copy is done when its thread waits for it, as late as it may be. The first fault ends
+// the launch. Stricter than CUDA: warps are whole, their masks full; a thread that has ended is missed at a
+// barrier. Threads: one; a launch runs on the caller's. Owner: EmulatedDevice.
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,11 +43,24 @@ class BlockRunner {
   // ... of a warp, where each lane brings a value and gets those of all.
   using Lanes = std::array<std::uint64_t, kWarp>;
   const Lanes& exchange(std::uint32_t mask, std::uint64_t value);
+  // ... of several words a lane at once: a line of lanes for each of `words`, at most kWords, ...
+  static constexpr std::size_t kWords = 4;
+  using WordsOfLanes = std::array<Lanes, kWords>;
+  const WordsOfLanes& exchange_words(std::uint32_t mask, std::span<const std::uint64_t> words);
   std::uint32_t lane() const { return current_ % kWarp; }
-  // ... and atomics, noted by this before they are done.
-  void note_atomic(const void* address, std::size_t size) {
-    access(reinterpret_cast<std::uintptr_t>(address), size, AccessKind::atomic);
+  // ... atomics, and reads and writes of what is no plain access, noted by this before they are done, ...
+  void note(const void* address, std::size_t size, AccessKind kind) {
+    access(reinterpret_cast<std::uintptr_t>(address), size, kind);
   }
+  // ... and asynchronous copies of kCopyBytes into shared memory, of which none but the first `taken` bytes
+  // are read and the others are zero. Until its thread has waited, nobody may touch what a copy writes.
+  static constexpr std::size_t kCopyBytes = 16;
+  void start_copy(void* to, const void* from, std::size_t taken);
+  void commit_copies();
+  void wait_for_copies(std::size_t groups_left);
+
+  // Ends the launch with this fault of the thread that runs.
+  [[noreturn]] void refuse(const char* what);
 
   // Of the compiler's hooks. Nothing happens where no kernel runs.
   static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind);
@@ -54,7 +69,16 @@ class BlockRunner {
   enum class State : std::uint8_t { runs, at_block_barrier, at_warp_barrier, ended };
   struct Warp {
     std::uint32_t phase = 0;
-    std::array<Lanes, 2> values;  // of this phase and of the one before, which some lanes still read
+    std::array<WordsOfLanes, 2> values;  // of this phase and of the one before, which some lanes still read
+  };
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t taken;
+  };
+  struct Copies {                           // of a thread
+    std::vector<std::vector<Copy>> groups;  // committed, the oldest first
+    std::vector<Copy> open;
   };
 
   static void run_thread(void* self);
@@ -62,6 +86,9 @@ class BlockRunner {
   bool run_all();  // false: nothing could run
   bool release();  // false: no barrier is complete
   std::string stuck() const;
+  void finish(const Copy& copy);
+  std::size_t place_of(const Copy& copy) const;
+  std::string under_way(std::size_t in_shared, std::size_t size) const;
   void access(std::uintptr_t address, std::size_t size, AccessKind kind);
   std::string fault_of(std::uintptr_t address, std::size_t size, AccessKind kind);
   void fail(const std::string& what);  // the thread has to stop() then, with nothing left to destroy
@@ -75,6 +102,9 @@ class BlockRunner {
   AccessShadow shared_shadow_;
   std::vector<State> states_;
   std::vector<Warp> warps_;
+  std::vector<Copies> copies_;
+  std::vector<std::uint16_t> copied_by_;  // of each kCopyBytes of shared memory: 1 + the thread, or 0
+  std::size_t num_copies_ = 0;            // under way
 
   const Kernel* kernel_ = nullptr;
   const LaunchShape* shape_ = nullptr;

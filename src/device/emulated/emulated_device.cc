@@ -1,6 +1,8 @@
 #include "device/emulated/emulated_device.h"
 
+#include <bit>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "base/random.h"
@@ -177,6 +179,42 @@ Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const Launc
   std::vector<std::byte> copied(bytes, bytes + kernel.args_bytes);
   return stick(queues_.push(
       stream, [this, kernel, shape, copied = std::move(copied)] { return run(kernel, shape, copied); }));
+}
+
+Status EmulatedDevice::multiply(StreamId stream, const ProductArgs& args) {
+  PAGODA_RETURN_IF_ERROR(lost_);
+  if (!queues_.has(stream)) return lose("a product in a stream that is none");
+  if (args.rows <= 0 || args.n <= 0 || args.k <= 0) return lose("a product of no rows or columns");
+  return stick(queues_.push(stream, [this, args] { return run_product(args); }));
+}
+
+// Sums from the end on, so that whoever takes this for the kernels' order finds other bits.
+Status EmulatedDevice::run_product(const ProductArgs& args) {
+  const DeviceMemory::Open open(memory_);
+  const auto rows = static_cast<std::size_t>(args.rows), n = static_cast<std::size_t>(args.n),
+             k = static_cast<std::size_t>(args.k);
+  const std::tuple<const void*, std::size_t> parts[] = {
+      {args.x, rows * k * 2}, {args.weight, n * k * 2}, {args.y, rows * n * 4}, {args.bias, n * 4}};
+  for (const auto& [part, bytes] : parts) {
+    if (part == nullptr && part == args.bias) continue;
+    if (reinterpret_cast<std::uintptr_t>(part) % 256 != 0)
+      return internal_error("a product of what is not aligned to 256 bytes");
+    if (const std::string wrong = memory_.range(static_cast<const std::byte*>(part), bytes); !wrong.empty())
+      return internal_error(concat("a product reads or writes ", bytes, " bytes ", wrong));
+  }
+  const auto* const x = static_cast<const std::uint16_t*>(args.x);
+  const auto* const weight = static_cast<const std::uint16_t*>(args.weight);
+  const auto number = [](std::uint16_t bits) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  };
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < n; ++c) {
+      float sum = 0;
+      for (std::size_t i = k; i-- > 0;) sum += number(x[r * k + i]) * number(weight[c * k + i]);
+      float& y = args.y[r * n + c];
+      y = (args.accumulate != 0 ? y + sum : sum) + (args.bias != nullptr ? args.bias[c] : 0);
+    }
+  return ok_status();
 }
 
 Status EmulatedDevice::run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args) {

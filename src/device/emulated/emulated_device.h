@@ -61,6 +61,9 @@ class EmulatedDevice final : public Device {
   Status copy_out(StreamId stream, std::byte* pinned, const std::byte* from, std::size_t bytes) override;
   Status copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
   Status launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args) override;
+  // In software: there is no library to open.
+  Status open_products() override { return ok_status(); }
+  Status multiply(StreamId stream, const ProductArgs& args) override;
 
  private:
   EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory);
@@ -71,6 +74,7 @@ class EmulatedDevice final : public Device {
   Status put_copy(StreamId stream, std::byte* to, Side to_side, const std::byte* from, Side from_side,
                   std::size_t bytes);
   std::string wrong_range(const std::byte* memory, Side side, std::size_t bytes) const;
+  Status run_product(const ProductArgs& args);
   Status run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args);
 
   EmulatedOptions options_;

@@ -2,6 +2,7 @@
 #include "device/emulated/planted_kernels.h"
 
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::emulated {
 namespace {
@@ -106,11 +107,62 @@ __global__ void touch_host(PlantedArgs args) {
   if (!of_device) host_number = 4;
 }
 
-#define PAIR(name, ...)                                                 \
-  {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {               \
-#name " (wrong)", entry < name < false>>(#name), false, __VA_ARGS__ \
+// Copies of 16 bytes a thread of the first quarter, in two stages, as attention_tiles.cuh has them: what is
+// in one is turned around while the other is copied. Each fault leaves one thing away.
+enum class Left { nothing, wait, barrier_behind_wait, barrier_before_copy, alignment };
+template <Left left>
+__device__ void copy_in_stages(const PlantedArgs& args) {
+  PAGODA_SHARED(float, shared);  // two stages of 32
+  const int t = static_cast<int>(threadIdx.x), size = 32;
+  const auto copy = [&](int stage, int from) {
+    if (t < size / 4)
+      kernels::copy_async(shared + stage * size + 4 * t,
+                          args.in + from + 4 * t + (left == Left::alignment ? 1 : 0), true);
+    kernels::copies_commit();
+  };
+  copy(0, 0);
+  for (int round = 0; round < 4; ++round) {  // the input's halves by turns
+    copy((round + 1) % 2, (round + 1) % 2 * size);
+    if (left != Left::wait) kernels::copies_wait<1>();
+    if (left != Left::barrier_behind_wait) __syncthreads();
+    if (t < size) args.out[round % 2 * size + t] = shared[round % 2 * size + size - 1 - t];
+    if (left != Left::barrier_before_copy) __syncthreads();
   }
-const std::array<Planted, 22> planted = {{
+  kernels::copies_wait<0>();
+}
+template <bool good>
+__global__ void wait_for_copies(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::wait>(args);
+}
+template <bool good>
+__global__ void barrier_behind_wait(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::barrier_behind_wait>(args);
+}
+template <bool good>
+__global__ void barrier_before_copy(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::barrier_before_copy>(args);
+}
+template <bool good>
+__global__ void aligned_copies(PlantedArgs args) {
+  copy_in_stages<good ? Left::nothing : Left::alignment>(args);
+}
+
+// A thread that does not wait for what it has copied.
+template <bool waits>
+__global__ void end_without_wait(PlantedArgs args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  if (t < 16) kernels::copy_async(shared + 4 * t, args.in + 4 * t, true);
+  kernels::copies_commit();
+  if (waits) kernels::copies_wait<0>();
+  args.out[t] = 0;
+}
+
+#define PAIR(name, ...)                                             \
+  {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {           \
+    #name " (wrong)", entry<name<false>>(#name), false, __VA_ARGS__ \
+  }
+const std::array<Planted, 32> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
@@ -122,10 +174,57 @@ const std::array<Planted, 22> planted = {{
     PAIR(count_up, 2, "of 'count' in a race with thread"),
     PAIR(write_from_blocks, 2, "of 'out' in a race with thread 0 of block"),
     PAIR(touch_host, 1, "of memory that is not the device's"),
+    PAIR(wait_for_copies, 1, "of shared memory, which a copy of thread"),
+    PAIR(barrier_behind_wait, 1, "of shared memory"),
+    PAIR(barrier_before_copy, 1, "of shared memory"),
+    PAIR(aligned_copies, 1, "an asynchronous copy that is not aligned to 16 bytes"),
+    PAIR(end_without_wait, 1, "ends with asynchronous copies under way"),
 }};
 #undef PAIR
 
+constexpr int kRows = 16, kColumns = 8, kDepth = 16;
+
+__global__ void product(FragmentArgs args) {
+  PAGODA_SHARED(kernels::Bf16, shared);
+  const int lane = static_cast<int>(threadIdx.x), group = lane / 4, in_group = lane % 4;
+  std::uint32_t a[4], b[2];
+  if (args.by_rows == 0) {
+    for (int i = 0; i < 8; i += 2) {  // a_i and a_(i+1), in a register
+      const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8,
+                column = in_group * 2 + (i >= 4 ? 8 : 0);
+      a[i / 2] = kernels::pack(args.a[row * kDepth + column], args.a[row * kDepth + column + 1]);
+    }
+    for (int i = 0; i < 4; i += 2) {
+      const int row = in_group * 2 + (i >= 2 ? 8 : 0);
+      b[i / 2] = kernels::pack(args.b[row * kColumns + group], args.b[(row + 1) * kColumns + group]);
+    }
+  } else {
+    kernels::Bf16 *const left = shared, *const right = shared + kRows * kDepth;
+    for (int i = lane; i < kRows * kDepth; i += 32) kernels::store(left + i, args.a[i]);
+    for (int i = lane; i < kDepth * kColumns; i += 32) kernels::store(right + i, args.b[i]);
+    __syncwarp();
+    // The four matrices of `a` by their registers: rows and columns from 0 and 8.
+    kernels::load_matrices<false>(left + (lane % 8 + lane / 8 % 2 * 8) * kDepth + lane / 16 * 8, a);
+    // The two of `b`, turned; lanes above 16 name them again.
+    std::uint32_t twice[4];
+    kernels::load_matrices<true>(right + lane % 16 * kColumns, twice);
+    b[0] = twice[0];
+    b[1] = twice[1];
+  }
+  float sums[4];  // not a constant of the host's, which no kernel may read
+  for (int i = 0; i < 4; ++i) sums[i] = static_cast<float>(100 * (i + 1));
+  kernels::multiply_matrices(sums, a, b);
+  for (int i = 0; i < 4; ++i)
+    args.out[(i < 2 ? group : group + 8) * kColumns + in_group * 2 + i % 2] = sums[i];
+}
+
+void invoke_product(const void* args) { product(*static_cast<const FragmentArgs*>(args)); }
+
 }  // namespace
+
+Kernel product_of_fragments() {
+  return {"product", reinterpret_cast<const void*>(&invoke_product), sizeof(FragmentArgs)};
+}
 
 std::span<const Planted> planted_kernels() { return planted; }
 

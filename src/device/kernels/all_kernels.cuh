@@ -1,6 +1,7 @@
 #pragma once
 // Every kernel of kernels.def.
 #include "device/kernels/attention.cuh"
+#include "device/kernels/attention_tiles.cuh"
 #include "device/kernels/linear.cuh"
 #include "device/kernels/mixture.cuh"
 #include "device/kernels/paged_cache.cuh"

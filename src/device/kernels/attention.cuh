@@ -1,11 +1,11 @@
 #pragma once
-// Paged attention in its plain form, for decode and for (chunked) prefill. A context is cut into splits of
-// kSplitTokens tokens by their positions. A warp goes through a split token by token with the online softmax,
-// and splits are added in ascending order. Decode spreads the splits over warps (attend_splits, then
-// merge_splits), prefill goes through them one after the other (attend_rows): both call the same functions
-// with the same numbers in the same order, so that a token's bits do not depend on which of the two computed
-// it, on the batch or on the chunks. Source: PagedAttention (SOSP'23) §4.1; online softmax: Milakov &
-// Gimelshein 2018; fixed splits: Flash-Decoding.
+// Paged attention in its plain form (attention_tiles.cuh has that of tiles), for decode and for (chunked)
+// prefill. A context is cut into splits of kSplitTokens tokens by their positions. A warp goes through a
+// split token by token with the online softmax, and splits are added in ascending order. Decode spreads the
+// splits over warps (attend_splits, then merge_splits), prefill goes through them one after the other
+// (attend_rows): both call the same functions with the same numbers in the same order, so that a token's bits
+// do not depend on which of the two computed it, on the batch or on the chunks. Source: PagedAttention
+// (SOSP'23) §4.1; online softmax: Milakov & Gimelshein 2018; fixed splits: Flash-Decoding.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/paged_cache.cuh"
 
@@ -79,7 +79,11 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
     const T* const value = cache_slot<T>(cache, block, true, kv_head, slot);
     float product = 0;
     for (int i = lane; i < size; i += 32) product = fmaf(query[i], to_float(key[i]), product);
-    float score = warp_sum(product) * args.scale;
+    float score = warp_sum(product) * args.scale, value_scale = 1;
+    if constexpr (kScaleElements<T> != 0) {
+      score *= *cache_scale(cache, block, false, kv_head, slot);
+      value_scale = *cache_scale(cache, block, true, kv_head, slot);
+    }
     if (args.softcap > 0) score = args.softcap * tanhf(score / args.softcap);
     if (args.slopes != nullptr) score -= args.slopes[at.head] * static_cast<float>(at.position - token);
     const float top = state.largest > score ? state.largest : score;
@@ -87,7 +91,8 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
     state.largest = top;
     state.sum = state.sum * keep + weight;
     for (int i = 0; i < kLaneElements; ++i)
-      if (i < count) state.values[i] = fmaf(weight, to_float(value[lane + 32 * i]), state.values[i] * keep);
+      if (i < count)
+        state.values[i] = fmaf(weight * value_scale, to_float(value[lane + 32 * i]), state.values[i] * keep);
   }
 }
 
@@ -99,13 +104,16 @@ __device__ __forceinline__ void begin_total(const AttentionArgs& args, const Row
   total.sum = 1;
 }
 
+// A zero is a positive one: whether parts of nothing were added does not show in its sign.
+__device__ __forceinline__ float quotient(float value, float sum) { return value / sum + 0.0f; }
+
 __device__ __forceinline__ void finish(const AttentionArgs& args, const RowAndHead& at,
                                        const Softmax& total) {
   const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
             count = lane_elements(args);
   float* const out = args.out + (static_cast<std::int64_t>(at.row) * args.num_query_heads + at.head) * size;
   for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) out[lane + 32 * i] = total.values[i] / total.sum;
+    if (i < count) out[lane + 32 * i] = quotient(total.values[i], total.sum);
 }
 
 __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head, int split) {
@@ -141,6 +149,9 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_f32(Atten
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_bf16(AttentionArgs args) {
   attend_splits<Bf16>(args);
 }
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_i8(AttentionArgs args) {
+  attend_splits<Int8>(args);
+}
 
 // grid: (rows, query heads); block: 32.
 __global__ void __launch_bounds__(32) merge_splits(AttentionArgs args) {
@@ -175,6 +186,9 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_f32(Attenti
 }
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_bf16(AttentionArgs args) {
   attend_rows<Bf16>(args);
+}
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_i8(AttentionArgs args) {
+  attend_rows<Int8>(args);
 }
 
 }  // namespace pagoda::device::kernels

@@ -27,6 +27,12 @@ __device__ __forceinline__ float to_float(Bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
+// Of a cache of 8 bits: a token's head has a scale beside them.
+struct Int8 {
+  std::int8_t value;
+};
+__device__ __forceinline__ float to_float(Int8 x) { return static_cast<float>(x.value); }
+
 __device__ __forceinline__ void store(float* to, float x) { *to = x; }
 // To the nearest, ties to even; NaN stays NaN.
 __device__ __forceinline__ void store(Bf16* to, float x) {
@@ -39,6 +45,14 @@ __device__ __forceinline__ void store(Bf16* to, float x) {
 // Of all lanes, the same in each: halves of the warp are added first.
 __device__ __forceinline__ float warp_sum(float x) {
   for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(kAllLanes, x, other);
+  return x;
+}
+
+__device__ __forceinline__ float warp_max(float x) {
+  for (int other = 16; other > 0; other /= 2) {
+    const float there = __shfl_xor_sync(kAllLanes, x, other);
+    x = there > x ? there : x;
+  }
   return x;
 }
 

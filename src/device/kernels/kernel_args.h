@@ -53,6 +53,13 @@ struct GatherRowsArgs {
   std::int32_t width = 0;
 };
 
+// out[r] = x[r], to the nearest bfloat16
+struct RoundRowsArgs {
+  const float* x = nullptr;      // [rows, width]
+  std::uint16_t* out = nullptr;  // the same, as bits
+  std::int32_t width = 0;
+};
+
 // What stands between the matrices of a feed-forward, as in kernels/activation.h.
 enum class Function : std::int32_t { silu, gelu_tanh, gelu_erf, relu, relu2, clamped_silu };
 // out[r, i] = f(in[r, i]) (gated: * in[r, width + i]; + 1 and clamped, for clamped_silu)
@@ -120,7 +127,8 @@ struct CombineArgs {
 };
 
 // Where K and V lie. A block of the cache has block_size token slots of every layer:
-// [layer][K|V][KV head][slot][head_size].
+// [layer][K|V][KV head][slot][head_size]. In 8 bits a slot is padded to a multiple of 4, and behind a head's
+// slots lie their scales, an f32 each.
 struct CacheArgs {
   void* cache = nullptr;
   std::int64_t block_elements = 0;  // from one block to the next
@@ -129,7 +137,7 @@ struct CacheArgs {
 };
 
 // Of each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and values
-// into their slots. Queries stay in place.
+// into their slots. Queries stay in place; keys are left there as they were written.
 struct RopeAndWriteArgs {
   CacheArgs cache;
   float* qkv = nullptr;                                    // [rows, (query + 2 KV heads) * head_size]
@@ -160,7 +168,9 @@ struct AttentionArgs {
   const float* sinks = nullptr;                // [query heads], or null: a score without a value
   const float* slopes = nullptr;  // [query heads], or null: what a token of distance costs (ALiBi)
   float* partial = nullptr;       // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
-  float* out = nullptr;           // [all rows, query heads * head_size]
+  const std::int32_t* tiles =
+      nullptr;           // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
+  float* out = nullptr;  // [all rows, query heads * head_size]
   std::int32_t num_query_heads = 0, table_width = 0, splits = 0;
   std::int32_t window = 0;  // sees so many tokens, itself included; 0: all
   std::int32_t chunks = 0;  // of `window` tokens: sees those of its own alone

@@ -37,14 +37,6 @@ __device__ __forceinline__ Best best_of(int count, const ValueOf& value_of, cons
   return best;
 }
 
-__device__ __forceinline__ float warp_max(float x) {
-  for (int other = 16; other > 0; other /= 2) {
-    const float theirs = __shfl_xor_sync(kAllLanes, x, other);
-    x = theirs > x ? theirs : x;
-  }
-  return x;
-}
-
 // A warp a row. Shared: route_shared_bytes().
 __global__ void __launch_bounds__(32) route(RouteArgs args) {
   PAGODA_SHARED(float, score);

@@ -6,13 +6,66 @@
 
 namespace pagoda::device::kernels {
 
+// Elements from a slot to the next, and of all of a head's slots with what lies behind them.
+template <class T>
+__device__ __forceinline__ int slot_elements(const CacheArgs& cache) {
+  return cache.head_size;
+}
+template <>
+__device__ __forceinline__ int slot_elements<Int8>(const CacheArgs& cache) {
+  return (cache.head_size + 3) / 4 * 4;
+}
+template <class T>
+constexpr int kScaleElements = 0;
+template <>
+constexpr int kScaleElements<Int8> = 4;
+
+template <class T>
+__device__ __forceinline__ T* cache_head(const CacheArgs& cache, int block, bool value, int kv_head) {
+  const std::int64_t head =
+      static_cast<std::int64_t>(cache.block_size) * (slot_elements<T>(cache) + kScaleElements<T>);
+  return static_cast<T*>(cache.cache) + block * cache.block_elements + cache.layer_offset +
+         ((value ? cache.num_kv_heads : 0) + kv_head) * head;
+}
+
 template <class T>
 __device__ __forceinline__ T* cache_slot(const CacheArgs& cache, int block, bool value, int kv_head,
                                          int slot) {
-  const std::int64_t head = static_cast<std::int64_t>(cache.block_size) * cache.head_size;
-  return static_cast<T*>(cache.cache) + block * cache.block_elements + cache.layer_offset +
-         ((value ? cache.num_kv_heads : 0) + kv_head) * head +
-         static_cast<std::int64_t>(slot) * cache.head_size;
+  return cache_head<T>(cache, block, value, kv_head) +
+         static_cast<std::int64_t>(slot) * slot_elements<T>(cache);
+}
+
+// Of a cache in 8 bits: what a slot's elements are multiplied by.
+__device__ __forceinline__ float* cache_scale(const CacheArgs& cache, int block, bool value, int kv_head,
+                                              int slot) {
+  Int8* const slots = cache_head<Int8>(cache, block, value, kv_head);
+  return reinterpret_cast<float*>(slots +
+                                  static_cast<std::int64_t>(cache.block_size) * slot_elements<Int8>(cache)) +
+         slot;
+}
+
+// A head's row into its slot, by a warp. In 8 bits: the largest becomes 127, and what is so small that 127
+// divided by it might overflow is 0.
+template <class T>
+__device__ __forceinline__ void write_slot(const CacheArgs& cache, int block, bool value, int kv_head,
+                                           int slot, const float* x) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  T* const to = cache_slot<T>(cache, block, value, kv_head, slot);
+  for (int i = lane; i < cache.head_size; i += 32) store(to + i, x[i]);
+}
+template <>
+__device__ __forceinline__ void write_slot<Int8>(const CacheArgs& cache, int block, bool value, int kv_head,
+                                                 int slot, const float* x) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  Int8* const to = cache_slot<Int8>(cache, block, value, kv_head, slot);
+  float largest = 0;
+  for (int i = lane; i < cache.head_size; i += 32) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+  largest = warp_max(largest);
+  if (largest < 1e-30f) largest = 0;
+  const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+  for (int i = lane; i < cache.head_size; i += 32)
+    to[i].value = static_cast<std::int8_t>(rintf(x[i] * inverse));
+  if (lane == 0) *cache_scale(cache, block, value, kv_head, slot) = largest / 127.0f;
 }
 
 // A warp a head. grid: (rows, query + 2 KV heads); block: 32.
@@ -26,11 +79,9 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   const int kv_head = (head - args.num_query_heads) % cache.num_kv_heads;
   const bool is_query = head < args.num_query_heads;
   const bool is_value = head >= args.num_query_heads + cache.num_kv_heads;
-  T* const slot =
-      is_query ? nullptr
-               : cache_slot<T>(cache, args.blocks[row], is_value, kv_head, position % cache.block_size);
+  const int slot = position % cache.block_size;
   if (is_value) {
-    for (int i = lane; i < size; i += 32) store(slot + i, x[i]);
+    write_slot<T>(cache, args.blocks[row], true, kv_head, slot, x);
     return;
   }
   const float* weight = is_query ? args.query_norm : args.key_norm;
@@ -56,10 +107,7 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   };
   const auto keep = [&](int i, float value) {
     if (behind) value *= weight[i];
-    if (is_query)
-      x[i] = value * warm;
-    else
-      store(slot + i, value);
+    x[i] = is_query ? value * warm : value;
   };
   // A lane has both elements of a pair: nobody else reads what it writes.
   const int half = args.rotary_size / 2;
@@ -70,10 +118,14 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
     keep(i + half, b * c + a * s);
   }
   for (int i = args.rotary_size + lane; i < size; i += 32) keep(i, normed(i));
+  if (is_query) return;
+  __syncwarp();
+  write_slot<T>(cache, args.blocks[row], false, kv_head, slot, x);
 }
 
 __global__ void rope_and_write_f32(RopeAndWriteArgs args) { rope_and_write<float>(args); }
 __global__ void rope_and_write_bf16(RopeAndWriteArgs args) { rope_and_write<Bf16>(args); }
+__global__ void rope_and_write_i8(RopeAndWriteArgs args) { rope_and_write<Int8>(args); }
 
 // grid: (pairs, blocks of threads that share a pair).
 __global__ void copy_blocks(CopyBlocksArgs args) {

@@ -52,6 +52,15 @@ __global__ void gather_rows(GatherRowsArgs args) {
     to[i] = from[i];
 }
 
+__global__ void round_rows(RoundRowsArgs args) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * args.width;
+  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
+    Bf16 rounded;
+    store(&rounded, args.x[first + i]);
+    args.out[first + i] = rounded.bits;
+  }
+}
+
 __device__ __forceinline__ float function_of(Function function, float x) {
   switch (function) {
     case Function::silu:

@@ -1,0 +1,72 @@
+#include "device/emulated/tile_words.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "device/emulated/block_runner.h"
+
+namespace pagoda::device::emulated {
+namespace {
+
+using Words = BlockRunner::WordsOfLanes;
+
+// Element `index` of two that a register holds.
+float element(std::uint64_t pair, std::size_t index) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(pair >> (16 * index)) << 16);
+}
+
+// Register `index` of a lane's, two of which are in a word.
+std::uint64_t reg(const Words& words, std::size_t index, std::size_t lane) {
+  return words[index / 2][lane] >> (32 * (index % 2)) & 0xFFFFFFFFu;
+}
+
+// Registers 0 and 1: rows 0 to 7 and 8 to 15; 2 and 3: the same, of k from 8 on.
+float element_of_a(const Words& words, std::size_t row, std::size_t k) {
+  return element(reg(words, row / 8 + 2 * (k / 8), row % 8 * 4 + k % 8 / 2), k % 2);
+}
+float element_of_b(const Words& words, std::size_t k, std::size_t column) {
+  return element(reg(words, 4 + k / 8, column * 4 + k % 8 / 2), k % 2);
+}
+
+}  // namespace
+
+void copy_async(void* to, const void* from, std::size_t taken) {
+  BlockRunner::running().start_copy(to, from, taken);
+}
+void copies_commit() { BlockRunner::running().commit_copies(); }
+void copies_wait(std::size_t groups_left) { BlockRunner::running().wait_for_copies(groups_left); }
+
+void load_matrices(const void* row, bool transposed, std::uint32_t (&out)[4]) {
+  BlockRunner& runner = BlockRunner::running();
+  if (reinterpret_cast<std::uintptr_t>(row) % BlockRunner::kCopyBytes != 0)
+    runner.refuse("a row of a matrix that is not aligned to 16 bytes");
+  runner.note(row, 16, AccessKind::read);
+  std::uint64_t words[2];
+  std::memcpy(words, row, sizeof words);
+  const Words& rows = runner.exchange_words(~0u, words);
+  const std::size_t lane = runner.lane();
+  const auto bits = [&](std::size_t matrix, std::size_t r, std::size_t column) {
+    return static_cast<std::uint32_t>(rows[column / 4][8 * matrix + r] >> (16 * (column % 4)) & 0xFFFFu);
+  };
+  for (std::size_t m = 0; m < 4; ++m) {
+    const std::size_t line = lane / 4, first = lane % 4 * 2;
+    out[m] = transposed ? bits(m, first, line) | bits(m, first + 1, line) << 16
+                        : bits(m, line, first) | bits(m, line, first + 1) << 16;
+  }
+}
+
+void multiply_matrices(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  BlockRunner& runner = BlockRunner::running();
+  const auto both = [](std::uint32_t low, std::uint32_t high) { return std::uint64_t{high} << 32 | low; };
+  const std::uint64_t mine[] = {both(a[0], a[1]), both(a[2], a[3]), both(b[0], b[1])};
+  const Words& words = runner.exchange_words(~0u, mine);
+  const std::size_t lane = runner.lane();
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+    for (std::size_t k = 0; k < 16; ++k)
+      sums[i] = std::fma(element_of_a(words, row, k), element_of_b(words, k, column), sums[i]);
+  }
+}
+
+}  // namespace pagoda::device::emulated

@@ -1,0 +1,23 @@
+#pragma once
+// What kernels/tile_words.cuh has of PTX, on the emulated device: asynchronous copies into shared memory and
+// the warp's operations on 8x8 and 16x8 matrices of bfloat16, by the layouts of fragments that PTX ISA
+// documents
+// ("Matrix Fragments for mma.m16n8k16", "ldmatrix"). Sums of products are in f32, k ascending: hardware's
+// order is its own. Threads: those of the block that runs.
+#include <cstddef>
+#include <cstdint>
+
+namespace pagoda::device::emulated {
+
+void copy_async(void* to, const void* from, std::size_t taken);
+void copies_commit();
+void copies_wait(std::size_t groups_left);
+
+// Four matrices of 8 rows of 8: lane i names row i % 8 of matrix i / 8. Each lane gets of matrix m, in
+// out[m], elements 2 * (lane % 4) and the next of row lane / 4; transposed: of the column.
+void load_matrices(const void* row, bool transposed, std::uint32_t (&out)[4]);
+
+// sums (16 x 8) += a (16 x 16) * b (16 x 8)
+void multiply_matrices(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
+
+}  // namespace pagoda::device::emulated

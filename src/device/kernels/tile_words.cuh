@@ -1,0 +1,85 @@
+#pragma once
+// The words of PTX that tiles are made of: asynchronous copies into shared memory, loads of 8x8 matrices and
+// products of 16x16 by 16x8, all bfloat16 with sums in f32 (sm_80 and up); or what the emulated device has
+// for them. Whole warps. Which lane holds what: emulated/tile_words.h.
+#include "device/kernels/dialect.cuh"
+#ifndef __CUDACC__
+#include "device/emulated/tile_words.h"
+#endif
+
+namespace pagoda::device::kernels {
+
+// 16 bytes, both ends at multiples of 16. Not `there`: zeros, and nothing is read.
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
+#ifdef __CUDACC__
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int taken = there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(taken)
+               : "memory");
+#else
+  emulated::copy_async(to, from, there ? 16 : 0);
+#endif
+}
+
+// What this thread has copied since the last call becomes a group.
+__device__ __forceinline__ void copies_commit() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  emulated::copies_commit();
+#endif
+}
+
+// Until no more than the `left` latest of this thread's groups are under way. Others see it behind a barrier.
+template <int left>
+__device__ __forceinline__ void copies_wait() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
+#else
+  emulated::copies_wait(left);
+#endif
+}
+
+template <bool transposed>
+__device__ __forceinline__ void load_matrices(const Bf16* row, std::uint32_t (&out)[4]) {
+#ifdef __CUDACC__
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(shared)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(shared)
+                 : "memory");
+#else
+  emulated::load_matrices(row, transposed, out);
+#endif
+}
+
+__device__ __forceinline__ void multiply_matrices(float (&sums)[4], const std::uint32_t (&a)[4],
+                                                  const std::uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  emulated::multiply_matrices(sums, a, b);
+#endif
+}
+
+// Two of them in a register, the first in the low half.
+__device__ __forceinline__ std::uint32_t pack(float low, float high) {
+  Bf16 a, b;
+  store(&a, low);
+  store(&b, high);
+  return static_cast<std::uint32_t>(b.bits) << 16 | a.bits;
+}
+__device__ __forceinline__ float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ __forceinline__ float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000u); }
+
+}  // namespace pagoda::device::kernels
