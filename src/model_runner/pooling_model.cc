@@ -179,7 +179,7 @@ class Reading {
   }
 
   Status read_gguf(const GgufFile& file) {
-    const std::string key = concat(source_.config().architecture, ".pooling_type");
+    const std::string key = concat(source_.config().family, ".pooling_type");
     switch (file.integer(key).value_or(0)) {
       case 0:
         return ok_status();
