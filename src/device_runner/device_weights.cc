@@ -244,16 +244,16 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
   Upload upload(device, stream, loader, element);
   DeviceWeights weights;
   const Range all = {0, config.vocab_size};
-  const auto table = [&](const std::string& name) {
+  const auto table = [&](const std::string& name, const std::string& bias) {
     Matrices matrices;
     const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
     loader.add_rows(matrices, rows, name, all);
-    matrices.bias = reader.optional_vector(name + ".bias", config.vocab_size);
+    matrices.bias = reader.optional_vector(bias + ".bias", config.vocab_size);
     return upload.matrix(std::move(matrices), name);
   };
   const TensorView stored =
       reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
-  weights.embedding = table(names.token_embedding);
+  weights.embedding = table(names.token_embedding, names.token_embedding);
   weights.embedding_scale = embedding_scale(config, stored.dtype);
   const std::int64_t embedding_bytes = upload.bytes();
   if (config.learned_positions) {
@@ -276,10 +276,13 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
         upload.norm(names.final_norm, config.hidden_size, *config.final_norm, config.logit_scale);
   if (config.tied_head) {
     reader.ignore(names.head + ".weight");
+    // With a bias of its own (GPT-J) it is a second copy.
+    if (reader.has(names.head + ".bias")) weights.own_head = table(names.token_embedding, names.head);
   } else {
     const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
                        reader.has(names.other_head + ".weight");
-    weights.own_head = table(other ? names.other_head : names.head);
+    const std::string& name = other ? names.other_head : names.head;
+    weights.own_head = table(name, name);
   }
   if (!loader.status().ok()) return loader.status();
   weights.bytes = upload.bytes() - embedding_bytes;

@@ -26,6 +26,26 @@ void read_bert_like(Fields& fields, ModelConfig& config, std::int32_t vocab_size
     fields.refuse("config.json: 'position_embedding_type' can only be 'absolute'");
 }
 
+// Nomic Embed 2: in every so-manyth layer, the second first.
+void read_nomic_mixtures(Fields& fields, ModelConfig& config) {
+  const std::int32_t period = fields.integer("moe_every_n_layers", 0);
+  ExpertsConfig& experts = config.experts;
+  experts.count = fields.integer("num_experts", 0);
+  experts.per_token = fields.integer("moe_top_k", 1);
+  experts.intermediate_size = config.intermediate_size;
+  experts.renormalize = fields.boolean("moe_normalize_expert_weights", false);
+  fields.only("num_shared_experts", 0);
+  fields.only("expert_choice_router", false);
+  if (period < 1) {
+    experts = {};
+    return;
+  }
+  if (config.activation != "gelu")
+    fields.refuse("config.json: mixtures of NomicBert with another activation than 'gelu' are not supported");
+  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+    experts.layers.push_back(layer % period == 1 % period);
+}
+
 }  // namespace
 
 void read_bert(Fields& fields, ModelConfig& config) { read_bert_like(fields, config, 30522, 0); }
@@ -51,10 +71,12 @@ void read_nomic_bert(Fields& fields, ModelConfig& config) {
   config.max_positions = fields.written("max_position_embeddings")
                              ? config.max_positions
                              : fields.integer("max_trained_positions", 2048);
-  config.activation = "silu";
   const std::string function = fields.string("activation_function", fields.string("hidden_act", "silu"));
-  if (function != "swiglu" && function != "silu")
-    fields.refuse("config.json: the activation of NomicBert can only be 'swiglu'");
+  config.activation = function == "swiglu" ? "silu" : function;
+  if (config.activation != "silu" && config.activation != "gelu")
+    fields.refuse("config.json: the activation of NomicBert can only be 'swiglu' or 'gelu'");
+  if (config.activation == "gelu") config.architecture = "nomic-bert plain";
+  read_nomic_mixtures(fields, config);
   fields.only("prenorm", false);
   fields.only("use_rms_norm", false);
   if (fields.number("rotary_emb_fraction", 1.0f) != 1.0f)

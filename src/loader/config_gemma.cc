@@ -7,8 +7,9 @@ namespace pagoda {
 void read_gemma(Fields& fields, ModelConfig& config) {
   read_common(fields, {256000, 3072, 24576, 28, 16, 16, 8192, 1e-6f, 10000.0f, 2, 1, 0, true, 256}, config);
   config.norm_weight_offset = 1;
-  // "gelu" in hidden_act, which is all that old files have, is what the model was not trained with.
-  config.activation = fields.string("hidden_activation", "gelu_pytorch_tanh");
+  // "gelu", which old files have, is what the model was not trained with.
+  config.activation = fields.string("hidden_act", fields.string("hidden_activation", "gelu_pytorch_tanh"));
+  if (config.activation == "gelu") config.activation = "gelu_pytorch_tanh";
   fields.only("use_bidirectional_attention", false);
 }
 
@@ -47,7 +48,7 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   if (!(scalar > 0)) fields.fail("query_pre_attn_scalar", "a positive number");
   config.attention_scale = 1.0f / std::sqrt(scalar);
   config.encoder = fields.boolean("use_bidirectional_attention", false);  // EmbeddingGemma
-  config.attention_softcap = fields.number("attn_logit_softcapping", 0);
+  fields.find("attn_logit_softcapping");  // transformers reads it and does nothing with it
   config.logit_softcap = fields.number("final_logit_softcapping", 0);
   config.bos_token_id = fields.written("bos_token_id") ? fields.integer("bos_token_id", -1) : 2;
   config.pad_token_id = 0;

@@ -231,7 +231,8 @@ TEST(ConfigJson, ReadsDeltaNets) {
 
 // Python writes Infinity, which is not JSON; inside of a string it stays what it is.
 TEST(ConfigJson, ReadsMamba2) {
-  const char* kGranite = R"({"architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid",
+  const char* kGranite =
+      R"({"architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid",
     "num_hidden_layers": 3, "layer_types": ["mamba", "attention", "mamba"], "time_step_limit": [0.5, Infinity],
     "mamba_n_heads": 64, "mamba_d_head": "auto", "note": "a \"quoted\" Infinity"})";
   const Result<ModelConfig> granite = parse_config_json(kGranite);
@@ -254,7 +255,7 @@ TEST(ConfigJson, ReadsMamba2) {
   EXPECT_FALSE(nemotron->keeps_kv(1));
 
   for (const char* field : {R"("hybrid_override_pattern": "MX")", R"("layers_block_type": "mamba")",
-                            R"("layers_block_type": ["mamba", 3])", R"("use_bias": true)",
+                            R"("layers_block_type": ["mamba", 3])", R"("mamba_hidden_act": "gelu")",
                             R"("moe_latent_size": 8)", R"("time_step_min": "small")"})
     EXPECT_FALSE(parse_config_json(
         concat(R"({"architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", )", field,
@@ -321,11 +322,12 @@ TEST(ConfigJson, ReadsLlama4sChunks) {
 
 // All of a config that a reader fills.
 std::string all_of(const ModelConfig& c) {
-  std::string out = concat(
-      c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers, " heads ",
-      c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size, " positions ",
-      c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ", c.branch_norm_eps, " ", c.activation, " tied ",
-      c.tie_embeddings, " norms ", c.norm_before, c.final_norm, " window ", c.sliding_window);
+  std::string out =
+      concat(c.architecture, " vocab ", c.vocab_size, " hidden ", c.hidden_size, " layers ", c.num_layers,
+             " heads ", c.num_heads, " ", c.num_kv_heads, " of ", c.head_size, " inner ", c.intermediate_size,
+             " positions ", c.max_positions, " embedding ", c.embedding_size, " eps ", c.norm_eps, " ",
+             c.branch_norm_eps, " ", c.activation, " tied ", c.tie_embeddings, " norms ", c.norm_before,
+             c.final_norm, " window ", c.sliding_window);
   out += concat(" rope ", c.rope_theta, " ", c.rotary_size, " ", c.rope_interleaved_rows, " ",
                 static_cast<int>(c.rope_scaling), " ", c.rope_factor, " ", c.rope_low_freq_factor, " ",
                 c.rope_high_freq_factor, " ", c.rope_original_positions, " ", c.rope_beta_fast, " ",
@@ -336,16 +338,16 @@ std::string all_of(const ModelConfig& c) {
                 " alibi ", c.alibi_max, " scales ", c.attention_scale, " ", c.embedding_scale, " ",
                 c.residual_scale, " ", c.logit_scale, " encoder ", c.encoder, " types ", c.token_types, " ",
                 c.position_offset, " qk ", c.query_key_norm, " shared ", c.shared_kv_layers, " ",
-                c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates, " clip ", c.attention_clip, " near ",
-                c.experts.near, " streams ", c.num_streams, " ", c.scaled_streams, " ", c.learned_residual, " ",
-                c.layer_input_rows);
+                c.keys_are_values, " ", c.layer_input_size, " gates ", c.head_gates, " clip ",
+                c.attention_clip, " near ", c.experts.near, " streams ", c.num_streams, " ", c.scaled_streams,
+                " ", c.learned_residual, " ", c.layer_input_rows);
   for (const float cutoff : c.sparse_cutoffs) out += concat(" ", cutoff);
   const StateHeads& s = c.state;
   out += concat(" latent ", c.latent.rank, " ", c.latent.query_rank, " ", c.latent.nope_size, " ",
                 c.latent.rope_size, " ", c.latent.value_size, " state ", c.conv_taps, " ", s.num_heads, " ",
-                s.num_key_heads, " ", s.key_size, " ", s.value_size, " ", s.tiled_heads, " ", s.least_step, " ",
-                s.most_step, " ", s.norm_groups, " ", s.gate_first, " ", s.out_factor, " ", c.state_size, " ",
-                c.state_beside_kv, " factors ", c.factors.query, " ", c.factors.key, " ",
+                s.num_key_heads, " ", s.key_size, " ", s.value_size, " ", s.tiled_heads, " ", s.least_step,
+                " ", s.most_step, " ", s.norm_groups, " ", s.gate_first, " ", s.out_factor, " ", c.state_size,
+                " ", c.state_beside_kv, " factors ", c.factors.query, " ", c.factors.key, " ",
                 c.factors.attention_output, " ", c.factors.gate, " ", c.factors.down);
   const ExpertsConfig& e = c.experts;
   out += concat(" experts ", e.count, " ", e.per_token, " ", e.intermediate_size, " ",
@@ -353,13 +355,14 @@ std::string all_of(const ModelConfig& c) {
                 e.renormalize, " ", e.scale, " ", e.groups, " ", e.groups_used, " bos ", c.bos_token_id,
                 " pad ", c.pad_token_id, " eos");
   for (const std::int32_t id : c.eos_token_ids) out += concat(" ", id);
-  for (const std::vector<bool>* layers : {&c.window_layers, &c.rope_layers, &e.layers, &c.recurrent_layers,
-                                           &c.feed_forward_layers}) {
+  for (const std::vector<bool>* layers :
+       {&c.window_layers, &c.rope_layers, &e.layers, &c.recurrent_layers, &c.feed_forward_layers}) {
     out += " | ";
     for (const bool each : *layers) out += each ? "1" : "0";
   }
   for (const LayerSizes& layer : c.layer_sizes)
-    out += concat(" ", layer.num_kv_heads, "x", layer.head_size, "+", layer.intermediate_size, " of ", layer.num_heads);
+    out += concat(" ", layer.num_kv_heads, "x", layer.head_size, "+", layer.intermediate_size, " of ",
+                  layer.num_heads);
   return out;
 }
 

@@ -133,7 +133,7 @@ void read_mpt(Fields& fields, ModelConfig& config) {
   fields.only("norm_type", "low_precision_layernorm");
   if (const json::object* attention = fields.object("attn_config")) {
     Fields inner(*attention, fields.shared_status());
-    inner.only("clip_qkv", nullptr);
+    config.attention_clip = inner.number("clip_qkv", 0);
     inner.only("qk_ln", false);
     inner.only("prefix_lm", false);
     inner.only("alibi", true);

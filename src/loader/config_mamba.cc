@@ -113,8 +113,8 @@ void read_granite_hybrid(Fields& fields, ModelConfig& config) {
 
 void read_falcon_h1(Fields& fields, ModelConfig& config) {
   read_common(fields, {128000, 4096, 14336, 32, 32, 8, 8192, 1e-5f, 10000.0f, 1, 2, 0, false}, config);
-  for (const std::string_view bias : {"attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"})
-    fields.only(bias, false);
+  for (const std::string_view bias : {"mlp_bias", "projectors_bias", "mamba_proj_bias"})
+    fields.boolean(bias, false);  // as the tensors say
   const std::int64_t expanded = std::int64_t{fields.integer("mamba_expand", 2)} * config.hidden_size;
   const json::value* written = fields.find("mamba_d_ssm");
   read_mamba(fields,
@@ -132,11 +132,13 @@ void read_falcon_h1(Fields& fields, ModelConfig& config) {
   const std::vector<float> parts = multipliers(fields, "ssm_multipliers", 5);
   const std::vector<float> mlp = multipliers(fields, "mlp_multipliers", 2);
   for (std::size_t i = 0; i < 5; ++i) config.state.in_factors[i] = in * parts[i];
+  config.state.input_factor = in;
   config.state.out_factor = fields.number("ssm_out_multiplier", 1);
   config.factors = {.query = attention,
                     .key = attention * fields.number("key_multiplier", 1),
                     .value = attention,
                     .attention_output = fields.number("attention_out_multiplier", 1),
+                    .input = attention,
                     .gate = mlp[0],
                     .down = mlp[1]};
   config.embedding_scale = fields.number("embedding_multiplier", 1);
@@ -155,16 +157,15 @@ void read_nemotron_h(Fields& fields, ModelConfig& config) {
   read_common(fields, absent, config);
   config.num_layers = absent.num_layers;
   config.activation = fields.string("mlp_hidden_act", "relu2");
-  fields.only("use_bias", false);
-  fields.only("attention_bias", false);
-  fields.only("mlp_bias", false);
+  config.attention_bias = fields.boolean("attention_bias", false);
+  config.tie_embeddings = false;  // whatever the file says: its head is there
   fields.only("moe_latent_size", nullptr);
   fields.only("mamba_hidden_act", "silu");
   // Of how it was trained, and of what follows from other fields or from the tensors.
   for (const std::string_view name :
        {"chunk_size", "expand", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap", "mtp_layers_block_type",
         "n_shared_experts", "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",
-        "use_conv_bias", "use_mamba_kernels"})
+        "use_bias", "use_conv_bias", "use_mamba_kernels"})
     fields.find(name);
   if (fields.find("sliding_window") != nullptr) fields.only("sliding_window", 0);
   StateHeads& state = config.state;

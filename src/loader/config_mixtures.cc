@@ -20,8 +20,6 @@ std::int32_t num_experts(Fields& fields, std::int32_t otherwise) {
   return integer_of(fields, {"num_experts", "num_local_experts", "n_routed_experts"}, otherwise);
 }
 
-void no_windows(Fields& fields) { fields.only("use_sliding_window", false); }
-
 // An integer, or a list of equal ones, a layer each.
 std::int32_t one_of(Fields& fields, std::string_view name, std::int32_t otherwise) {
   const std::vector<std::int32_t> values = fields.integers(name);
@@ -93,7 +91,14 @@ void read_sparse_layers(Fields& fields, ModelConfig& config) {
 void read_qwen2_moe(Fields& fields, ModelConfig& config) {
   read_common(fields, {151936, 2048, 5632, 24, 16, 16, 32768, 1e-6f, 10000.0f, -1, -1, -1, false}, config);
   config.attention_bias = fields.boolean("qkv_bias", true);
-  no_windows(fields);
+  if (fields.boolean("use_sliding_window", false)) {
+    config.sliding_window = fields.integer("sliding_window", 4096);
+    const std::int32_t with = fields.integer("max_window_layers", 28);
+    if (!read_layer_types(fields, config))
+      for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+        config.window_layers.push_back(layer % 2 == 0 && layer < with);
+    finish_windows(fields, config);
+  }
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, 60);
   experts.per_token = fields.integer("num_experts_per_tok", 4);
@@ -106,7 +111,8 @@ void read_qwen2_moe(Fields& fields, ModelConfig& config) {
 
 void read_qwen3_moe(Fields& fields, ModelConfig& config) {
   read_common(fields, {151936, 2048, 6144, 24, 32, 4, 32768, 1e-6f, 10000.0f, -1, -1, -1, false}, config);
-  no_windows(fields);
+  if (fields.boolean("use_sliding_window", false))  // in all layers
+    config.sliding_window = fields.written("sliding_window") ? fields.integer("sliding_window", 0) : 4096;
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, 128);
   experts.per_token = fields.integer("num_experts_per_tok", 8);
@@ -301,6 +307,7 @@ void read_llama4(Fields& fields, ModelConfig& config) {
 
 void read_olmoe(Fields& fields, ModelConfig& config) {
   read_common(fields, {50304, 2048, 2048, 16, 16, 0, 4096, 1e-5f, 10000.0f, -1, 50279, 1, false}, config);
+  config.attention_clip = fields.number("clip_qkv", 0);
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, 64);
   experts.per_token = fields.integer("num_experts_per_tok", 8);
@@ -390,7 +397,11 @@ void read_minimax_m2(Fields& fields, ModelConfig& config) {
                      1e-6f,  5000000.0f, 200034, 200020, -1, false, 128};
   absent.partial = 1;
   read_common(fields, absent, config);
-  if (fields.find("rotary_dim") != nullptr) config.rotary_size = fields.integer("rotary_dim", 0);
+  const std::int32_t turned = fields.integer("rotary_dim", 0);  // as old files say it, and new ones beside
+  const json::object* const rope = fields.object("rope_parameters");
+  const bool other =
+      fields.written("partial_rotary_factor") || (rope != nullptr && rope->contains("partial_rotary_factor"));
+  if (turned != 0 && !other) config.rotary_size = turned;
   ExpertsConfig& experts = config.experts;
   experts.count = num_experts(fields, 256);
   experts.per_token = fields.integer("num_experts_per_tok", 8);

@@ -139,17 +139,20 @@ void read_smollm3(Fields& fields, ModelConfig& config) {
   read_common(fields,
               {128256, 2048, 11008, 36, 16, 4, 32768, 1e-6f, 2000000.0f, 128000, 128001, 128004, true},
               config);
-  fields.only("use_sliding_window", false);
-  fields.find("no_rope_layer_interval");
+  const std::int32_t interval = fields.integer("no_rope_layer_interval", 4);
+  if (interval < 1) return fields.fail("no_rope_layer_interval", "a positive integer");
   if (fields.find("no_rope_layers") != nullptr) {
     for (const bool rotates : fields.flags("no_rope_layers", listed_layers(config)))
       config.rope_layers.push_back(rotates);  // 1: rotates, whatever the name says
-    return;
+  } else {
+    for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
+      config.rope_layers.push_back((layer + 1) % interval != 0);
   }
-  const std::int32_t interval = fields.integer("no_rope_layer_interval", 4);
-  if (interval < 1) return fields.fail("no_rope_layer_interval", "a positive integer");
-  for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
-    config.rope_layers.push_back((layer + 1) % interval != 0);
+  if (!fields.boolean("use_sliding_window", false)) return;
+  config.sliding_window = fields.integer("sliding_window", 0);
+  if (!read_layer_types(fields, config))
+    for (const bool rotates : config.rope_layers) config.window_layers.push_back(!rotates);
+  finish_windows(fields, config);
 }
 
 void read_ministral3(Fields& fields, ModelConfig& config) {

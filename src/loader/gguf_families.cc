@@ -228,6 +228,13 @@ void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
           static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
 }
 
+// Nomic Embed 2; which layers have a mixture shows in the tensors.
+void read_nomic_bert_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
+  config.architecture = "nomic-bert plain";
+  read_token_types(file, keys, config);
+  read_layers_with_routers(file, keys, config);
+}
+
 constexpr decltype(GgufFamily::own_keys) kStateKeys = {
     "ssm.conv_kernel", "ssm.time_step_rank",      "ssm.group_count",           "ssm.state_size",
     "ssm.inner_size",  "full_attention_interval", "attention.recurrent_layers"};
@@ -250,7 +257,10 @@ std::span<const GgufFamily> gguf_families() {
        .activation = "gelu_new",
        .read = read_gguf_gemma2,
        .own_keys = {"attn_logit_softcapping", "final_logit_softcapping"}},
-      {.name = "gemma3", .activation = "gelu_new", .read = read_gguf_gemma3, .own_keys = {"rope.freq_base_swa"}},
+      {.name = "gemma3",
+       .activation = "gelu_new",
+       .read = read_gguf_gemma3,
+       .own_keys = {"rope.freq_base_swa"}},
       {.name = "gemma3n",
        .activation = "gelu_new",
        .read = read_gguf_gemma3n,
@@ -358,6 +368,26 @@ std::span<const GgufFamily> gguf_families() {
        .encoder = true,
        .read = read_token_types,
        .own_keys = {"token_type_count", "moe_every_n_layers"}},
+      {.name = "nomic-bert-moe",
+       .activation = "gelu",
+       .layer_norm = true,
+       .encoder = true,
+       .read = read_nomic_bert_moe,
+       .own_keys = {"token_type_count", "moe_every_n_layers"},
+       .experts = {.known = true, .renormalize = false}},
+      {.name = "modern-bert",
+       .activation = "gelu",
+       .layer_norm = true,
+       .encoder = true,
+       .read = read_gguf_modern_bert,
+       .own_keys = {"rope.freq_base_swa", "hidden_activation", "classifier.output_labels",
+                    "token_type_count"}},
+      {.name = "gemma-embedding",
+       .activation = "gelu_new",
+       .encoder = true,
+       .read = read_gguf_gemma_embedding,
+       .own_keys = {"rope.freq_base_swa", "dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in",
+                    "dense_3_feat_out"}},
       {.name = "olmoe", .read = read_layers_with_routers, .experts = {.known = true, .renormalize = false}},
       {.name = "granitemoe",
        .interleaved_rows = true,

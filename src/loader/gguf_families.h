@@ -47,6 +47,7 @@ void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, 
 void read_gguf_gemma(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma_embedding(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
 
@@ -54,6 +55,7 @@ void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_granite_swa(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_mellum(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_modern_bert(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_laguna(const GgufFile& file, Keys& keys, ModelConfig& config);
 
 // Of families with recurrent layers (gguf_hybrids.cc).

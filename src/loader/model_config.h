@@ -29,7 +29,7 @@ struct ExpertsConfig {
   ExpertScore score = ExpertScore::softmax;
   bool renormalize = false;
   float scale = 1, shared_scale = 1;  // of what those chosen give, and of what the shared one gives
-  float near = 0;  // sparse_mixer: how far below the best, as a share of it, still counts
+  float near = 0;                     // sparse_mixer: how far below the best, as a share of it, still counts
   std::int32_t groups = 1, groups_used = 1;
 
   bool in_layer(std::int32_t layer) const {
@@ -69,12 +69,14 @@ struct StateHeads {
   std::int32_t norm_groups = 0;
   bool gate_first = true;
   std::array<float, 5> in_factors = {1, 1, 1, 1, 1};
+  float input_factor = 1;  // what of these is not of biases
   float out_factor = 1;
 };
 
 // Factors of products (Falcon-H1), where a file's weights do not have them.
 struct ProductFactors {
   float query = 1, key = 1, value = 1, attention_output = 1;
+  float input = 1;  // what of the first three is not of biases
   float gate = 1, down = 1;
 };
 
@@ -85,10 +87,10 @@ struct ModelConfig {
   std::int32_t vocab_size = 0, hidden_size = 0, num_layers = 0;
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
   std::int32_t intermediate_size = 0;
-  std::int32_t max_positions = 0;   // the longest context the model was made for
-  std::int32_t embedding_size = 0;  // OPT-350m's word_embed_proj_dim; else hidden_size
+  std::int32_t max_positions = 0;               // the longest context the model was made for
+  std::int32_t embedding_size = 0;              // OPT-350m's word_embed_proj_dim; else hidden_size
   float norm_eps = 1e-5f, branch_norm_eps = 0;  // of norms of what a layer's halves give; 0: the same
-  std::string activation;  // "silu", "relu", "relu2", "gelu_new", "gelu"
+  std::string activation;                       // "silu", "relu", "relu2", "gelu_new", "gelu"
   bool tie_embeddings = false;
   bool attention_bias = false;      // informative: a bias is used where the tensor exists
   bool norm_before = true;          // OPT: do_layer_norm_before
@@ -112,8 +114,8 @@ struct ModelConfig {
 
   float norm_weight_offset = 0;                    // what norms' weights are more than the file has
   float attention_softcap = 0, logit_softcap = 0;  // 0: none
-  float attention_clip = 0;    // of elements of queries, keys and values; 0: none
-  float temperature_beta = 0;  // of queries, by position: see AttentionConfig; 0: none
+  float attention_clip = 0;                        // of elements of queries, keys and values; 0: none
+  float temperature_beta = 0;                      // of queries, by position: see AttentionConfig; 0: none
   std::int32_t temperature_positions = 0;
   bool parallel = false;      // the feed-forward sees what attention sees
   float alibi_max = 0;        // ALiBi: the largest exponent of the slopes; 0: none
@@ -149,8 +151,8 @@ struct ModelConfig {
   std::int32_t num_streams = 1;         // residual streams (Gemma 3n)
   bool scaled_streams = false;          // of which the first is scaled where inputs of layers read it
   std::int32_t learned_residual = 0;    // rank of a way around each mixer; 0: there is none
-  // By layer: how many standard deviations above the mean a gate counts from; -infinity: all count. Empty: so in
-  // all layers.
+  // By layer: how many standard deviations above the mean a gate counts from; -infinity: all count. Empty: so
+  // in all layers.
   std::vector<float> sparse_cutoffs;
 
   std::string weight_type;         // for people: "Q4_1", "F32", mixed ones by share of bytes

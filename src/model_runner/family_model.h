@@ -56,9 +56,10 @@ struct FamilyTensor {
   std::vector<float> values;
 };
 
-inline std::vector<FamilyTensor> family_tensors(const boost::json::object& family) {
+inline std::vector<FamilyTensor> tensors_listed(const boost::json::object& family,
+                                                const boost::json::value& list) {
   std::vector<FamilyTensor> tensors;
-  for (const boost::json::value& each : family.at("tensors").as_array()) {
+  for (const boost::json::value& each : list.as_array()) {
     const boost::json::array& tensor = each.as_array();
     std::int64_t count = 1;
     for (const boost::json::value& extent : tensor[1].as_array()) count *= extent.to_number<std::int64_t>();
@@ -69,6 +70,10 @@ inline std::vector<FamilyTensor> family_tensors(const boost::json::object& famil
                                       tensor[2].to_number<double>(), tensor[3].to_number<double>())});
   }
   return tensors;
+}
+
+inline std::vector<FamilyTensor> family_tensors(const boost::json::object& family) {
+  return tensors_listed(family, family.at("tensors"));
 }
 
 inline std::string_view floats_of(const std::vector<float>& values) {
@@ -85,14 +90,10 @@ inline std::string bytes_of(const FamilyTensor& tensor) {
   return bytes;
 }
 
-// A folder with config.json and model.safetensors, made anew.
-inline std::string write_family(const std::string& name, const std::string& where) {
-  const boost::json::object family = read_family(name);
-  std::filesystem::create_directories(where);
-  std::ofstream(where + "/config.json") << boost::json::serialize(family.at("config"));
+inline void write_safetensors(const std::string& path, const std::vector<FamilyTensor>& tensors) {
   boost::json::object header;
   std::string data;
-  for (const FamilyTensor& tensor : family_tensors(family)) {
+  for (const FamilyTensor& tensor : tensors) {
     const std::size_t begin = data.size();
     data += are_bytes(tensor.name) ? std::string(bytes_of(tensor)) : std::string(floats_of(tensor.values));
     header[tensor.name] = {{"dtype", are_bytes(tensor.name) ? "U8" : "F32"},
@@ -102,10 +103,28 @@ inline std::string write_family(const std::string& name, const std::string& wher
   std::string text = boost::json::serialize(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
-  std::ofstream file(where + "/model.safetensors", std::ios::binary);
+  std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(&length), sizeof length);
   file << text;
   file << data;
+}
+
+// A folder with config.json and model.safetensors, made anew; of encoders with what sentence-transformers
+// puts beside.
+inline std::string write_family(const std::string& name, const std::string& where) {
+  const boost::json::object family = read_family(name);
+  std::filesystem::create_directories(where);
+  std::ofstream(where + "/config.json") << boost::json::serialize(family.at("config"));
+  write_safetensors(where + "/model.safetensors", family_tensors(family));
+  if (!family.contains("files")) return where;
+  for (const auto& [path, content] : family.at("files").as_object()) {
+    const std::filesystem::path whole = where + "/" + std::string(path);
+    std::filesystem::create_directories(whole.parent_path());
+    std::ofstream(whole) << boost::json::serialize(content);
+  }
+  for (const auto& [folder, tensors] : family.at("module_tensors").as_object())
+    write_safetensors(where + "/" + std::string(folder) + "/model.safetensors",
+                      tensors_listed(family, tensors));
   return where;
 }
 
@@ -191,6 +210,9 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     return part;
   }
   const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
+  if (kind == "from")  // without the rows before
+    return {values.begin() + static_cast<std::ptrdiff_t>(what[1].to_number<std::size_t>() * columns),
+            values.end()};
   if (kind == "times_rows") {  // so many rows times this, so many times that, ...
     auto value = values.begin();
     for (std::size_t i = 1; i + 1 < what.size(); i += 2)
@@ -247,7 +269,13 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
   const boost::json::object family = read_family(name);
   if (!family.contains("gguf")) return "";
   const boost::json::object& gguf = family.at("gguf").as_object();
-  const std::vector<FamilyTensor> tensors = family_tensors(family);
+  std::vector<FamilyTensor> tensors = family_tensors(family);
+  if (family.contains("module_tensors"))
+    for (const auto& [folder, listed] : family.at("module_tensors").as_object())
+      for (FamilyTensor& tensor : tensors_listed(family, listed)) {
+        tensor.name = std::string(folder) + "." + tensor.name;
+        tensors.push_back(std::move(tensor));
+      }
   const std::string path = folder + "/model.gguf";
   std::ofstream file(path, std::ios::binary);
   file << from_base64(gguf.at("header").as_string());

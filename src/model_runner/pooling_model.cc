@@ -110,6 +110,7 @@ class Reading {
                count != nullptr && count->is_int64() && count->get_int64() > 0) {
       num_labels = static_cast<std::size_t>(count->get_int64());
     }
+    if (text_of(config, "classifier_pooling") == "mean") model_.type = PoolingType::mean;  // ModernBERT
     model_.score_activation = num_labels == 1 ? VectorActivation::sigmoid : VectorActivation::softmax;
     const std::string_view problem = text_of(config, "problem_type");
     if (problem == "regression") model_.score_activation = VectorActivation::none;
@@ -179,7 +180,7 @@ class Reading {
   }
 
   Status read_gguf(const GgufFile& file) {
-    const std::string key = concat(source_.config().architecture, ".pooling_type");
+    const std::string key = concat(source_.config().family, ".pooling_type");
     switch (file.integer(key).value_or(0)) {
       case 0:
         return ok_status();

@@ -139,13 +139,27 @@ Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& mo
   return ok_status();
 }
 
+// Behind the last stage (ModernBERT).
+Status VectorPooler::add_norm(const ModelSource& source, std::string_view name) {
+  const TensorView* norm = find(source, kPrefixes, name);
+  if (norm == nullptr || norm->elements() != size_ || stages_.empty())
+    return corrupt_data(concat("tensor '", name, "' is missing"));
+  stages_.back().norm = floats(*norm);
+  stages_.back().norm_eps = source.config().norm_eps;
+  return ok_status();
+}
+
 Status VectorPooler::add_score_head(const ModelSource& source, const PoolingModel& model) {
   const auto has = [&](std::string_view name) {
     return find(source, kPrefixes, concat(name, ".weight")) != nullptr;
   };
   const auto rows = static_cast<std::int64_t>(model.labels.size());
   if (source.gguf() != nullptr) {
-    if (has("cls")) PAGODA_RETURN_IF_ERROR(add_stage(source, "cls", 0, VectorActivation::tanh));
+    const bool modern = source.config().family == "modern-bert";
+    if (has("cls"))
+      PAGODA_RETURN_IF_ERROR(
+          add_stage(source, "cls", 0, modern ? VectorActivation::gelu : VectorActivation::tanh));
+    if (has("cls.norm")) PAGODA_RETURN_IF_ERROR(add_norm(source, "cls.norm.weight"));
     const TensorView* matrix = source.find("cls.output.weight");
     // Qwen3's rerankers: rows of "yes" and "no", whose softmax is the difference's sigmoid.
     if (matrix != nullptr && matrix->shape.size() == 2 && matrix->shape[0] == 2 && !has("cls")) {
@@ -166,11 +180,7 @@ Status VectorPooler::add_score_head(const ModelSource& source, const PoolingMode
   }
   if (has("head.dense")) {  // ModernBERT
     PAGODA_RETURN_IF_ERROR(add_stage(source, "head.dense", size_, VectorActivation::gelu));
-    const TensorView* norm = find(source, kPrefixes, "head.norm.weight");
-    if (norm == nullptr || norm->elements() != size_)
-      return corrupt_data("tensor 'head.norm.weight' is missing");
-    stages_.back().norm = floats(*norm);
-    stages_.back().norm_eps = source.config().norm_eps;
+    PAGODA_RETURN_IF_ERROR(add_norm(source, "head.norm.weight"));
   } else if (has("pooler.dense")) {
     PAGODA_RETURN_IF_ERROR(add_stage(source, "pooler.dense", size_, VectorActivation::tanh));
   }

@@ -46,6 +46,7 @@ class VectorPooler {
                    VectorActivation act);
   Status add_stage(const TensorView& matrix, std::vector<float> bias, VectorActivation act);
   Status add_dense(const ModelSource& source, const PoolingModel& model);
+  Status add_norm(const ModelSource& source, std::string_view name);
   Status add_score_head(const ModelSource& source, const PoolingModel& model);
   Status add_answer_tokens(const ModelSource& source, const PoolingModel& model, std::int32_t vocab_size);
   void finish(const PoolingSpec& spec, WorkKind kind, std::vector<float>& vector) const;

@@ -14,9 +14,20 @@
 namespace pagoda::testing {
 namespace {
 
-constexpr const char* kModels[] = {"bert",       "bert_cross",   "xlm_roberta",       "xlm_roberta_classes",
-                                   "nomic_bert", "modern_bert",  "modern_bert_cross", "gemma_embedding",
-                                   "qwen3",      "qwen3_classes"};
+constexpr const char* kModels[] = {"bert",
+                                   "bert_cross",
+                                   "bert_dense",
+                                   "xlm_roberta",
+                                   "xlm_roberta_classes",
+                                   "nomic_bert",
+                                   "nomic_bert_moe",
+                                   "nomic_bert_moe_unbiased",
+                                   "modern_bert",
+                                   "modern_bert_cross",
+                                   "modern_bert_mean",
+                                   "gemma_embedding",
+                                   "qwen3",
+                                   "qwen3_classes"};
 constexpr std::int32_t kMaxTokens = 512, kBlock = 16;
 
 struct Text {
@@ -31,6 +42,8 @@ class Vectors : public ::testing::TestWithParam<const char*> {
       : model_(read_family(std::string("../encoders/") + GetParam())),
         folder_(::testing::TempDir() + "vectors_" + GetParam() + "_" + std::to_string(::getpid())) {
     write_family(std::string("../encoders/") + GetParam(), folder_);
+    std::filesystem::create_directories(folder_ + "/gguf");
+    gguf_ = write_family_gguf(std::string("../encoders/") + GetParam(), folder_ + "/gguf");
     std::int32_t next = 0;
     for (const boost::json::value& golden : model_.at("goldens").as_array()) {
       Text& text = texts_.emplace_back();
@@ -43,8 +56,8 @@ class Vectors : public ::testing::TestWithParam<const char*> {
   ~Vectors() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<LocalModelRunner> runner(Backend backend, std::int32_t threads, const std::string& dtype,
-                                           std::int32_t block_size = kBlock) {
-    auto opened = ModelSource::open(folder_);
+                                           std::int32_t block_size = kBlock, const std::string& model = "") {
+    auto opened = ModelSource::open(model.empty() ? folder_ : model);
     if (!opened) {
       ADD_FAILURE() << opened.error().message();
       return nullptr;
@@ -54,6 +67,7 @@ class Vectors : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(pooling && *pooling);
     encoder_ = source->config().encoder;
     kind_ = (*pooling)->kind;
+    own_ = {.type = (*pooling)->type, .normalize = (*pooling)->normalize};
     RunnerOptions options;
     options.dtype = dtype;
     options.backend = backend;
@@ -117,10 +131,11 @@ class Vectors : public ::testing::TestWithParam<const char*> {
   }
 
   boost::json::object model_;
-  std::string folder_;
+  std::string folder_, gguf_;  // gguf_: "" where the fixture has none
   std::vector<Text> texts_;
   bool encoder_ = false;
   WorkKind kind_ = WorkKind::embed;
+  PoolingSpec own_;  // as the model's files say
 };
 
 void expect_near(const std::vector<float>& vector, const boost::json::array& golden, double tolerance) {
@@ -130,24 +145,37 @@ void expect_near(const std::vector<float>& vector, const boost::json::array& gol
 }
 
 TEST_P(Vectors, AgreeWithTransformers) {
-  for (const Backend backend : {Backend::reference, Backend::cpu}) {
-    for (const std::int32_t block_size : {16, 5}) {
-      SCOPED_TRACE(concat(backend == Backend::cpu ? "cpu" : "reference", " blocks of ", block_size));
-      if (block_size != 16 && std::string(GetParam()).starts_with("qwen3")) continue;
-      const auto made = runner(backend, 1, "float32", block_size);
-      ASSERT_NE(made, nullptr);
-      EXPECT_TRUE(made->ignored_tensors().empty()) << made->ignored_tensors().front();
-      const boost::json::array& goldens = model_.at("goldens").as_array();
-      const std::pair<PoolingType, const char*> kWays[] = {
-          {PoolingType::first, "first"}, {PoolingType::mean, "mean"}, {PoolingType::last, "last"}};
-      for (const auto& [type, name] : kWays) {
-        if (kind_ == WorkKind::score && (type == PoolingType::last) == encoder_) continue;
-        if (kind_ == WorkKind::score && type == PoolingType::mean) continue;
-        const auto vectors = run(*made, all(), {.type = type, .normalize = kind_ == WorkKind::embed});
-        for (std::size_t i = 0; i < vectors.size(); ++i) {
-          SCOPED_TRACE(concat(name, " of text ", i));
-          expect_near(vectors[i], goldens[i].at(kind_ == WorkKind::score ? "logits" : name).as_array(), 1e-4);
-        }
+  struct Run {
+    std::string model;
+    Backend backend;
+    std::int32_t block_size = 16;
+  };
+  std::vector<Run> runs = {{folder_, Backend::reference}, {folder_, Backend::cpu}};
+  if (!std::string(GetParam()).starts_with("qwen3")) {
+    runs.push_back({folder_, Backend::reference, 5});
+    runs.push_back({folder_, Backend::cpu, 5});
+  }
+  if (!gguf_.empty()) runs.push_back({gguf_, Backend::cpu});
+  const boost::json::array& goldens = model_.at("goldens").as_array();
+  for (const auto& [model, backend, block_size] : runs) {
+    SCOPED_TRACE(concat(model, backend == Backend::cpu ? " cpu" : " reference", " blocks of ", block_size));
+    const auto made = runner(backend, 1, "float32", block_size, model);
+    ASSERT_NE(made, nullptr);
+    EXPECT_TRUE(made->ignored_tensors().empty()) << made->ignored_tensors().front();
+    if (goldens.front().as_object().contains("own")) {  // with sentence-transformers' modules
+      const auto vectors = run(*made, all(), own_);
+      for (std::size_t i = 0; i < vectors.size(); ++i)
+        expect_near(vectors[i], goldens[i].at("own").as_array(), 1e-4);
+      continue;
+    }
+    const std::pair<PoolingType, const char*> kWays[] = {
+        {PoolingType::first, "first"}, {PoolingType::mean, "mean"}, {PoolingType::last, "last"}};
+    for (const auto& [type, name] : kWays) {
+      if (kind_ == WorkKind::score && type != own_.type) continue;
+      const auto vectors = run(*made, all(), {.type = type, .normalize = kind_ == WorkKind::embed});
+      for (std::size_t i = 0; i < vectors.size(); ++i) {
+        SCOPED_TRACE(concat(name, " of text ", i));
+        expect_near(vectors[i], goldens[i].at(kind_ == WorkKind::score ? "logits" : name).as_array(), 1e-4);
       }
     }
   }

@@ -23,8 +23,11 @@ struct ExpertNames {
   std::string scales = {};  // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
   bool transposed = false;  // tensors of all are [experts, columns, rows]
   bool by_turns = false;    // gate_up has a row of each by turns, else gate above up
+  bool joined = false;      // tensors of all are matrices, [experts * rows, columns]
+  bool down_transposed = false;
   // Whole names: of the weight of the router's own norm, and of what the experts' weights are scaled by.
   std::string router_norm = {}, expert_scales = {};
+  std::string sum_bias = {};  // whole name; of the sum of a token's experts
   std::string shared_gate = {}, shared_up = {}, shared_down = {}, shared_gate_up = {}, shared_router = {};
 
   bool separate() const { return down.find("{}") != std::string::npos; }

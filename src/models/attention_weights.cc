@@ -116,7 +116,7 @@ AttentionWeights read_attention(const AttentionConfig& config, const HeadShard& 
                    every_other_head(config, shard, part));
       else
         loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query},
-                   config.query_factor);
+                   config.query_factor, config.input_factor);
     };
     add_queries(0);
     // Some files have those of layers that do not read them.
@@ -128,7 +128,8 @@ AttentionWeights read_attention(const AttentionConfig& config, const HeadShard& 
       for (const auto& [name, factor] :
            {std::pair{names.key, config.key_factor},
             std::pair{config.key_is_value ? names.key : names.value, config.value_factor}})
-        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv}, factor);
+        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv}, factor,
+                   config.input_factor);
     if (gates_between)
       add_queries(1);
     else if (config.gate_size() > 0)

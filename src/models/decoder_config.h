@@ -5,8 +5,8 @@
 //   x = embedding[token] * embedding_scale (-> project_in) (+ position[p]) (-> norm)
 //   each layer:   x += mixer(x);  x += feed_forward(x)        with norms where NormPlaces says
 //     or parallel:  x += mixer(x) + feed_forward(x)           both of the same x
-// With streams each layer has several x, of which it changes all by what it makes of the first. A layer may have a
-// learned way around its mixer.
+// With streams each layer has several x, of which it changes all by what it makes of the first. A layer may
+// have a learned way around its mixer.
 //   logits = softcap(logit_scale * head (project_out ->) (final_norm(x)) (+ bias))
 //
 // A new kind of mixer or feed-forward is a struct here, an alternative of its variant, and a file with its
@@ -92,7 +92,7 @@ struct AttentionConfig {
   bool norm_after_rope = false;
   float softcap = 0;   // above 0: scores become softcap * tanh(score / softcap)
   bool sinks = false;  // each head has a score without a value
-  float clip = 0;      // above 0: elements of queries, keys and values are cut off at so much, before rotation
+  float clip = 0;  // above 0: elements of queries, keys and values are cut off at so much, before rotation
   std::vector<float> slopes =
       {};  // what each head's scores lose for a token of distance (ALiBi); empty: none
   // Queries at position p are scaled by 1 + beta * ln(1 + floor((p + offset) / positions)); beta 0: they are
@@ -104,6 +104,7 @@ struct AttentionConfig {
   bool key_is_value = false;   // values are the keys before their norm and rotation
   std::int32_t kv_layer = -1;  // keys and values are those of this earlier layer; -1: its own
   float query_factor = 1, key_factor = 1, value_factor = 1, output_factor = 1;  // of these products
+  float input_factor = 1;  // what of the first three their input is scaled by, and their biases are not
 
   bool has_own_kv() const { return kv_layer < 0; }
   std::int32_t query_size() const { return num_heads * head_size; }
@@ -130,6 +131,7 @@ struct LinearAttentionConfig {
   std::int32_t norm_groups = 0;  // 0: gated, not normed
   bool gate_first = true;
   std::array<float, 5> in_factors = {1, 1, 1, 1, 1};  // of gate, value, B, C, step
+  float input_factor = 1;                             // what of them is not of their biases
   float out_factor = 1;
 
   std::int32_t key_width() const { return num_key_heads * key_size; }
@@ -165,8 +167,8 @@ struct DenseFeedForwardConfig {
   float gate_factor = 1, down_factor = 1;  // of these products
 };
 
-// A gated one with GELU, of which each row keeps the features whose gate is so many standard deviations above the
-// mean of the row's gates (sparse_feed_forward.cc).
+// A gated one with GELU, of which each row keeps the features whose gate is so many standard deviations above
+// the mean of the row's gates (sparse_feed_forward.cc).
 struct SparseFeedForwardConfig {
   std::int32_t intermediate_size = 0;
   float deviations = 0;
@@ -207,8 +209,8 @@ struct ParallelMixersConfig {
 struct NoMixerConfig {};
 struct NoFeedForwardConfig {};
 
-using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
-                                 ParallelMixersConfig, NoMixerConfig>;
+using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig,
+                                 LinearAttentionConfig, ParallelMixersConfig, NoMixerConfig>;
 using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig,
                                        SparseFeedForwardConfig, XieluConfig, NoFeedForwardConfig>;
 
@@ -217,10 +219,10 @@ struct LayerConfig {
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlaces mixer_norms, feed_forward_norms;
-  float branch_norm_eps = 0;  // of norms of branches; 0: as `norm` has it
-  float residual_scale = 1;   // of both branches
-  bool parallel = false;      // the feed-forward sees what the mixer sees
-  bool output_scale = false;  // x is scaled by a number of the layer when it leaves
+  float branch_norm_eps = 0;          // of norms of branches; 0: as `norm` has it
+  float residual_scale = 1;           // of both branches
+  bool parallel = false;              // the feed-forward sees what the mixer sees
+  bool output_scale = false;          // x is scaled by a number of the layer when it leaves
   std::int32_t learned_residual = 0;  // rank of a way around the mixer (learned_residual.h); 0: there is none
 
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
@@ -278,9 +280,9 @@ struct LayerState {
   std::int32_t num_kv_heads = 0, head_size = 0;
   std::int32_t latent_size = 0;  // above 0: keys alone, of which the first so many elements are the values
   std::int32_t of_layer = -1;    // keeps nothing: reads what this earlier layer keeps
-  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous and
-  // lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one of
-  // all of them.
+  // Of a state, alone or beside keys and values: the sizes of its pieces, in floats. A piece is contiguous
+  // and lies in one page of the cache (whose pages are as large as the largest): so one of each head, not one
+  // of all of them.
   std::vector<std::int64_t> pieces = {};
 
   bool operator==(const LayerState&) const = default;

@@ -125,12 +125,18 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
 
   // Tied weights are sometimes stored a second time: the embedding is what the model was trained with.
   Matrices head;
+  const auto add_bias = [&](const std::string& name) {
+    const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
+    const Range own = shard.own_vocab();
+    if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
+  };
   if (!config.head) {
     for (const std::string& name : {names.head, names.other_head})
       for (const char* part : {".weight", ".bias"}) reader.ignore(name + part);
     for (const std::string& name : names.of_other_heads) reader.ignore(name);
   } else if (config.tied_head) {
     loader.add_rows(head, all_tokens, embedding, shard.own_vocab());
+    add_bias(names.head);
     weights.head = loader.pack(std::move(head), embedding);
     reader.ignore(names.head + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
@@ -139,9 +145,7 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     const std::string& name = other ? names.other_head : names.head;
     const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
     loader.add_rows(head, rows, name, shard.own_vocab());
-    const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
-    const Range own = shard.own_vocab();
-    if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
+    add_bias(name);
     weights.head = loader.pack(std::move(head), name);
   }
   if (!loader.status().ok()) return loader.status();

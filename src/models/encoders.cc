@@ -22,12 +22,17 @@ Result<DecoderConfig> describe_bert(const ModelConfig& config) {
   return encoder;
 }
 
-// The same with rotation instead of positions, and a gated feed-forward.
+// The same with rotation instead of positions, and a gated feed-forward; or a plain one, in every second
+// layer a mixture of such (Nomic Embed 2).
 Result<DecoderConfig> describe_nomic_bert(const ModelConfig& config) {
   auto encoder = layer_norm_description(config);
   if (!encoder) return encoder.error();
-  for (LayerConfig& layer : encoder->layers)
+  for (LayerConfig& layer : encoder->layers) {
     layer.mixer_norms = layer.feed_forward_norms = {.input = false, .branch = false, .sum = true};
+    if (config.activation == "silu") continue;
+    if (DenseFeedForwardConfig* const dense = layer.dense()) dense->gated = false;
+    if (MixtureConfig* const mixture = layer.mixture()) mixture->expert.gated = false;
+  }
   encoder->embedding_norm = encoder->final_norm;
   encoder->final_norm.reset();
   encoder->token_types = config.token_types;
@@ -102,7 +107,30 @@ WeightNames nomic_bert_names(ModelFormat format) {
           .down = "mlp.fc2"};
 }
 
-WeightNames modern_bert_names(ModelFormat) {
+WeightNames plain_nomic_bert_names(ModelFormat format) {
+  WeightNames names = nomic_bert_names(format);
+  names.gate = "";
+  if (format == ModelFormat::gguf) return names;
+  names.up = "mlp.fc1";
+  names.experts = {{.router = "mlp.router.layer",
+                    .up = "mlp.experts.mlp.w1",
+                    .down = "mlp.experts.mlp.w2",
+                    .weight = "",
+                    .joined = true,
+                    .down_transposed = true,
+                    .sum_bias = "mlp.experts.bias"}};
+  return names;
+}
+
+WeightNames modern_bert_names(ModelFormat format) {
+  if (format == ModelFormat::gguf) {
+    WeightNames names = llama_names(format);
+    names.embedding_norm = "token_embd_norm";
+    names.rope_factors = "";
+    names.fused_qkv = "attn_qkv";
+    names.fused_gate_up = "ffn_up";
+    return names;
+  }
   std::vector<std::string> others;
   for (const char* name : {"head.dense", "head.norm", "classifier", "decoder"})
     for (const char* part : {".weight", ".bias"}) others.push_back(std::string(name) + part);
@@ -125,6 +153,7 @@ WeightNames modern_bert_names(ModelFormat) {
 
 const Architecture kBert = {"bert", describe_bert, bert_names};
 const Architecture kNomicBert = {"nomic-bert", describe_nomic_bert, nomic_bert_names};
+const Architecture kNomicBertPlain = {"nomic-bert plain", describe_nomic_bert, plain_nomic_bert_names};
 const Architecture kModernBert = {"modern-bert", describe_modern_bert, modern_bert_names};
 
 }  // namespace pagoda

@@ -17,16 +17,18 @@ std::string of_expert(const std::string& name, std::int64_t expert) {
 class Stack {
  public:
   Stack(WeightLoader& loader, const ExpertNames& names, std::string name, std::int64_t experts,
-        std::int64_t rows, std::int64_t columns)
-      : loader_(loader), names_(names), name_(std::move(name)), rows_(rows) {
+        std::int64_t rows, std::int64_t columns, bool transposed)
+      : loader_(loader), names_(names), name_(std::move(name)), rows_(rows), transposed_(transposed) {
     WeightReader& reader = loader.reader();
     if (!names.scales.empty()) {
       weight_ = reader.bytes(name_ + names.weight, {experts, rows, columns / 32, 16});
       scales_ = reader.bytes(name_ + names.scales, {experts, rows, columns / 32});
       if (columns % 32 != 0) reader.fail(corrupt_data(concat("'", name_, "' has rows of no whole blocks")));
     } else {
-      if (names.transposed) std::swap(rows, columns);
-      weight_ = reader.tensor(name_ + names.weight, {experts, rows, columns});
+      if (transposed) std::swap(rows, columns);
+      weight_ = names.joined ? reader.tensor(name_ + names.weight, {experts * rows, columns})
+                             : reader.tensor(name_ + names.weight, {experts, rows, columns});
+      weight_.shape = {experts, rows, columns};
     }
     if (reader.has(name_ + names.bias)) bias_ = reader.tensor(name_ + names.bias, {experts, rows_});
   }
@@ -36,7 +38,7 @@ class Stack {
     if (!loader_.status().ok()) return;
     const std::string name = concat(name_, "[", expert, "]");
     if (names_.scales.empty())
-      loader_.add_picked(matrices, of(weight_, expert), name, rows, step, names_.transposed);
+      loader_.add_picked(matrices, of(weight_, expert), name, rows, step, transposed_);
     else
       loader_.add_mxfp4(matrices, of(weight_, expert), of(scales_, expert), name, rows, step);
     if (bias_.data == nullptr) return;
@@ -57,6 +59,7 @@ class Stack {
   const ExpertNames& names_;
   std::string name_;
   std::int64_t rows_;
+  bool transposed_;
   TensorView weight_, scales_, bias_;
 };
 
@@ -86,7 +89,8 @@ void read_stacked(const MixtureConfig& config, const ExpertNames& names, const s
                   std::int64_t hidden, Range own, WeightLoader& loader, const TakeExpert& take) {
   const std::int64_t inner = config.expert.intermediate_size, experts = config.routing.num_experts;
   const auto stack = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
-    return Stack(loader, names, prefix + name, experts, rows, columns);
+    const bool transposed = names.transposed || (names.down_transposed && name == names.down);
+    return Stack(loader, names, prefix + name, experts, rows, columns, transposed);
   };
   std::vector<Stack> in;
   if (!names.gate_up.empty()) {

@@ -141,7 +141,7 @@ void LinearAttention::load_mamba2(const LayerPlace& place, WeightLoader& loader)
   Matrices in, gates;
   const auto add = [&](Matrices& to, int part) {
     loader.add(to, name, all, place.hidden_size, std::array{Range{first[part], sizes[part]}},
-               config_.in_factors[static_cast<std::size_t>(part)]);
+               config_.in_factors[static_cast<std::size_t>(part)], config_.input_factor);
   };
   for (const int part : {1, 2, 3, 0}) add(in, part);
   add(gates, 4);

@@ -18,6 +18,7 @@ LinearAttentionConfig mamba2_of(const ModelConfig& config) {
           .norm_groups = config.state.norm_groups,
           .gate_first = config.state.gate_first,
           .in_factors = config.state.in_factors,
+          .input_factor = config.state.input_factor,
           .out_factor = config.state.out_factor};
 }
 
@@ -39,6 +40,7 @@ Result<DecoderConfig> describe_falcon(const ModelConfig& config) {
   for (LayerConfig& layer : decoder->layers) {
     AttentionConfig attention = *layer.attention();
     attention.query_factor = factors.query;
+    attention.input_factor = factors.input;
     attention.key_factor = factors.key;
     attention.value_factor = factors.value;
     attention.output_factor = factors.attention_output;

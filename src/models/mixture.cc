@@ -32,6 +32,8 @@ class Mixture final : public FeedForward {
       expert_scales_ = loader.reader().vector(place.prefix + names.expert_scales, experts);
     if (!names.correction.empty())
       correction_ = loader.reader().optional_vector(place.prefix + names.correction, experts);
+    if (!names.sum_bias.empty())
+      sum_bias_ = loader.reader().optional_vector(place.prefix + names.sum_bias, hidden_);
     experts_ = load_experts(config, names, place.prefix, hidden_, own_, loader);
     if (config.shared_intermediate_size == 0) return;
     DenseFeedForwardConfig shared = config.expert;
@@ -75,7 +77,7 @@ class Mixture final : public FeedForward {
   Range own_;
   std::vector<Range> ranks_;  // experts of each rank
   PackedLinear router_, shared_router_;
-  std::vector<float> correction_, router_norm_, expert_scales_;
+  std::vector<float> correction_, router_norm_, expert_scales_, sum_bias_;
   ExpertWeights experts_;  // this rank's
   std::unique_ptr<FeedForward> shared_;
 
@@ -143,7 +145,10 @@ Status Mixture::forward(const LayerRoom& room, const LinearInput& input, std::in
                outs + starts_[static_cast<std::size_t>(own_.first)] * hidden_);
   // Nothing is added to y, from which the input comes, before all have read it.
   if (shared_ != nullptr) PAGODA_RETURN_IF_ERROR(add_shared(room, input, count, rest, y));
-  return add_experts(room, outs, count, config_.weigh_input ? nullptr : weights, y);
+  PAGODA_RETURN_IF_ERROR(add_experts(room, outs, count, config_.weigh_input ? nullptr : weights, y));
+  for (std::int64_t i = 0; i < count * static_cast<std::int64_t>(sum_bias_.size()); ++i)
+    y[i] += sum_bias_[static_cast<std::size_t>(i % hidden_)];
+  return ok_status();
 }
 
 // A row's experts by ascending id, those of all ranks or of this one, whose sums are then summed.

@@ -205,7 +205,7 @@ void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const
 }
 
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
-                       std::span<const Range> ranges, float factor) {
+                       std::span<const Range> ranges, float factor, float input_factor) {
   const std::size_t first_view = matrices.views.size(), first_bias = matrices.bias.size();
   const TensorView whole = stored(name + ".weight", rows, columns);
   const std::vector<float> bias = reader_.optional_vector(name + ".bias", rows);
@@ -226,15 +226,16 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
       matrices.bias.insert(matrices.bias.end(), bias.begin() + range.first, bias.begin() + range.end());
     matrices.bias.resize(static_cast<std::size_t>(before + range.count), 0.0f);
   }
-  scale_from(matrices, first_view, first_bias, factor);
+  scale_from(matrices, first_view, first_bias, factor, factor / input_factor);
 }
 
-// Views and biases from these on become copies in float32, times `factor`.
+// Views from this one on become copies in float32, times `factor`, and biases are times `bias_factor`.
 void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias,
-                              float factor) {
-  if (factor == 1 || !reader_.status().ok()) return;
+                              float factor, float bias_factor) {
+  if (!reader_.status().ok()) return;
+  for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= bias_factor;
+  if (factor == 1) return;
   matrices.recipe += concat(" from ", first_view, " times ", factor);
-  for (std::size_t i = first_bias; i < matrices.bias.size(); ++i) matrices.bias[i] *= factor;
   for (std::size_t i = first_view; i < matrices.views.size(); ++i) {
     matrices.to_copy.push_back([i, factor, stored = matrices.views[i].dtype](Matrices& to) {
       TensorView& view = to.views[i];
@@ -284,13 +285,11 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
     // The columns of [out, in] are rows of what is stored.
     matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
     add_copy(matrices, with_rows(whole, own), {whole.dtype, {rows, own.count}, nullptr},
-             [rows](const TensorView& from, std::vector<std::byte>& to) {
-               transpose(from, {0, rows}, to);
-             });
+             [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
   } else {
     add_columns(matrices, whole, weight, own);
   }
-  scale_from(matrices, 0, 0, factor);
+  scale_from(matrices, 0, 0, factor, factor);
   return pack(std::move(matrices), name);
 }
 

@@ -62,9 +62,9 @@ class WeightLoader {
   // Adds these rows of a matrix, below what `matrices` holds.
   void add_rows(Matrices& matrices, const TensorView& matrix, const std::string& name, Range range);
   // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds; all
-  // of it times `factor`.
+  // of it times `factor`, of which `input_factor` is of what is multiplied: the bias is without it.
   void add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
-           std::span<const Range> ranges, float factor = 1);
+           std::span<const Range> ranges, float factor = 1, float input_factor = 1);
   // Adds rows first, first + step, ..., `count` of them, of what `stored` means: [rows, columns], or that
   // transposed.
   void add_picked(Matrices& matrices, const TensorView& stored, const std::string& name, Range rows,
@@ -84,13 +84,14 @@ class WeightLoader {
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
-  // This rank's part of a matrix that ends a half of a layer: its rows, or columns `own` (ExchangeKind); times
-  // `factor`.
+  // This rank's part of a matrix that ends a half of a layer: its rows, or columns `own` (ExchangeKind);
+  // times `factor`.
   PackedLinear last_linear(const std::string& name, std::int64_t rows, std::int64_t columns, Range own,
                            const LayerShard& shard, float factor = 1);
 
  private:
-  void scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor);
+  void scale_from(Matrices& matrices, std::size_t first_view, std::size_t first_bias, float factor,
+                  float bias_factor);
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
   void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);

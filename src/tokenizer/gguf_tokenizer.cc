@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/decode_steps.h"
+#include "tokenizer/gguf_unigram.h"
 #include "tokenizer/pipeline_tokenizer.h"
 
 namespace pagoda {
@@ -293,8 +294,12 @@ class GgufBuilder {
     if (source_.model == "llama") return read_sentencepiece();
     if (source_.model == "gemma4") return read_ranked_pieces(true);
     if (source_.model == "bert") return read_word_piece();
+    if (source_.model == "t5") {
+      wrap(source_.bos, source_.eos, false, true);
+      return read_gguf_unigram(source_, parts_);
+    }
     return unimplemented(concat("GGUF: the tokenizer model '", source_.model,
-                                "' is not supported (supported: gpt2, llama, gemma4, bert)"));
+                                "' is not supported (supported: gpt2, llama, gemma4, bert, t5)"));
   }
 
   int type_of(TokenId id) const {

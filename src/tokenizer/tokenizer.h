@@ -41,7 +41,7 @@ class TokenTextStream {
 // The tokenizer.ggml.* metadata of a GGUF file, as plain data. The strings are looked at during from_gguf
 // only.
 struct GgufVocabulary {
-  std::string model;  // "gpt2" (byte-level BPE), "llama" (SentencePiece), "bert" (WordPiece)
+  std::string model;  // "gpt2" (byte-level BPE), "llama" (SentencePiece), "bert" (WordPiece), "t5" (Unigram)
   std::string pre;    // "default", "llama-bpe", "qwen2", "smollm", …
   std::span<const std::string_view> tokens;
   std::vector<float> scores;
@@ -50,6 +50,8 @@ struct GgufVocabulary {
   TokenId bos = -1, eos = -1, unk = -1;
   TokenId sep = -1, cls = -1;  // "bert": put around a text in place of bos and eos
   std::optional<bool> add_bos, add_eos, add_space_prefix;
+  std::string charsmap;  // "t5": SentencePiece's, may be empty
+  bool remove_extra_whitespaces = false;
 };
 
 // Two texts as a cross-encoder reads them.

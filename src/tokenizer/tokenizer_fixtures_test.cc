@@ -2,7 +2,9 @@
 // and the detokenizer's pieces, joined, give decode()'s text without ever cutting a character.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -107,6 +109,89 @@ TEST(TokenizerFixtures, Gemma4FromGguf) {
     std::vector<TokenId> wrapped = ids_of(entry.at("ids"));
     wrapped.insert(wrapped.begin(), 1);
     EXPECT_EQ(*(*made)->encode(text, {.add_special_tokens = true}), wrapped);
+    ++count;
+  });
+  EXPECT_GT(count, 10u);
+}
+
+// A protobuf message's fields: number and bytes; of varints and fixed ones nothing is asked but fixed32 as
+// bytes.
+std::vector<std::pair<int, std::string>> fields_of(std::string_view bytes) {
+  std::vector<std::pair<int, std::string>> fields;
+  std::size_t at = 0;
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes.at(at++));
+      value |= static_cast<std::uint64_t>(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.size()) {
+    const std::uint64_t tag = varint();
+    const std::uint64_t kind = tag & 7;
+    std::size_t length = kind == 5 ? 4 : kind == 1 ? 8 : 0;
+    if (kind == 2) length = varint();
+    const std::string value =
+        kind == 0 ? std::string(1, static_cast<char>(varint())) : std::string(bytes.substr(at, length));
+    at += length;
+    fields.emplace_back(static_cast<int>(tag >> 3), value);
+  }
+  return fields;
+}
+
+// What a converter makes of sp_unigram.model, as of XLM-R's: the same pieces, scores and character map.
+TEST(TokenizerFixtures, UnigramFromGguf) {
+  std::ifstream file(kFolder + "sp_unigram.model", std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  std::vector<std::string> tokens;
+  GgufVocabulary vocabulary;
+  vocabulary.model = "t5";
+  vocabulary.remove_extra_whitespaces = vocabulary.add_space_prefix.emplace(true);
+  for (const auto& [number, message] : fields_of(bytes.str())) {
+    if (number == 1) {
+      std::int32_t type = 1;
+      float score = 0;
+      for (const auto& [field, value] : fields_of(message)) {
+        if (field == 1) tokens.push_back(value);
+        if (field == 2) std::memcpy(&score, value.data(), sizeof score);
+        if (field == 3) type = value[0];
+      }
+      vocabulary.scores.push_back(score);
+      vocabulary.types.push_back(type);
+    }
+    if (number == 3)
+      for (const auto& [field, value] : fields_of(message))
+        if (field == 2) vocabulary.charsmap = value;
+  }
+  ASSERT_GT(vocabulary.charsmap.size(), 1000u);
+  const std::vector<std::string_view> token_views(tokens.begin(), tokens.end());
+  vocabulary.tokens = token_views;
+  const auto id_of = [&](std::string_view token) {
+    return static_cast<TokenId>(std::ranges::find(tokens, token) - tokens.begin());
+  };
+  vocabulary.unk = id_of("<unk>"), vocabulary.bos = id_of("<s>"), vocabulary.eos = id_of("</s>");
+  vocabulary.add_bos = true;
+  const auto made = Tokenizer::from_gguf(vocabulary);
+  ASSERT_TRUE(made) << made.error().message();
+  std::size_t count = 0;
+  for_each_line("cases.jsonl", [&](const boost::json::object& entry) {
+    if (entry.at("tokenizer") != "sp_unigram") return;
+    const std::string text(entry.at("text").as_string());
+    const std::vector<TokenId> wanted = ids_of(entry.at("ids"));
+    const auto ids = (*made)->encode(text);
+    ASSERT_TRUE(ids) << ids.error().message();
+    EXPECT_EQ(*ids, wanted) << text;
+    EXPECT_EQ((*made)->decode(*ids, false), tokenizer("sp_unigram").decode(*ids, false));
+    std::vector<TokenId> pair = wanted;
+    pair.insert(pair.begin(), vocabulary.bos);
+    pair.push_back(vocabulary.eos);
+    EXPECT_EQ(*(*made)->encode(text, {.add_special_tokens = true}), pair);
+    pair.push_back(vocabulary.eos);
+    pair.insert(pair.end(), wanted.begin(), wanted.end());
+    pair.push_back(vocabulary.eos);
+    EXPECT_EQ((*made)->encode_pair(text, text)->ids, pair);
     ++count;
   });
   EXPECT_GT(count, 10u);

@@ -80,6 +80,10 @@ Made load_tokenizer(const GgufFile& file) {
   vocabulary.add_bos = file.boolean("tokenizer.ggml.add_bos_token");
   vocabulary.add_eos = file.boolean("tokenizer.ggml.add_eos_token");
   vocabulary.add_space_prefix = file.boolean("tokenizer.ggml.add_space_prefix");
+  vocabulary.remove_extra_whitespaces =
+      file.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+  if (const GgufArray* map = file.array("tokenizer.ggml.precompiled_charsmap"))
+    for (const std::int64_t byte : map->integers) vocabulary.charsmap.push_back(static_cast<char>(byte));
   return Tokenizer::from_gguf(vocabulary);
 }
 

@@ -1,0 +1,12 @@
+#pragma once
+// What a GGUF file of tokenizer model "t5" says (XLM-R, T5): a SentencePiece Unigram with its character map.
+// Of Tokenizer::from_gguf alone.
+#include "tokenizer/pipeline_tokenizer.h"
+
+namespace pagoda {
+
+// Vocabulary and added tokens are in `parts` already; sets all else but the order of special tokens around
+// one text.
+Status read_gguf_unigram(const GgufVocabulary& source, TokenizerParts& parts);
+
+}  // namespace pagoda
