@@ -75,9 +75,10 @@ std::string ranks_text(const EngineFlags& flags) {
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
 AssembledEngine::~AssembledEngine() = default;
 
-Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report,
+Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& given, Report report,
                                                                  StepObserver* observer) {
   const auto start = std::chrono::steady_clock::now();
+  EngineFlags flags = given;
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
   auto path = model_path(flags);

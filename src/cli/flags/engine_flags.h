@@ -12,6 +12,12 @@
 
 namespace pagoda {
 
+// --cpu-list: which cores each rank of this machine has.
+struct CpuListFlag {
+  bool automatic = true;                // one rank a NUMA node, where there are several of both
+  std::vector<std::vector<int>> lists;  // of rank 0, 1, …, each ascending; empty: none were given
+};
+
 // What the HTTP front needs. Accepted (and unused) by offline commands, so that one set of flags
 // describes an engine everywhere.
 struct ServerFlags {
@@ -114,9 +120,10 @@ struct EngineFlags {
   std::optional<SpeculativeConfig> speculative;
 
   // machine
-  std::string device = "auto";     // auto, cpu, cuda, emulated; auto is cpu
+  std::string device = "auto";  // auto, cpu, cuda, emulated; auto is cpu
   EmulatedDeviceFlags emulated_device;
-  std::int32_t threads = 0;        // 0: every core this process may use
+  std::int32_t threads = 0;  // 0: every core this process may use
+  CpuListFlag cpu_list;
   std::string backend = "cpu";     // cpu, reference
   std::string cpu_level = "auto";  // auto, portable, avx2, avx512
   bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
@@ -126,6 +133,7 @@ struct EngineFlags {
   std::int32_t tensor_parallel_size = 1;
   std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not
   std::int32_t mpi_rank = 0;        // this process's, under mpirun
+  std::int32_t mpi_local_rank = 0;  // its number among those of this machine
   bool deterministic_allreduce = true;
   double rank_timeout_s = 4.0;  // 0: wait for ever
 
