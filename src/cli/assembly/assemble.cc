@@ -250,6 +250,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       std::ranges::find(flags.served_model_names, "*") != flags.served_model_names.end();
   parts.api.max_model_len = plan->max_model_len;
   parts.api.max_num_seqs = flags.max_num_seqs;
+  parts.api.allow_request_chat_template = flags.server.trust_request_chat_template;
   parts.api.vocab_size = config.vocab_size;
   parts.api.eos_token_ids = config.eos_token_ids;
   if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)

@@ -37,6 +37,7 @@ struct ServerFlags {
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
+  bool trust_request_chat_template = false;  // a request may bring its own
   std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_answer_memory = std::int64_t{1} << 30;  // of all answers being made and sent

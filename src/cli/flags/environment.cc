@@ -45,10 +45,12 @@ Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   flags.tensor_parallel_size = *size;
   flags.mpi_local_size = std::max(*local, 1);
   flags.mpi_rank = *rank;
-  const auto local_rank =
-      launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, *rank);
+  // Launchers that do not tell give a machine's ranks neighbouring numbers.
+  const bool told =
+      !environment("OMPI_COMM_WORLD_LOCAL_RANK").empty() || !environment("MPI_LOCALRANKID").empty();
+  const auto local_rank = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0);
   if (!local_rank) return local_rank.error();
-  flags.mpi_local_rank = *local_rank % flags.mpi_local_size;
+  flags.mpi_local_rank = (told ? *local_rank : *rank) % flags.mpi_local_size;
   return ok_status();
 }
 
