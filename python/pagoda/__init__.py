@@ -8,8 +8,11 @@
 """
 from ._native import version as _version
 from .async_llm import AsyncLLM, AsyncLLMEngine
+from .calls import Prompt as PromptType
+from .calls import TextPrompt, TokensPrompt
 from .engine_args import AsyncEngineArgs, EngineArgs
-from .llm import LLM, TextPrompt, TokensPrompt
+from .llm import LLM
+from .llm_engine import LLMEngine
 from .outputs import BeamSearchOutput, BeamSearchSequence, CompletionOutput, Logprob, RequestOutput
 from .pooling import (ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput, EmbeddingRequestOutput, PoolingOutput,
                       PoolingParams, PoolingRequestOutput, ScoringOutput, ScoringRequestOutput)
@@ -19,6 +22,6 @@ __version__ = _version()
 __all__ = [
     "LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence",
     "ClassificationOutput", "ClassificationRequestOutput", "CompletionOutput", "EmbeddingOutput", "EmbeddingRequestOutput",
-    "EngineArgs", "Logprob", "PoolingOutput", "PoolingParams", "PoolingRequestOutput", "RequestOutput", "RequestOutputKind",
+    "EngineArgs", "LLMEngine", "Logprob", "PoolingOutput", "PoolingParams", "PoolingRequestOutput", "PromptType", "RequestOutput", "RequestOutputKind",
     "SamplingParams", "ScoringOutput", "ScoringRequestOutput", "StructuredOutputsParams", "TextPrompt", "TokensPrompt",
 ]

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from . import _native
+from .calls import Calls, Message, Prompt, Submit, streams
 from .engine_args import EngineArgs, options_of
-from .llm import Calls, Message, Prompt, Submit
 from .outputs import Answer, RequestOutput
 from .sampling_params import RequestOutputKind, SamplingParams
 from .tokenizer import Tokenizer
@@ -107,8 +107,7 @@ class AsyncLLM:
     @staticmethod
     def _more(params: SamplingParams, priority: int) -> dict[str, Any]:
         more: dict[str, Any] = {"priority": priority}
-        # A search has nothing certain to tell before its end, and neither have prompt log-probabilities.
-        if params.output_kind is not RequestOutputKind.FINAL_ONLY and params.prompt_logprobs is None:
+        if streams(params):
             more["stream"] = True
         return more
 

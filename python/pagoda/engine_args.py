@@ -38,5 +38,10 @@ class EngineArgs:
         getattr(parser, "parser", parser).takes_engine_args = True
         return parser
 
+    @classmethod
+    def from_cli_args(cls, args: Any) -> EngineArgs:
+        """Of what parse_args() has given; flags of the script's own have to be taken out first."""
+        return cls(**vars(args))
+
 
 AsyncEngineArgs = EngineArgs

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from . import _native
+from .calls import Calls, Message, Prompt, Submit, no_adapters, split_prompt
 from .engine_args import options_of
+from .llm_engine import LLMEngine
 from .outputs import Answer, BeamSearchOutput, BeamSearchSequence, RequestOutput
 from .pooling import Call, PoolingParams, PoolingRequestOutput, data_of, probs_of, score_of, vector_of
 from .progress import Progress
@@ -15,79 +16,8 @@ from .sampling_params import BeamSearchParams, SamplingParams
 from .tokenizer import Tokenizer
 
 
-class TextPrompt(TypedDict):
-    prompt: str
-
-
-class TokensPrompt(TypedDict):
-    prompt_token_ids: list[int]
-    prompt: NotRequired[str]
-
-
-Prompt = str | list[int] | TextPrompt | TokensPrompt | dict[str, Any]
-Message = dict[str, Any]
-Submit = Callable[[_native.Queue], "int | None"]
 POLL_MS = 100  # how late Ctrl-C may be
 PAIRS_AT_ONCE = 64  # of one call
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """What programs ask vLLM's `llm.llm_engine.model_config` for."""
-
-    model: str
-    max_model_len: int
-
-
-@dataclass(frozen=True)
-class EngineConfig:
-    model_config: ModelConfig
-
-
-def no_adapters(lora_request: None) -> None:
-    if lora_request is not None:
-        raise ValueError("lora_request: adapters are not supported")
-
-
-def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
-    if isinstance(prompt, str):
-        return prompt, None
-    if isinstance(prompt, dict):
-        fields: dict[str, Any] = dict(prompt)
-        if "prompt_token_ids" in fields:
-            return fields.get("prompt"), list(fields["prompt_token_ids"])
-        if isinstance(fields.get("prompt"), str):
-            return fields["prompt"], None
-        raise ValueError("a prompt that is a dict has 'prompt' or 'prompt_token_ids'")
-    return None, list(prompt)
-
-
-class Calls:
-    """Prompts and messages -> what submits them."""
-
-    def __init__(self, engine: _native.Engine) -> None:
-        self.engine = engine
-        self.max_model_len = int(engine.facts()["max_model_len"])
-
-    def completion(self, prompt: Prompt, params: SamplingParams | None, more: dict[str, Any]) -> tuple[str | None, Submit]:
-        text, ids = split_prompt(prompt)
-        body = (params.body(chat=False) if params else {}) | more
-        if params is not None and params.max_tokens is None and "max_tokens" not in more:
-            if ids is None:
-                ids = self.engine.tokenize(text or "", True)
-            room = self.max_model_len - len(ids)
-            if room > 0:  # else the engine says what is wrong
-                body["max_tokens"] = room
-        packed = json.dumps(body)
-        if ids is not None:
-            return text, lambda queue: queue.submit_ids(ids, packed)
-        return text, lambda queue: queue.submit_text(text or "", packed)
-
-    @staticmethod
-    def chat(messages: list[Message], params: SamplingParams | None, more: dict[str, Any]) -> Submit:
-        body = (params.body(chat=True) if params else {"max_tokens": 16}) | more
-        packed, conversation = json.dumps(body), json.dumps(messages)
-        return lambda queue: queue.submit_chat(conversation, packed)
 
 
 class LLM:
@@ -98,7 +28,7 @@ class LLM:
         self._engine = _native.Engine(str(model), options_of(engine_args))
         self._calls = Calls(self._engine)
         self._count = 0
-        self.llm_engine = EngineConfig(ModelConfig(str(model), self._calls.max_model_len))
+        self.llm_engine = LLMEngine(str(model), self._engine)
 
     def generate(self, prompts: Prompt | Sequence[Prompt],
                  sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *, use_tqdm: Any = True,

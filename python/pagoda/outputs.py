@@ -4,6 +4,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .pooling import (ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput, EmbeddingRequestOutput, PoolingOutput,
+                      PoolingRequestOutput, ScoringOutput, ScoringRequestOutput)
+
+__all__ = [
+    "BeamSearchOutput", "BeamSearchSequence", "ClassificationOutput", "ClassificationRequestOutput", "CompletionOutput",
+    "EmbeddingOutput", "EmbeddingRequestOutput", "Logprob", "PoolingOutput", "PoolingRequestOutput", "RequestOutput",
+    "ScoringOutput", "ScoringRequestOutput",
+]
+
 Position = list[tuple[int, int, float, str]]  # (id, rank, log-probability, text): the token that stands there first
 
 
@@ -29,6 +38,7 @@ class CompletionOutput:
     logprobs: list[dict[int, Logprob]] | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
+    lora_request: None = None
 
     def finished(self) -> bool:
         return self.finish_reason is not None
@@ -45,6 +55,9 @@ class RequestOutput:
     metrics: None = None
     lora_request: None = None
     num_cached_tokens: int | None = None
+    encoder_prompt: None = None
+    encoder_prompt_token_ids: None = None
+    kv_transfer_params: None = None
 
 
 @dataclass

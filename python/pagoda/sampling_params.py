@@ -1,6 +1,7 @@
 """How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked by the engine."""
 from __future__ import annotations
 
+import copy
 import enum
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -24,9 +25,18 @@ class StructuredOutputsParams:
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: str | dict[str, Any] | None = None
+    disable_any_whitespace: bool = False  # refused, as the next: white space is the grammar's matter
+    whitespace_pattern: str | None = None
+    disable_fallback: bool = False  # there is none
+    disable_additional_properties: bool = False  # said by the schema itself
+
+    def __post_init__(self) -> None:
+        if self.disable_additional_properties:
+            raise ValueError("disable_additional_properties: the schema says it, by additionalProperties")
 
     def body(self) -> dict[str, Any]:
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        return {f.name: value for f in fields(self)
+                if f.name != "disable_fallback" and (value := getattr(self, f.name)) not in (None, False)}
 
 
 @dataclass
@@ -61,10 +71,23 @@ class SamplingParams:
     allowed_token_ids: list[int] | None = None
     bad_words: list[str] | None = None
     extra_args: dict[str, Any] | None = field(default=None)  # fields of the request's body, as they are
+    logits_processors: None = None  # refused: nothing of Python's runs in a step
+
+    def __post_init__(self) -> None:
+        if self.logits_processors is not None:
+            raise ValueError("logits_processors: not supported; logit_bias, allowed_token_ids, bad_words and structured_outputs are")
+
+    @staticmethod
+    def from_optional(**given: Any) -> SamplingParams:
+        """Where None stands for the default."""
+        return SamplingParams(**{name: value for name, value in given.items() if value is not None})
+
+    def clone(self) -> SamplingParams:
+        return copy.deepcopy(self)
 
     def body(self, *, chat: bool) -> dict[str, Any]:
         """The fields of the engine's request."""
-        ours = {"output_kind", "detokenize", "structured_outputs", "extra_args", "logprobs"}
+        ours = {"output_kind", "detokenize", "structured_outputs", "extra_args", "logprobs", "logits_processors"}
         body = {f.name: value for f in fields(self)
                 if f.name not in ours and (value := getattr(self, f.name)) is not None}
         if self.logprobs is not None:

@@ -30,6 +30,7 @@ Result<std::size_t> find(const std::vector<Flag>& flags, std::string name) {
 Result<EngineFlags> engine_options(const char* model,
                                    std::span<const std::pair<std::string, std::string>> options) {
   EngineFlags flags;
+  flags.server.trust_request_chat_template = true;  // requests are the program's own
   std::vector<std::string> warnings;
   Command command{.name = "library", .summary = {}, .flags = engine_flag_table(flags)};
   std::ranges::move(vllm_flags(warnings), std::back_inserter(command.flags));

@@ -1,6 +1,10 @@
 """vLLM's extensions of the completions body, and what evaluation harnesses rely on."""
 import math
 
+import httpx
+
+from conftest import default_model, serving
+
 
 def complete(http, **body):
     answer = http.post("/v1/completions", json={"model": "smol", "temperature": 0, **body})
@@ -111,3 +115,16 @@ def test_special_tokens_typed_by_a_user_are_text(http):
     assert len(marker) == 1
     assert typed["tokens"].count(marker[0]) == plain["tokens"].count(marker[0])
     assert typed["count"] > plain["count"]
+
+
+def test_a_template_of_the_requests_own_where_it_is_trusted(http):
+    body = {"messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 4, "temperature": 0, "return_token_ids": True,
+            "chat_template": "{{ messages[0].content }}"}
+    refused = http.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "chat_template", refused.text
+    with serving(default_model(), "--trust-request-chat-template") as server:
+        answer = httpx.post(server.url + "/v1/chat/completions", json=body, timeout=120).json()
+        plain = httpx.post(server.url + "/v1/completions", timeout=120, json={
+            "prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}).json()
+    assert answer["choices"][0]["message"]["content"] == plain["choices"][0]["text"]
+    assert answer["usage"]["prompt_tokens"] == plain["usage"]["prompt_tokens"]

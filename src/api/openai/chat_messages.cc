@@ -219,7 +219,8 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   ChatPromptOptions options;
   options.own_template = fields.string("chat_template", kMaxTemplateBytes);
   if (options.own_template && !api.allow_request_chat_template)
-    fields.fail("chat_template", "is not accepted from requests by this server");
+    fields.fail("chat_template",
+                "is not accepted from requests by this server (--trust-request-chat-template)");
   options.add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   if (!fields.ok()) return result;
 

@@ -75,9 +75,10 @@ std::string ranks_text(const EngineFlags& flags) {
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
 AssembledEngine::~AssembledEngine() = default;
 
-Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& flags, Report report,
+Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFlags& given, Report report,
                                                                  StepObserver* observer) {
   const auto start = std::chrono::steady_clock::now();
+  EngineFlags flags = given;
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
   auto path = model_path(flags);
@@ -249,6 +250,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       std::ranges::find(flags.served_model_names, "*") != flags.served_model_names.end();
   parts.api.max_model_len = plan->max_model_len;
   parts.api.max_num_seqs = flags.max_num_seqs;
+  parts.api.allow_request_chat_template = flags.server.trust_request_chat_template;
   parts.api.vocab_size = config.vocab_size;
   parts.api.eos_token_ids = config.eos_token_ids;
   if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)

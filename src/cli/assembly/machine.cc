@@ -20,7 +20,9 @@ constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20, kProbeTile = std::
 constexpr std::int64_t kProbeAhead = 1024;            // words: 8 KiB, which some processors need
 constexpr std::int64_t kProbeWords = kProbeTile / 8;  // of a tile
 
-int cgroup_cores() {
+}  // namespace
+
+int granted_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   std::string quota;
   double period = 0;
@@ -30,13 +32,11 @@ int cgroup_cores() {
   return std::max(1, static_cast<int>(std::ceil(allowed / period)));
 }
 
-}  // namespace
-
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   const int affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::max(1, std::min(affinity, cgroup_cores()));
+  return std::max(1, std::min(affinity, granted_cores()));
 }
 
 ReadProbe::ReadProbe(ThreadPool& pool) : pool_(pool) {

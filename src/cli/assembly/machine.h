@@ -12,6 +12,9 @@ namespace pagoda {
 // Cores this process may run on (affinity and cgroup quota, at least 1).
 int usable_cores();
 
+// Those that a cgroup grants it, wherever they are; very many without one.
+int granted_cores();
+
 // Reads memory that no cache holds, on all threads of the pool, in huge pages as weights are. Machines share
 // their memory with others: what is measured holds for this very second.
 class ReadProbe {

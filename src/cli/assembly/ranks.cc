@@ -11,6 +11,7 @@
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/pooling.h"
+#include "cli/assembly/rank_places.h"
 #include "cli/assembly/runner_options.h"
 #include "cli/assembly/weight_caching.h"
 #include "distributed/local_ranks.h"
@@ -66,6 +67,17 @@ bool known_to_rank_zero(const Status& status) {
   return status.message().find(" gave up: ") != std::string::npos;
 }
 
+std::int32_t ranks_here(const EngineFlags& flags) {
+  return flags.mpi_local_size > 0 ? flags.mpi_local_size : flags.tensor_parallel_size;
+}
+
+Status settle(const RankPlace& place, std::int32_t rank, EngineFlags& flags) {
+  if (place.cpus.empty()) return ok_status();
+  if (flags.threads == 0) flags.threads = threads_at(place, granted_cores(), ranks_here(flags));
+  const std::string who = flags.tensor_parallel_size > 1 ? concat("rank ", rank, ": ") : std::string();
+  return take_place(place, who, !flags.cpu_list.lists.empty());
+}
+
 // The life of a rank other than 0. Ends its process without what belongs to rank 0: open files, exit
 // handlers.
 [[noreturn]] void serve_and_exit(const EngineFlags& flags, std::unique_ptr<Communicator> communicator) {
@@ -85,24 +97,38 @@ bool known_to_rank_zero(const Status& status) {
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> join_ranks(const EngineFlags& flags) {
-  if (flags.tensor_parallel_size == 1) return std::unique_ptr<Communicator>();
-  if (Status status = check_split(flags); !status.ok()) {
+Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags) {
+  const auto refused = [&flags](const Status& status) {
     if (flags.mpi_rank > 0) _exit(kRefused);
     return status;
+  };
+  auto places =
+      plan_rank_places(flags.cpu_list, ranks_here(flags), read_numa_nodes(kNumaFolder), allowed_cpus());
+  if (!places) return refused(places.error());
+  if (flags.tensor_parallel_size == 1) {
+    PAGODA_RETURN_IF_ERROR(settle(places->front(), 0, flags));
+    return std::unique_ptr<Communicator>();
   }
+  if (Status status = check_split(flags); !status.ok()) return refused(status);
   auto communicator =
       flags.mpi_local_size > 0 ? join_mpi(mpi_library()) : start_local_ranks(flags.tensor_parallel_size);
   if (communicator && flags.mpi_local_size > 0 && (*communicator)->size() != flags.tensor_parallel_size)
     return internal_error("MPI has another number of ranks than mpirun's environment says");
-  if (communicator && (*communicator)->rank() != 0) serve_and_exit(flags, *std::move(communicator));
+  if (!communicator) return communicator;
+  const std::int32_t rank = (*communicator)->rank();
+  const std::int32_t local_rank = flags.mpi_local_size > 0 ? flags.mpi_local_rank : rank;
+  if (Status status = settle((*places)[static_cast<std::size_t>(local_rank)], rank, flags); !status.ok()) {
+    (*communicator)->abort(status.message());
+    if (rank != 0) _exit(kRankFailed);
+    return status;
+  }
+  if (rank != 0) serve_and_exit(flags, *std::move(communicator));
   return communicator;
 }
 
 int threads_per_rank(const EngineFlags& flags) {
   if (flags.threads > 0) return flags.threads;
-  const std::int32_t here = flags.mpi_local_size > 0 ? flags.mpi_local_size : flags.tensor_parallel_size;
-  return std::max(1, usable_cores() / here);
+  return std::max(1, usable_cores() / ranks_here(flags));
 }
 
 ParallelContext parallel_context(const EngineFlags& flags, Communicator* communicator) {

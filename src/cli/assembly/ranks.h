@@ -12,8 +12,9 @@
 namespace pagoda {
 
 // Null: one process is enough. In a rank other than 0 it does not return: the rank serves, and its process
-// ends. Call it before any thread exists.
-Result<std::unique_ptr<Communicator>> join_ranks(const EngineFlags& flags);
+// ends. Call it before any thread exists that computes: the process may be bound to cores (rank_places.h),
+// and `threads` of its flags then becomes what there are.
+Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags);
 
 // Compute threads of each rank on this machine: --threads, or its share of the usable cores.
 int threads_per_rank(const EngineFlags& flags);

@@ -32,13 +32,13 @@ Status run_perplexity(const PerplexityArgs& args) {
   auto model = model_path(args.engine);
   if (!model) return model.error();
   PAGODA_RETURN_IF_ERROR(check_device_flags(args.engine));
-  auto ranks = join_ranks(args.engine);
+  EngineFlags flags = args.engine;
+  auto ranks = join_ranks(flags);
   if (!ranks) return ranks.error();
   auto opened = ModelSource::open(*model, hub_paths_from_environment());
   if (!opened) return opened.error();
   const std::shared_ptr<const ModelSource> source = *std::move(opened);
-  auto tokenizer =
-      args.engine.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(args.engine.tokenizer);
+  auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
   if (!tokenizer) return tokenizer.error();
   const TokenId bos = source->config().bos_token_id;
   if (args.bos && bos < 0) return invalid_argument("--bos: the model names no token that begins a text");
@@ -60,10 +60,10 @@ Status run_perplexity(const PerplexityArgs& args) {
         concat("--context ", context, " is over the model's ", source->config().max_positions, " positions"));
   }
 
-  auto options = runner_options(args.engine, source->config());
+  auto options = runner_options(flags, source->config());
   if (!options) return options.error();
-  if (!args.engine.max_num_batched_tokens) options->max_num_batched_tokens = context;
-  auto runner = LoadedRunner::create(source, *options, args.engine, ranks->get());
+  if (!flags.max_num_batched_tokens) options->max_num_batched_tokens = context;
+  auto runner = LoadedRunner::create(source, *options, flags, ranks->get());
   if (!runner) return runner.error();
   const std::vector<KvGroup>& groups = runner->kv_plan().groups;
   PAGODA_RETURN_IF_ERROR(runner->allocate_kv_cache(pages_for(groups, context, 1, 0, context), 0));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "cli/flags/cpu_list_flag.h"
 #include "cli/flags/emulated_device_flag.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/parse_size.h"
@@ -200,6 +201,12 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
 }
 
 std::vector<Flag> machine_flag_table(EngineFlags& flags) {
+  const auto store_cpu_list = [&flags](const std::string& value) -> Status {
+    auto list = parse_cpu_list_flag(value);
+    if (!list) return list.error();
+    flags.cpu_list = *std::move(list);
+    return ok_status();
+  };
   const auto store_emulated = [&flags](const std::string& value) -> Status {
     auto device = parse_emulated_device(value);
     if (!device) return device.error();
@@ -235,6 +242,16 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
        .help = "compute threads; 0: every core this process may use"},
+      {.name = "cpu-list",
+       .value = flags::parsed("auto|none|LIST[|LIST...]", store_cpu_list),
+       .help = "cores, such as 0-7,16-23, that the process runs on, or each rank; auto: one rank a NUMA node",
+       .details = "cores, such as `0-7,16-23`, that the process runs on; with ranks one list for each, in "
+                  "quotes with `|` "
+                  "between them. Memory comes from their NUMA node. `auto`: one rank a node where there are "
+                  "several of "
+                  "both, else nothing is bound; `none`: nothing is ([ranks and "
+                  "NUMA](tensor-parallelism.md#numa-nodes))",
+       .default_text = "auto"},
       {.name = "backend",
        .value = flags::choice(flags.backend, {"cpu", "reference"}),
        .help = "kernels; reference is plain and slow"},

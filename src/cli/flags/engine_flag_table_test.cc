@@ -184,5 +184,26 @@ TEST(Environment, FillsWhatNoFlagSaid) {
             "OMP_NUM_THREADS: 'many' is not between 1 and 1024");
 }
 
+TEST(Environment, MpirunTellsTheRankOfTheMachine) {
+  std::map<std::string, std::string> values = {
+      {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "3"}};
+  const Environment environment = [&](const char* name) { return values[name]; };
+  const auto local_rank = [&] {
+    EngineFlags flags;
+    EXPECT_TRUE(apply_environment(environment, flags).ok());
+    return flags.mpi_local_rank;
+  };
+  EXPECT_EQ(local_rank(), 1);
+  values["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
+  EXPECT_EQ(local_rank(), 0);
+  values["OMPI_COMM_WORLD_LOCAL_RANK"] = "1";
+  EXPECT_EQ(local_rank(), 1);
+  values["OMPI_COMM_WORLD_LOCAL_RANK"] = "9";  // more than there are
+  EXPECT_EQ(local_rank(), 1);
+  values["OMPI_COMM_WORLD_LOCAL_RANK"] = "x";
+  EngineFlags flags;
+  EXPECT_FALSE(apply_environment(environment, flags).ok());
+}
+
 }  // namespace
 }  // namespace pagoda

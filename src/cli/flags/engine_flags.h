@@ -12,6 +12,12 @@
 
 namespace pagoda {
 
+// --cpu-list: which cores each rank of this machine has.
+struct CpuListFlag {
+  bool automatic = true;                // one rank a NUMA node, where there are several of both
+  std::vector<std::vector<int>> lists;  // of rank 0, 1, …, each ascending; empty: none were given
+};
+
 // What the HTTP front needs. Accepted (and unused) by offline commands, so that one set of flags
 // describes an engine everywhere.
 struct ServerFlags {
@@ -31,6 +37,7 @@ struct ServerFlags {
   std::vector<std::string> allowed_origins;  // CORS; empty: no CORS headers; "*": every origin
   // Host names answered on a loopback address beside the loopback ones; "*": any.
   std::vector<std::string> allowed_hosts;
+  bool trust_request_chat_template = false;  // a request may bring its own
   std::string metrics_prefix = "vllm";  // of vLLM's names, without the colon; our own are always "pagoda:"
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_answer_memory = std::int64_t{1} << 30;  // of all answers being made and sent
@@ -119,15 +126,17 @@ struct EngineFlags {
   std::string device_attention = "auto";  // auto, tiles, plain
   std::string device_products = "own";    // own, cublaslt
   std::int32_t threads = 0;               // 0: every core this process may use
-  std::string backend = "cpu";            // cpu, reference
-  std::string cpu_level = "auto";         // auto, portable, avx2, avx512
-  bool weight_cache = true;  // keep packed weights in the cache directory, and map them from there
+  CpuListFlag cpu_list;
+  std::string backend = "cpu";     // cpu, reference
+  std::string cpu_level = "auto";  // auto, portable, avx2, avx512
+  bool weight_cache = true;        // keep packed weights in the cache directory, and map them from there
   std::int64_t weight_cache_bytes = std::int64_t{100} << 30;  // of all of them
 
   // ranks
   std::int32_t tensor_parallel_size = 1;
   std::int32_t mpi_local_size = 0;  // ranks that mpirun has started on this machine; 0: it has not
   std::int32_t mpi_rank = 0;        // this process's, under mpirun
+  std::int32_t mpi_local_rank = 0;  // its number among those of this machine
   bool deterministic_allreduce = true;
   double rank_timeout_s = 4.0;  // 0: wait for ever
 

@@ -45,13 +45,19 @@ Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   flags.tensor_parallel_size = *size;
   flags.mpi_local_size = std::max(*local, 1);
   flags.mpi_rank = *rank;
+  // Launchers that do not tell give a machine's ranks neighbouring numbers.
+  const bool told =
+      !environment("OMPI_COMM_WORLD_LOCAL_RANK").empty() || !environment("MPI_LOCALRANKID").empty();
+  const auto local_rank = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0);
+  if (!local_rank) return local_rank.error();
+  flags.mpi_local_rank = (told ? *local_rank : *rank) % flags.mpi_local_size;
   return ok_status();
 }
 
 // Read by the program otherwise, or by its scripts and tests.
 constexpr const char* kOtherVariables[] = {
-    "PAGODA_CACHE",      "PAGODA_LOGGING_LEVEL", "PAGODA_BINARY",          "PAGODA_SHARED_DATA",
-    "PAGODA_CHECK_ROOT", "PAGODA_FULL_GOLDENS",  "PAGODA_TEST_VIRTUAL_KV", "PAGODA_TEST_PROGRAMS",
+    "PAGODA_CACHE",       "PAGODA_LOGGING_LEVEL", "PAGODA_BINARY",          "PAGODA_SHARED_DATA",
+    "PAGODA_CHECK_ROOT",  "PAGODA_FULL_GOLDENS",  "PAGODA_TEST_VIRTUAL_KV", "PAGODA_TEST_PROGRAMS",
     "PAGODA_TEST_DEVICE", "PAGODA_DEVICE_SEEDS",
 };
 

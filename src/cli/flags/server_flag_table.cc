@@ -104,6 +104,10 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .help = "Host names served on a loopback address, or *",
        .details = "Host names answered on a loopback address beside the loopback names, with commas between; "
                   "`*`: any"},
+      {.name = "trust-request-chat-template",
+       .value = flags::on(flags.trust_request_chat_template),
+       .help = "chat requests may bring a chat_template of their own",
+       .details = "chat requests may bring a `chat_template` of their own, in place of the model's"},
       {.name = "metrics-prefix",
        .value = flags::choice(flags.metrics_prefix, {"vllm", "pagoda"}),
        .help = "of vLLM's names in /metrics; our own are always pagoda:"},
@@ -125,8 +129,9 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "response-store-dir",
        .value = flags::text(flags.response_store_dir, "DIR"),
        .help = "a folder where those answers outlive the process",
-       .details = "a folder for those answers, one file each, so that they outlive the process; made where there "
-                  "is none; without it they are in memory"},
+       .details =
+           "a folder for those answers, one file each, so that they outlive the process; made where there "
+           "is none; without it they are in memory"},
       {.name = "max-header-bytes",
        .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
        .help = "larger request headers get 431"},
@@ -159,9 +164,10 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
       {.name = "sandbox",
        .value = flags::on_off(flags.sandbox),
        .help = "once started, only its own files, no connections outwards, no other programs",
-       .details = "once it has its flags the server opens only its model, keys, certificates, caches and the "
-                  "system's libraries, begins no connections and starts no programs (Landlock and seccomp, as far "
-                  "as the kernel has them)"},
+       .details =
+           "once it has its flags the server opens only its model, keys, certificates, caches and the "
+           "system's libraries, begins no connections and starts no programs (Landlock and seccomp, as far "
+           "as the kernel has them)"},
       {.name = "access-log",
        .value = flags::on(flags.access_log),
        .help = "one line per request, without its text",

@@ -1,0 +1,128 @@
+"""LLMEngine: requests added by hand, and steps: vLLM's class for loops of one's own. LLM has one as `llm_engine`."""
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import _native
+from .calls import Calls, Prompt, Submit, no_adapters, streams
+from .engine_args import EngineArgs, options_of
+from .outputs import Answer, RequestOutput
+from .sampling_params import RequestOutputKind, SamplingParams
+from .tokenizer import Tokenizer
+
+POLL_MS = 100  # how late Ctrl-C may be
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What programs ask vLLM's `llm.llm_engine.model_config` for."""
+
+    model: str
+    max_model_len: int
+
+
+class LLMEngine:
+    """`add_request(id, prompt, params)`, then `step()` while `has_unfinished_requests()`. The engine runs by itself: a step here
+    waits for what it says next. Not for several threads."""
+
+    def __init__(self, model: str, engine: _native.Engine) -> None:
+        self._engine = engine
+        self._calls = Calls(engine)
+        self.model_config = ModelConfig(model, self._calls.max_model_len)
+        self._queue: _native.Queue | None = None
+        self._running: dict[int, tuple[Answer, RequestOutputKind]] = {}
+        self._waiting: deque[tuple[Answer, RequestOutputKind, Submit]] = deque()  # that the engine had no room for
+
+    @classmethod
+    def from_engine_args(cls, engine_args: EngineArgs, **_: Any) -> LLMEngine:
+        return cls(engine_args.model, _native.Engine(engine_args.model, options_of(engine_args.arguments)))
+
+    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams, arrival_time: float | None = None,
+                    lora_request: None = None, tokenization_kwargs: None = None, trace_headers: None = None,
+                    priority: int = 0) -> str:
+        no_adapters(lora_request)
+        if not isinstance(params, SamplingParams):
+            raise ValueError("add_request takes SamplingParams; LLM.embed, score, classify and encode make vectors")
+        more: dict[str, Any] = {"priority": priority}
+        if streams(params):
+            more["stream"] = True
+        text, submit = self._calls.completion(prompt, params, more)
+        answer = Answer(request_id, text, params.n, params.output_kind is RequestOutputKind.DELTA)
+        self._waiting.append((answer, params.output_kind, submit))
+        self._submit()  # what is wrong with it is said here
+        return request_id
+
+    def step(self) -> list[RequestOutput]:
+        """What is new of each request, in the form of its `output_kind`. Empty: nothing yet, or nothing runs."""
+        outputs: list[RequestOutput] = []
+        self._submit()
+        if self._queue is None or not self._running:
+            return outputs
+        wait_ms = POLL_MS
+        while self._running and (news := self._queue.next(wait_ms)) is not None:
+            wait_ms = 0
+            known = self._running.get(news["id"])
+            if known is None:  # aborted
+                continue
+            answer, kind = known
+            if news["message"] is not None:
+                del self._running[news["id"]]
+                raise RuntimeError(news["message"])
+            output = answer.add(news)
+            if news["finished"]:
+                del self._running[news["id"]]
+            if news["finished"] or kind is not RequestOutputKind.FINAL_ONLY:
+                outputs.append(_snapshot(output))
+        return outputs
+
+    def abort_request(self, request_ids: str | list[str], internal: bool = False) -> None:
+        """They give no more outputs. Unknown ones are ignored."""
+        names = {request_ids} if isinstance(request_ids, str) else set(request_ids)
+        self._waiting = deque(entry for entry in self._waiting if entry[0].output.request_id not in names)
+        for number in [n for n, (answer, _) in self._running.items() if answer.output.request_id in names]:
+            del self._running[number]
+            if self._queue is not None:
+                self._queue.abort(number)
+        if not self._running and self._queue is not None:  # nobody waits for what it may still say
+            self._queue.close()
+            self._queue = None
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self._running or self._waiting)
+
+    def get_num_unfinished_requests(self) -> int:
+        return len(self._running) + len(self._waiting)
+
+    def get_tokenizer(self) -> Tokenizer:
+        return Tokenizer(self._engine)
+
+    def shutdown(self) -> None:
+        """Gives the memory back now; the object is of no more use."""
+        self._running.clear()
+        self._waiting.clear()
+        if self._queue is not None:
+            self._queue.close()
+            self._queue = None
+        self._engine.close()
+
+    def _submit(self) -> None:
+        if self._waiting and self._queue is None:
+            self._queue = _native.Queue(self._engine)
+        while self._waiting and self._queue is not None:
+            answer, kind, submit = self._waiting[0]
+            try:
+                number = submit(self._queue)
+            except BaseException:
+                self._waiting.popleft()
+                raise
+            if number is None:
+                return
+            self._waiting.popleft()
+            self._running[number] = (answer, kind)
+
+
+def _snapshot(output: RequestOutput) -> RequestOutput:
+    """As it is now: later steps leave it as it is."""
+    return replace(output, outputs=[replace(choice, token_ids=list(choice.token_ids)) for choice in output.outputs])
