@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine/queue_forecast.h"
@@ -42,6 +44,21 @@ class AdmissionGate {
     std::swap(load_, load);
     while (!arriving_.empty() && arriving_.front().number <= num_taken) arriving_.pop_front();
     for (Arriving& entry : arriving_) count(entry);
+  }
+
+  // What every request of the tenant would be refused with now, and its wait in seconds: that of the least
+  // one, of a token. Nothing where that depends on the request.
+  std::optional<std::pair<Status, double>> refuse_any(std::string_view tenant, TimeNs now) const {
+    Request least;
+    least.prompt_token_ids = {0};
+    least.sampling.max_tokens = 1;
+    least.tenant = tenant;
+    std::lock_guard lock(mutex_);
+    if (load_.policy == SchedulingPolicy::priority) return std::nullopt;
+    double wait_s = 0;
+    Status status = check_in_time(load_, least, now, max_queue_s_, &wait_s);
+    if (status.ok()) return std::nullopt;
+    return std::pair(std::move(status), wait_s);
   }
 
   // Seconds until one that comes now is begun.

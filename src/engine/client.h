@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,15 @@ class EngineClient {
   // time is up, or would be. invalid_argument: it can never fit, naming the limit. unavailable: draining or
   // dead. On success `sink` gets every output, the last one finished.
   virtual Status submit(Request request, std::shared_ptr<OutputSink> sink) = 0;
+
+  // What is said to whatever comes now for this tenant, before it is read, if all of it would be refused:
+  // resource_exhausted (the queue is too long); it counts as a refusal. With the wait expected now, in
+  // seconds. Nothing: submit() decides. Any thread.
+  struct Refusal {
+    Status status;
+    double wait_s = 0;
+  };
+  virtual std::optional<Refusal> refuse_unread(std::string_view /*tenant*/) { return std::nullopt; }
 
   // How long one that comes now would wait to be begun, in seconds. Any thread; for those who were refused.
   virtual double expected_wait(std::string_view /*tenant*/, std::int32_t /*priority*/) const { return 0; }

@@ -41,6 +41,14 @@ Status EngineThread::submit(Request request, std::shared_ptr<OutputSink> sink) {
   return status;
 }
 
+std::optional<EngineThread::Refusal> EngineThread::refuse_unread(std::string_view tenant) {
+  if (!healthy() || draining_.load(std::memory_order_acquire)) return std::nullopt;
+  auto refused = gate_.refuse_any(tenant, core_->clock().now());
+  if (!refused) return std::nullopt;
+  core_->metrics().on_refused(refused->first);
+  return Refusal{.status = std::move(refused->first), .wait_s = refused->second};
+}
+
 double EngineThread::expected_wait(std::string_view tenant, std::int32_t priority) const {
   Request like;
   like.prompt_token_ids = {0};

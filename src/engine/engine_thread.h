@@ -32,6 +32,7 @@ class EngineThread final : public EngineClient {
 
   const EngineLimits& limits() const override { return core_->limits(); }
   Status submit(Request request, std::shared_ptr<OutputSink> sink) override;
+  std::optional<Refusal> refuse_unread(std::string_view tenant) override;
   double expected_wait(std::string_view tenant, std::int32_t priority) const override;
   void abort(RequestId id) override;
   void abort_sequence(RequestId id, std::int32_t index) override;

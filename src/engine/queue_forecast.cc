@@ -234,7 +234,8 @@ QueueForecast forecast(const EngineLoad& load, const QueuedWork& work) {
   return out;
 }
 
-Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now, double max_queue_s) {
+Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now, double max_queue_s,
+                     double* wait_s) {
   const bool has_deadline = request.deadline != 0;
   if (has_deadline && request.deadline <= now)
     return Status(StatusCode::deadline_exceeded, "The request's time was up before it could be begun.")
@@ -246,6 +247,7 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
   const QueueForecast when = forecast(load, work);
   const double elapsed = std::max(to_seconds(now - load.time), 0.0);
   const double queue_s = std::max(when.queue_s - elapsed, 0.0);
+  if (wait_s != nullptr) *wait_s = queue_s;
   const auto retry = [&] { return concat("about ", std::ceil(queue_s), " s"); };
   if (max_queue_s > 0 && !request.follows && queue_s > max_queue_s)
     return resource_exhausted(concat("The first token would come ", retry(),

@@ -96,6 +96,8 @@ struct QueueForecast {
 QueueForecast forecast(const EngineLoad& load, const QueuedWork& work);
 
 // Not ok: it would wait longer than max_queue_s (0: any time is right), or its deadline cannot be met.
-Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now, double max_queue_s);
+// `wait_s`, where it is not null, gets the seconds that it would wait, if they had to be known.
+Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now, double max_queue_s,
+                     double* wait_s = nullptr);
 
 }  // namespace pagoda

@@ -197,14 +197,38 @@ TEST(AdmissionGate, CountsWhatTheEngineHasNotTakenYet) {
   EXPECT_EQ(status.reason(), "queue_time");
   EXPECT_GE(pushed, 3);
   EXPECT_LE(pushed, 5) << "a second's prompts, and one";
-  EXPECT_GT(gate.expected_wait(request_of(1, 0, now), now), 1);
+  const double wait_s = gate.expected_wait(request_of(1, 0, now), now);
+  EXPECT_GT(wait_s, 1);
+  // Then any is refused before it is read, and told the same.
+  const auto any = gate.refuse_any("", now);
+  ASSERT_TRUE(any.has_value());
+  EXPECT_EQ(any->first.reason(), "queue_time");
+  EXPECT_NEAR(any->second, wait_s, 0.1 * wait_s);
   gate.publish(load, pushed);  // it has taken them, and they are done
   EXPECT_LT(gate.expected_wait(request_of(1, 0, now), now), 0.1);
+  EXPECT_FALSE(gate.refuse_any("", now).has_value());
   EXPECT_TRUE(gate.admit(request_of(500, 0, now), now, push).ok());
   // What the inbox would not take does not count.
   const auto full = [](Request, std::int64_t, std::int64_t) { return resource_exhausted("full"); };
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(gate.admit(request_of(500, 0, now), now, full).ok());
   EXPECT_LT(gate.expected_wait(request_of(1, 0, now), now), 0.8);
+}
+
+// Under priorities the wait depends on the request's own, under fair shares on the tenant.
+TEST(AdmissionGate, RefusesUnreadOnlyWhatIsRefusedWhateverItSays) {
+  AdmissionGate gate(1.0);
+  EngineLoad load =
+      load_of(std::vector<QueuedWork>(8, decoding(1000)), std::vector<QueuedWork>(10, prompt(500)));
+  gate.publish(load, 0);
+  EXPECT_TRUE(gate.refuse_any("", load.time).has_value());
+  load.policy = SchedulingPolicy::priority;
+  gate.publish(load, 0);
+  EXPECT_FALSE(gate.refuse_any("", load.time).has_value());
+  load.policy = SchedulingPolicy::fair;
+  load.tenants = {{.name = "heavy", .turn = 1000, .num_waiting = 10, .num_running = 8}};
+  gate.publish(load, 0);
+  EXPECT_TRUE(gate.refuse_any("heavy", load.time).has_value());
+  EXPECT_FALSE(gate.refuse_any("light", load.time).has_value()) << "it is let in at once";
 }
 
 }  // namespace

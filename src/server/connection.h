@@ -116,6 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void release_body();
   void begin_request(const HttpRequest& request);
   HttpResponse refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const;
+  static HttpResponse refusal_after(const Status& status, const Protocol* protocol, double wait_s);
   void end_request();
   void add_common_headers(HttpResponse& response) const;
   std::optional<HttpResponse> take_request(const RouteTable::Match& match);

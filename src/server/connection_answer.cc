@@ -231,11 +231,17 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
 
 // What the engine would not take, with the time after which it may.
 HttpResponse Connection::refusal(const Status& status, const Protocol* protocol, const OrderOf& whose) const {
+  const bool later = status.code() == StatusCode::resource_exhausted;
+  return refusal_after(status, protocol,
+                       later ? server_.engine.expected_wait(whose.tenant, whose.priority) : 0);
+}
+
+HttpResponse Connection::refusal_after(const Status& status, const Protocol* protocol, double wait_s) {
   HttpResponse response = error_response(status, protocol);
   if (status.code() != StatusCode::resource_exhausted) return response;
-  const double wait = std::ceil(server_.engine.expected_wait(whose.tenant, whose.priority));
+  const double seconds = std::clamp(std::ceil(wait_s), 1.0, 3600.0);
   for (auto& [name, value] : response.headers)
-    if (name == "retry-after") value = concat(static_cast<std::int64_t>(std::clamp(wait, 1.0, 3600.0)));
+    if (name == "retry-after") value = concat(static_cast<std::int64_t>(seconds));
   return response;
 }
 

@@ -69,6 +69,9 @@ RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiCont
 
 asio::awaitable<Connection::Next> Connection::answer_generation(const Route& route, GenerationHandler handler,
                                                                 std::shared_ptr<ApiCall> call) {
+  // Who could not be begun in time is told so unread: nothing is parsed, and no other thread waited for.
+  if (const auto refused = server_.engine.refuse_unread(tenant_of(*key_, peer_)))
+    co_return co_await send(refusal_after(refused->status, route.protocol, refused->wait_s));
   const std::size_t bytes = call->body.size();
   auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
   auto text = std::make_shared<MemoryReservation>();  // of the body's reading, then of what came of it

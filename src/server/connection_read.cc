@@ -97,8 +97,10 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
   if (request.has_body() && !buffer_.empty() && !hold_body(buffer_.size())) co_return no_room();  // came with the head
   parser.eager(true);
   std::size_t framed = 0;  // body bytes with their chunk framing
-  std::size_t num_received = 0;
-  const SteadyTime begin = std::chrono::steady_clock::now();
+  // What has come gives a little time, never more than body_timeout ahead: neither does a body that only
+  // drips in stay, nor one whose beginning came fast.
+  const SteadyTime latest = after(server_.config.body_total_timeout);
+  SteadyTime allowed_until = after(server_.config.body_timeout);
   while (!parser.is_done()) {
     error = {};
     used = buffer_.empty() ? 0 : parser.put(asio::buffer(buffer_), error);
@@ -111,19 +113,15 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     if (used > 0 && !buffer_.empty() && !error) continue;
     if (buffer_.size() > kMaxChunkOverhead)
       co_return HttpError{400, "The chunked request body is malformed."};
-    // Each byte gives a little time, so that a body that only drips in ends, too.
-    const auto earned = std::chrono::milliseconds(1000 * num_received / server_.config.min_body_rate);
-    const SteadyTime deadline =
-        std::min(after(server_.config.body_timeout), begin + server_.config.body_timeout + earned);
-    const std::size_t received = co_await read_some(deadline, kReadSize);
+    const std::size_t received = co_await read_some(std::min(allowed_until, latest), kReadSize);
     if (received == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
       gone_ = true;
       co_return std::nullopt;
     }
-    num_received += received;
-    if (!hold_body(received))
-      co_return no_room();
+    const auto earned = std::chrono::microseconds(1'000'000 * received / server_.config.min_body_rate);
+    allowed_until = std::min(allowed_until + earned, after(server_.config.body_timeout));
+    if (!hold_body(received)) co_return no_room();
   }
   body = std::move(parser.get().body());
   co_return std::nullopt;

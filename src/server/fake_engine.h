@@ -7,6 +7,9 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "engine/client.h"
@@ -95,6 +98,16 @@ class FakeEngine final : public EngineClient {
     }
     changed_.notify_all();
     return {};
+  }
+  std::optional<Refusal> refuse_unread(std::string_view tenant) override {
+    std::lock_guard lock(mutex_);
+    if (tenant != too_late_) return std::nullopt;
+    return Refusal{.status = resource_exhausted("Too late.").with_reason("queue_time"), .wait_s = 6.2};
+  }
+  // Whatever this tenant asks for now would wait too long.
+  void refuse_all_of(std::string tenant) {
+    std::lock_guard lock(mutex_);
+    too_late_ = std::move(tenant);
   }
   void abort(RequestId id) override {
     std::lock_guard lock(mutex_);
@@ -206,6 +219,7 @@ class FakeEngine final : public EngineClient {
   std::map<RequestId, Running> running_;
   std::map<std::string, PrefixInfo> prefixes_;
   std::vector<std::function<void(Result<DebugSnapshot>)>> snapshots_;
+  std::string too_late_;  // a tenant
   bool ended_ = false;
   std::thread thread_, adder_;
 };

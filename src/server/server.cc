@@ -38,6 +38,7 @@ constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after 
 constexpr milliseconds kEngineCheck{1000};
 constexpr milliseconds kKeyCheck{1000};
 constexpr int kForcedExit = 130;
+constexpr std::size_t kWokenAtOnce = 8;
 constexpr std::size_t kReserve = 16;  // connections beyond the limit, for /health
 
 // Many connections need many file descriptors; the hard limit is the operator's word.
@@ -103,10 +104,13 @@ struct Server::Impl {
   template <class Function>
   void for_each_connection(Function function);
 
-  void wake_connections();
+  using Waiting = std::vector<std::weak_ptr<Connection>>;
+  void wake_connections(std::shared_ptr<const Waiting> waiting, std::size_t first);
 
   ServerContext server;
-  WakeList<Connection> wakes{[this] { asio::post(io, [this] { wake_connections(); }); }};
+  WakeList<Connection> wakes{[this] {
+    asio::post(io, [this] { wake_connections(std::make_shared<const Waiting>(wakes.take()), 0); });
+  }};
   asio::io_context io;      // its end ends the calls, which use what stands above
   std::vector<Door> doors;  // fixed before run()
   TlsStore tls;
@@ -173,9 +177,14 @@ void Server::Impl::for_each_connection(Function function) {
   for (const auto& connection : alive) function(*connection);
 }
 
-void Server::Impl::wake_connections() {
-  for (const std::weak_ptr<Connection>& waiting : wakes.take())
-    if (const std::shared_ptr<Connection> connection = waiting.lock()) connection->wake();
+// Some at a time: between them the loop looks at its sockets, so that a request that comes while a step's
+// tokens go out to many does not wait for all of them.
+void Server::Impl::wake_connections(std::shared_ptr<const Waiting> waiting, std::size_t first) {
+  const std::size_t end = std::min(first + kWokenAtOnce, waiting->size());
+  for (std::size_t i = first; i < end; ++i)
+    if (const std::shared_ptr<Connection> connection = (*waiting)[i].lock()) connection->wake();
+  if (end < waiting->size())
+    asio::post(io, [this, waiting = std::move(waiting), end] { wake_connections(waiting, end); });
 }
 
 // Some at once, so that a flood of new ones does not look through all for each.

@@ -67,7 +67,8 @@ struct ServerConfig {
 
   std::chrono::milliseconds head_timeout{10'000};   // from a request's first byte to the end of its head
   std::chrono::milliseconds body_timeout{30'000};   // without a byte, and of a body that comes too slowly
-  std::size_t min_body_rate = 1000;                 // bytes a second, beyond the first body_timeout
+  std::size_t min_body_rate = 1000;                 // bytes a second, beyond body_timeout of credit
+  std::chrono::milliseconds body_total_timeout{600'000};  // of a whole body, however it comes
   std::chrono::milliseconds write_timeout{60'000};  // a reader that takes nothing
   std::chrono::milliseconds keep_alive_timeout{75'000};  // between requests
   std::chrono::milliseconds shutdown_timeout{30'000};    // for running requests on stop()

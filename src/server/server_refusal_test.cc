@@ -216,6 +216,22 @@ TEST(ServerRefusal, AFullQueueIs429WithRetryAfter) {
   EXPECT_TRUE(eventually([&] { return running.engine.num_running() == 0; })) << "the first two must not stay";
 }
 
+// Neither parsed nor tokenized: what is no JSON at all gets the same, and the connection goes on.
+TEST(ServerRefusal, WhoWouldWaitTooLongIsToldUnread) {
+  RunningServer running;
+  TestClient client(running.port());
+  running.engine.refuse_all_of("127.0.0.1");
+  for (const char* body : {R"({"prompt":"a"})", "{"}) {
+    const TestResponse response = client.post("/v1/completions", body);
+    EXPECT_EQ(response.status, 429) << body;
+    EXPECT_EQ(response.headers.at("retry-after"), "7");
+    EXPECT_NE(response.body.find("queue_time"), std::string::npos) << response.body;
+  }
+  EXPECT_EQ(client.post("/tokenize", R"({"prompt":"a"})").status, 200) << "which asks nothing of the engine";
+  running.engine.refuse_all_of("another");
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a"})").status, 200);
+}
+
 // D7: connections without a request made everyone, /health too, get 503.
 TEST(ServerRefusal, IdleConnectionsMakeRoomOldestFirst) {
   ServerConfig config;
@@ -252,23 +268,42 @@ TEST(ServerRefusal, BesideBusyConnectionsOnlyHealthIsAnswered) {
   EXPECT_TRUE(eventually([&] { return TestClient(running.port()).get("/v1/models").status == 200; }));
 }
 
-// D7: a byte now and then kept a body, and the memory for it, for ever.
-TEST(ServerRefusal, ABodyThatDripsInEnds) {
-  ServerConfig config;
-  config.body_timeout = milliseconds(300);
+// Sends `first` of a body and then a byte now and then; the status that it gets.
+int status_of_dripping_body(const ServerConfig& config, const std::string& first) {
   RunningServer running(config);
   TestClient drips(running.port());
   drips.send(
       "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
       "1000000\r\n\r\n");
+  drips.send(first);
   const auto begin = std::chrono::steady_clock::now();
   bool answered = false;
-  while (!answered && std::chrono::steady_clock::now() - begin < std::chrono::seconds(10)) {
+  while (!answered && std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
     drips.send(" ");
     answered = drips.receive(20);
   }
-  EXPECT_TRUE(answered);
-  EXPECT_EQ(drips.read_response().status, 408);
+  return answered ? drips.read_response().status : 0;
+}
+
+// D7: a byte now and then kept a body, and the memory for it, for ever.
+TEST(ServerRefusal, ABodyThatDripsInEnds) {
+  ServerConfig config;
+  config.body_timeout = milliseconds(300);
+  EXPECT_EQ(status_of_dripping_body(config, ""), 408);
+}
+
+// What came fast is no credit for hours.
+TEST(ServerRefusal, ABodyThatDripsInAfterAFastBeginningEnds) {
+  ServerConfig config;
+  config.body_timeout = milliseconds(300);
+  EXPECT_EQ(status_of_dripping_body(config, std::string(500'000, ' ')), 408);
+}
+
+TEST(ServerRefusal, ABodyThatComesAtTheLeastRateEndsAtItsTotalTime) {
+  ServerConfig config;
+  config.min_body_rate = 1;
+  config.body_total_timeout = milliseconds(300);
+  EXPECT_EQ(status_of_dripping_body(config, ""), 408);
 }
 
 // curl -d sends a form's type, LiteLLM none at all; a page of another site can do so only by way of a

@@ -1,7 +1,9 @@
 """One client costs nobody else anything: what stopped or killed the server for all, each tried from outside."""
+import contextlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -27,6 +29,11 @@ def processor_time(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def request(path, body):
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+
 def post(port, path, body, receive_buffer=0, source=None):
     """Sends a request and reads nothing."""
     client = socket.socket()
@@ -35,8 +42,7 @@ def post(port, path, body, receive_buffer=0, source=None):
     if source:
         client.bind((source, 0))
     client.connect(("127.0.0.1", port))
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    client.sendall(head.encode() + body)
+    client.sendall(request(path, body))
     return client
 
 
@@ -74,6 +80,43 @@ def test_text_endpoints_have_bounds():
         assert status("/tokenize", b'{"prompt":"' + b" " * 7_000_000 + b'"}') == 400
         assert status("/detokenize", b'{"tokens":[' + b"7," * 15_000_000 + b"7]}") == 413
         assert status("/tokenize", b'{"prompt":"' + b"a b" * 30_000 + b'"}') == 200
+
+
+def test_a_short_request_overtakes_long_ones():
+    # D2: one worker read for everybody, in order.
+    long, short = (request("/tokenize", json.dumps({"prompt": text}).encode()) for text in ("a b" * 300_000, "a"))
+    with serving(small_model()) as server:
+        for _ in range(20):  # until the machine lets the short one come before the long ones are done
+            with contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(25)]
+                for client in clients[1:]:
+                    client.sendall(long)
+                clients[0].sendall(short)
+                assert clients[0].recv(65536).startswith(b"HTTP/1.1 200")
+                done, _, _ = select.select(clients[1:], [], [], 0)
+                if len(done) < 24:
+                    return
+        pytest.fail("the short one was always answered last")
+
+
+def thread_seconds(process, thread):
+    with open(f"/proc/{process.pid}/task/{thread}/schedstat") as file:
+        return int(file.read().split()[0]) / 1e9
+
+
+def test_giant_answers_are_not_built_by_the_thread_that_serves_all():
+    # D8: while one was made, /health waited for seconds. 20 MB of JSON, of which the I/O thread only writes.
+    body = json.dumps({"prompt": [[7] * 400] * 40, "max_tokens": 1, "prompt_logprobs": 20}).encode()
+    with serving(small_model()) as server:
+        def seconds():
+            threads = os.listdir(f"/proc/{server.process.pid}/task")
+            return thread_seconds(server.process, server.process.pid), sum(thread_seconds(server.process, thread) for thread in threads)
+        own, every = seconds()
+        answer = httpx.post(server.url + "/v1/completions", content=body, headers={"Content-Type": "application/json"}, timeout=120)
+        assert answer.status_code == 200 and len(answer.content) > 10_000_000
+        after_own, after_every = seconds()
+        print(f"{len(answer.content)} bytes: {after_own - own:.3f} of {after_every - every:.3f} s on the I/O thread")
+        assert after_own - own < 0.25 * (after_every - every)
 
 
 def test_one_peer_cannot_hold_all_room_for_bodies():

@@ -7,13 +7,17 @@
 
 namespace pagoda {
 
+std::string_view tenant_of(const ApiKey& key, std::string_view peer) {
+  return key.entry.name == kAnonymous ? peer : std::string_view(key.entry.name);
+}
+
 Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::span<Request> requests) {
   const KeyEntry& entry = key.entry;
   for (Request& request : requests) {
     if (entry.max_priority && request.priority < *entry.max_priority)
       return invalid_argument(concat("This key may ask for priorities from ", *entry.max_priority, " on."))
           .with_param("priority");
-    request.tenant = entry.name == kAnonymous ? std::string(peer) : entry.name;
+    request.tenant = tenant_of(key, peer);
     request.weight = entry.weight;
     // A name has no slash, so no two keys' salts are ever equal, whatever their clients send.
     if (isolate) request.cache_salt = concat(entry.name, "/", request.cache_salt);

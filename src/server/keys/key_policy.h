@@ -11,7 +11,10 @@
 
 namespace pagoda {
 
-// Who has no key is told apart by `peer`, an address. With `isolate`, prefixes are shared under one key only.
+// Whose requests they are: who has no key is told apart by `peer`, an address.
+std::string_view tenant_of(const ApiKey& key, std::string_view peer);
+
+// With `isolate`, prefixes are shared under one key only.
 Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::span<Request> requests);
 
 // What a call may need at most, and what it needs for certain.
