@@ -87,11 +87,11 @@ void gated_rms_norm(const GatedNorm& norm, float* x, const float* gate) {
       if (norm.gate_first) x[i] = static_cast<float>(x[i] * silu(gate[i]));
       sum += static_cast<double>(x[i]) * x[i];
     }
-    const float* weight =
-        norm.weight + (norm.own_weights ? static_cast<std::ptrdiff_t>(group) * norm.group_size : 0);
+    const std::ptrdiff_t first = norm.own_weights ? static_cast<std::ptrdiff_t>(group) * norm.group_size : 0;
     for (std::int32_t i = 0; i < norm.group_size; ++i) {
       double value = x[i];
-      if (norm.weight != nullptr) value *= weight[i] / std::sqrt(sum / norm.group_size + norm.eps);
+      if (norm.weight != nullptr)
+        value *= norm.weight[first + i] / std::sqrt(sum / norm.group_size + norm.eps);
       if (!norm.gate_first) value *= silu(gate[i]);
       x[i] = static_cast<float>(value);
     }
