@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -62,8 +63,9 @@ void BlockRunner::run_block() {
   ++blocks_run_;
   block_phase_ = 0;
   for (Warp& warp : warps_) warp.phase = 0;
-  for (std::uint32_t i = 0; i < num_threads_; ++i) copies_[i] = {};
-  if (num_copies_ > 0) std::ranges::fill(copied_by_, 0);  // of a launch that failed
+  if (std::exchange(has_groups_, false))  // of the block before, which may have failed
+    for (Copies& copies : copies_) copies = {};
+  if (num_copies_ > 0) std::ranges::fill(copied_by_, 0);
   num_copies_ = 0;
   std::fill(states_.begin(), states_.end(), State::runs);
   for (std::uint32_t i = 0; i < num_threads_; ++i) stacks_.prepare(i, run_thread, this);
@@ -159,10 +161,12 @@ void BlockRunner::start_copy(void* to, const void* from, std::size_t taken) {
   std::memset(copy.to, 0xFF, kCopyBytes);
   copied_by_[place_of(copy)] = static_cast<std::uint16_t>(current_ + 1);
   ++num_copies_;
+  has_groups_ = true;
   copies_[current_].open.push_back(copy);
 }
 
 void BlockRunner::commit_copies() {
+  has_groups_ = true;
   Copies& copies = copies_[current_];
   copies.groups.push_back(std::move(copies.open));
   copies.open.clear();

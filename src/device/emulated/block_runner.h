@@ -104,6 +104,7 @@ class BlockRunner {
   std::vector<Warp> warps_;
   std::vector<Copies> copies_;
   std::vector<std::uint16_t> copied_by_;  // of each kCopyBytes of shared memory: 1 + the thread, or 0
+  bool has_groups_ = false;               // something is in copies_
   std::size_t num_copies_ = 0;            // under way
 
   const Kernel* kernel_ = nullptr;

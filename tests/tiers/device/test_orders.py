@@ -34,9 +34,16 @@ def build():
 
 
 def test_moved_blocks_and_all_families():
-    done = subprocess.run([BUILD / "src/device_runner_test", "--gtest_brief=1"], capture_output=True, text=True,
-                          env={**os.environ, "PAGODA_DEVICE_SEEDS": str(SEEDS), "PAGODA_FULL_GOLDENS": "1"})
-    assert done.returncode == 0, done.stdout[-4000:]
+    """In as many processes as there are cores: each runs its share of the tests, one thread long."""
+    shards = len(os.sched_getaffinity(0))
+
+    def share(index):
+        return subprocess.run([BUILD / "src/device_runner_test", "--gtest_brief=1"], capture_output=True, text=True,
+                              env={**os.environ, "PAGODA_DEVICE_SEEDS": str(SEEDS), "PAGODA_FULL_GOLDENS": "1",
+                                   "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)})
+    with concurrent.futures.ThreadPoolExecutor(shards) as pool:
+        for done in pool.map(share, range(shards)):
+            assert done.returncode == 0, done.stdout[-4000:]
 
 
 def answers(server, pool):
