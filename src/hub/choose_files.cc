@@ -73,6 +73,14 @@ bool is_companion(std::string_view name) {
   return false;
 }
 
+// A file of a sentence-transformers' module, which modules.json names: "1_Pooling/config.json".
+bool is_of_module(std::string_view file) {
+  const std::size_t slash = file.find('/');
+  if (slash == file.npos || file.find('_') > slash || file[0] < '0' || file[0] > '9') return false;
+  const std::string_view name = file.substr(slash + 1);
+  return name == "config.json" || name == "model.safetensors";
+}
+
 }  // namespace
 
 bool safe_file_name(std::string_view name) {
@@ -101,7 +109,7 @@ bool has_tag(std::string_view file, std::string_view tag) {
 }
 
 Result<std::vector<std::string>> choose_files(const std::vector<std::string>& all, std::string_view tag) {
-  std::vector<std::string> gguf, safetensors, companions;
+  std::vector<std::string> gguf, safetensors, companions, of_modules;
   bool config = false, pickles = false;
   for (const std::string& file : all) {
     if (!safe_file_name(file))
@@ -115,6 +123,8 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     } else if (top && is_companion(name)) {
       companions.push_back(file);
       config = config || name == "config.json";
+    } else if (is_of_module(file)) {
+      of_modules.push_back(file);
     }
     pickles = pickles || name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
   }
@@ -124,6 +134,8 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     if (std::ranges::find(safetensors, "model.safetensors") != safetensors.end())
       safetensors = {"model.safetensors"};
     safetensors.insert(safetensors.end(), companions.begin(), companions.end());
+    if (std::ranges::find(companions, "modules.json") != companions.end())
+      safetensors.insert(safetensors.end(), of_modules.begin(), of_modules.end());
     return safetensors;
   }
   Models models = by_model(gguf);

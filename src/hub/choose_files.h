@@ -1,9 +1,9 @@
 #pragma once
 // choose_files(): which of a repository's files make one model. Looks at names only.
 // With a tag: the GGUF files that bear it, all parts of a split one. Without: the safetensors with what
-// stands beside them (configuration, tokenizer, template), never pickles; else the only GGUF model, else
-// Q4_K_M. Errors: not_found lists what is there. invalid_argument: a name that leaves the folder, a part that
-// is missing. Threads: any.
+// stands beside them (configuration, tokenizer, template, modules of sentence-transformers), never pickles;
+// else the only GGUF model, else Q4_K_M. Errors: not_found lists what is there. invalid_argument: a name that
+// leaves the folder, a part that is missing. Threads: any.
 #include <string>
 #include <string_view>
 #include <vector>

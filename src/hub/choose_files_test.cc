@@ -34,6 +34,20 @@ TEST(ChooseFiles, NoPicklesBesideSafetensors) {
             std::string::npos);
 }
 
+TEST(ChooseFiles, ModulesOfSentenceTransformers) {
+  const Names model = {"model.safetensors", "config.json", "modules.json"},
+              modules = {"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"};
+  Names all = model, wanted = model;
+  for (const char* other : {"2_Dense/pytorch_model.bin", "onnx/config.json", "openvino_1/config.json",
+                            "1x/config.json", "1_Pooling/a/config.json"})
+    all.emplace_back(other);
+  all.insert(all.end(), modules.begin(), modules.end());
+  wanted.insert(wanted.end(), modules.begin(), modules.end());
+  EXPECT_EQ(*choose_files(all, ""), wanted);
+  std::erase(all, "modules.json");
+  EXPECT_EQ(*choose_files(all, ""), (Names{"model.safetensors", "config.json"}));
+}
+
 TEST(ChooseFiles, AllPartsOfASplitModel) {
   const Names parts = {"a-Q8_0-00001-of-00002.gguf", "a-Q8_0-00002-of-00002.gguf"};
   Names all = parts;

@@ -55,7 +55,10 @@ void read_deepseek_like(Fields& fields, const DeepSeekDefaults& absent, ModelCon
   experts.scale = fields.number("routed_scaling_factor", 1.0f);
   experts.groups = fields.integer("n_group", absent.groups);
   experts.groups_used = fields.integer("topk_group", absent.groups_used);
-  fields.only("scoring_func", absent.score == ExpertScore::sigmoid ? "sigmoid" : "softmax");
+  // Of dots.llm1 it has what others call topk_method.
+  const bool sigmoid = absent.score == ExpertScore::sigmoid;
+  if (!sigmoid || fields.string("scoring_func", "sigmoid") != "noaux_tc")
+    fields.only("scoring_func", sigmoid ? "sigmoid" : "softmax");
   const std::int32_t dense = fields.integer("first_k_dense_replace", absent.dense);
   for (std::int32_t layer = 0; layer < listed_layers(config); ++layer)
     experts.layers.push_back(layer >= dense);

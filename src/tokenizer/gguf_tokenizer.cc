@@ -341,6 +341,7 @@ class GgufBuilder {
     parts_.decoder = Decoder(std::move(steps));
     parts_.bytes = TokenizerParts::Bytes::byte_level;
     wrap(source_.bos, source_.eos, (*recipe)->add_bos, false);
+    add_encoder_pair(source_, parts_);
     return ok_status();
   }
 

@@ -8,6 +8,15 @@ constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 enum PieceType { kNormal = 1, kUserDefined = 4 };  // of GgufVocabulary::types
 }  // namespace
 
+void add_encoder_pair(const GgufVocabulary& source, TokenizerParts& parts) {
+  if (!parts.vocabulary->contains(source.bos) || !parts.vocabulary->contains(source.eos)) return;
+  if (source.model == "t5" || source.pre == "roberta-bpe")
+    parts.post_processor.add_pair(
+        {.before = {source.bos}, .between = {source.eos, source.eos}, .after = {source.eos}});
+  if (source.pre == "modern-bert")
+    parts.post_processor.add_pair({.before = {source.bos}, .between = {source.eos}, .after = {source.eos}});
+}
+
 Status read_gguf_unigram(const GgufVocabulary& source, TokenizerParts& parts) {
   const std::size_t count = source.tokens.size();
   if (source.scores.size() != count)
@@ -40,10 +49,7 @@ Status read_gguf_unigram(const GgufVocabulary& source, TokenizerParts& parts) {
   steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));
   steps.push_back(make_fuse_decoder());
   parts.decoder = Decoder(std::move(steps));
-  // As RoBERTa's cross-encoders read two texts.
-  if (parts.vocabulary->contains(source.bos) && parts.vocabulary->contains(source.eos))
-    parts.post_processor.add_pair(
-        {.before = {source.bos}, .between = {source.eos, source.eos}, .after = {source.eos}});
+  add_encoder_pair(source, parts);
   return ok_status();
 }
 

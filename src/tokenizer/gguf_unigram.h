@@ -9,4 +9,7 @@ namespace pagoda {
 // one text.
 Status read_gguf_unigram(const GgufVocabulary& source, TokenizerParts& parts);
 
+// How RoBERTa's and ModernBERT's cross-encoders read two texts; nothing of other files.
+void add_encoder_pair(const GgufVocabulary& source, TokenizerParts& parts);
+
 }  // namespace pagoda

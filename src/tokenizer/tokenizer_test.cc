@@ -325,6 +325,17 @@ TEST_F(Gguf, ByteLevel) {
             (std::vector<TokenId>{259, 'a'}));
 }
 
+TEST_F(Gguf, EncodersJoinPairs) {
+  vocabulary_.eos = 260;
+  const auto pair_of = [&](std::string_view pre) {
+    vocabulary_.pre = pre;
+    return (*Tokenizer::from_gguf(vocabulary_))->encode_pair("a", "b")->ids;
+  };
+  EXPECT_EQ(pair_of("roberta-bpe"), (std::vector<TokenId>{259, 'a', 260, 260, 'b', 260}));
+  EXPECT_EQ(pair_of("modern-bert"), (std::vector<TokenId>{259, 'a', 260, 'b', 260}));
+  EXPECT_EQ(pair_of("smollm"), (std::vector<TokenId>{'a', 'b'}));
+}
+
 TEST_F(Gguf, EveryKnownPreTokenizerCompiles) {
   vocabulary_.pre = "no-such-thing";
   const auto refused = Tokenizer::from_gguf(vocabulary_);
