@@ -41,39 +41,7 @@ class XgrammarConstraint final : public TokenConstraint {
   XgrammarConstraint(xgrammar::GrammarMatcher matcher, std::int32_t vocab_size)
       : matcher_(std::move(matcher)), vocab_size_(vocab_size) {}
 
-  // Asked twice at most places: whether one token alone may come, and then for the mask.
   bool fill_mask(std::span<MaskWord> mask) override {
-    if (mask_is_last_ && last_.size() == mask.size()) {
-      std::ranges::copy(last_, mask.begin());
-      return true;
-    }
-    const bool any = fill(mask);
-    mask_is_last_ = any && !matcher_.IsTerminated();
-    if (mask_is_last_) last_.assign(mask.begin(), mask.end());
-    return any;
-  }
-  bool advance(TokenId token) override {
-    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
-    try {
-      if (!matcher_.AcceptToken(token)) return false;
-    } catch (const std::exception&) {
-      return false;
-    }
-    mask_is_last_ = false;
-    return true;
-  }
-  void rollback(std::int32_t count) override {
-    if (count <= 0) return;
-    matcher_.Rollback(count);
-    mask_is_last_ = false;
-  }
-  std::unique_ptr<TokenConstraint> fork() const override {
-    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
-  }
-  bool is_terminated() const override { return matcher_.IsTerminated(); }
-
- private:
-  bool fill(std::span<MaskWord> mask) {
     std::ranges::fill(mask, 0);
     if (matcher_.IsTerminated()) return true;
     std::int64_t shape = xgrammar::GetBitmaskSize(vocab_size_);
@@ -94,11 +62,26 @@ class XgrammarConstraint final : public TokenConstraint {
     if (last != 0) mask[static_cast<std::size_t>(shape) - 1] &= (MaskWord{1} << last) - 1;
     return std::ranges::any_of(mask, [](MaskWord word) { return word != 0; });
   }
+  bool advance(TokenId token) override {
+    if (token < 0 || token >= vocab_size_ || matcher_.IsTerminated()) return false;
+    try {
+      if (!matcher_.AcceptToken(token)) return false;
+    } catch (const std::exception&) {
+      return false;
+    }
+    return true;
+  }
+  void rollback(std::int32_t count) override {
+    if (count > 0) matcher_.Rollback(count);
+  }
+  std::unique_ptr<TokenConstraint> fork() const override {
+    return std::make_unique<XgrammarConstraint>(matcher_.Fork(), vocab_size_);
+  }
+  bool is_terminated() const override { return matcher_.IsTerminated(); }
 
+ private:
   xgrammar::GrammarMatcher matcher_;
   std::int32_t vocab_size_;
-  std::vector<MaskWord> last_;
-  bool mask_is_last_ = false;  // last_ is what may come now
 };
 
 class XgrammarFactory final : public TokenConstraintFactory {

@@ -1,13 +1,15 @@
 #include "decoding/constraint_set.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/check.h"
+#include "request/forced_token.h"
 
 namespace pagoda {
 namespace {
+
+constexpr std::size_t kKeptRows = 2;  // room for so many masks stays with a sequence
 
 void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
   const auto refused = [&](Candidate& candidate) {
@@ -27,37 +29,57 @@ void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
 
 }  // namespace
 
-namespace {
+class ConstraintSet::Along {
+ public:
+  Along(Walk& walk, std::size_t words, std::atomic<std::int64_t>& num_masks)
+      : walk_(walk), words_(words), num_masks_(num_masks) {}
+  ~Along() { walk_.constraint->rollback(taken_); }
+  Along(const Along&) = delete;
+  Along& operator=(const Along&) = delete;
 
-// The one token that may come; -1: none, or several.
-TokenId only_token(std::span<const MaskWord> mask, std::int32_t vocab_size) {
-  TokenId only = -1;
-  for (std::size_t i = 0; i < mask.size(); ++i) {
-    MaskWord word = mask[i];
-    if (word == 0) continue;
-    const auto first = static_cast<TokenId>(i * 32) + std::countr_zero(word);
-    if (first >= vocab_size) break;
-    if (only >= 0 || (word & (word - 1)) != 0) return -1;
-    only = first;
+  // The constraint, behind the first `count` of `drafts`, which may come.
+  TokenConstraint& behind(std::span<const TokenId> drafts, std::size_t count) {
+    for (; std::cmp_less(taken_, count); ++taken_)
+      CHECK(walk_.constraint->advance(drafts[static_cast<std::size_t>(taken_)]));
+    return *walk_.constraint;
   }
-  return only;
-}
 
-}  // namespace
+  // What may come there. Rows are asked for in order.
+  std::span<const MaskWord> mask(std::span<const TokenId> drafts, std::size_t count) {
+    const auto [known, wanted] = std::ranges::mismatch(walk_.path, drafts.first(count));
+    const auto shared = static_cast<std::size_t>(known - walk_.path.begin());
+    if (count >= walk_.num_rows || shared < count) {  // not known, or along another path
+      CHECK(shared + 1 >= count && walk_.num_rows >= count);
+      walk_.path.assign(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(count));
+      walk_.num_rows = count + 1;
+      walk_.rows.resize(walk_.num_rows * words_);
+      const std::span<MaskWord> row = std::span(walk_.rows).last(words_);
+      if (!behind(drafts, count).fill_mask(row)) std::ranges::fill(row, 0);
+      num_masks_.fetch_add(1, std::memory_order_relaxed);
+    }
+    return std::span(walk_.rows).subspan(count * words_, words_);
+  }
+
+ private:
+  Walk& walk_;
+  const std::size_t words_;
+  std::atomic<std::int64_t>& num_masks_;
+  std::int32_t taken_ = 0;
+};
 
 ConstraintSet::ConstraintSet(const TokenConstraintFactory& factory, SequenceId first) {
-  constraints_.emplace(first, factory.make());
+  walks_.emplace(first, factory.make());
 }
 
-TokenConstraint& ConstraintSet::of(SequenceId id) {
-  const auto it = constraints_.find(id);
-  CHECK(it != constraints_.end());
-  return *it->second;
+ConstraintSet::Walk& ConstraintSet::of(SequenceId id) {
+  const auto it = walks_.find(id);
+  CHECK(it != walks_.end());
+  return it->second;
 }
 
 bool ConstraintSet::cut_drafts(Sequence& sequence) {
   if (sequence.draft.empty()) return false;
-  TokenConstraint& constraint = of(sequence.id);
+  TokenConstraint& constraint = *of(sequence.id).constraint;
   std::int32_t taken = 0;
   std::size_t kept = 0;
   for (; kept < sequence.draft.size(); ++kept) {
@@ -71,51 +93,56 @@ bool ConstraintSet::cut_drafts(Sequence& sequence) {
   return cut;
 }
 
-bool ConstraintSet::add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size) {
-  TokenConstraint& constraint = of(sequence.id);
-  std::int32_t taken = 0;
-  for (const TokenId token : sequence.draft) {
-    CHECK(constraint.advance(token));
-    ++taken;
+void ConstraintSet::know_next(SequenceId id, std::size_t words) {
+  (void)Along(of(id), words, num_masks_).mask({}, 0);
+}
+
+std::int32_t ConstraintSet::add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size) {
+  Along along(of(sequence.id), mask_words(vocab_size), num_masks_);
+  std::vector<TokenId>& draft = sequence.draft;
+  // Row by row, those behind other drafts included: they are needed for what is drawn there.
+  for (std::size_t row = 0; row < draft.size(); ++row) (void)along.mask(draft, row);
+  std::int32_t added = 0;
+  while (added < limit) {
+    const TokenId only = forced_token(along.mask(draft, draft.size()), vocab_size);
+    if (only < 0) break;
+    draft.push_back(only);
+    if (along.behind(draft, draft.size()).is_terminated()) {
+      draft.pop_back();
+      break;
+    }
+    ++added;
   }
-  const std::size_t before = sequence.draft.size();
-  mask_.resize(mask_words(vocab_size));
-  while (std::cmp_less(sequence.draft.size(), limit) && constraint.fill_mask(mask_)) {
-    const TokenId only = only_token(mask_, vocab_size);
-    if (only < 0 || !constraint.advance(only)) break;
-    ++taken;
-    if (constraint.is_terminated()) break;
-    sequence.draft.push_back(only);
-  }
-  constraint.rollback(taken);
-  return sequence.draft.size() > before;
+  return added;
 }
 
 void ConstraintSet::fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words,
                                std::span<MaskWord> masks) {
   CHECK(masks.size() == words * (1 + drafts.size()));
-  TokenConstraint& constraint = of(id);
-  std::int32_t taken = 0;
-  for (std::size_t row = 0;; ++row) {
-    if (!constraint.fill_mask(masks.subspan(row * words, words))) {
-      std::ranges::fill(masks.subspan(row * words), 0);
-      break;
-    }
-    if (row == drafts.size()) break;
-    CHECK(constraint.advance(drafts[row]));
-    ++taken;
+  Along along(of(id), words, num_masks_);
+  for (std::size_t row = 0; row <= drafts.size(); ++row) {
+    const std::span<const MaskWord> mask = along.mask(drafts, row);
+    std::ranges::copy(mask, masks.begin() + static_cast<std::ptrdiff_t>(row * words));
+    const bool dead = std::ranges::all_of(mask, [](MaskWord word) { return word == 0; });
+    if (!dead) continue;
+    std::ranges::fill(masks.subspan((row + 1) * words), 0);
+    break;
   }
-  constraint.rollback(taken);
 }
 
 void ConstraintSet::judge(SequenceId id, std::span<const TokenId> drafts, bool beam, SequenceResult& result) {
-  TokenConstraint& constraint = of(id);
+  TokenConstraint& constraint = *of(id).constraint;
   std::int32_t taken = 0;
   for (std::size_t row = 0;; ++row) {
     SequenceResult& drawn = row == 0 ? result : result.after_drafts[row - 1];
-    judge_row(constraint, beam, drawn);
-    if (drawn.dead_end || row == drafts.size() || drawn.candidates.front().token != drafts[row]) break;
+    const bool goes_on = row < drafts.size() && drawn.candidates.size() == 1 && !beam &&
+                         drawn.candidates.front().token == drafts[row];
+    if (!goes_on) {
+      judge_row(constraint, beam, drawn);
+      break;
+    }
     CHECK(constraint.advance(drafts[row]));
+    drawn.candidates.front().ends = constraint.is_terminated();
     ++taken;
   }
   constraint.rollback(taken);
@@ -125,13 +152,18 @@ void ConstraintSet::follow(std::span<const Change> changes) {
   for (const Change& change : changes) {
     switch (change.verb) {
       case Verb::fork:
-        constraints_.emplace(change.child->id, of(change.sequence->id).fork());
+        walks_.emplace(change.child->id, of(change.sequence->id).constraint->fork());
         break;
-      case Verb::append:
-        CHECK(of(change.sequence->id).advance(change.token));
+      case Verb::append: {
+        Walk& walk = of(change.sequence->id);
+        CHECK(walk.constraint->advance(change.token));
+        if (walk.num_rows > kKeptRows) std::vector<MaskWord>().swap(walk.rows);
+        walk.num_rows = 0;
+        walk.path.clear();
         break;
+      }
       case Verb::free:
-        constraints_.erase(change.sequence->id);
+        walks_.erase(change.sequence->id);
         break;
     }
   }

@@ -2,10 +2,15 @@
 // ConstraintSet: the token constraints of one request, one for each of its sequences. It walks them along
 // with what is decided: masks before a step, the judgement of what was drawn after it, then the three verbs.
 // Not for requests without a constraint, which have no set and cost nothing. Invariant: between steps a
-// sequence's constraint has taken exactly its output tokens. Threads: none; owned by the engine thread.
+// sequence's constraint has taken exactly its output tokens. A place's mask is asked for once, by whoever
+// needs it first, and kept until the sequence goes on. Threads: owned by the engine thread; know_next() and
+// fill_masks() of different sequences may run at the same time.
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "request/changes.h"
@@ -22,9 +27,12 @@ class ConstraintSet {
   // one is drawn anyway. True: some were cut.
   bool cut_drafts(Sequence& sequence);
 
-  // Adds drafts behind those that there are while only one of `vocab_size` tokens may come, up to `limit` in
-  // all: they are always right. Not one that would end the sequence. True: some were added.
-  bool add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size);
+  // Asks for the mask of what may come next, ahead of those below.
+  void know_next(SequenceId id, std::size_t words);
+
+  // Adds drafts behind those that there are while only one of `vocab_size` tokens may come, at most `limit`
+  // of them: they are always right. Not one that would end the sequence. How many were added.
+  std::int32_t add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size);
 
   // One mask of `words` words after another: of what may come after the known tokens, and after each of
   // `drafts`, which cut_drafts() has left. Where nothing may come, and in rows behind that, the mask is all
@@ -40,11 +48,25 @@ class ConstraintSet {
   // The verbs, before they are carried out.
   void follow(std::span<const Change> changes);
 
- private:
-  TokenConstraint& of(SequenceId id);
+  // Masks that constraints were asked for, since it was asked last.
+  std::int64_t take_num_masks() { return num_masks_.exchange(0, std::memory_order_relaxed); }
 
-  std::unordered_map<SequenceId, std::unique_ptr<TokenConstraint>> constraints_;
-  std::vector<MaskWord> mask_;  // of add_forced()
+ private:
+  // A constraint, and the masks behind the known tokens and the first 0, 1, ... of `path`.
+  struct Walk {
+    explicit Walk(std::unique_ptr<TokenConstraint> start) : constraint(std::move(start)) {}
+    std::unique_ptr<TokenConstraint> constraint;
+    std::vector<TokenId> path;
+    std::vector<MaskWord> rows;  // zeros where nothing may come
+    std::size_t num_rows = 0;
+  };
+  // Walks a constraint along drafts, no further than is asked for, and back.
+  class Along;
+
+  Walk& of(SequenceId id);
+
+  std::unordered_map<SequenceId, Walk> walks_;
+  std::atomic<std::int64_t> num_masks_ = 0;
 };
 
 }  // namespace pagoda

@@ -308,8 +308,8 @@ Result<DeviceBatch> DeviceModelRunner::lay_out(const ScheduledBatch& batch, Step
   output_rows_.clear();
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
-    add_output_rows(sequence, i, static_cast<std::int32_t>(ids.size()), true, result.sequences[i],
-                    output_rows, output_rows_);
+    add_output_rows(batch, i, static_cast<std::int32_t>(ids.size()), {.vocab_size = config().vocab_size},
+                    result, output_rows, output_rows_);
     const bool few = std::ssize(sequence.tokens) <= kFewTokens;
     for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
       if (!few && rows_of_tile > 0 && t % rows_of_tile == 0)

@@ -347,6 +347,51 @@ TEST(Constraint, TokensThatMustComeAreDraftedAndAlwaysRight) {
   }
 }
 
+// Whoever is held by no form must not wait for steps full of what others have to say anyway.
+TEST(Constraint, AStepVerifiesFewTokensThatMustCome) {
+  struct Widths final : StepObserver {
+    void on_step(const StepReport& step) override {
+      std::int32_t drafts = 0, decodes = 0;
+      for (const ScheduledSequence& sequence : step.batch.sequences) {
+        drafts += sequence.num_draft_tokens;
+        decodes += sequence.spec.num_output_tokens > 0 ? 1 : 0;
+        if (sequence.num_draft_tokens > 0) drafted.insert(sequence.id);
+      }
+      most = std::max(most, drafts);
+      EXPECT_LE(drafts, decodes <= 1 ? 16 : decodes <= 32 ? 8 : 0) << decodes;
+      crowded += decodes > 32 ? 1 : 0;
+    }
+    std::int32_t most = 0, crowded = 0;
+    std::set<SequenceId> drafted;
+  };
+  std::vector<TokenId> word;
+  for (TokenId i = 0; i < 60; ++i) word.push_back(1 + i % 30);
+  for (const int others : {0, 1, 23, 63}) {
+    Options options;
+    options.num_blocks = 1200;
+    options.engine.max_num_seqs = 64;
+    options.engine.forced_drafts = true;
+    Rig rig(options);
+    Widths widths;
+    rig.core->set_observer(&widths);
+    std::vector<std::shared_ptr<Collector>> sinks;
+    for (std::uint64_t id = 1; std::cmp_less_equal(id, 1 + others); ++id) {
+      Request request = make_request(id, {1, 2, static_cast<TokenId>(id % 30)}, 70);
+      request.constraint = one_of({word});
+      sinks.push_back(rig.submit(request));
+    }
+    rig.run_all();
+    for (const auto& sink : sinks) EXPECT_EQ(sink->choices[0].tokens, word);
+    if (others < 63) EXPECT_GE(widths.most, 8);
+    EXPECT_EQ(widths.crowded > 0, others == 63);
+    if (others < 63) EXPECT_EQ(widths.drafted.size(), sinks.size()) << "all have their turn";
+    // A place's mask is asked for once: of 60 tokens each, and where a draft ended too early to know the
+    // next.
+    EXPECT_LE(rig.metrics.counter("pagoda:constraint_masks", "").value(),
+              static_cast<double>(61 * sinks.size()));
+  }
+}
+
 TEST(Constraint, WhatItDecidedRepeatsTheRunWithoutIt) {
   std::int64_t cuts = 0, dead = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

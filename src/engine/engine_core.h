@@ -152,6 +152,7 @@ class EngineCore {
                    std::size_t first_change);
   StepResult run_batch(const ScheduledBatch& batch);
   // In engine_constraints.cc.
+  void force_drafts(std::int32_t num_decodes);  // of held_to_draft_
   void fill_masks(ScheduledBatch& batch, std::span<const ScheduledRef> refs);
   void judge_constrained(const ScheduledBatch& batch, StepResult& result);
   // In engine_ends.cc.
@@ -215,8 +216,16 @@ class EngineCore {
   struct Constrained {  // a sequence of the batch that is drawn from under masks
     std::size_t position;
     ConstraintSet* set;
+    std::span<MaskWord> masks;  // a part of masks_
   };
   std::vector<Constrained> constrained_;
+  struct HeldToDraft {  // a constrained sequence that decodes in the step to come
+    ConstraintSet* set;
+    Sequence* sequence;
+    std::int32_t limit;  // of further drafts
+    bool settled;        // the constraint has had a word in its drafts
+  };
+  std::vector<HeldToDraft> held_to_draft_;
   std::vector<MaskWord> masks_;
   std::vector<RequestDigest> in_step_;
 

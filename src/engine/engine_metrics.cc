@@ -134,6 +134,9 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const EngineConfig& config, con
       drafts_(r.counter("spec_decode_num_drafts", "Number of spec decoding drafts.")),
       draft_tokens_(r.counter("spec_decode_num_draft_tokens", "Number of draft tokens.")),
       accepted_tokens_(r.counter("spec_decode_num_accepted_tokens", "Number of accepted tokens.")),
+      masks_(r.counter("pagoda:constraint_masks", "Number of masks computed of what a constraint allows.")),
+      settled_rows_(r.counter("pagoda:settled_rows",
+                              "Number of rows drawn without logits, since a constraint left one token.")),
       awake_(sleep_state(r, "awake")),
       weights_released_(sleep_state(r, "weights_offloaded")),
       all_released_(sleep_state(r, "discard_all")) {
@@ -212,6 +215,11 @@ void EngineMetrics::on_first_token(const RequestTimes& times, std::int64_t num_p
 }
 
 void EngineMetrics::on_next_token(TimeNs since_last) { inter_token_.observe(to_seconds(since_last)); }
+
+void EngineMetrics::on_masks(std::int64_t num_masks, std::int64_t num_settled_rows) {
+  masks_.add(static_cast<double>(num_masks));
+  settled_rows_.add(static_cast<double>(num_settled_rows));
+}
 
 void EngineMetrics::on_drafts(std::int32_t num_tried, std::int32_t num_accepted) {
   drafts_.add();

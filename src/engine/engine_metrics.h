@@ -26,6 +26,8 @@ class EngineMetrics {
   void on_tokens(std::int64_t count) { generation_tokens_.add(static_cast<double>(count)); }
   // Of one sequence in one step: drafts computed, and how many of them were right.
   void on_drafts(std::int32_t num_tried, std::int32_t num_accepted);
+  // Of the constrained in one step: masks asked for, and rows that needed no logits.
+  void on_masks(std::int64_t num_masks, std::int64_t num_settled_rows);
   void on_finished(const RequestTimes& times, TimeNs now, const Request& request, std::int64_t longest_output,
                    std::int64_t total_output, FinishReason reason);
 
@@ -52,6 +54,7 @@ class EngineMetrics {
   Histogram &request_prompt_tokens_, &request_generation_tokens_, &max_generation_tokens_, &params_n_,
       &params_max_tokens_, &iteration_tokens_;
   Counter &drafts_, &draft_tokens_, &accepted_tokens_;
+  Counter &masks_, &settled_rows_;
   Gauge &awake_, &weights_released_, &all_released_;
   std::vector<Counter*> accepted_at_;  // by place in the draft
   SchedulerCounts seen_;

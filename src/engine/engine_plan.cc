@@ -6,10 +6,6 @@
 #include "scheduler/group_ops.h"
 
 namespace pagoda {
-namespace {
-// A forced token costs a row now or a row later; more than so many would make a step long.
-constexpr std::int32_t kMaxForced = 16;
-}  // namespace
 
 void EngineCore::plan_step() {
   const bool drafts = proposer_ != nullptr || config_.forced_drafts;
@@ -33,6 +29,7 @@ void EngineCore::plan_step() {
 
 void EngineCore::propose_drafts(std::int32_t num_decodes) {
   const bool again = has_states(parts_.kv->groups());  // accepted drafts are computed once more
+  held_to_draft_.clear();
   for (const auto& [id, state] : requests_) {
     SequenceGroup& group = state->group;
     const std::int32_t longest = max_tokens_of(group.request, config_.max_model_len);
@@ -45,12 +42,14 @@ void EngineCore::propose_drafts(std::int32_t num_decodes) {
       const std::int32_t limit = longest - sequence->num_tokens() - 1;
       if (limit > 0 && proposer_ != nullptr) proposer_->propose(group, *sequence, limit, num_decodes);
       if (state->constraints == nullptr) continue;
-      bool settled = state->constraints->cut_drafts(*sequence);
-      if (config_.forced_drafts && limit > 0)
-        settled |= state->constraints->add_forced(*sequence, std::min(limit, kMaxForced), config_.vocab_size);
-      if (settled && observer_ != nullptr) observer_->on_drafts_cut(sequence->id, sequence->draft);
+      const bool cut = state->constraints->cut_drafts(*sequence);
+      held_to_draft_.push_back({.set = state->constraints.get(),
+                                .sequence = sequence.get(),
+                                .limit = limit - static_cast<std::int32_t>(sequence->draft.size()),
+                                .settled = cut});
     }
   }
+  if (!held_to_draft_.empty()) force_drafts(num_decodes);
 }
 
 // How the drafts fared: what has been appended from changes_[first_change] on is the sequence's.

@@ -55,6 +55,7 @@ class DistributedModelRunner final : public ModelRunner {
   bool pools() const override { return local().pools(); }
   RotationRule rotation_rule() const override { return local().rotation_rule(); }
   StepResult run(const ScheduledBatch& batch) override;
+  void for_each(std::int64_t count, const Body& body) override { local_->for_each(count, body); }
   Status release_memory(KvContent content) override;
   Status load_weights() override;
   std::chrono::milliseconds heartbeat_interval() const override;

@@ -254,6 +254,11 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
   return result;
 }
 
+void LocalModelRunner::for_each(std::int64_t count, const Body& body) {
+  if (count < 2) return ModelRunner::for_each(count, body);
+  pool_->parallel_for(count, [&body](std::int64_t i, int) { body(i); });
+}
+
 void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) {
   token_ids_.clear();
   token_types_.clear();
@@ -264,6 +269,9 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
   output_rows_.clear();
   const bool rotated =
       std::ranges::any_of(batch.sequences, [](const auto& sequence) { return sequence.rotation != 0; });
+  // Other ranks know no masks, and all of them need the same rows.
+  const OutputRowRules rules{
+      .knows_tokens = samples(), .settles = options_.parallel.size() == 1, .vocab_size = config().vocab_size};
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const ScheduledSequence& sequence = batch.sequences[i];
     const auto start = static_cast<std::int32_t>(token_ids_.size());
@@ -277,7 +285,7 @@ void LocalModelRunner::flatten(const ScheduledBatch& batch, StepResult& result) 
       flatten_pooled(sequence, start);
       continue;
     }
-    add_output_rows(sequence, i, start, samples(), result.sequences[i], output_row_ids_, output_rows_);
+    add_output_rows(batch, i, start, rules, result, output_row_ids_, output_rows_);
   }
   if (!token_types_.empty()) token_types_.resize(token_ids_.size(), 0);
   if (keeps_nothing())

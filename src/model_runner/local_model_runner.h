@@ -84,6 +84,7 @@ class LocalModelRunner final : public ModelRunner {
   Status create_kv_pages(std::int64_t first, std::int64_t count);
 
   StepResult run(const ScheduledBatch& batch) override;
+  void for_each(std::int64_t count, const Body& body) override;
   bool pools() const override { return options_.pooling.has_value(); }
   RotationRule rotation_rule() const override;
   // Elements of its vectors; 0 where it generates. Of rank 0.

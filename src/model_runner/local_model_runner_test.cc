@@ -176,6 +176,26 @@ TEST_P(BitIdentity, AConstrainedNeighbourChangesNothing) {
   }
 }
 
+// A token that must come is drawn without logits, and its neighbours never notice.
+TEST_P(BitIdentity, WhatMustComeNeedsNoLogits) {
+  const auto run = runner(2);
+  if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";
+  const std::int32_t vocab = run->config().vocab_size;
+  TestSequence alone = greedy(random_prompt(9, 30, vocab));
+  TestSequence together = alone, forced = greedy(random_prompt(14, 50, vocab)), scored = forced;
+  forced.params.logprobs.reset();
+  forced.mask.assign(mask_words(vocab), 0);
+  allow(forced.mask, 5);
+  scored.mask = forced.mask;
+  Driver first(*run), second(*run);
+  ASSERT_TRUE(first.generate({&alone}, kSteps).ok());
+  ASSERT_TRUE(second.generate({&forced, &together, &scored}, kSteps).ok());
+  expect_same(together, alone);
+  EXPECT_EQ(second.num_settled_rows(), kSteps) << "of the one whose log-probabilities nobody asks for";
+  for (const TestSequence& sequence : {forced, scored})
+    for (const Candidate& candidate : sequence.sampled) EXPECT_EQ(candidate.token, 5);
+}
+
 TEST_P(BitIdentity, RecomputedAfterPreemption) {
   const auto run = runner(1);
   if (run == nullptr) GTEST_SKIP() << "the default model has not been fetched";

@@ -3,6 +3,8 @@
 // this interface; the simulator implements it with a cost model.
 // Threads: the engine thread only.
 #include <chrono>
+#include <cstdint>
+#include <functional>
 
 #include "request/rotation_rule.h"
 #include "request/step_result.h"
@@ -23,6 +25,13 @@ class ModelRunner {
 
   // For idle time: does a few milliseconds of what later batches would wait for. False when nothing is left.
   virtual bool prepare_ahead() { return false; }
+
+  // Between steps: calls body(0), ..., body(count - 1), each once, on the threads that compute steps, several
+  // at the same time; returns when all are done.
+  using Body = std::function<void(std::int64_t)>;
+  virtual void for_each(std::int64_t count, const Body& body) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+  }
 
   // Gives the weights' memory back, and the KV cache's where none of its content is needed any more; nothing
   // is run until load_weights(). Again when that is done already: ok, likewise. unimplemented: it cannot.

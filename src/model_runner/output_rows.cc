@@ -4,28 +4,36 @@
 
 namespace pagoda {
 
-void add_output_rows(const ScheduledSequence& sequence, std::size_t index, std::int32_t start,
-                     bool knows_tokens, SequenceResult& result, std::vector<std::int32_t>& row_ids,
+void add_output_rows(const ScheduledBatch& batch, std::size_t index, std::int32_t start,
+                     const OutputRowRules& rules, StepResult& result, std::vector<std::int32_t>& row_ids,
                      std::vector<OutputRow>& rows) {
+  const ScheduledSequence& sequence = batch.sequences[index];
+  SequenceResult& own = result.sequences[index];
   const auto count = static_cast<std::int32_t>(sequence.tokens.size());
   const std::int32_t computed = sequence.num_computed_tokens;
   if (sequence.prompt_logprobs >= 0) {
     // Row r, at position computed + r, scores the prompt token after it.
     const std::int32_t scored = std::clamp(sequence.num_prompt_tokens - 1 - computed, 0, count);
-    result.prompt_logprobs.resize(static_cast<std::size_t>(scored));
+    own.prompt_logprobs.resize(static_cast<std::size_t>(scored));
     for (std::int32_t row = 0; row < scored; ++row) {
       const auto scored_at = static_cast<std::size_t>(computed + row + 1);
       row_ids.push_back(start + row);
       rows.push_back({.sequence = index,
                       .prompt_row = row,
-                      .prompt_token = knows_tokens ? sequence.all_tokens[scored_at] : -1});
+                      .prompt_token = rules.knows_tokens ? sequence.all_tokens[scored_at] : -1});
     }
   }
   if (!sequence.sample) return;
-  result.after_drafts.resize(static_cast<std::size_t>(sequence.num_draft_tokens));
+  own.after_drafts.resize(static_cast<std::size_t>(sequence.num_draft_tokens));
   for (std::int32_t draft = 0; draft <= sequence.num_draft_tokens; ++draft) {
+    const OutputRow row{.sequence = index, .draft = draft};
+    if (rules.settles && !sequence.spec.masks.empty() &&
+        Sampler::settle(sample_row(batch, result, row), rules.vocab_size)) {
+      ++result.num_settled_rows;
+      continue;
+    }
     row_ids.push_back(start + count - 1 - sequence.num_draft_tokens + draft);
-    rows.push_back({.sequence = index, .draft = draft});
+    rows.push_back(row);
   }
 }
 

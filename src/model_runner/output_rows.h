@@ -19,11 +19,16 @@ struct OutputRow {
   std::int32_t draft = 0;  // so many drafts come before it; sampled rows only
 };
 
+struct OutputRowRules {
+  bool knows_tokens = true;  // the batch holds all tokens of its sequences
+  bool settles = true;       // a row whose mask leaves one token is drawn at once, and needs no logits
+  std::int32_t vocab_size = 0;
+};
+
 // Adds those of sequence `index` of the batch, whose tokens are rows `start`, ... of the step: to `rows`, and
-// the numbers of their rows to `row_ids`; makes room in its result. `knows_tokens`: the batch holds all its
-// tokens.
-void add_output_rows(const ScheduledSequence& sequence, std::size_t index, std::int32_t start,
-                     bool knows_tokens, SequenceResult& result, std::vector<std::int32_t>& row_ids,
+// the numbers of their rows to `row_ids`; makes room in its result.
+void add_output_rows(const ScheduledBatch& batch, std::size_t index, std::int32_t start,
+                     const OutputRowRules& rules, StepResult& result, std::vector<std::int32_t>& row_ids,
                      std::vector<OutputRow>& rows);
 
 // How to draw from one, but for its logits; into the batch's `result`.

@@ -64,6 +64,7 @@ class Driver {
     for (; pages > 0; --pages) to.push_back(static_cast<BlockId>(next_block_++));
   }
   const std::vector<KvGroup>& groups() const { return groups_; }
+  std::int64_t num_settled_rows() const { return num_settled_rows_; }
 
   // One step: each sequence computes up to `chunk` tokens of those it has not; what is sampled is recorded
   // only.
@@ -97,6 +98,7 @@ class Driver {
     }
     const StepResult result = runner_.run(batch);
     if (!result.status.ok()) return result.status;
+    num_settled_rows_ += result.num_settled_rows;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       TestSequence& sequence = *sequences[i];
       const SequenceResult& got = result.sequences[i];
@@ -139,6 +141,7 @@ class Driver {
   std::int32_t block_size_;
   std::vector<KvGroup> groups_;
   std::int32_t next_block_ = 0;
+  std::int64_t num_settled_rows_ = 0;
 };
 
 inline std::string fixture(const std::string& name) {

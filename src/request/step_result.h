@@ -41,6 +41,7 @@ struct StepResult {
   // Empty, or one per ScheduledSequence: the vector of a sequence that pools and has caught up; of one that
   // has not, what the runner wants to see again with its next chunk (ScheduledSequence::pooled), or none.
   std::vector<std::vector<float>> vectors;
+  std::int64_t num_settled_rows = 0;  // drawn without logits, since their masks leave one token
   double swap_seconds = 0;  // that the batch's swap lists took
   MapStats mapping;         // since the runner's last result
   Status status;            // not ok: the device is lost, the engine ends

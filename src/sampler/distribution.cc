@@ -21,12 +21,13 @@ std::size_t bucket_of(float weight) {
 
 }  // namespace
 
-void Distribution::assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params) {
+bool Distribution::assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params) {
   const auto vocab = static_cast<std::int64_t>(logits.size());
   const float temperature = std::max(params.temperature, kMinTemperature);
   maxima_.resize(static_cast<std::size_t>(num_maxima_blocks(vocab)));
   block_maxima(level, logits.data(), vocab, maxima_.data());
   const float maximum = *std::max_element(maxima_.begin(), maxima_.end());
+  const bool any = maximum > -std::numeric_limits<float>::infinity();
 
   // min_p and top_k keep what lies at or above a logit, and temperature keeps the order: one threshold.
   float threshold = -std::numeric_limits<float>::infinity();
@@ -49,14 +50,33 @@ void Distribution::assign(CpuLevel level, std::span<const float> logits, const S
     total_ = 0;
     for (std::size_t i = 0; i < kept_.size(); ++i) total_ += kept_[i].weight = weights_[i];
     if (params.top_p < 1.0f) keep_nucleus(static_cast<double>(params.top_p) * total_);
-    return;
+    return any;
   }
-  weights_.resize(logits.size());
-  block_sums_.resize(static_cast<std::size_t>(num_sum_blocks(vocab)));
-  exponentials(level, logits.data(), vocab, maximum, 1.0f / temperature, weights_.data(), block_sums_.data());
+  weigh_all(level, logits, maximum, 1.0f / temperature);
   total_ = 0;
   for (const float sum : block_sums_) total_ += sum;
   if (!plain_) nucleus_of_all(logits, maximum, temperature, static_cast<double>(params.top_p) * total_);
+  return any;
+}
+
+// Blocks in which all is masked weigh nothing, and are not gone through: of a form's rows, nearly all.
+void Distribution::weigh_all(CpuLevel level, std::span<const float> logits, float maximum, float scale) {
+  constexpr std::size_t kMaximaOfBlock = kSumBlock / kMaximaBlock;
+  weights_.resize(logits.size());
+  block_sums_.assign(static_cast<std::size_t>(num_sum_blocks(std::ssize(logits))), 0);
+  for (std::size_t block = 0; block < block_sums_.size(); ++block) {
+    const std::size_t start = block * kSumBlock,
+                      count = std::min<std::size_t>(kSumBlock, logits.size() - start);
+    const auto maxima = std::span(maxima_).subspan(block * kMaximaOfBlock);
+    const bool masked =
+        std::ranges::all_of(maxima.first(std::min(kMaximaOfBlock, maxima.size())),
+                            [](float most) { return most == -std::numeric_limits<float>::infinity(); });
+    if (masked)
+      std::fill_n(weights_.begin() + static_cast<std::ptrdiff_t>(start), count, 0.0f);
+    else
+      exponentials(level, logits.data() + start, static_cast<std::int64_t>(count), maximum, scale,
+                   weights_.data() + start, block_sums_.data() + block);
+  }
 }
 
 // The k-th largest logit. The k-th largest of the blocks' maxima bounds it from below, which leaves a

@@ -21,9 +21,9 @@ inline constexpr float kMinTemperature = 1e-2f;
 
 class Distribution {
  public:
-  // Replaces what this held; the buffers are kept. Needs temperature >= kGreedyTemperature and at least one
-  // logit above -infinity.
-  void assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params);
+  // Replaces what this held; the buffers are kept. Needs temperature >= kGreedyTemperature. False: no logit
+  // is above -infinity, and what is drawn means nothing.
+  bool assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params);
 
   // The token at `uniform` in [0, 1).
   TokenId draw(double uniform) const;
@@ -37,6 +37,7 @@ class Distribution {
     float logit;
     float weight;
   };
+  void weigh_all(CpuLevel level, std::span<const float> logits, float maximum, float scale);
   float top_k_threshold(std::span<const float> logits, std::int32_t k);
   void keep_from(std::span<const float> logits, float threshold);
   void keep_nucleus(double mass);

@@ -1,12 +1,14 @@
 #include "sampler/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/random.h"
 #include "kernels/logits.h"
 #include "kernels/tiles.h"
+#include "request/forced_token.h"
 
 namespace pagoda {
 namespace {
@@ -35,10 +37,25 @@ bool needs_logprob(const SampleRow& row) {
 }
 
 std::span<const float> apply_mask(const SampleRow& row, std::vector<float>& masked) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  constexpr std::size_t kWord = 32;
   masked.resize(row.logits.size());
-  for (std::size_t i = 0; i < masked.size(); ++i)
-    masked[i] =
-        (row.mask[i / 32] >> (i % 32) & 1u) != 0 ? row.logits[i] : -std::numeric_limits<float>::infinity();
+  for (std::size_t first = 0; first < masked.size(); first += kWord) {
+    const std::size_t count = std::min(kWord, masked.size() - first);
+    const std::span<const float> from = row.logits.subspan(first, count);
+    const auto to = masked.begin() + static_cast<std::ptrdiff_t>(first);
+    const MaskWord word = row.mask[first / kWord];
+    if (word == ~MaskWord{0}) {  // most words allow all or nothing
+      std::ranges::copy(from, to);
+      continue;
+    }
+    std::fill_n(to, count, kMasked);
+    for (MaskWord left = word; left != 0; left &= left - 1) {
+      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+      if (bit >= count) break;
+      to[static_cast<std::ptrdiff_t>(bit)] = from[bit];
+    }
+  }
   return masked;
 }
 
@@ -59,6 +76,13 @@ void Sampler::sample(std::span<const SampleRow> rows) {
 bool Sampler::takes_largest(const SampleRow& row) {
   return row.mask.empty() && is_greedy(*row.params) && !needs_logprob(row) &&
          !needs_processing(*row.params, static_cast<std::int32_t>(row.output.size()));
+}
+
+bool Sampler::settle(const SampleRow& row, std::int32_t vocab_size) {
+  if (row.mask.empty() || needs_logprob(row)) return false;
+  const TokenId only = forced_token(row.mask, vocab_size);
+  if (only >= 0) take(row, only);
+  return only >= 0;
 }
 
 void Sampler::take(const SampleRow& row, TokenId token) {
@@ -99,11 +123,15 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   }
   const bool greedy = is_greedy(params), may_lack_all = logits.data() != row.logits.data();
   LogitMax best = {};
-  if (greedy || may_lack_all) best = max_logit(row_context_, logits);
+  bool all_masked = false;
+  if (greedy) {
+    best = max_logit(row_context_, logits);
+    all_masked = may_lack_all && best.value == -std::numeric_limits<float>::infinity();
+  } else {
+    all_masked = !scratch.distribution.assign(context_.level, logits, params) && may_lack_all;
+  }
   // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
-  const bool all_masked = may_lack_all && best.value == -std::numeric_limits<float>::infinity();
   if (all_masked) best = max_logit(row_context_, raw);
-  if (!greedy && !all_masked) scratch.distribution.assign(context_.level, logits, params);
   for (std::uint32_t i = 0; i < row.num_candidates; ++i) {
     Candidate candidate;
     candidate.token = best.index;

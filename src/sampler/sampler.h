@@ -53,6 +53,10 @@ class Sampler {
   static bool takes_largest(const SampleRow& row);
   static void take(const SampleRow& row, TokenId token);
 
+  // A row whose mask leaves one token of `vocab_size`, and of which nothing more is asked: its candidates,
+  // whatever its logits are. False: they are needed.
+  static bool settle(const SampleRow& row, std::int32_t vocab_size);
+
   void score_prompt(std::span<const PromptRow> rows);
 
  private:

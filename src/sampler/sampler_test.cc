@@ -78,8 +78,13 @@ TEST(Distribution, EqualsThePlainDefinition) {
   Distribution distribution;  // reused: nothing may leak from one row to the next
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(round);
-    const std::vector<float> logits =
-        random_logits(1 + rng() % 3000, rng, 2.0 + static_cast<double>(rng() % 12));
+    std::vector<float> logits = random_logits(1 + rng() % 3000, rng, 2.0 + static_cast<double>(rng() % 12));
+    // As under a form's mask: only a few stretches are not masked, and not one of some blocks.
+    if (rng() % 4 == 0) {
+      const std::size_t kept = rng() % logits.size();
+      for (std::size_t i = 0; i < logits.size(); ++i)
+        if (i / 100 != kept / 100 && i != kept / 2) logits[i] = -kInfinity;
+    }
     SamplingParams params;
     const float temperatures[] = {0.3f, 0.7f, 1.0f, 1.9f};
     params.temperature = temperatures[rng() % 4];
@@ -442,6 +447,32 @@ TEST(Sampler, AMaskLeavesTheDistributionOfWhatItAllows) {
       EXPECT_EQ(got.top[i].token, want.top[i].token);
       EXPECT_EQ(got.top[i].logprob, want.top[i].logprob);
     }
+  }
+}
+
+TEST(Sampler, ARowOfOneTokenIsSettledWithoutLogits) {
+  for (const std::int32_t vocab : {1, 31, 32, 33, 1000}) {
+    std::vector<MaskWord> mask(mask_words(vocab), 0);
+    SamplingParams params;
+    params.temperature = 1;
+    SequenceResult result;
+    SampleRow row{.params = &params, .num_candidates = 2, .mask = mask, .result = &result};
+    EXPECT_FALSE(Sampler::settle(row, vocab)) << "nothing may come";
+    allow(mask, vocab - 1);
+    ASSERT_TRUE(Sampler::settle(row, vocab));
+    ASSERT_EQ(result.candidates.size(), 2u);
+    EXPECT_EQ(result.candidates[1].token, vocab - 1);
+    if (vocab % 32 != 0) mask.back() |= 1u << 31;  // behind the vocabulary
+    EXPECT_TRUE(Sampler::settle(row, vocab));
+    params.logprobs = 0;
+    EXPECT_FALSE(Sampler::settle(row, vocab)) << "its logits are asked for";
+    params.logprobs.reset();
+    row.beam = true;
+    EXPECT_FALSE(Sampler::settle(row, vocab));
+    row.beam = false;
+    if (vocab == 1) continue;
+    allow(mask, 0);
+    EXPECT_FALSE(Sampler::settle(row, vocab)) << "one of two";
   }
 }
 
