@@ -16,9 +16,9 @@ __device__ __forceinline__ int slot_elements<Int8>(const CacheArgs& cache) {
   return (cache.head_size + 3) / 4 * 4;
 }
 template <class T>
-constexpr int kScaleElements = 0;
+inline constexpr int kScaleElements = 0;
 template <>
-constexpr int kScaleElements<Int8> = 4;
+inline constexpr int kScaleElements<Int8> = 4;
 
 template <class T>
 __device__ __forceinline__ T* cache_head(const CacheArgs& cache, int block, bool value, int kv_head) {
