@@ -131,7 +131,7 @@ class Reading {
     boost::system::error_code error;
     const json::value value = json::parse(json::string_view(text.data(), text.size()), error);
     if (error || !value.is_array()) return corrupt_data("modules.json is not a JSON array");
-    bool normalize = false;
+    bool normalize = false, pools = false;
     for (const json::value& each : value.get_array()) {
       if (!each.is_object()) return corrupt_data("modules.json: a module is no object");
       const std::string_view kind = last_part(text_of(each.get_object(), "type")),
@@ -147,8 +147,12 @@ class Reading {
       if (kind == "Pooling") {
         if (!written) return not_found(concat(where, " is not there; modules.json says so"));
         PAGODA_RETURN_IF_ERROR(read_pooling(*written, where));
+        pools = true;
       } else if (kind == "Dense") {
         if (!written) return not_found(concat(where, " is not there; modules.json says so"));
+        if (!pools)  // ColBERT
+          return unimplemented(
+              "modules.json: a vector for each token (Dense before Pooling) is not supported");
         auto config = parse_json_object(*written, where);
         if (!config) return config.error();
         auto activation = activation_named(text_of(*config, "activation_function"), where);

@@ -132,7 +132,10 @@ Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& mo
                   dense.activation);
     if (!added.ok()) return added.annotate(dense.folder);
   }
-  // As GGUF has those of EmbeddingGemma.
+  // As GGUF has those of EmbeddingGemma; in others such a matrix is of every token's vector (ColBERT).
+  if (source.gguf() != nullptr && source.find("dense_2.weight") != nullptr &&
+      source.config().family != "gemma-embedding")
+    return unimplemented("a vector for each token ('dense_2.weight') is not supported");
   for (const std::string name : {"dense_2", "dense_3"})
     if (source.gguf() != nullptr && source.find(name + ".weight") != nullptr)
       PAGODA_RETURN_IF_ERROR(add_stage(source, name, 0, VectorActivation::none));

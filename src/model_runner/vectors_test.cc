@@ -208,6 +208,21 @@ TEST_P(Vectors, BitsDependOnTheTextAlone) {
   }
 }
 
+// Its matrix is of every token's vector; what is pooled would be another model's.
+TEST(PoolingModel, ADenseModuleBeforePoolingIsRefused) {
+  const std::string folder =
+      write_family("../encoders/bert_dense", ::testing::TempDir() + "colbert_" + std::to_string(::getpid()));
+  std::ofstream(folder + "/modules.json") << R"([{"path": "", "type": "x.Transformer"},
+      {"path": "2_Dense", "type": "x.Dense"}, {"path": "1_Pooling", "type": "x.Pooling"}])";
+  const auto source = ModelSource::open(folder);
+  ASSERT_TRUE(source) << source.error().message();
+  const auto model = read_pooling_model(**source, {.runner = "pooling"});
+  std::filesystem::remove_all(folder);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code(), StatusCode::unimplemented);
+  EXPECT_NE(model.error().message().find("each token"), std::string::npos) << model.error().message();
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Vectors, ::testing::ValuesIn(kModels),
                          [](const auto& info) { return std::string(info.param); });
 
