@@ -24,7 +24,11 @@ void add(const MapStats& from, MapStats& to) {
 // Receives one request's tokens and notes when they came.
 class Replica::Sink final : public OutputSink {
  public:
-  Sink(Replica& replica, SimulatedOutcome outcome) : replica_(replica), outcome_(std::move(outcome)) {}
+  Sink(Replica& replica, SimulatedOutcome outcome, std::int64_t uncached_tokens)
+      : replica_(replica), outcome_(std::move(outcome)), uncached_tokens_(uncached_tokens) {
+    replica_.uncached_tokens_ += uncached_tokens_;
+  }
+  ~Sink() override { replica_.uncached_tokens_ -= uncached_tokens_; }
 
   void on_output(RequestOutput output) override {
     CHECK(!finished_);
@@ -50,6 +54,7 @@ class Replica::Sink final : public OutputSink {
     outcome_.cached_tokens = output.num_cached_tokens;
     if (!output.finished) return;
     finished_ = true;
+    replica_.uncached_tokens_ -= std::exchange(uncached_tokens_, 0);
     outcome_.finish_s = seconds_since_start(now);
     if (!lengths_.empty()) outcome_.longest_output = *std::ranges::max_element(lengths_);
     if (!output.error.ok()) reason = "error";
@@ -59,6 +64,7 @@ class Replica::Sink final : public OutputSink {
  private:
   Replica& replica_;
   SimulatedOutcome outcome_;
+  std::int64_t uncached_tokens_;
   std::vector<std::int32_t> lengths_;  // of its answers
   TimeNs last_ = 0;
   bool finished_ = false;
@@ -98,7 +104,7 @@ void Replica::move_clock_to(TimeNs time) {
   if (time > clock_.now()) clock_.advance_to(time);
 }
 
-void Replica::submit(Request request, TimeNs time, SimulatedOutcome count_as) {
+void Replica::submit(Request request, TimeNs time, SimulatedOutcome count_as, std::int64_t uncached_tokens) {
   if (core_->idle()) move_clock_to(time);
   count_as.replica = number_;
   request.arrival_time = time;
@@ -110,7 +116,8 @@ void Replica::submit(Request request, TimeNs time, SimulatedOutcome count_as) {
   else if (request.deadline != 0 || options_.engine.max_queue_s > 0)
     status = check_in_time(core_->load(), request, now(), options_.engine.max_queue_s);
   if (status.ok())
-    status = core_->submit(std::move(request), std::make_shared<Sink>(*this, std::move(count_as)));
+    status = core_->submit(std::move(request),
+                           std::make_shared<Sink>(*this, std::move(count_as), uncached_tokens));
   if (status.ok()) return;
   SimulatedOutcome outcome = refused;
   outcome.finish_s = outcome.arrival_s;
@@ -230,7 +237,7 @@ SimulationSummary summarize(const std::vector<std::unique_ptr<Replica>>& replica
     out.aborted += sums.aborted;
     out.failed += sums.failed;
     out.refused += sums.refused;
-    out.unfinished += replica->num_requests();
+    out.unfinished += replica->load().requests;
     out.duration_s = std::max(out.duration_s, sums.duration_s);
     out.prompt_tokens += sums.prompt_tokens;
     out.cached_tokens += sums.cached_tokens;

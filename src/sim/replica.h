@@ -6,6 +6,7 @@
 #include "base/metrics.h"
 #include "engine/engine_core.h"
 #include "engine/step_observer.h"
+#include "sim/router.h"
 #include "sim/simulated_model_runner.h"
 #include "sim/simulation.h"
 
@@ -22,11 +23,13 @@ class Replica final : public StepObserver {
   TimeNs now() const { return clock_.now(); }
   bool idle() const { return core_->idle(); }
   bool failed() const { return !core_->status().ok(); }
-  std::int64_t num_requests() const { return core_->num_requests(); }
+  ReplicaLoad load() const { return {core_->num_requests(), uncached_tokens_}; }
+  void set_cache_observer(CacheObserver* observer) { core_->set_cache_observer(observer); }  // borrowed
 
   // Gets there at `time`, which may lie before now(): then it waited for a step to end.
-  // `count_as`: what the outcome shall say; its times and tokens are filled in.
-  void submit(Request request, TimeNs time, SimulatedOutcome count_as);
+  // `count_as`: what the outcome shall say; its times and tokens are filled in. `uncached_tokens`: what
+  // load() tells of it until its end.
+  void submit(Request request, TimeNs time, SimulatedOutcome count_as, std::int64_t uncached_tokens);
   void abort(RequestId id, TimeNs time);
   void abort_sequence(RequestId id, std::int32_t index, TimeNs time);
   // Pins a prefix of made-up tokens, or drops the one that is pinned.
@@ -54,6 +57,7 @@ class Replica final : public StepObserver {
   MetricsRegistry metrics_;
   SimulatedModelRunner* runner_ = nullptr;  // the core's
   std::unique_ptr<LiveFeed> live_;          // null: nobody looks
+  std::int64_t uncached_tokens_ = 0;        // of its requests
   std::unique_ptr<EngineCore> core_;
   std::uint64_t fault_draws_ = 0;
   bool prefix_asked_for_ = false;

@@ -1,8 +1,10 @@
 #include "sim/router.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -11,14 +13,15 @@
 namespace pagoda {
 namespace {
 
-std::size_t least_loaded(std::span<const std::int64_t> loads) {
-  return static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+std::size_t least_loaded(std::span<const ReplicaLoad> loads) {
+  return static_cast<std::size_t>(std::ranges::min_element(loads, {}, &ReplicaLoad::requests) -
+                                  loads.begin());
 }
 
 class RoundRobin final : public Router {
  public:
-  std::size_t choose(const Request&, std::span<const std::int64_t> loads) override {
-    return next_++ % loads.size();
+  RouterChoice choose(const Request&, std::span<const ReplicaLoad> loads) override {
+    return {.replica = next_++ % loads.size()};
   }
 
  private:
@@ -27,15 +30,15 @@ class RoundRobin final : public Router {
 
 class LeastLoaded final : public Router {
  public:
-  std::size_t choose(const Request&, std::span<const std::int64_t> loads) override {
-    return least_loaded(loads);
+  RouterChoice choose(const Request&, std::span<const ReplicaLoad> loads) override {
+    return {.replica = least_loaded(loads)};
   }
 };
 
 // Remembers where the chunks of earlier prompts went, each known by the hash of all tokens up to its end.
 class PrefixAware final : public Router {
  public:
-  std::size_t choose(const Request& request, std::span<const std::int64_t> loads) override {
+  RouterChoice choose(const Request& request, std::span<const ReplicaLoad> loads) override {
     const std::vector<TokenId>& tokens = request.prompt_token_ids;
     std::vector<std::uint64_t> chunks;
     std::uint64_t hash = 0;
@@ -47,12 +50,13 @@ class PrefixAware final : public Router {
     for (auto it = chunks.rbegin(); it != chunks.rend(); ++it) {
       const std::optional<std::size_t> replica = find(*it);
       if (!replica) continue;
-      if (*replica < loads.size() && loads[*replica] <= 2 * loads[chosen] + kSlack) chosen = *replica;
+      if (*replica < loads.size() && loads[*replica].requests <= 2 * loads[chosen].requests + kSlack)
+        chosen = *replica;
       break;
     }
     for (const std::uint64_t chunk : chunks) recent_[chunk] = chosen;
     if (recent_.size() > kMaxChunks) older_ = std::exchange(recent_, {});
-    return chosen;
+    return {.replica = chosen};
   }
 
  private:
@@ -69,6 +73,80 @@ class PrefixAware final : public Router {
   std::unordered_map<std::uint64_t, std::size_t> recent_, older_;
 };
 
+// What one engine's prefix cache holds, from its events alone: a block is known by the hash of all tokens up
+// to its end.
+class CacheMirror final : public CacheObserver {
+ public:
+  void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash*,
+                 std::span<const TokenId> tokens) override {
+    std::uint64_t chain = 0;
+    if (parent != nullptr) {
+      const auto known = chains_.find(*parent);
+      if (known == chains_.end()) return;
+      chain = known->second;
+    }
+    chain = after(chain, tokens);
+    block_size_ = tokens.size();
+    chains_[hash] = chain;
+    held_.insert(chain);
+  }
+  void on_removed(const BlockHash& hash) override {
+    const auto known = chains_.find(hash);
+    if (known == chains_.end()) return;
+    held_.erase(known->second);
+    chains_.erase(known);
+  }
+  void on_cleared() override {
+    chains_.clear();
+    held_.clear();
+  }
+  void end_step() override {}
+
+  std::int64_t num_cached(std::span<const TokenId> tokens) const {
+    std::size_t count = 0;
+    std::uint64_t chain = 0;
+    while (block_size_ > 0 && count + block_size_ <= tokens.size()) {
+      chain = after(chain, tokens.subspan(count, block_size_));
+      if (!held_.contains(chain)) break;
+      count += block_size_;
+    }
+    return static_cast<std::int64_t>(count);
+  }
+
+ private:
+  static std::uint64_t after(std::uint64_t chain, std::span<const TokenId> tokens) {
+    for (const TokenId token : tokens) chain = mix64(chain ^ static_cast<std::uint64_t>(token));
+    return chain;
+  }
+  std::size_t block_size_ = 0;  // 0: nothing was stored yet
+  std::unordered_map<BlockHash, std::uint64_t, BlockHashHasher> chains_;
+  std::unordered_set<std::uint64_t> held_;
+};
+
+class KvAware final : public Router {
+ public:
+  RouterChoice choose(const Request& request, std::span<const ReplicaLoad> loads) override {
+    RouterChoice best;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      const auto tokens = std::ssize(request.prompt_token_ids);
+      const std::int64_t uncached =
+          i < mirrors_.size() ? tokens - mirrors_[i]->num_cached(request.prompt_token_ids) : tokens;
+      const std::int64_t score = (uncached + loads[i].uncached_tokens) * (1 + loads[i].requests);
+      if (score < least) best = {.replica = i, .uncached_tokens = uncached};
+      least = std::min(least, score);
+    }
+    return best;
+  }
+  CacheObserver* cache_observer(std::size_t replica) override {
+    while (mirrors_.size() <= replica) mirrors_.push_back(std::make_unique<CacheMirror>());
+    return mirrors_[replica].get();
+  }
+
+ private:
+  std::vector<std::unique_ptr<CacheMirror>> mirrors_;
+};
+
 }  // namespace
 
 std::unique_ptr<Router> make_router(RouterKind kind) {
@@ -79,6 +157,8 @@ std::unique_ptr<Router> make_router(RouterKind kind) {
       return std::make_unique<LeastLoaded>();
     case RouterKind::prefix_aware:
       return std::make_unique<PrefixAware>();
+    case RouterKind::kv_aware:
+      return std::make_unique<KvAware>();
   }
   return nullptr;
 }

@@ -43,6 +43,8 @@ class Run {
       };
       auto replica = Replica::create(options_, i, on_outcome, callbacks_.on_step);
       if (!replica) return replica.error();
+      if (CacheObserver* observer = router_->cache_observer(static_cast<std::size_t>(i)))
+        (*replica)->set_cache_observer(observer);
       replicas_.push_back(*std::move(replica));
     }
     requests_of_replica_.resize(replicas_.size());
@@ -113,9 +115,10 @@ class Run {
     const auto number = static_cast<std::uint64_t>(num_arrived_);
     Request request = make_simulated_request(arrival, number, options_.seed, options_.cost.vocab_size);
     if (arrival.timeout_s > 0) request.deadline = time + static_cast<TimeNs>(arrival.timeout_s * 1e9);
-    std::vector<std::int64_t> loads;
-    for (const auto& replica : replicas_) loads.push_back(replica->num_requests());
-    const std::size_t chosen = replicas_.size() == 1 ? 0 : router_->choose(request, loads);
+    std::vector<ReplicaLoad> loads;
+    for (const auto& replica : replicas_) loads.push_back(replica->load());
+    const RouterChoice choice = replicas_.size() == 1 ? RouterChoice{} : router_->choose(request, loads);
+    const std::size_t chosen = choice.replica;
     ++requests_of_replica_[chosen];
     SimulatedOutcome outcome;
     outcome.number = number;
@@ -123,7 +126,7 @@ class Run {
     outcome.prompt_tokens = static_cast<std::int32_t>(request.prompt_token_ids.size());
     outcome.num_sequences = std::max({1, arrival.n, arrival.best_of, arrival.beam_width});
     plan_departure(arrival, request.id, chosen, time);
-    replicas_[chosen]->submit(std::move(request), time, outcome);
+    replicas_[chosen]->submit(std::move(request), time, outcome, choice.uncached_tokens);
   }
 
   void plan_departure(const WorkloadRequest& arrival, RequestId id, std::size_t replica, TimeNs time) {

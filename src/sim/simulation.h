@@ -26,6 +26,7 @@ enum class RouterKind : std::uint8_t {
   round_robin,
   least_loaded,  // fewest requests
   prefix_aware,  // where the longest beginning of the prompt has been before, unless that is far busier
+  kv_aware,      // least of (prompt tokens to compute) times (requests), as the caches' events tell: router.h
 };
 
 // Things that go wrong on purpose, each drawn from the seed.
@@ -46,7 +47,8 @@ struct SimulationOptions {
   EngineModes modes;
   std::int64_t num_blocks = 0, num_swap_blocks = 0;
   PartsFactory make_parts;
-  std::int32_t map_tensors = 1;  // --kv-manager virtual: that have pages of their own; the layers, if not sliced
+  std::int32_t map_tensors =
+      1;  // --kv-manager virtual: that have pages of their own; the layers, if not sliced
   std::int32_t replicas = 1;
   RouterKind router = RouterKind::round_robin;
   std::uint64_t seed = 0;

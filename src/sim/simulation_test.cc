@@ -174,5 +174,27 @@ TEST(Routers, SpreadAndKeepPrefixesTogether) {
   EXPECT_GT(hits[2], hits[0]);
 }
 
+// A router that hears of evictions is not misled by where a prompt has been once, and one that weighs
+// requests gives up a cache for an idle engine.
+TEST(Routers, KvAwareFindsMoreThanTurnsAndYieldsToLoad) {
+  SimulationOptions options = options_for({});
+  options.replicas = 2;
+  options.check_invariants = true;
+  const auto hits = [&](RouterKind kind, const char* rate) {
+    options.router = kind;
+    const Outcome out = run(
+        options,
+        std::string("uniform:input=48-80,output=8,rounds=4,history=440,requests=150,seed=5,rate=") + rate);
+    EXPECT_EQ(out.summary.completed, 150);
+    for (const std::int64_t count : out.summary.requests_of_replica) EXPECT_GT(count, 30);
+    return out.summary.prefix_hits;
+  };
+  const std::int64_t by_turns = hits(RouterKind::round_robin, "3"), calm = hits(RouterKind::kv_aware, "3");
+  EXPECT_GT(calm, by_turns * 5 / 4);
+  const std::int64_t busy = hits(RouterKind::kv_aware, "60");
+  EXPECT_LT(busy, calm);
+  EXPECT_EQ(busy, hits(RouterKind::kv_aware, "60")) << "the same again";
+}
+
 }  // namespace
 }  // namespace pagoda

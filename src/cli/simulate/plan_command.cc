@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "cli/serve/serve_command.h"
+#include "cli/simulate/simulate_flags.h"
 #include "cli/simulate/simulation_setup.h"
 #include "load/workload_spec.h"
 #include "sim/rate_search.h"
@@ -131,17 +132,16 @@ Status run_plan(const PlanArgs& args) {
   set_serving_defaults(flags);
   auto options = simulation_options(flags, *cost);
   if (!options) return options.error();
-  options->router = args.router == "round-robin"    ? RouterKind::round_robin
-                    : args.router == "prefix-aware" ? RouterKind::prefix_aware
-                                                    : RouterKind::least_loaded;
+  options->router = router_kind(args.router);
   const auto plans = plans_of(args, *options);
   if (!plans) return plans.error();
   const Trial &best = plans->front(), &worst = plans->back();
   const Trial* const plan = &(*plans)[plans->size() / 2];
   std::string warning = cost_model_warning(*cost);
   if (!args.rate && best.rate > kMostRate / 2)
-    warning += concat(warning.empty() ? "" : "; ", "all requests of the workload at once are within the limits: ",
-                      "its rate has no bound that so few of them show");
+    warning +=
+        concat(warning.empty() ? "" : "; ", "all requests of the workload at once are within the limits: ",
+               "its rate has no bound that so few of them show");
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (!args.output_json.empty()) {
     const boost::json::object out = {{"cost_model", cost->name},

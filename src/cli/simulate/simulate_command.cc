@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/commands/progress_bar.h"
 #include "cli/simulate/live_out.h"
+#include "cli/simulate/simulate_flags.h"
 #include "cli/simulate/simulation_setup.h"
 #include "load/list_workload.h"
 #include "load/workload_spec.h"
@@ -29,12 +30,6 @@ Result<std::unique_ptr<Workload>> open(const SimulateArgs& args) {
   if (args.workload.empty())
     return invalid_argument("give a workload: --workload sharegpt:rate=2,duration=3600 or --trace FILE");
   return open_workload(args.workload);
-}
-
-RouterKind router_kind(const std::string& name) {
-  if (name == "least-loaded") return RouterKind::least_loaded;
-  if (name == "prefix-aware") return RouterKind::prefix_aware;
-  return RouterKind::round_robin;
 }
 
 Status write_file(const std::string& path, const std::string& text) {

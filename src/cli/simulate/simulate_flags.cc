@@ -9,14 +9,21 @@ namespace {
 
 Flag router_flag(std::string& router) {
   return {.name = "router",
-          .value = flags::choice(router, {"round-robin", "least-loaded", "prefix-aware"}),
+          .value = flags::choice(router, {"round-robin", "least-loaded", "prefix-aware", "kv-aware"}),
           .help = "which replica gets a request",
           .details =
               "which replica gets a request: `round-robin`, `least-loaded` (fewest requests), `prefix-aware` "
-              "(where the prompt's beginning has been)"};
+              "(where the prompt's beginning has been), `kv-aware` (vllm-router's rule over KV events)"};
 }
 
 }  // namespace
+
+RouterKind router_kind(const std::string& name) {
+  if (name == "least-loaded") return RouterKind::least_loaded;
+  if (name == "prefix-aware") return RouterKind::prefix_aware;
+  if (name == "kv-aware") return RouterKind::kv_aware;
+  return RouterKind::round_robin;
+}
 
 std::vector<Flag> simulate_flags(SimulateArgs& args) {
   const auto store_seed = [&args](std::int64_t seed) { args.fault_seed = static_cast<std::uint64_t>(seed); };
@@ -119,9 +126,7 @@ std::vector<Flag> calibrate_flags(CalibrateArgs& args) {
       {.name = "served",
        .value = flags::on(args.served),
        .help = "measures a server with clients, and how its steps scatter, not the engine by itself"},
-      {.name = "seconds",
-       .value = flags::number(args.seconds, 1, 86'400),
-       .help = "with --served: of load"},
+      {.name = "seconds", .value = flags::number(args.seconds, 1, 86'400), .help = "with --served: of load"},
       {.name = "max-batch", .value = flags::int32(args.max_batch, 1, 256), .help = "sequences at once"},
       {.name = "max-context",
        .value = flags::int32(args.max_context, 64),

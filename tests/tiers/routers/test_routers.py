@@ -138,7 +138,8 @@ def test_kv_aware_routing_finds_what_events_tell():
     assert by_events > by_turns + 0.05, "".join(log[-20:])
 
 
-WORKLOAD = "uniform:input=48-80,output=8,rounds=4,history=440,requests=150,rate=3,seed=5"
+# One request at a time: who goes where then depends on what is cached and on nothing that a busy machine changes.
+WORKLOAD = "uniform:input=48-80,output=8,rounds=4,history=440,requests=150,seed=5,rate="
 
 
 def found(servers):
@@ -151,24 +152,25 @@ def test_the_simulators_router_predicts_the_hit_rate():
     predicted, within a tenth."""
     seen, predicted = {}, {}
     with two_servers_with_events("--kv-cache-memory-bytes", "16MiB", "--max-model-len", "512") as (servers, kv_aware):
-        for router, flags in {"round-robin": ("--policy", "round_robin"), "prefix-aware": kv_aware}.items():
+        for router, flags in {"round-robin": ("--policy", "round_robin"), "kv-aware": kv_aware}.items():
             for server in servers:
                 assert httpx.post(server.url + "/reset_prefix_cache", timeout=30).status_code == 200
             before = found(servers)
             with vllm_router(servers, *flags) as (url, _):
-                subprocess.run([binary(), "bench", "serve", "--base-url", url, "--model", NAME, "--workload", WORKLOAD, "--ignore-eos"],
+                subprocess.run([binary(), "bench", "serve", "--base-url", url, "--model", NAME, "--workload", WORKLOAD + "1000",
+                                "--max-concurrency", "1", "--ignore-eos"],
                                check=True, capture_output=True, timeout=200)
             hits, queries = (b - a for a, b in zip(before, found(servers)))
             seen[router] = hits / queries
             done = subprocess.run([binary(), "simulate", small_model(), "--cost-model", "a100-40gb/opt-13b/tp1", "--block-size", "16",
                                    "--max-model-len", "512", "--replicas", "2",
-                                   "--router", router, "--workload", WORKLOAD, "--output-json", "-"], check=True, capture_output=True, timeout=60)
+                                   "--router", router, "--workload", WORKLOAD + "0.01", "--output-json", "-"], check=True, capture_output=True, timeout=60)
             cache = json.loads(done.stdout)["prefix_cache"]
             predicted[router] = cache["hits"] / cache["queries"]
     print("share of prompt tokens found in a cache:", *(f"{name}: {seen[name]:.3f}, simulated {predicted[name]:.3f}" for name in seen))
     for name in seen:
         assert abs(seen[name] / predicted[name] - 1) < 0.1, (seen, predicted)
-    rise, said = (shares["prefix-aware"] - shares["round-robin"] for shares in (seen, predicted))
+    rise, said = (shares["kv-aware"] - shares["round-robin"] for shares in (seen, predicted))
     print(f"rise: {rise:.3f}, simulated {said:.3f}")
     assert abs(rise / said - 1) < 0.1
 
