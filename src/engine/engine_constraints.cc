@@ -12,8 +12,8 @@ namespace {
 constexpr std::int32_t kMostForced = 16;  // of a sequence that runs alone
 constexpr std::int32_t kFewForced = 8;    // beside others, who must not wait for a form that is not theirs
 
-// A forced token costs a row now or a row later. It pays to have it now while a step takes its time whatever it
-// computes; beside many it would only make the step longer, for all.
+// A forced token costs a row now or a row later. It pays to have it now while a step takes its time whatever
+// it computes; beside many it would only make the step longer, for all.
 std::int32_t most_forced(std::int32_t num_decodes) {
   return worthwhile_guesses(1, num_decodes <= 1 ? kMostForced : kFewForced, num_decodes);
 }

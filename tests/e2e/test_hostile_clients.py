@@ -82,6 +82,11 @@ def test_text_endpoints_have_bounds():
         assert status("/tokenize", b'{"prompt":"' + b"a b" * 30_000 + b'"}') == 200
 
 
+def bytes_of_bodies(server):
+    accounts = httpx.get(server.url + "/debug/memory", timeout=60).json()["accounts"]
+    return next(account["used"] for account in accounts if account["name"] == "bodies")
+
+
 def test_a_short_request_overtakes_long_ones():
     # D2: one worker read for everybody, in order.
     long, short = (request("/tokenize", json.dumps({"prompt": text}).encode()) for text in ("a b" * 300_000, "a"))
@@ -90,7 +95,12 @@ def test_a_short_request_overtakes_long_ones():
             with contextlib.ExitStack() as stack:
                 clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(25)]
                 for client in clients[1:]:
-                    client.sendall(long)
+                    client.sendall(long[:-1])
+                deadline = time.monotonic() + 60
+                while bytes_of_bodies(server) < 24 * 900_000:
+                    assert time.monotonic() < deadline
+                for client in clients[1:]:  # all of them come first
+                    client.sendall(long[-1:])
                 clients[0].sendall(short)
                 assert clients[0].recv(65536).startswith(b"HTTP/1.1 200")
                 done, _, _ = select.select(clients[1:], [], [], 0)
@@ -116,7 +126,7 @@ def test_giant_answers_are_not_built_by_the_thread_that_serves_all():
         assert answer.status_code == 200 and len(answer.content) > 10_000_000
         after_own, after_every = seconds()
         print(f"{len(answer.content)} bytes: {after_own - own:.3f} of {after_every - every:.3f} s on the I/O thread")
-        assert after_own - own < 0.25 * (after_every - every)
+        assert after_own - own < 0.08 * (after_every - every), "0.03 where it only writes, 0.13 where it builds"
 
 
 def test_one_peer_cannot_hold_all_room_for_bodies():
