@@ -54,6 +54,7 @@ def test_metrics_satisfy_promtool(server, http):
         "kv_cache_slots_perc", "kv_cache_saved_perc", "num_preemptions_by_swap_total", "swapped_out_blocks_total",
         "swapped_in_blocks_total", "kv_blocks_copied_total", "padded_tokens_total", "kv_map_calls_total",
         "kv_mapped_pages_total", "kv_map_seconds_total", "kv_map_delayed_steps_total", "log_lines_dropped_total", "requests_refused_total",
+        "constraint_masks_total", "settled_rows_total",
         "key_prompt_tokens_total", "key_cached_tokens_total", "key_completion_tokens_total", "key_requests_total",
         "key_errors_total", "model_files_unchanged")}
     assert "http_requests_total{" in text and "process_resident_memory_bytes" in text
