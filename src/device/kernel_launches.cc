@@ -14,6 +14,15 @@ KernelId for_cache(Element cache, KernelId of_f32) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(cache));
 }
 
+// The kernel of a matrix's element: they follow each other in kernels.def as f32, bf16, q4, q8.
+KernelId for_weights(Element weight, KernelId of_f32) {
+  CHECK(weight != Element::i8);
+  const std::int32_t which = weight == Element::q4   ? 2
+                             : weight == Element::q8 ? 3
+                                                     : static_cast<std::int32_t>(weight);
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + which);
+}
+
 std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
 
 // Of the kernels for heads of up to 64, 128 and 256, which follow each other in kernels.def by pairs.
@@ -61,7 +70,7 @@ Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
 
 Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
   if (args.rows == 0) return ok_status();
-  const KernelId id = weight == Element::f32 ? KernelId::linear_f32 : KernelId::linear_bf16;
+  const KernelId id = for_weights(weight, KernelId::linear_f32);
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
   return put(id, {tiles(args.n), tiles(args.rows)}, {kLinearTile, kLinearTile}, kLinearSharedBytes, args);
 }
@@ -76,7 +85,7 @@ Status KernelLaunches::group_pairs(const GroupPairsArgs& args) {
 
 Status KernelLaunches::grouped_linear(Element weight, const GroupedLinearArgs& args) {
   if (args.pairs == 0) return ok_status();
-  const KernelId id = weight == Element::f32 ? KernelId::grouped_linear_f32 : KernelId::grouped_linear_bf16;
+  const KernelId id = for_weights(weight, KernelId::grouped_linear_f32);
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
   return put(id, {tiles(args.n), tiles(args.pairs) + u32(args.experts)}, {kLinearTile, kLinearTile},
              kLinearSharedBytes, args);

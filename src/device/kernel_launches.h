@@ -6,7 +6,9 @@
 
 namespace pagoda::device {
 
-enum class Element : std::uint8_t { f32, bf16, i8 };  // of weights (not i8), or of keys and values
+// Of keys and values f32, bf16 and i8; of weights all but i8. q4, q8: quantised as their file has them
+// (Quantized4, Quantized8).
+enum class Element : std::uint8_t { f32, bf16, i8, q4, q8 };
 
 class KernelLaunches {
  public:

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "base/strings.h"
-#include "kernels/dequantize.h"
+#include "device_runner/stored_rows.h"
 #include "models/attention_weights.h"
 #include "models/decoder.h"
 #include "models/expert_weights.h"
@@ -27,12 +28,15 @@ class Upload {
     add_expert(result, 0, 1, std::move(matrices), name);
     return result;
   }
+  // In the element type even if it is stored quantised: of what is looked up.
+  DeviceMatrix table(Matrices matrices, const std::string& name) {
+    return widened(element_, std::move(matrices), name);
+  }
   // In f32: what decides.
   DeviceMatrix exact(const std::string& name, std::int64_t rows, std::int64_t columns) {
-    const Element kept = std::exchange(element_, Element::f32);
-    DeviceMatrix result = rows_of(name, rows, columns);
-    element_ = kept;
-    return result;
+    Matrices matrices;
+    loader_.add(matrices, name, rows, columns, std::array{Range{0, rows}});
+    return widened(Element::f32, std::move(matrices), name);
   }
   // Expert `index` of `count`; they are alike. The first makes room for all.
   void add_expert(DeviceMatrix& result, std::int64_t index, std::int64_t count, Matrices matrices,
@@ -41,19 +45,24 @@ class Upload {
     for (const auto& copy : matrices.to_copy) copy(matrices);
     const bool has_bias = !matrices.bias.empty();
     if (index == 0) {
-      result.element = element_;
+      result.element = quantized_element(matrices.views).value_or(element_);
+      if (widen_) result.element = element_;
       result.k = static_cast<std::int32_t>(matrices.views.front().columns());
       for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
-      if (!create(result.weight, count * result.n * result.k * element_bytes(), name)) return;
+      if (!create(result.weight, count * result.n * row_bytes(result.element, result.k), name)) return;
       if (has_bias && !create(result.bias, count * result.n, name)) return;
     }
-    const std::int64_t row_bytes = result.k * element_bytes();
-    std::byte* to = result.weight.bytes() + index * result.n * row_bytes;
-    std::vector<float> values(static_cast<std::size_t>(result.k));
+    // An expert whose type is another than the first's has no place here.
+    if (result.element > Element::bf16 && quantized_element(matrices.views) != result.element)
+      return loader_.reader().fail(corrupt_data(concat("tensor '", name, "': experts of several types")));
+    const std::int64_t bytes = row_bytes(result.element, result.k);
+    std::byte* to = result.weight.bytes() + index * result.n * bytes;
+    std::vector<std::byte> row;
     for (const TensorView& view : matrices.views)
-      for (std::int64_t i = 0; i < view.rows(); ++i, to += row_bytes) {
-        dequantize_row(view, i, values.data());
-        if (!send(values, to)) return;
+      for (std::int64_t i = 0; i < view.rows(); ++i, to += bytes) {
+        row.clear();
+        append_row(result.element, view, i, row);
+        if (!send(row, to)) return;
       }
     if (has_bias)
       send_floats(matrices.bias, reinterpret_cast<std::byte*>(result.bias.data() + index * result.n));
@@ -88,7 +97,14 @@ class Upload {
  private:
   static constexpr std::int64_t kStage = std::int64_t{4} << 20;
 
-  std::int64_t element_bytes() const { return element_ == Element::f32 ? 4 : 2; }
+  DeviceMatrix widened(Element element, Matrices matrices, const std::string& name) {
+    const Element usual = std::exchange(element_, element);
+    widen_ = true;
+    DeviceMatrix result = matrix(std::move(matrices), name);
+    widen_ = false;
+    element_ = usual;
+    return result;
+  }
   bool keep(const Status& status, const std::string& name) {
     if (!status.ok()) loader_.reader().fail(status.annotate(concat("tensor '", name, "'")));
     return status.ok();
@@ -103,15 +119,15 @@ class Upload {
   }
   void send_floats(const std::vector<float>& values, std::byte* to) {
     flush();
-    const Element kept = std::exchange(element_, Element::f32);
-    send(values, to);
+    std::vector<std::byte> bytes;
+    append_floats(Element::f32, values, bytes);
+    send(bytes, to);
     flush();
-    element_ = kept;
   }
 
-  // The values behind what was sent last, or elsewhere; in the element type.
-  bool send(const std::vector<float>& values, std::byte* to) {
-    const std::int64_t bytes = std::ssize(values) * element_bytes();
+  // Behind what was sent last, or elsewhere.
+  bool send(std::span<const std::byte> values, std::byte* to) {
+    const std::int64_t bytes = std::ssize(values);
     if (staged_ > 0 && (to != first_ + staged_ || staged_ + bytes > stage_.count()) && !flush()) return false;
     if (stage_.count() < bytes) {
       stage_ = {};
@@ -120,16 +136,7 @@ class Upload {
       stage_ = *std::move(made);
     }
     if (staged_ == 0) first_ = to;
-    std::byte* at = stage_.bytes() + staged_;
-    if (element_ == Element::f32) {
-      std::memcpy(at, values.data(), static_cast<std::size_t>(bytes));
-    } else {
-      for (const float value : values) {
-        const std::uint16_t bits = float_to_bfloat16(value);
-        std::memcpy(at, &bits, 2);
-        at += 2;
-      }
-    }
+    std::memcpy(stage_.bytes() + staged_, values.data(), values.size());
     staged_ += bytes;
     return true;
   }
@@ -144,7 +151,8 @@ class Upload {
   device::Device& device_;
   device::StreamId stream_;
   WeightLoader& loader_;
-  Element element_;
+  Element element_;     // of matrices that are not quantised
+  bool widen_ = false;  // nor stay so
   device::PinnedArray<std::byte> stage_;
   std::int64_t staged_ = 0, bytes_ = 0;
   std::byte* first_ = nullptr;  // where the first of what is staged goes
@@ -244,16 +252,17 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
   Upload upload(device, stream, loader, element);
   DeviceWeights weights;
   const Range all = {0, config.vocab_size};
-  const auto table = [&](const std::string& name, const std::string& bias) {
+  const auto vocabulary = [&](const std::string& name, const std::string& bias) {
     Matrices matrices;
     const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
     loader.add_rows(matrices, rows, name, all);
     matrices.bias = reader.optional_vector(bias + ".bias", config.vocab_size);
-    return upload.matrix(std::move(matrices), name);
+    return matrices;
   };
   const TensorView stored =
       reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
-  weights.embedding = table(names.token_embedding, names.token_embedding);
+  weights.embedding =
+      upload.table(vocabulary(names.token_embedding, names.token_embedding), names.token_embedding);
   weights.embedding_scale = embedding_scale(config, stored.dtype);
   const std::int64_t embedding_bytes = upload.bytes();
   if (config.learned_positions) {
@@ -261,7 +270,7 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
     const std::int64_t count = config.max_positions + config.position_offset;
     Matrices matrices;
     loader.add_rows(matrices, reader.matrix(name, count, config.hidden_size), name, {0, count});
-    weights.positions = upload.matrix(std::move(matrices), name);
+    weights.positions = upload.table(std::move(matrices), name);
   }
   if (config.embedding_norm)
     weights.embedding_norm = upload.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm);
@@ -277,12 +286,13 @@ Result<DeviceWeights> load_device_weights(device::Device& device, device::Stream
   if (config.tied_head) {
     reader.ignore(names.head + ".weight");
     // With a bias of its own (GPT-J) it is a second copy.
-    if (reader.has(names.head + ".bias")) weights.own_head = table(names.token_embedding, names.head);
+    if (reader.has(names.head + ".bias"))
+      weights.own_head = upload.table(vocabulary(names.token_embedding, names.head), names.head);
   } else {
     const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
                        reader.has(names.other_head + ".weight");
     const std::string& name = other ? names.other_head : names.head;
-    weights.own_head = table(name, name);
+    weights.own_head = upload.matrix(vocabulary(name, name), name);
   }
   if (!loader.status().ok()) return loader.status();
   weights.bytes = upload.bytes() - embedding_bytes;

@@ -1,5 +1,6 @@
 #pragma once
-// DeviceWeights: a decoder's weights on a device, matrices in one element type, routers and all else in f32.
+// DeviceWeights: a decoder's weights on a device. Matrices that a file has in 4 bits or as Q8_0 stay so;
+// others are widened to one element type, as are tables of embeddings; routers and all else are in f32.
 // Tensors are found, cut and reordered by models/weight_loader.h, as for the CPU. Nothing of the source is
 // kept.
 #include <optional>

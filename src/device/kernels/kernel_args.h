@@ -71,6 +71,19 @@ struct ActivateArgs {
   std::int32_t gated = 1;
 };
 
+// 32 neighbours in a row of weights that stay quantised, as their file has them; rows are whole groups.
+// w = scale * n + minimum, n in 0..15: codes[i] has that of weight i (low bits) and of weight 16 + i (high).
+struct Quantized4 {
+  float scale, minimum;
+  std::uint8_t codes[16];
+};
+// w = scale * code
+struct Quantized8 {
+  float scale;
+  std::int8_t codes[32];
+};
+inline constexpr std::int32_t kQuantizedGroup = 32;
+
 // y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending
 struct LinearArgs {
   const float* x = nullptr;

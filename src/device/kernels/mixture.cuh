@@ -152,12 +152,14 @@ __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
     if (args.factors != nullptr) at.factor = args.factors[pair];
   }
   const std::int64_t row = static_cast<std::int64_t>(expert) * args.n;
-  multiply_tile(at, static_cast<const T*>(args.weight) + row * args.k,
+  multiply_tile(at, rows_further(static_cast<const T*>(args.weight), row, args.k),
                 args.bias != nullptr ? args.bias + row : nullptr, args.n, args.k, false);
 }
 
 __global__ void grouped_linear_f32(GroupedLinearArgs args) { grouped_linear<float>(args); }
 __global__ void grouped_linear_bf16(GroupedLinearArgs args) { grouped_linear<Bf16>(args); }
+__global__ void grouped_linear_q4(GroupedLinearArgs args) { grouped_linear<Quantized4>(args); }
+__global__ void grouped_linear_q8(GroupedLinearArgs args) { grouped_linear<Quantized8>(args); }
 
 // A block a row.
 __global__ void combine(CombineArgs args) {
