@@ -24,29 +24,27 @@ class Upload {
       : device_(device), stream_(stream), loader_(loader), element_(element) {}
 
   DeviceMatrix matrix(Matrices matrices, const std::string& name) {
-    DeviceMatrix result;
-    add_expert(result, 0, 1, std::move(matrices), name);
-    return result;
+    return alone(std::nullopt, std::move(matrices), name);
   }
   // In the element type even if it is stored quantised: of what is looked up.
   DeviceMatrix table(Matrices matrices, const std::string& name) {
-    return widened(element_, std::move(matrices), name);
+    return alone(element_, std::move(matrices), name);
   }
   // In f32: what decides.
   DeviceMatrix exact(const std::string& name, std::int64_t rows, std::int64_t columns) {
     Matrices matrices;
     loader_.add(matrices, name, rows, columns, std::array{Range{0, rows}});
-    return widened(Element::f32, std::move(matrices), name);
+    return alone(Element::f32, std::move(matrices), name);
   }
-  // Expert `index` of `count`; they are alike. The first makes room for all.
+  // Expert `index` of `count`; they are alike. The first makes room for all. `element`: or as the file has
+  // it.
   void add_expert(DeviceMatrix& result, std::int64_t index, std::int64_t count, Matrices matrices,
-                  const std::string& name) {
+                  const std::string& name, std::optional<Element> element = {}) {
     if (!loader_.status().ok()) return;
     for (const auto& copy : matrices.to_copy) copy(matrices);
     const bool has_bias = !matrices.bias.empty();
     if (index == 0) {
-      result.element = quantized_element(matrices.views).value_or(element_);
-      if (widen_) result.element = element_;
+      result.element = element ? *element : quantized_element(matrices.views).value_or(element_);
       result.k = static_cast<std::int32_t>(matrices.views.front().columns());
       for (const TensorView& view : matrices.views) result.n += static_cast<std::int32_t>(view.rows());
       if (!create(result.weight, count * result.n * row_bytes(result.element, result.k), name)) return;
@@ -97,12 +95,9 @@ class Upload {
  private:
   static constexpr std::int64_t kStage = std::int64_t{4} << 20;
 
-  DeviceMatrix widened(Element element, Matrices matrices, const std::string& name) {
-    const Element usual = std::exchange(element_, element);
-    widen_ = true;
-    DeviceMatrix result = matrix(std::move(matrices), name);
-    widen_ = false;
-    element_ = usual;
+  DeviceMatrix alone(std::optional<Element> element, Matrices matrices, const std::string& name) {
+    DeviceMatrix result;
+    add_expert(result, 0, 1, std::move(matrices), name, element);
     return result;
   }
   bool keep(const Status& status, const std::string& name) {
@@ -151,8 +146,7 @@ class Upload {
   device::Device& device_;
   device::StreamId stream_;
   WeightLoader& loader_;
-  Element element_;     // of matrices that are not quantised
-  bool widen_ = false;  // nor stay so
+  const Element element_;  // of matrices that are not quantised
   device::PinnedArray<std::byte> stage_;
   std::int64_t staged_ = 0, bytes_ = 0;
   std::byte* first_ = nullptr;  // where the first of what is staged goes

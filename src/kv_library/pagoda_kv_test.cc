@@ -37,6 +37,17 @@ pagoda_kv_config small() {
   return config;
 }
 
+// What making a small one is answered with, changed so.
+pagoda_kv_status refused(auto change) {
+  pagoda_kv_config config = small();
+  change(config);
+  pagoda_kv* kv = nullptr;
+  const pagoda_kv_status status = pagoda_kv_init(&config, &kv);
+  EXPECT_EQ(kv, nullptr);
+  pagoda_kv_destroy(kv);
+  return status;
+}
+
 struct Kv {
   explicit Kv(const pagoda_kv_config& config) {
     EXPECT_EQ(pagoda_kv_init(&config, &kv), PAGODA_KV_OK) << pagoda_kv_last_error();
@@ -105,15 +116,6 @@ TEST(PagodaKv, TheInstalledLibraryIsFoundAndRuns) {
 }
 
 TEST(PagodaKv, LimitsAreRefusedByName) {
-  const auto refused = [](auto change) {
-    pagoda_kv_config config = small();
-    change(config);
-    pagoda_kv* kv = nullptr;
-    const pagoda_kv_status status = pagoda_kv_init(&config, &kv);
-    EXPECT_EQ(kv, nullptr);
-    pagoda_kv_destroy(kv);
-    return status;
-  };
   EXPECT_EQ(refused([](auto& c) { c.num_heads = 0; }), PAGODA_KV_INVALID);
   EXPECT_EQ(refused([](auto& c) { c.capacity_bytes = 4096; }), PAGODA_KV_INVALID);
   EXPECT_EQ(refused([](auto& c) { c.num_heads = 1 << 30, c.head_size = 1 << 30; }), PAGODA_KV_INVALID);
@@ -259,14 +261,10 @@ TEST(PagodaKvOnADevice, EverySlotKeepsItsBytes) {
 TEST(PagodaKvOnADevice, WhatIsNotThereIsSaid) {
   const Driver driver;
   const auto refused = [](auto change) {
-    pagoda_kv_config config = small();
-    config.cuda_driver = PAGODA_FAKE_DRIVER;
-    change(config);
-    pagoda_kv* kv = nullptr;
-    const pagoda_kv_status status = pagoda_kv_init(&config, &kv);
-    EXPECT_EQ(kv, nullptr);
-    pagoda_kv_destroy(kv);
-    return status;
+    return ::refused([&](auto& config) {
+      config.cuda_driver = PAGODA_FAKE_DRIVER;
+      change(config);
+    });
   };
   EXPECT_EQ(refused([](auto& c) { c.cuda_driver = "libnone.so.1"; }), PAGODA_KV_NO_DEVICE);
   EXPECT_STREQ(pagoda_kv_last_error(), "the CUDA driver cannot be opened: there is no libnone.so.1");

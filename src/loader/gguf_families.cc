@@ -220,21 +220,6 @@ void read_minicpm3(const GgufFile&, Keys& keys, ModelConfig& config) {
   config.logit_scale = 256.0f / static_cast<float>(config.hidden_size);
 }
 
-// The file has one row for each type of token.
-void read_token_types(const GgufFile& file, Keys&, ModelConfig& config) {
-  for (const GgufTensor& tensor : file.tensor_list())
-    if (tensor.name == "token_types.weight" && tensor.shape.size() == 2)
-      config.token_types =
-          static_cast<std::int32_t>(std::clamp<std::int64_t>(tensor.shape.front(), 0, 1 << 16));
-}
-
-// Nomic Embed 2; which layers have a mixture shows in the tensors.
-void read_nomic_bert_moe(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.architecture = "nomic-bert plain";
-  read_token_types(file, keys, config);
-  read_layers_with_routers(file, keys, config);
-}
-
 constexpr decltype(GgufFamily::own_keys) kStateKeys = {
     "ssm.conv_kernel", "ssm.time_step_rank",      "ssm.group_count",           "ssm.state_size",
     "ssm.inner_size",  "full_attention_interval", "attention.recurrent_layers"};
@@ -361,18 +346,18 @@ std::span<const GgufFamily> gguf_families() {
        .layer_norm = true,
        .rotates = false,
        .encoder = true,
-       .read = read_token_types,
+       .read = read_gguf_bert,
        .own_keys = {"token_type_count", "classifier.output_labels"}},
       {.name = "nomic-bert",
        .layer_norm = true,
        .encoder = true,
-       .read = read_token_types,
+       .read = read_gguf_bert,
        .own_keys = {"token_type_count", "moe_every_n_layers"}},
       {.name = "nomic-bert-moe",
        .activation = "gelu",
        .layer_norm = true,
        .encoder = true,
-       .read = read_nomic_bert_moe,
+       .read = read_gguf_nomic_bert_moe,
        .own_keys = {"token_type_count", "moe_every_n_layers"},
        .experts = {.known = true, .renormalize = false}},
       {.name = "modern-bert",

@@ -47,7 +47,6 @@ void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, 
 void read_gguf_gemma(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config);
-void read_gguf_gemma_embedding(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
 
@@ -55,8 +54,13 @@ void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_afmoe(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_granite_swa(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_mellum(const GgufFile& file, Keys& keys, ModelConfig& config);
-void read_gguf_modern_bert(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_laguna(const GgufFile& file, Keys& keys, ModelConfig& config);
+
+// Encoders (gguf_encoders.cc).
+void read_gguf_bert(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_nomic_bert_moe(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_modern_bert(const GgufFile& file, Keys& keys, ModelConfig& config);
+void read_gguf_gemma_embedding(const GgufFile& file, Keys& keys, ModelConfig& config);
 
 // Of families with recurrent layers (gguf_hybrids.cc).
 void read_gguf_lfm2(const GgufFile& file, Keys& keys, ModelConfig& config);

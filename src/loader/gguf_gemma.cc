@@ -44,14 +44,6 @@ void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
         1.0f / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
 }
 
-// Gemma 3 that sees so many tokens together, half of them on each side.
-void read_gguf_gemma_embedding(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
-  read_window_pattern(file, keys, 6, config);
-  if (config.sliding_window > 0) config.sliding_window = config.sliding_window / 2 + 1;
-  config.architecture = "gemma3";
-}
-
 // Ranks and tables are as large as their tensors.
 void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.attention_scale = 1;

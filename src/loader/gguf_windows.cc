@@ -51,20 +51,6 @@ void read_gguf_mellum(const GgufFile& file, Keys& keys, ModelConfig& config) {
   read_layers_with_routers(file, keys, config);
 }
 
-// Windows to both sides, with a rotation of their own; of so many layers the first sees everything.
-void read_gguf_modern_bert(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
-  config.activation = keys.string("hidden_activation", "gelu");
-  read_window_pattern(file, keys, 3, config);
-  const GgufArray* const pattern = file.array("modern-bert.attention.sliding_window_pattern");
-  if (pattern == nullptr || pattern->booleans.empty()) {
-    const std::int32_t period = std::max(keys.integer("attention.sliding_window_pattern", 3), 1);
-    for (std::size_t layer = 0; layer < config.window_layers.size(); ++layer)
-      config.window_layers[layer] = layer % static_cast<std::size_t>(period) != 0;
-  }
-  if (config.sliding_window > 0) config.sliding_window = config.sliding_window / 2 + 1;
-}
-
 // And by as much of a head as the file says. Of four layers the first sees everything. How wide the gates are
 // shows in their tensors.
 void read_gguf_laguna(const GgufFile& file, Keys& keys, ModelConfig& config) {

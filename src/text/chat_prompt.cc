@@ -51,8 +51,8 @@ json::object shown(ChatMessage& message, ChatTemplate::ContentFormat format) {
   }
   if (message.name) out["name"] = *message.name;
   if (message.tool_call_id) out["tool_call_id"] = *message.tool_call_id;
-  for (const char* const name : {"reasoning_content", "thinking"})
-    if (message.reasoning) out[name] = *message.reasoning;
+  if (message.reasoning)
+    for (const char* const name : {"reasoning_content", "thinking"}) out[name] = *message.reasoning;
   return out;
 }
 
