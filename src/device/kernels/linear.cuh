@@ -15,34 +15,33 @@ struct TileLine {
   float factor;
 };
 
-// How many neighbours in a row one T holds.
+// Of weights [n, k] the one at (row, k); and where those begin that lie so many rows further. Quantised ones
+// are widened as the host's dequantiser has it, in float32.
 template <class T>
-constexpr int kNeighbours = 1;
-template <>
-constexpr int kNeighbours<Quantized4> = kQuantizedGroup;
-template <>
-constexpr int kNeighbours<Quantized8> = kQuantizedGroup;
-
-// Where weights [n, k] have row `row`.
-template <class T>
-__device__ __forceinline__ const T* row_of(const T* weight, std::int64_t row, int k_end) {
-  return weight + row * (k_end / kNeighbours<T>);
+__device__ __forceinline__ float weight_at(const T* weight, std::int64_t row, int k_end, int k) {
+  return to_float(weight[row * k_end + k]);
 }
-
-// Of a row the weight at k. Quantised ones are widened as the host's dequantiser has it, in float32.
-template <class T>
-__device__ __forceinline__ float weight_at(const T* row, int k) {
-  return to_float(row[k]);
-}
-__device__ __forceinline__ float weight_at(const Quantized4* row, int k) {
-  const Quantized4& group = row[k / kQuantizedGroup];
+__device__ __forceinline__ float weight_at(const Quantized4* weight, std::int64_t row, int k_end, int k) {
+  const Quantized4& group = weight[row * (k_end / kQuantizedGroup) + k / kQuantizedGroup];
   const int i = k % kQuantizedGroup;
   const int code = i < 16 ? group.codes[i] & 15 : group.codes[i - 16] >> 4;
   return group.scale * static_cast<float>(code) + group.minimum;
 }
-__device__ __forceinline__ float weight_at(const Quantized8* row, int k) {
-  const Quantized8& group = row[k / kQuantizedGroup];
+__device__ __forceinline__ float weight_at(const Quantized8* weight, std::int64_t row, int k_end, int k) {
+  const Quantized8& group = weight[row * (k_end / kQuantizedGroup) + k / kQuantizedGroup];
   return group.scale * static_cast<float>(group.codes[k % kQuantizedGroup]);
+}
+template <class T>
+__device__ __forceinline__ const T* rows_further(const T* weight, std::int64_t rows, int k_end) {
+  return weight + rows * k_end;
+}
+__device__ __forceinline__ const Quantized4* rows_further(const Quantized4* weight, std::int64_t rows,
+                                                          int k_end) {
+  return weight + rows * (k_end / kQuantizedGroup);
+}
+__device__ __forceinline__ const Quantized8* rows_further(const Quantized8* weight, std::int64_t rows,
+                                                          int k_end) {
+  return weight + rows * (k_end / kQuantizedGroup);
 }
 
 // weight [n, k], bias [n] or null. Tile columns begin at first_n.
@@ -61,7 +60,7 @@ __device__ __forceinline__ void multiply_tile(const TileLine& at, const T* weigh
       const int k = first_k + i, weight_row = first_n + line;
       x_tile[line * (kLinearDepth + 1) + i] = at.x != nullptr && k < k_end ? at.x[k] * at.factor : 0.0f;
       weight_tile[line * (kLinearDepth + 1) + i] =
-          weight_row < n_end && k < k_end ? weight_at(row_of(weight, weight_row, k_end), k) : 0.0f;
+          weight_row < n_end && k < k_end ? weight_at(weight, weight_row, k_end, k) : 0.0f;
     }
     __syncthreads();
     const int depth = k_end - first_k < kLinearDepth ? k_end - first_k : kLinearDepth;

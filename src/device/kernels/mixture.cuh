@@ -152,7 +152,7 @@ __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
     if (args.factors != nullptr) at.factor = args.factors[pair];
   }
   const std::int64_t row = static_cast<std::int64_t>(expert) * args.n;
-  multiply_tile(at, row_of(static_cast<const T*>(args.weight), row, args.k),
+  multiply_tile(at, rows_further(static_cast<const T*>(args.weight), row, args.k),
                 args.bias != nullptr ? args.bias + row : nullptr, args.n, args.k, false);
 }
 
