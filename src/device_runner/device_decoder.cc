@@ -64,7 +64,9 @@ Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& devic
   // A GGUF file says that its head is tied by not having one.
   if (source.format() == ModelFormat::gguf)
     config->tied_head = source.find(names.head + ".weight") == nullptr;
-  auto weights = load_device_weights(device, stream, source, names, *config, options.weights);
+  auto weights = load_device_weights(
+      device, stream, source, names, *config, options.weights,
+      options.products == MatrixProducts::library ? QuantizedRows::widen : QuantizedRows::keep);
   if (!weights) return weights.error();
   decoder->config_ = *config;
   decoder->weights_ = *std::move(weights);

@@ -20,11 +20,13 @@ using device::Element;
 // Takes tensors out of a WeightLoader to the device. As there, the first failure is kept.
 class Upload {
  public:
-  Upload(device::Device& device, device::StreamId stream, WeightLoader& loader, Element element)
-      : device_(device), stream_(stream), loader_(loader), element_(element) {}
+  Upload(device::Device& device, device::StreamId stream, WeightLoader& loader, Element element,
+         QuantizedRows quantized)
+      : device_(device), stream_(stream), loader_(loader), element_(element), quantized_(quantized) {}
 
   DeviceMatrix matrix(Matrices matrices, const std::string& name) {
-    return alone(std::nullopt, std::move(matrices), name);
+    const bool keep = quantized_ == QuantizedRows::keep;
+    return alone(keep ? std::nullopt : std::optional(element_), std::move(matrices), name);
   }
   // In the element type even if it is stored quantised: of what is looked up.
   DeviceMatrix table(Matrices matrices, const std::string& name) {
@@ -147,6 +149,7 @@ class Upload {
   device::StreamId stream_;
   WeightLoader& loader_;
   const Element element_;  // of matrices that are not quantised
+  const QuantizedRows quantized_;
   device::PinnedArray<std::byte> stage_;
   std::int64_t staged_ = 0, bytes_ = 0;
   std::byte* first_ = nullptr;  // where the first of what is staged goes
@@ -238,12 +241,13 @@ DeviceLayer load_layer(const DecoderConfig& config, std::int32_t index, WeightLo
 
 Result<DeviceWeights> load_device_weights(device::Device& device, device::StreamId stream,
                                           const ModelSource& source, const WeightNames& names,
-                                          const DecoderConfig& config, Element element) {
+                                          const DecoderConfig& config, Element element,
+                                          QuantizedRows quantized) {
   const KernelContext context = {.backend = Backend::reference};
   WeightStore store;
   WeightLoader loader(context, source, names, 0, "float32", store);
   WeightReader& reader = loader.reader();
-  Upload upload(device, stream, loader, element);
+  Upload upload(device, stream, loader, element, quantized);
   DeviceWeights weights;
   const Range all = {0, config.vocab_size};
   const auto vocabulary = [&](const std::string& name, const std::string& bias) {

@@ -3,6 +3,7 @@
 // others are widened to one element type, as are tables of embeddings; routers and all else are in f32.
 // Tensors are found, cut and reordered by models/weight_loader.h, as for the CPU. Nothing of the source is
 // kept.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,9 +67,14 @@ struct DeviceWeights {
   const DeviceMatrix& head() const { return own_head ? *own_head : embedding; }
 };
 
+// Of dense matrices: whether they keep the 4 or 8 bits of their file, which the library's products do not
+// read.
+enum class QuantizedRows : std::uint8_t { keep, widen };
+
 // For a config that check_support() takes. corrupt_data names the tensor that is missing or misshapen.
 Result<DeviceWeights> load_device_weights(device::Device& device, device::StreamId stream,
                                           const ModelSource& source, const WeightNames& names,
-                                          const DecoderConfig& config, device::Element element);
+                                          const DecoderConfig& config, device::Element element,
+                                          QuantizedRows quantized);
 
 }  // namespace pagoda::device_runner

@@ -28,15 +28,18 @@ constexpr std::array kGpus = {
 // What programs reach of a sheet's numbers. Memory: 90 % is what streaming kernels measure on A100 (Deakin et
 // al., BabelStream). Tensor cores: 70 % is what cuBLAS reaches in large half-precision products at the
 // sheet's power limit. Bus: 80 %, as pinned copies measure. A kernel's launch takes about 5 us when the host
-// paces the device, and a decoder layer is about 10 kernels; NCCL's small all-reduce takes about 10 us.
-constexpr double kOfMemory = 0.90, kOfFlops = 0.70, kOfBus = 0.80, kOfLink = 0.80;
-constexpr double kLaunchSeconds = 5e-6, kKernelsPerLayer = 10, kAllReduceSeconds = 10e-6;
+// paces the device, and a decoder layer is about 10 kernels. All-reduces: what NVIDIA's library reckons with
+// on A100s when it chooses an algorithm (NCCL, src/graph/tuning.cc, version 2.10; a ring by LL128): 10 us
+// and 1.9 us for each of its 2 (ranks - 1) steps, and 0.92 of 235 GB/s.
+constexpr double kOfMemory = 0.90, kOfFlops = 0.70, kOfBus = 0.80, kOfLink = 0.92 * 235 / 300;
+constexpr double kLaunchSeconds = 5e-6, kKernelsPerLayer = 10;
+constexpr double kAllReduceSeconds = 10e-6, kRingStepSeconds = 1.9e-6;
 // Swapping a block is a copy of keys and one of values a layer, each of which the host has to start.
 constexpr double kCopySeconds = 2e-6;
-// Mapping K/V pages, as vAttention (arXiv 2405.04437, Table 3) has CUDA's calls for its pages of 2 MiB on an A100,
-// in us: cuMemMap 2, cuMemSetAccess 38, cuMemUnmap 34; for each page its own, since its program makes them so.
-// Pages are created at start, as there. Quoted second-hand: the table itself could not be looked up from here.
-// It is the host's time; other GPUs are taken to be the same.
+// Mapping K/V pages, as vAttention (arXiv 2405.04437, Table 3) has CUDA's calls for its pages of 2 MiB on an
+// A100, in us: cuMemMap 2, cuMemSetAccess 38, cuMemUnmap 34; for each page its own, since its program makes
+// them so. Pages are created at start, as there. Quoted second-hand: the table itself could not be looked up
+// from here. It is the host's time; other GPUs are taken to be the same.
 constexpr double kMapPageBytes = 2 << 20, kMapPageSeconds = 40e-6, kUnmapPageSeconds = 34e-6;
 
 // From the models' config.json: OPT (Zhang et al. 2022, table 1), LLaMA (Touvron et al. 2023), Llama 2 and 3,
@@ -157,7 +160,7 @@ Result<CostModel> named_cost_model(std::string_view name) {
   out.memory_bytes_per_s = out.attention_bytes_per_s = kOfMemory * gpu->memory_bytes_per_s;
   out.flops_per_s = out.attention_flops_per_s = kOfFlops * gpu->flops;
   out.link_bytes_per_s = kOfLink * gpu->link_bytes_per_s;
-  out.link_latency_s = ranks > 1 ? kAllReduceSeconds : 0;
+  out.link_latency_s = ranks > 1 ? kAllReduceSeconds + 2 * (ranks - 1) * kRingStepSeconds : 0;
   out.swap_bytes_per_s = kOfBus * gpu->bus_bytes_per_s;
   out.swap_block_s = 2 * model->layers * kCopySeconds;
   out.map_page_bytes = kMapPageBytes;

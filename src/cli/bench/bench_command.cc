@@ -33,7 +33,8 @@ Status check(const BenchShape& shape, std::int32_t iterations) {
   return ok_status();
 }
 
-// Runs the batch again and again, the bandwidth of the host's memory read around each run; a device has its own.
+// Runs the batch again and again, the bandwidth of the host's memory read around each run; a device has its
+// own.
 Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const EngineFlags& flags,
                              const BenchShape& shape, std::int32_t warmup, std::int32_t iterations) {
   const bool on_host = !uses_device(flags);
@@ -79,6 +80,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   figures.total = spread(total);
   if (!decode.empty()) figures.decode = spread(decode);
   if (on_host) figures.bandwidth = spread(bandwidth);
+  figures.step_bytes = step_bytes;
   if (!share.empty()) figures.share = spread(share);
   figures.kv = account_between(totals_before, snapshot->totals);
   figures.num_ranks = flags.tensor_parallel_size;

@@ -99,21 +99,23 @@ KvAccount account_between(const EngineTotals& before, const EngineTotals& after)
 Status write_figures(const BenchFigures& figures, const std::string& path) {
   boost::json::value by_ranks;
   if (figures.ranks != nullptr) by_ranks = ranks_json(*figures.ranks, figures.num_ranks);
-  const boost::json::object object = {{"bench", figures.bench},
-                                      {"tensor_parallel", by_ranks},
-                                      {"model", figures.model},
-                                      {"dtype", figures.dtype},
-                                      {"threads", figures.threads},
-                                      {"num_requests", figures.shape.num_requests},
-                                      {"input_len", figures.shape.input_len},
-                                      {"output_len", figures.shape.output_len},
-                                      {"prefill_tokens_per_s", spread_json(figures.prefill)},
-                                      {"decode_tokens_per_s", spread_json(figures.decode)},
-                                      {"output_tokens_per_s", spread_json(figures.total)},
-                                      {"kv", account_json(figures.kv)},
-                                      {"read_bandwidth", spread_json(figures.bandwidth)},
-                                      {"bandwidth_share", spread_json(figures.share)},
-                                      {"peak_resident_bytes", peak_resident_bytes()}};
+  const boost::json::object object = {
+      {"bench", figures.bench},
+      {"tensor_parallel", by_ranks},
+      {"model", figures.model},
+      {"dtype", figures.dtype},
+      {"threads", figures.threads},
+      {"num_requests", figures.shape.num_requests},
+      {"input_len", figures.shape.input_len},
+      {"output_len", figures.shape.output_len},
+      {"prefill_tokens_per_s", spread_json(figures.prefill)},
+      {"decode_tokens_per_s", spread_json(figures.decode)},
+      {"output_tokens_per_s", spread_json(figures.total)},
+      {"kv", account_json(figures.kv)},
+      {"read_bandwidth", spread_json(figures.bandwidth)},
+      {"decode_step_bytes", figures.step_bytes ? boost::json::value(*figures.step_bytes) : nullptr},
+      {"bandwidth_share", spread_json(figures.share)},
+      {"peak_resident_bytes", peak_resident_bytes()}};
   const std::string text = boost::json::serialize(object) + "\n";
   if (path == "-") {
     std::fputs(text.c_str(), stdout);

@@ -30,10 +30,12 @@ struct BenchFigures {
   std::string bench, model, dtype;
   int threads = 0;
   BenchShape shape;
-  Spread prefill, total;            // tokens a second
-  std::optional<Spread> decode;     // tokens a second; none: the first were through before the last had begun
-  std::optional<Spread> bandwidth;  // bytes a second that the host's memory gave around the runs; none: a device
-  std::optional<Spread> share;      // of it that decode steps used, where what a step reads is known
+  Spread prefill, total;         // tokens a second
+  std::optional<Spread> decode;  // tokens a second; none: the first were through before the last had begun
+  std::optional<Spread>
+      bandwidth;  // bytes a second that the host's memory gave around the runs; none: a device
+  std::optional<double> step_bytes;  // weights, K and V that a decode step of all requests reads, if known
+  std::optional<Spread> share;       // of it that decode steps used, where what a step reads is known
   KvAccount kv;
   const RankSteps* ranks = nullptr;  // null: one rank
   std::int32_t num_ranks = 1;

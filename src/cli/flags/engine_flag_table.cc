@@ -237,7 +237,7 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
            "of a device: bfloat16 products by the own kernel, the same bits in every batch, or by cuBLASLt",
        .details =
            "of a device: products of bfloat16 matrices by the own kernel, which gives a token the same "
-           "bits in every batch, or by NVIDIA's cuBLASLt, which does not "
+           "bits in every batch, or by NVIDIA's cuBLASLt, which does not and needs quantised ones widened "
            "([devices](devices.md#what-it-computes)); `pagoda doctor` says which library is there"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
