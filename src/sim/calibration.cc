@@ -9,7 +9,8 @@
 namespace pagoda {
 namespace {
 
-constexpr int kIterations = 5'000;
+constexpr int kRounds = 1'000;
+constexpr double kSingular = 1e-10, kFlat = 1e-12;  // beside columns of length 1
 constexpr double kOutlier = 0.5;  // half of what was measured, or twice
 constexpr std::size_t kQuantiles = 100;
 constexpr std::size_t kLeastNeighbours = 20, kNeighbourhoods = 40;
@@ -17,13 +18,13 @@ constexpr double kFree = 1e30;  // a rate that costs nothing
 
 using Row = std::vector<double>;
 
-// Shares of `tokens` between the two knots around it; beyond the last, the last segment goes on.
-void add_hats(const std::vector<double>& knots, double tokens, Row& row) {
+// How much of each rise of the curve a step of so many tokens has: the first knot's value, and from each knot
+// to the next; so no more tokens are ever faster. Beyond the last knot the last segment goes on.
+void add_rises(const std::vector<double>& knots, double tokens, Row& row) {
   std::size_t i = 1;
   while (i + 1 < knots.size() && knots[i] < tokens) ++i;
-  const double part = (tokens - knots[i - 1]) / (knots[i] - knots[i - 1]);
-  row[i - 1] += 1 - part;
-  row[i] += part;
+  for (std::size_t k = 0; k < i; ++k) row[k] += 1;
+  row[i] += (tokens - knots[i - 1]) / (knots[i] - knots[i - 1]);
 }
 
 // Both ends, and between them powers of two and what lies halfway.
@@ -43,27 +44,81 @@ double predict(const Row& row, const Row& x) {
   return out;
 }
 
-// Minimises |A x - y|^2 with x >= 0 by coordinate descent on the normal equations.
+// Of a symmetric positive definite system, by Cholesky's factors; `matrix` is used up. False: it is singular.
+bool solve_positive(std::vector<Row>& matrix, Row& right) {
+  const std::size_t n = right.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = matrix[i][j];
+      for (std::size_t k = 0; k < j; ++k) sum -= matrix[i][k] * matrix[j][k];
+      if (i == j && sum <= kSingular) return false;
+      matrix[i][j] = i == j ? std::sqrt(sum) : sum / matrix[j][j];
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < i; ++k) right[i] -= matrix[i][k] * right[k];
+    right[i] /= matrix[i][i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) right[i] -= matrix[k][i] * right[k];
+    right[i] /= matrix[i][i];
+  }
+  return true;
+}
+
+// Minimises |A x - y|^2 with x >= 0, exactly: Lawson and Hanson's active sets (Solving Least Squares Problems,
+// 1974, ch. 23) on the normal equations of columns of length 1.
 Row solve(const std::vector<Row>& rows, const Row& wanted) {
   const std::size_t n = rows.front().size();
   std::vector<Row> normal(n, Row(n));
-  Row right(n);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const Row& row = rows[r];
+  Row right(n), length(n);
+  for (std::size_t r = 0; r < rows.size(); ++r)
     for (std::size_t i = 0; i < n; ++i) {
-      right[i] += row[i] * wanted[r];
-      for (std::size_t j = 0; j < n; ++j) normal[i][j] += row[i] * row[j];
+      right[i] += rows[r][i] * wanted[r];
+      for (std::size_t j = 0; j < n; ++j) normal[i][j] += rows[r][i] * rows[r][j];
     }
-  }
+  for (std::size_t i = 0; i < n; ++i) length[i] = std::sqrt(normal[i][i]);
+  const auto scaled = [&](std::size_t i, std::size_t j) { return normal[i][j] / (length[i] * length[j]); };
   Row x(n);
-  for (int iteration = 0; iteration < kIterations; ++iteration) {
+  std::vector<char> left_out(n);  // would make the system singular, beside those that are in
+  std::vector<std::size_t> in;
+  for (int round = 0; round < kRounds; ++round) {
+    // The column outside along which the error falls most steeply.
+    std::size_t best = n;
+    double steepest = kFlat;
     for (std::size_t i = 0; i < n; ++i) {
-      if (normal[i][i] <= 0) continue;
-      double residual = right[i];
-      for (std::size_t j = 0; j < n; ++j) residual -= normal[i][j] * x[j];
-      x[i] = std::max(0.0, x[i] + residual / normal[i][i]);
+      if (length[i] <= 0 || left_out[i] || std::ranges::find(in, i) != in.end()) continue;
+      double slope = right[i] / length[i];
+      for (const std::size_t j : in) slope -= scaled(i, j) * x[j];
+      if (slope > steepest) {
+        steepest = slope;
+        best = i;
+      }
+    }
+    if (best == n) break;
+    in.push_back(best);
+    while (!in.empty()) {
+      std::vector<Row> matrix(in.size(), Row(in.size()));
+      Row free(in.size());
+      for (std::size_t a = 0; a < in.size(); ++a) {
+        free[a] = right[in[a]] / length[in[a]];
+        for (std::size_t b = 0; b < in.size(); ++b) matrix[a][b] = scaled(in[a], in[b]);
+      }
+      if (!solve_positive(matrix, free)) {
+        left_out[in.back()] = 1;
+        in.pop_back();
+        break;
+      }
+      // As far towards it as nothing becomes negative; what becomes 0 leaves.
+      double step = 1;
+      for (std::size_t a = 0; a < in.size(); ++a)
+        if (free[a] <= 0) step = std::min(step, x[in[a]] / (x[in[a]] - free[a]));
+      for (std::size_t a = 0; a < in.size(); ++a) x[in[a]] += step * (free[a] - x[in[a]]);
+      if (step >= 1) break;
+      std::erase_if(in, [&](std::size_t i) { return x[i] <= kFlat && (x[i] = 0, true); });
     }
   }
+  for (std::size_t i = 0; i < n; ++i) x[i] = length[i] > 0 ? x[i] / length[i] : 0;
   return x;
 }
 
@@ -144,13 +199,13 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   if (steps.size() < 4 || !(smallest < largest))
     return invalid_argument("calibration needs steps of at least two sizes");
   const std::vector<double> knots = knots_between(smallest, largest);
-  // Columns: the curve at each knot, a sequence, a K/V token read, a pair. Scaled to be of one order.
+  // Columns: the curve's rises, a sequence, a K/V token read, a pair. Scaled to be of one order.
   const std::size_t sequence = knots.size(), context = sequence + 1, pair = sequence + 2;
   constexpr double kPairs = 1e4, kContext = 1e2;
   std::vector<Row> rows;
   for (const MeasuredStep& step : steps) {
     Row row(knots.size() + 3);
-    add_hats(knots, step.tokens, row);
+    add_rises(knots, step.tokens, row);
     row[sequence] = step.sequences;
     row[context] = step.context_tokens / kContext;
     row[pair] = step.attention_pairs / kPairs;
@@ -185,10 +240,10 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   model.attention_flops_per_s =
       per_pair > 0 ? 4 * model.attention_width * model.num_layers / per_pair : kFree;
   model.linear_points.clear();
-  double least = 1e-9;
+  double seconds = 1e-9;
   for (std::size_t i = 0; i < knots.size(); ++i) {
-    least = std::max(least, x[i]);  // never faster with more tokens
-    model.linear_points.push_back({knots[i], least});
+    seconds += x[i];
+    model.linear_points.push_back({knots[i], seconds});
   }
   // For readers of the file; the curve above is what counts.
   const CostModel::Point &first = model.linear_points.front(), &last = model.linear_points.back();

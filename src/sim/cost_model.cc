@@ -152,6 +152,8 @@ Status validate(const CostModel& model) {
   PAGODA_RETURN_IF_ERROR(whole("vocab_size", model.vocab_size, 100'000'000));
   PAGODA_RETURN_IF_ERROR(whole("max_model_len", model.max_model_len, 100'000'000));
   PAGODA_RETURN_IF_ERROR(whole("tensor_parallel_size", model.tensor_parallel_size, 4096));
+  if (model.max_num_batched_tokens != 0)
+    PAGODA_RETURN_IF_ERROR(whole("max_num_batched_tokens", model.max_num_batched_tokens, 100'000'000));
   PAGODA_RETURN_IF_ERROR(positive("parameters", model.parameters));
   PAGODA_RETURN_IF_ERROR(not_negative("head_parameters", model.head_parameters));
   PAGODA_RETURN_IF_ERROR(positive("bytes_per_parameter", model.bytes_per_parameter));

@@ -45,6 +45,7 @@ struct CostModel {
   double attention_width = 0;      // query heads * head size
   double kv_bytes_per_token = 0;   // over all layers and ranks
   double kv_cache_bytes = 0;       // what is left for the KV cache by default
+  std::int32_t max_num_batched_tokens = 0;  // of the engine that was measured; 0: none was
 
   // The machine; what it reaches, not what its sheet promises. Rates are of one rank.
   std::int32_t tensor_parallel_size = 1;

@@ -28,6 +28,9 @@ constexpr std::array kWholeFields = {
     WholeField{"tensor_parallel_size", &CostModel::tensor_parallel_size},
 };
 
+// May be missing: 0.
+constexpr WholeField kBatchedTokens = {"max_num_batched_tokens", &CostModel::max_num_batched_tokens};
+
 struct NumberField {
   std::string_view name;
   double CostModel::* member;
@@ -113,14 +116,16 @@ Status read_quantiles(std::string_view key, const boost::json::value& value, std
 }
 
 Status read_field(std::string_view key, const boost::json::value& value, CostModel& out) {
-  for (const WholeField& field : kWholeFields) {
-    if (field.name != key) continue;
+  const auto read_whole = [&](const WholeField& field) {
     const auto number = number_of(value);
     if (!number || *number != std::floor(*number) || std::abs(*number) > std::numeric_limits<int>::max())
       return bad(key, "must be a whole number");
     out.*field.member = static_cast<std::int32_t>(*number);
     return ok_status();
-  }
+  };
+  for (const WholeField& field : kWholeFields)
+    if (field.name == key) return read_whole(field);
+  if (key == kBatchedTokens.name) return read_whole(kBatchedTokens);
   const auto read_number = [&](const NumberField& field) {
     const auto number = number_of(value);
     if (!number) return bad(key, "must be a number");
@@ -176,6 +181,8 @@ std::string cost_model_json(const CostModel& model) {
   std::string out = concat("{\n  \"name\": ", boost::json::serialize(boost::json::string(model.name)));
   for (const WholeField& field : kWholeFields)
     out += concat(",\n  \"", field.name, "\": ", model.*field.member);
+  if (model.max_num_batched_tokens > 0)
+    out += concat(",\n  \"", kBatchedTokens.name, "\": ", model.max_num_batched_tokens);
   for (const NumberField& field : kNumberFields)
     out += concat(",\n  \"", field.name, "\": ", number(model.*field.member));
   for (const NumberField& field : kOptionalFields)

@@ -196,5 +196,17 @@ TEST(Routers, KvAwareFindsMoreThanTurnsAndYieldsToLoad) {
   EXPECT_EQ(busy, hits(RouterKind::kv_aware, "60")) << "the same again";
 }
 
+// A measured machine has the steps of the server that was measured, unless the flags say otherwise.
+TEST(Simulation, StepsAreThoseOfTheServerThatWasMeasured) {
+  CostModel cost = plain_cost_model();
+  EngineFlags flags;
+  flags.max_num_seqs = 8;
+  EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 2048);
+  cost.max_num_batched_tokens = 256;
+  EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 256);
+  flags.max_num_batched_tokens = 100;
+  EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 100);
+}
+
 }  // namespace
 }  // namespace pagoda

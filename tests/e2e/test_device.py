@@ -187,6 +187,7 @@ def test_what_a_device_has_not_is_refused(flags, said):
     assert said in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.skipif(DEVICE == "cuda", reason="there is a GPU")
 def test_a_gpu_that_is_not_here_is_one_line():
     done = subprocess.run([binary(), "serve", TINY / "qwen3", "--device", "cuda", "--port", "0"], capture_output=True,
                           text=True, timeout=120)

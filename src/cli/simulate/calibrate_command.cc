@@ -135,6 +135,9 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   out.hidden_size = config.hidden_size;
   out.vocab_size = config.vocab_size;
   out.max_model_len = config.max_positions;
+  const auto options = runner_options(flags, config);
+  if (!options) return options.error();
+  out.max_num_batched_tokens = options->max_num_batched_tokens;
   out.parameters = static_cast<double>(engine.memory().weight_bytes);
   out.bytes_per_parameter = 1;
   // Of scores and of values: in latent attention each head meets rows, of which the values are a part.

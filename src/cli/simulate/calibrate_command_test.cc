@@ -33,6 +33,7 @@ void expect_usable(const std::string& path) {
   EXPECT_GE(model->linear_points.size(), 2u);
   EXPECT_GT(model->linear_points.back().seconds, 0);
   EXPECT_EQ(model->map_page_bytes, 4096);
+  EXPECT_EQ(model->max_num_batched_tokens, 256) << "serve's";
   EXPECT_GT(model->map_call_s + model->map_page_s, 0);
   SimulateArgs args;
   args.cost_model = path;

@@ -36,6 +36,8 @@ constexpr std::size_t kLeastRequests = 200;
 constexpr double kLonger = 4;  // times what was asked for, at most
 constexpr const char* kModelName = "calibrated";
 constexpr std::int32_t kLeastPrompt = 8, kLeastAnswer = 4, kMostAnswer = 64;
+// Of every other turn: with long prompts about, hardly a step is decodes alone.
+constexpr std::int32_t kShortPrompt = 64, kLongAnswer = 256;
 
 // A folder that goes with everything in it.
 class TemporaryFolder {
@@ -116,15 +118,16 @@ class ServerProcess {
   int state_ = 0;
 };
 
-// Requests without end until a time: prompts and answers of all sizes, small ones more often.
+// Requests without end until a time: prompts and answers of all sizes up to these, small ones more often.
 class Mixture final : public Workload {
  public:
-  Mixture(const ServedLoad& load, std::uint64_t turn, TimeNs end) : load_(load), turn_(turn), end_(end) {}
+  Mixture(std::int32_t most_prompt, std::int32_t most_answer, std::uint64_t turn, TimeNs end)
+      : most_prompt_(most_prompt), most_answer_(most_answer), turn_(turn), end_(end) {}
   Result<std::optional<WorkloadRequest>> next() override {
     if (SteadyClock().now() >= end_) return std::optional<WorkloadRequest>();
     WorkloadRequest out;
-    out.prompt_tokens = between(kLeastPrompt, load_.max_context);
-    out.output_tokens = between(kLeastAnswer, kMostAnswer);
+    out.prompt_tokens = between(kLeastPrompt, most_prompt_);
+    out.output_tokens = between(kLeastAnswer, most_answer_);
     return std::optional(out);
   }
 
@@ -133,7 +136,7 @@ class Mixture final : public Workload {
     const double share = random_uniform(turn_, 1, draws_++);
     return static_cast<std::int32_t>(low * std::pow(high / low, share));
   }
-  const ServedLoad& load_;
+  const std::int32_t most_prompt_, most_answer_;
   const std::uint64_t turn_;
   const TimeNs end_;
   std::uint64_t draws_ = 0;
@@ -156,16 +159,19 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
   clients.push_back(load.max_batch);
   const SteadyClock clock;
   const TimeNs start = clock.now(), end = start + static_cast<TimeNs>(load.seconds * 1e9);
-  // Each number of clients has its turn at least once.
-  const double turn_s = std::min(kTurnSeconds, load.seconds / static_cast<double>(clients.size()));
+  // Each number of clients has its turn at least twice: with short prompts and long answers, and with prompts of all
+  // lengths.
+  const std::size_t all_turns = 2 * clients.size();
+  const double turn_s = std::min(kTurnSeconds, load.seconds / static_cast<double>(all_turns));
   ProgressBar bar("calibrate", static_cast<std::int64_t>(load.seconds), "seconds");
   // A machine with other work gets on slowly: it may take longer, so that there are enough steps of each kind.
   const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
   std::size_t asked = 0;
   const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
-  for (std::uint64_t turn = 0; turn < clients.size() || clock.now() < end || !enough(); ++turn) {
+  for (std::uint64_t turn = 0; turn < all_turns || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
-    options.max_concurrency = clients[turn % clients.size()];
+    options.max_concurrency = clients[turn / 2 % clients.size()];
+    const bool is_short = turn % 2 == 0;
     BodyOptions body;
     body.token_high = std::clamp(load.vocab_size - 1, 1, body.token_high);
     body.token_low = std::min(body.token_low, body.token_high);
@@ -176,7 +182,9 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
     options.body = [&body](const WorkloadRequest& request, std::uint64_t index) {
       return write_body(request, index, body);
     };
-    Mixture mixture(load, turn, clock.now() + static_cast<TimeNs>(turn_s * 1e9));
+    Mixture mixture(is_short ? std::min(kShortPrompt, load.max_context) : load.max_context,
+                    is_short ? std::clamp(load.max_context, kMostAnswer, kLongAnswer) : kMostAnswer, turn,
+                    clock.now() + static_cast<TimeNs>(turn_s * 1e9));
     const auto result = run_load(mixture, options);
     if (!result) return result.error();
     asked += result->outcomes.size();

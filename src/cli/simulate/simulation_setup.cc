@@ -84,8 +84,10 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   EngineConfig& config = out.engine;
   config.max_model_len = static_cast<std::int32_t>(std::min<std::int64_t>(wanted, capacity));
   config.max_num_seqs = flags.max_num_seqs;
+  // A machine that was measured has the steps of its server.
+  const std::int32_t usual = cost.max_num_batched_tokens > 0 ? cost.max_num_batched_tokens : kTokenBudget;
   const std::int32_t least = flags.enable_chunked_prefill
-                                 ? std::max(kTokenBudget, flags.max_num_seqs)
+                                 ? std::max(usual, flags.max_num_seqs)
                                  : std::max(kWholePromptBudget, config.max_model_len);
   config.max_num_batched_tokens = flags.max_num_batched_tokens.value_or(least);
   config.block_size = flags.block_size;
