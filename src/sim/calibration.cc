@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRounds = 1'000;
 constexpr double kSingular = 1e-10, kFlat = 1e-12;  // beside columns of length 1
-constexpr double kOutlier = 0.5;  // half of what was measured, or twice
+constexpr double kOutlier = 0.5;                    // half of what was measured, or twice
 constexpr std::size_t kQuantiles = 100;
 constexpr std::size_t kLeastNeighbours = 20, kNeighbourhoods = 40;
 constexpr double kFree = 1e30;  // a rate that costs nothing
@@ -66,8 +66,8 @@ bool solve_positive(std::vector<Row>& matrix, Row& right) {
   return true;
 }
 
-// Minimises |A x - y|^2 with x >= 0, exactly: Lawson and Hanson's active sets (Solving Least Squares Problems,
-// 1974, ch. 23) on the normal equations of columns of length 1.
+// Minimises |A x - y|^2 with x >= 0, exactly: Lawson and Hanson's active sets (Solving Least Squares
+// Problems, 1974, ch. 23) on the normal equations of columns of length 1.
 Row solve(const std::vector<Row>& rows, const Row& wanted) {
   const std::size_t n = rows.front().size();
   std::vector<Row> normal(n, Row(n));
@@ -169,9 +169,9 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
   model.scatter_correlation = std::clamp(product / square, 0.0, 0.99);
 }
 
-// Single steps scatter, and that is part of the model; the fit is poor where steps of one size lie off together.
-// Of measured by predicted, `ratios` in order of the prediction: how far the medians of neighbours are from that
-// of all, at the median of them.
+// Single steps scatter, and that is part of the model; the fit is poor where steps of one size lie off
+// together. Of measured by predicted, `ratios` in order of the prediction: how far the medians of neighbours
+// are from that of all, at the median of them.
 double misfit(const std::vector<double>& ratios) {
   const auto median = [](std::vector<double> values) {
     std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);

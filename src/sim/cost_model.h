@@ -39,12 +39,12 @@ struct CostModel {
   std::int32_t hidden_size = 0;
   std::int32_t vocab_size = 0;
   std::int32_t max_model_len = 0;
-  double parameters = 0;           // that each token is multiplied with, without embedding and head
-  double head_parameters = 0;      // of the output head, for sampled rows only
-  double bytes_per_parameter = 2;  // as stored
-  double attention_width = 0;      // query heads * head size
-  double kv_bytes_per_token = 0;   // over all layers and ranks
-  double kv_cache_bytes = 0;       // what is left for the KV cache by default
+  double parameters = 0;                    // that each token is multiplied with, without embedding and head
+  double head_parameters = 0;               // of the output head, for sampled rows only
+  double bytes_per_parameter = 2;           // as stored
+  double attention_width = 0;               // query heads * head size
+  double kv_bytes_per_token = 0;            // over all layers and ranks
+  double kv_cache_bytes = 0;                // what is left for the KV cache by default
   std::int32_t max_num_batched_tokens = 0;  // of the engine that was measured; 0: none was
 
   // The machine; what it reaches, not what its sheet promises. Rates are of one rank.

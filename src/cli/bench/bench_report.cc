@@ -77,7 +77,7 @@ Spread spread(std::vector<double> values) {
 }
 
 KvAccount account_between(const EngineTotals& before, const EngineTotals& after) {
-  const auto difference = [&](std::int64_t KvUsage::*field) {
+  const auto difference = [&](std::int64_t KvUsage::* field) {
     return static_cast<double>(after.usage.*field - before.usage.*field);
   };
   const double total = std::max(1.0, difference(&KvUsage::total_slots));

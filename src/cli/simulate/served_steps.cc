@@ -159,12 +159,13 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
   clients.push_back(load.max_batch);
   const SteadyClock clock;
   const TimeNs start = clock.now(), end = start + static_cast<TimeNs>(load.seconds * 1e9);
-  // Each number of clients has its turn at least twice: with short prompts and long answers, and with prompts of all
-  // lengths.
+  // Each number of clients has its turn at least twice: with short prompts and long answers, and with prompts
+  // of all lengths.
   const std::size_t all_turns = 2 * clients.size();
   const double turn_s = std::min(kTurnSeconds, load.seconds / static_cast<double>(all_turns));
   ProgressBar bar("calibrate", static_cast<std::int64_t>(load.seconds), "seconds");
-  // A machine with other work gets on slowly: it may take longer, so that there are enough steps of each kind.
+  // A machine with other work gets on slowly: it may take longer, so that there are enough steps of each
+  // kind.
   const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
   std::size_t asked = 0;
   const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
@@ -188,7 +189,8 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
     const auto result = run_load(mixture, options);
     if (!result) return result.error();
     asked += result->outcomes.size();
-    const auto failed = std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
+    const auto failed =
+        std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
     if (failed != result->outcomes.end())
       return unavailable(concat("a request of the calibration failed: ", failed->error));
     bar.update(std::min(static_cast<std::int64_t>(load.seconds),

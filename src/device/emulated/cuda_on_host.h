@@ -10,7 +10,8 @@
 
 #include "device/device.h"
 
-// Internal, or a program with device code would have nvcc's launchers in their places: they have the same names.
+// Internal, or a program with device code would have nvcc's launchers in their places: they have the same
+// names.
 #define __global__ static inline
 #define __device__
 #define __host__
