@@ -176,6 +176,7 @@ Status validate(const CostModel& model) {
     return bad("map_page_bytes", "must be above 0 where mapping costs something");
   PAGODA_RETURN_IF_ERROR(not_negative("step_overhead_s", model.step_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("request_overhead_s", model.request_overhead_s));
+  PAGODA_RETURN_IF_ERROR(not_negative("outside_s", model.outside_s));
   PAGODA_RETURN_IF_ERROR(not_negative("fit_error", model.fit_error));
   PAGODA_RETURN_IF_ERROR(not_negative("sequence_overhead_s", model.sequence_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("token_overhead_s", model.token_overhead_s));

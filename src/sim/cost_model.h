@@ -84,6 +84,10 @@ struct CostModel {
   // and ours does not.
   bool computes_padding = false;
 
+  // What a client waits beside the engine: HTTP, tokenizing, threads that wait for a core. Takes no step's
+  // time.
+  double outside_s = 0;
+
   // How measured steps scatter about these costs: quantiles of measured by predicted, the i-th of n at
   // (i + 1/2) / n, of steps that only decode and of those with prompts. Empty: not at all.
   std::vector<double> decode_scatter, prompt_scatter;

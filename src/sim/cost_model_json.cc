@@ -61,6 +61,7 @@ constexpr std::array kOptionalFields = {
     NumberField{"map_call_s", &CostModel::map_call_s},
     NumberField{"map_page_s", &CostModel::map_page_s},
     NumberField{"unmap_page_s", &CostModel::unmap_page_s},
+    NumberField{"outside_s", &CostModel::outside_s},
     NumberField{"fit_error", &CostModel::fit_error},
     NumberField{"scatter_correlation", &CostModel::scatter_correlation},
 };

@@ -205,6 +205,7 @@ TEST(CostModel, JsonComesBackTheSame) {
   model.request_overhead_s = 0.001;
   model.fit_error = 0.04;
   model.max_num_batched_tokens = 256;
+  model.outside_s = 0.002;
   model.paged_read_efficiency = {{1, 0.25}, {16, 1}};
   const std::string text = cost_model_json(model);
   const auto parsed = parse_cost_model(text);

@@ -206,6 +206,8 @@ void Replica::on_usage(const KvUsage& usage) {
 
 void Replica::finish(SimulatedOutcome& outcome, std::string_view reason) {
   outcome.reason = reason;
+  if (outcome.first_token_s > 0) outcome.first_token_s += options_.cost.outside_s;
+  outcome.finish_s += options_.cost.outside_s;
   sums_.duration_s = std::max(sums_.duration_s, outcome.finish_s);
   sums_.output_tokens += outcome.output_tokens;
   sums_.cached_tokens += outcome.cached_tokens;

@@ -199,15 +199,17 @@ Status calibrate_served(const CalibrateArgs& args) {
   if (!path) return path.error();
   const auto source = ModelSource::open(*path, hub_paths_from_environment());
   if (!source) return source.error();
-  const auto steps = served_steps(args.engine, {.seconds = args.seconds,
-                                                .max_batch = args.max_batch,
-                                                .max_context = args.max_context,
-                                                .vocab_size = (*source)->config().vocab_size});
-  if (!steps) return steps.error();
+  const auto served = served_steps(args.engine, {.seconds = args.seconds,
+                                                 .max_batch = args.max_batch,
+                                                 .max_context = args.max_context,
+                                                 .vocab_size = (*source)->config().vocab_size});
+  if (!served) return served.error();
   auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
   if (!engine) return engine.error();
   auto model = describe(args.engine, **engine);
-  return model ? fit_and_write(args, *steps, *std::move(model), Scatter::take) : model.error();
+  if (!model) return model.error();
+  model->outside_s = served->outside_s;
+  return fit_and_write(args, served->steps, *std::move(model), Scatter::take);
 }
 
 }  // namespace

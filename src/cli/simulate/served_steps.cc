@@ -13,8 +13,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "base/clock.h"
@@ -153,7 +155,23 @@ Status wait_until_ready(ServerProcess& server, const LoadOptions& options) {
   return unavailable(concat("the server was not ready within ", kStartSeconds, " s"));
 }
 
-Status ask(const LoadOptions& base, const ServedLoad& load) {
+// Of all requests so far, by the server's metrics.
+Result<double> engine_ttft_sum(const LoadOptions& options) {
+  const auto answer = fetch(options, "/metrics");
+  if (!answer) return answer.error();
+  double sum = 0;
+  bool found = false;
+  std::istringstream lines(answer->body);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("time_to_first_token_seconds_sum") == std::string::npos || line.starts_with('#')) continue;
+    sum += std::strtod(line.c_str() + line.rfind(' '), nullptr);
+    found = true;
+  }
+  return found ? Result<double>(sum) : unavailable("the server's metrics have no time to first token");
+}
+
+// Returns by how much clients saw first tokens later than the engine had them.
+Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
   std::vector<std::int32_t> clients;
   for (std::int32_t count = 1; count < load.max_batch; count *= 2) clients.push_back(count);
   clients.push_back(load.max_batch);
@@ -168,6 +186,7 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
   // kind.
   const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
   std::size_t asked = 0;
+  double client_ttft = 0;
   const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
   for (std::uint64_t turn = 0; turn < all_turns || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
@@ -189,6 +208,7 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
     const auto result = run_load(mixture, options);
     if (!result) return result.error();
     asked += result->outcomes.size();
+    for (const RequestOutcome& outcome : result->outcomes) client_ttft += outcome.ttft_s;
     const auto failed =
         std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
     if (failed != result->outcomes.end())
@@ -196,12 +216,14 @@ Status ask(const LoadOptions& base, const ServedLoad& load) {
     bar.update(std::min(static_cast<std::int64_t>(load.seconds),
                         static_cast<std::int64_t>(to_seconds(clock.now() - start))));
   }
-  return ok_status();
+  const auto engine_ttft = engine_ttft_sum(base);
+  if (!engine_ttft) return engine_ttft.error();
+  return std::max(0.0, client_ttft - *engine_ttft) / static_cast<double>(asked);
 }
 
 }  // namespace
 
-Result<std::vector<MeasuredStep>> served_steps(const EngineFlags& flags, const ServedLoad& load) {
+Result<ServedSteps> served_steps(const EngineFlags& flags, const ServedLoad& load) {
   const auto folder = TemporaryFolder::create();
   if (!folder) return folder.error();
   const auto port = free_port();
@@ -218,10 +240,12 @@ Result<std::vector<MeasuredStep>> served_steps(const EngineFlags& flags, const S
   options.server = {.host = "127.0.0.1", .port = std::to_string(*port), .path = ""};
   ServerProcess server(own, folder->file("server.out"));
   PAGODA_RETURN_IF_ERROR(wait_until_ready(server, options));
-  const Status asked = ask(options, load);
+  const auto outside = ask(options, load);
   PAGODA_RETURN_IF_ERROR(server.stop());
-  PAGODA_RETURN_IF_ERROR(asked);
-  return measured_steps(own.record);
+  if (!outside) return outside.error();
+  auto steps = measured_steps(own.record);
+  if (!steps) return steps.error();
+  return ServedSteps{.steps = *std::move(steps), .outside_s = *outside};
 }
 
 }  // namespace pagoda

@@ -20,7 +20,12 @@ struct ServedLoad {
   std::int32_t vocab_size = 0;      // of the model
 };
 
+struct ServedSteps {
+  std::vector<MeasuredStep> steps;
+  double outside_s = 0;  // by which clients saw their first token later than the engine had it; the mean
+};
+
 // unavailable: the server did not start, or ended.
-Result<std::vector<MeasuredStep>> served_steps(const EngineFlags& flags, const ServedLoad& load);
+Result<ServedSteps> served_steps(const EngineFlags& flags, const ServedLoad& load);
 
 }  // namespace pagoda

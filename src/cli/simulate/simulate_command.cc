@@ -104,6 +104,7 @@ Status run_compare(const SimulateArgs& args) {
   if (!real) return real.error();
   SimulationOptions options;
   options.cost = *cost;
+  options.cost.outside_s = 0;  // a log has what the engine saw
   options.engine = real->header.engine;
   options.modes = real->header.modes;
   options.num_blocks = real->header.num_blocks;
