@@ -204,6 +204,9 @@ TEST(Simulation, StepsAreThoseOfTheServerThatWasMeasured) {
   EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 2048);
   cost.max_num_batched_tokens = 256;
   EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 256);
+  flags.enable_chunked_prefill = false;
+  EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 1024) << "a whole prompt, as serve";
+  flags.enable_chunked_prefill = true;
   flags.max_num_batched_tokens = 100;
   EXPECT_EQ(simulation_options(flags, cost)->engine.max_num_batched_tokens, 100);
 }

@@ -84,11 +84,14 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   EngineConfig& config = out.engine;
   config.max_model_len = static_cast<std::int32_t>(std::min<std::int64_t>(wanted, capacity));
   config.max_num_seqs = flags.max_num_seqs;
-  // A machine that was measured has the steps of its server.
-  const std::int32_t usual = cost.max_num_batched_tokens > 0 ? cost.max_num_batched_tokens : kTokenBudget;
-  const std::int32_t least = flags.enable_chunked_prefill
-                                 ? std::max(usual, flags.max_num_seqs)
-                                 : std::max(kWholePromptBudget, config.max_model_len);
+  // A machine that was measured has the steps of its server (runner_options.cc).
+  const bool was_measured = cost.max_num_batched_tokens > 0;
+  const std::int32_t usual = was_measured                   ? cost.max_num_batched_tokens
+                             : flags.enable_chunked_prefill ? kTokenBudget
+                                                            : kWholePromptBudget;
+  const std::int32_t least =
+      std::max({usual, flags.enable_chunked_prefill ? 0 : config.max_model_len,
+                flags.enable_chunked_prefill || was_measured ? flags.max_num_seqs : 0});
   config.max_num_batched_tokens = flags.max_num_batched_tokens.value_or(least);
   config.block_size = flags.block_size;
   config.target_itl_ms = flags.target_itl_ms.value_or(0);
