@@ -218,7 +218,7 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .value = flags::choice(flags.device, {"auto", "cpu", "cuda", "emulated"}),
        .help = "what computes the model; auto is cpu; emulated is slow, and finds faults",
        .details = "what computes the model ([devices](devices.md)); `auto` is `cpu`. `cuda` needs a build "
-                  "with device code, and has never run on a GPU; `emulated` runs the same kernels in "
+                  "with device code; `emulated` runs the same kernels in "
                   "software, slowly, to find their faults"},
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),

@@ -1,7 +1,7 @@
 #pragma once
 // The CUDA device: device.h on the CUDA runtime, which is linked statically, so that one program starts with
 // and without a GPU or its driver. Builds without the toolkit have none (cmake/cuda.cmake), and say so here.
-// Compiled, never run on a GPU.
+// Run on an H200: docs/devices.md.
 #include <memory>
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 // DriverMemory: VirtualMemory by the CUDA driver's calls, which are looked up by name: the program is built
-// and started without a driver, and a test brings one of its own. Needs no header of CUDA's. Compiled, and
-// run on a fake driver (kv_library/fake_cuda_driver.cpp); never run on a GPU. Source: CUDA Driver API,
+// and started without a driver, and a test brings one of its own. Needs no header of CUDA's. Run on a
+// fake driver (kv_library/fake_cuda_driver.cpp) and on an H200's (docs/devices.md). Source: CUDA Driver API,
 // "Virtual Memory Management". Threads: VirtualMemory's.
 #include <functional>
 #include <map>
