@@ -13,6 +13,7 @@ constexpr int kRounds = 1'000;
 constexpr double kSingular = 1e-10, kFlat = 1e-12;  // beside columns of length 1
 constexpr double kOutlier = 0.5;                    // half of what was measured, or twice
 constexpr std::size_t kQuantiles = 100;
+constexpr std::size_t kFar = 20;  // steps
 constexpr std::size_t kLeastNeighbours = 20, kNeighbourhoods = 40;
 constexpr double kFree = 1e30;  // a rate that costs nothing
 
@@ -148,6 +149,16 @@ std::vector<double> ranks(const std::vector<double>& values) {
   return out;
 }
 
+double autocorrelation(const std::vector<double>& score, std::size_t lag) {
+  if (score.size() <= 2 * lag) return 0;
+  double product = 0, square = 0;
+  for (std::size_t i = 0; i < score.size(); ++i) {
+    square += score[i] * score[i];
+    if (i >= lag) product += score[i - lag] * score[i];
+  }
+  return product / square;
+}
+
 void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& rows, const Row& x,
                  CostModel& model) {
   std::vector<double> all, decodes, prompts;
@@ -161,12 +172,15 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
   if (prompts.size() >= kQuantiles) model.prompt_scatter = quantiles(prompts);
   if (model.decode_scatter.empty() || all.size() < 3) return;
   const std::vector<double> score = ranks(all);
-  double product = 0, square = 0;
-  for (std::size_t i = 1; i < score.size(); ++i) {
-    product += score[i - 1] * score[i];
-    square += score[i] * score[i];
-  }
-  model.scatter_correlation = std::clamp(product / square, 0.0, 0.99);
+  const double near = autocorrelation(score, 1), far = autocorrelation(score, kFar);
+  model.scatter_correlation = std::clamp(near, 0.0, 0.99);
+  model.scatter_share = 1;
+  if (far <= 0 || far >= near) return;
+  // What stays for a while has a share of it, near = share * rho and far = share * rho^kFar; the rest is each
+  // step's.
+  const double rho = std::pow(far / near, 1.0 / (kFar - 1));
+  model.scatter_correlation = std::clamp(rho, 0.0, 0.999);
+  model.scatter_share = std::clamp(near / rho, 1e-3, 1.0);
 }
 
 // Single steps scatter, and that is part of the model; the fit is poor where steps of one size lie off
@@ -208,7 +222,8 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
     add_rises(knots, step.tokens, row);
     row[sequence] = step.sequences;
     row[context] = step.context_tokens / kContext;
-    row[pair] = step.attention_pairs / kPairs;
+    // A decode has pairs, too: its reading costs it more than those, or the roofline would take them.
+    row[pair] = (step.attention_pairs + step.context_tokens) / kPairs;
     for (double& value : row) value /= step.seconds;
     rows.push_back(std::move(row));
   }
@@ -234,8 +249,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   model.link_latency_s = model.step_overhead_s = model.token_overhead_s = 0;
   model.sequence_overhead_s = x[sequence];
   const double per_pair = x[pair] / kPairs;
-  // A decode's reading must cost it more than its own pairs, or the roofline would take those.
-  const double per_context = std::max(x[context] / kContext, per_pair);
+  const double per_context = per_pair + x[context] / kContext;
   model.attention_bytes_per_s = per_context > 0 ? model.kv_bytes_per_token / per_context : kFree;
   model.attention_flops_per_s =
       per_pair > 0 ? 4 * model.attention_width * model.num_layers / per_pair : kFree;
@@ -252,7 +266,7 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
 
   model.decode_scatter.clear();
   model.prompt_scatter.clear();
-  model.scatter_correlation = 0;
+  model.scatter_correlation = model.scatter_share = 0;
   if (scatter == Scatter::take) fit_scatter(steps, rows, x, model);
 
   std::vector<double> errors;

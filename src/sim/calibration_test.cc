@@ -59,17 +59,29 @@ TEST(Calibration, NoiseStaysNoise) {
   EXPECT_TRUE(validate(model).ok());
 }
 
-TEST(Calibration, ScatterIsTakenAndDrawnAgain) {
-  constexpr double kSpread = 0.2, kCorrelation = 0.7;
-  const auto normal = [](std::uint64_t i) {  // near enough: a sum of uniforms
+// How far what is `lag` steps apart is alike.
+double correlation(const std::vector<double>& values, std::size_t lag) {
+  double mean = 0, square = 0, product = 0;
+  for (const double x : values) mean += x / double(values.size());
+  for (std::size_t i = lag; i < values.size(); ++i) {
+    square += (values[i] - mean) * (values[i] - mean);
+    product += (values[i] - mean) * (values[i - lag] - mean);
+  }
+  return product / square;
+}
+
+void expect_scatter_comes_back(double rho, double share) {
+  constexpr double kSpread = 0.2;
+  const auto normal = [](std::uint64_t stream, std::uint64_t i) {  // near enough: a sum of uniforms
     double sum = -6;
-    for (std::uint64_t k = 0; k < 12; ++k) sum += random_uniform(3, k, i);
+    for (std::uint64_t k = 0; k < 12; ++k) sum += random_uniform(3, 12 * stream + k, i);
     return sum;
   };
   std::vector<MeasuredStep> measured;
-  double score = 0;
-  for (std::uint64_t i = 0; i < 4000; ++i) {
-    score = kCorrelation * score + std::sqrt(1 - kCorrelation * kCorrelation) * normal(i);
+  double slow = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    slow = rho * slow + std::sqrt(1 - rho * rho) * normal(0, i);
+    const double score = std::sqrt(share) * slow + std::sqrt(1 - share) * normal(1, i);
     const double batch = std::exp2(static_cast<double>(i / 10 % 4));
     measured.push_back(
         {.tokens = batch, .sequences = batch, .seconds = 1e-3 * (4 + batch) * std::exp(kSpread * score)});
@@ -77,21 +89,56 @@ TEST(Calibration, ScatterIsTakenAndDrawnAgain) {
   CostModel model = sim_test::plain_cost_model();
   ASSERT_TRUE(calibrate(measured, model, Scatter::take));
   ASSERT_TRUE(validate(model).ok()) << validate(model).message();
-  EXPECT_NEAR(model.scatter_correlation, kCorrelation, 0.05);
+  EXPECT_NEAR(model.scatter_correlation, rho, 0.05);
+  EXPECT_NEAR(model.scatter_share, share, 0.1);
   const auto again = parse_cost_model(cost_model_json(model));
   ASSERT_TRUE(again) << again.error().message();
   StepScatter scatter(*again, 5);
   std::vector<double> logs;
-  for (int i = 0; i < 20'000; ++i) logs.push_back(std::log(scatter.next(false)));
-  double mean = 0, square = 0, product = 0;
-  for (const double x : logs) mean += x / double(logs.size());
-  for (std::size_t i = 1; i < logs.size(); ++i) {
-    square += (logs[i] - mean) * (logs[i] - mean);
-    product += (logs[i] - mean) * (logs[i - 1] - mean);
+  for (int i = 0; i < 40'000; ++i) logs.push_back(std::log(scatter.next(false)));
+  double mean = 0, square = 0;
+  for (const double x : logs) {
+    mean += x / double(logs.size());
+    square += x * x / double(logs.size());
   }
-  EXPECT_NEAR(std::sqrt(square / double(logs.size())), kSpread, 0.02);
-  EXPECT_NEAR(product / square, kCorrelation, 0.06);
+  EXPECT_NEAR(std::sqrt(square - mean * mean), kSpread, 0.02);
   EXPECT_NEAR(mean, 0, 0.05);
+  EXPECT_NEAR(correlation(logs, 1), share * rho, 0.06);
+  EXPECT_NEAR(correlation(logs, 20), share * std::pow(rho, 20), 0.08);
+}
+
+TEST(Calibration, ScatterIsTakenAndDrawnAgain) {
+  expect_scatter_comes_back(0.7, 1);
+  expect_scatter_comes_back(0.97, 0.5);
+}
+
+// A load of short prompts says little of what pairs cost, and of sequences nothing beside tokens: what is
+// predicted of its own steps is right all the same.
+TEST(Calibration, WhatTheLoadDoesNotTellApartIsRightTogether) {
+  std::vector<MeasuredStep> measured;
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    MeasuredStep step;
+    step.sequences = 1 + std::floor(20 * std::pow(random_uniform(1, 1, i), 2));
+    step.tokens = step.sequences;
+    step.context_tokens = step.tokens * (20 + 90 * random_uniform(1, 2, i));
+    if (i % 14 == 0) {
+      step.sequences += 1;
+      step.tokens += 19;
+      step.attention_pairs = 190;
+    }
+    const double known = curve(step.tokens) + kPerSequence * step.sequences +
+                         kPerContext * step.context_tokens + kPerPair * step.attention_pairs;
+    step.seconds = known * (1 + 0.3 * (random_uniform(1, 3, i) - 0.5));
+    measured.push_back(step);
+  }
+  CostModel model = sim_test::plain_cost_model();
+  ASSERT_TRUE(calibrate(measured, model));
+  for (const double batch : {1.0, 3.0, 7.0, 12.0, 18.0}) {
+    sim_test::Batch steps;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(batch); ++i) steps.add(60, 1);
+    const double wanted = curve(batch) + kPerSequence * batch + kPerContext * batch * 61;
+    EXPECT_NEAR(step_cost(model, steps.batch, 16).seconds / wanted, 1, 0.05) << batch;
+  }
 }
 
 TEST(Calibration, TooLittleIsRefused) {
@@ -134,7 +181,9 @@ TEST(Calibration, ScatterIsNoMisfitAndAnotherShapeIs) {
   };
   EXPECT_LT(fit_error(known, 0.5), 0.03);
   // What no curve over tokens and no cost of contexts can say.
-  const auto other = [](const MeasuredStep& s) { return 0.004 + 1e-11 * s.context_tokens * s.context_tokens * s.tokens; };
+  const auto other = [](const MeasuredStep& s) {
+    return 0.004 + 1e-11 * s.context_tokens * s.context_tokens * s.tokens;
+  };
   EXPECT_GT(fit_error(other, 0), 0.05);
   const auto waves = [](const MeasuredStep& s) { return 0.01 * (1.6 + std::sin(s.context_tokens / 700)); };
   EXPECT_GT(fit_error(waves, 0.1), 0.10);

@@ -93,7 +93,10 @@ struct CostModel {
   std::vector<double> decode_scatter, prompt_scatter;
   // How far the steps it was fitted to are from it, relative, median; 0: it was not fitted.
   double fit_error = 0;
-  double scatter_correlation = 0;  // of a step's quantile with the next step's (as normal scores), below 1
+  // As normal scores a step's quantile is the sum of two: one that stays for a while, whose next value has
+  // this correlation with the last, below 1, and what is each step's own. scatter_share: of the first in the
+  // variance; 0 is 1.
+  double scatter_correlation = 0, scatter_share = 0;
 };
 
 struct StepCost {

@@ -64,6 +64,7 @@ constexpr std::array kOptionalFields = {
     NumberField{"outside_s", &CostModel::outside_s},
     NumberField{"fit_error", &CostModel::fit_error},
     NumberField{"scatter_correlation", &CostModel::scatter_correlation},
+    NumberField{"scatter_share", &CostModel::scatter_share},
 };
 
 Status bad(std::string_view field, std::string_view what) {

@@ -8,20 +8,8 @@
 namespace pagoda {
 namespace {
 
+using sim_test::Batch;
 using sim_test::plain_cost_model;
-
-struct Batch {
-  std::vector<TokenId> tokens = std::vector<TokenId>(4096, 1);
-  ScheduledBatch batch;
-  void add(std::int32_t computed, std::size_t count) {
-    ScheduledSequence sequence;
-    sequence.num_computed_tokens = computed;
-    sequence.tokens = std::span(tokens).first(count);
-    sequence.sample = true;
-    batch.sequences.push_back(sequence);
-    batch.num_tokens += static_cast<std::int32_t>(count);
-  }
-};
 
 TEST(CostModel, StepIsTheSumOfItsParts) {
   CostModel model = plain_cost_model();
@@ -202,6 +190,7 @@ TEST(CostModel, JsonComesBackTheSame) {
   model.decode_scatter = {0.9, 1, 1.25};
   model.prompt_scatter = {1, 2};
   model.scatter_correlation = 0.5;
+  model.scatter_share = 0.75;
   model.request_overhead_s = 0.001;
   model.fit_error = 0.04;
   model.max_num_batched_tokens = 256;

@@ -14,11 +14,13 @@ double StepScatter::next(bool has_prompts) {
   if (quantiles.empty()) return 1;
   constexpr std::uint64_t kRadius = 1, kAngle = 2;  // streams
   const double radius = std::sqrt(-2 * std::log1p(-random_uniform(seed_, kRadius, draws_)));
-  const double normal = radius * std::cos(2 * std::numbers::pi * random_uniform(seed_, kAngle, draws_));
+  const double angle = 2 * std::numbers::pi * random_uniform(seed_, kAngle, draws_);
   const double rho = draws_ == 0 ? 0 : model_.scatter_correlation;
   ++draws_;
-  score_ = rho * score_ + std::sqrt(1 - rho * rho) * normal;
-  const double share = std::erfc(-score_ / std::numbers::sqrt2) / 2;
+  slow_ = rho * slow_ + std::sqrt(1 - rho * rho) * radius * std::cos(angle);
+  const double of_slow = model_.scatter_share > 0 ? model_.scatter_share : 1;
+  const double score = std::sqrt(of_slow) * slow_ + std::sqrt(1 - of_slow) * radius * std::sin(angle);
+  const double share = std::erfc(-score / std::numbers::sqrt2) / 2;
   const auto count = static_cast<double>(quantiles.size());
   const double position = std::clamp(share * count - 0.5, 0.0, count - 1);
   const std::size_t below = std::min(static_cast<std::size_t>(position), quantiles.size() - 2);

@@ -1,7 +1,7 @@
 #pragma once
 // StepScatter: by how much the steps of a simulation are slower or faster than their cost, as those were that
-// the cost model was calibrated with: each step draws a quantile, correlated with the last step's (a machine
-// that is slow in one step mostly is in the next). Not a model of why. The same seed draws the same. Without
+// the cost model was calibrated with: each step draws a quantile, correlated with the last steps' (a machine
+// that is slow in one step mostly is for a while). Not a model of why. The same seed draws the same. Without
 // quantiles every factor is 1. Threads: none.
 #include <cstdint>
 
@@ -21,7 +21,7 @@ class StepScatter {
   const CostModel& model_;
   const std::uint64_t seed_;
   std::uint64_t draws_ = 0;
-  double score_ = 0;  // of the last step, normally distributed
+  double slow_ = 0;  // what stays for a while, normally distributed
 };
 
 }  // namespace pagoda

@@ -40,6 +40,20 @@ inline CostModel plain_cost_model() {
   return out;
 }
 
+// A step of sequences that have so many tokens before the ones that they compute.
+struct Batch {
+  std::vector<TokenId> tokens = std::vector<TokenId>(4096, 1);
+  ScheduledBatch batch;
+  void add(std::int32_t computed, std::size_t count) {
+    ScheduledSequence sequence;
+    sequence.num_computed_tokens = computed;
+    sequence.tokens = std::span(tokens).first(count);
+    sequence.sample = true;
+    batch.sequences.push_back(sequence);
+    batch.num_tokens += static_cast<std::int32_t>(count);
+  }
+};
+
 // What was made of flags, which must have worked; with invariants checked after every step.
 inline SimulationOptions checked(Result<SimulationOptions> options) {
   EXPECT_TRUE(options) << (options ? "" : options.error().message());
