@@ -8,8 +8,9 @@
 // The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, whatever the
 // tile, the launch or the other rows are: so all forms here give the same bits, and a row has them alone or
 // in any batch. (A row of a product does not see the others: by the documented operation; kernel tests ask
-// each device for it.) Products beyond the end of k are left out. grid: (tiles of rows, tiles of n): blocks
-// that share weights run side by side. block: warps of the tile; shared: product_shared_bytes().
+// each device for it.) Beyond the end of k both matrices are zero, which changes no sum. grid: (tiles of
+// rows, tiles of n): blocks that share weights run side by side. block: warps of the tile; shared:
+// product_shared_bytes().
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
@@ -53,24 +54,25 @@ __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
 }
 
 // Starts the copies of the stage's weights. What lies behind the matrix's last row, or a row's end, is zero.
+// Places within a block's part of a matrix are 32-bit numbers, which stay the same for all stages.
 template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
   using Sizes = ProductSizes<T, tile>;
-  const auto* const weights = static_cast<const unsigned char*>(args.weight);
-  const std::int64_t row_bytes = static_cast<std::int64_t>(args.k / kQuantizedGroup) * kGroupBytes<T>;
+  const int row_bytes = args.k / kQuantizedGroup * kGroupBytes<T>;
   const int first_n = static_cast<int>(blockIdx.y) * tile.columns;
   const int first_byte = first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
+  const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
+                                    static_cast<std::int64_t>(first_n) * row_bytes + first_byte;
   constexpr int kAll = tile.columns * Sizes::kPieces;
 #pragma unroll
   for (int j = 0; j < kAll; j += Sizes::kThreads) {
     const int i = j + static_cast<int>(threadIdx.x);
-    if (i >= kAll) continue;
-    const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces, byte = first_byte + 16 * piece;
-    const bool there = first_n + line < args.n && byte < row_bytes;
-    const std::int64_t from = there ? (first_n + line) * row_bytes + byte : 0;
+    if (kAll % Sizes::kThreads != 0 && i >= kAll) continue;
+    const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
+    const bool there = first_n + line < args.n && first_byte + 16 * piece < row_bytes;
     const int to =
         kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
-    copy_async(stage + to, weights + from, there);
+    copy_async(stage + to, from + (there ? line * row_bytes + 16 * piece : 0), there);
   }
 }
 
@@ -79,13 +81,14 @@ template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_rows(const LinearArgs& args, int first_k, unsigned char* rows) {
   using Sizes = ProductSizes<T, tile>;
   const int first_row = static_cast<int>(blockIdx.x) * tile.rows;
+  const std::uint16_t* const from = args.rounded + static_cast<std::int64_t>(first_row) * args.k + first_k;
 #pragma unroll
   for (int j = 0; j < tile.rows * Sizes::kChunks; j += Sizes::kThreads) {
     const int i = j + static_cast<int>(threadIdx.x);
-    const int line = i / Sizes::kChunks, chunk = i % Sizes::kChunks, k = first_k + 8 * chunk;
-    const bool there = first_row + line < args.rows && k < args.k;
-    const std::int64_t from = there ? static_cast<std::int64_t>(first_row + line) * args.k + k : 0;
-    copy_async(rows + swizzled(line, chunk, Sizes::kRowBytes), args.rounded + from, there);
+    const int line = i / Sizes::kChunks, chunk = i % Sizes::kChunks;
+    const bool there = first_row + line < args.rows && first_k + 8 * chunk < args.k;
+    copy_async(rows + swizzled(line, chunk, Sizes::kRowBytes), from + (there ? line * args.k + 8 * chunk : 0),
+               there);
   }
 }
 
@@ -191,17 +194,16 @@ struct ProductSums {
 
 // Adds the stage that begins at `first_k` to the warp's sums, k ascending.
 template <class T, ProductTile tile>
-__device__ __forceinline__ void multiply_stage(const LinearArgs& args, int first_k,
-                                               const unsigned char* weights, const unsigned char* rows,
-                                               ProductSums<T, tile>& sums) {
+__device__ __forceinline__ void multiply_stage(int first_k, const unsigned char* weights,
+                                               const unsigned char* rows, ProductSums<T, tile>& sums) {
   using Sizes = ProductSizes<T, tile>;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int first_row = warp / tile.warps_of_columns * Sizes::kRows,
             first_column = warp % tile.warps_of_columns * Sizes::kColumns;
   const int shift = first_k / kQuantizedGroup * kGroupBytes<T> % 16;
-#pragma unroll
+  constexpr int kAtOnce = Sizes::kM * Sizes::kN > 16 ? 1 : tile.depth / 32;  // as registers allow
+#pragma unroll kAtOnce
   for (int k = 0; k < tile.depth; k += 32) {
-    if (first_k + k >= args.k) continue;
     std::uint32_t left[Sizes::kM][2][4];
 #pragma unroll
     for (int m = 0; m < Sizes::kM; ++m)
@@ -224,28 +226,45 @@ __device__ __forceinline__ void multiply_stage(const LinearArgs& args, int first
   }
 }
 
-template <class T, ProductTile tile>
+// `pairs`: rows of y begin at multiples of two elements.
+template <bool pairs, class T, ProductTile tile>
 __device__ __forceinline__ void store_sums(const LinearArgs& args, int first_row, int first_n,
                                            const ProductSums<T, tile>& sums) {
   using Sizes = ProductSizes<T, tile>;
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int lane = static_cast<int>(threadIdx.x % 32), first = first_n + 2 * (lane % 4);
+  float bias[Sizes::kN][2] = {};
+  if (args.bias != nullptr)
 #pragma unroll
-  for (int n = 0; n < Sizes::kN; ++n)
+    for (int n = 0; n < Sizes::kN; ++n)
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int column = first_n + 8 * n + 2 * (lane % 4) + i;
-      if (column >= args.n) continue;
-      const float bias = args.bias != nullptr ? args.bias[column] : 0.0f;
+      for (int i = 0; i < 2; ++i)
+        if (first + 8 * n + i < args.n) bias[n][i] = args.bias[first + 8 * n + i];
 #pragma unroll
-      for (int m = 0; m < Sizes::kM; ++m)
+  for (int m = 0; m < Sizes::kM; ++m)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int row = first_row + 16 * m + 8 * h + lane / 4;
-          if (row >= args.rows) continue;
-          float* const y = args.y + static_cast<std::int64_t>(row) * args.n + column;
-          const float sum = args.bias != nullptr ? sums.at[m][n][2 * h + i] + bias : sums.at[m][n][2 * h + i];
-          *y = args.accumulate != 0 ? *y + sum : sum;
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + 16 * m + 8 * h + lane / 4;
+      if (row >= args.rows) continue;
+      float* const y = args.y + static_cast<std::int64_t>(row) * args.n + first;
+#pragma unroll
+      for (int n = 0; n < Sizes::kN; ++n) {
+        if (first + 8 * n >= args.n) continue;
+        TwoFloats two;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) two.at[i] = sums.at[m][n][2 * h + i] + bias[n][i];
+        if constexpr (pairs) {
+          auto* const to = reinterpret_cast<TwoFloats*>(y + 8 * n);
+          if (args.accumulate != 0) {
+            const TwoFloats before = *to;
+            for (int i = 0; i < 2; ++i) two.at[i] = before.at[i] + two.at[i];
+          }
+          *to = two;
+        } else {
+          for (int i = 0; i < 2; ++i)
+            if (first + 8 * n + i < args.n)
+              y[8 * n + i] = args.accumulate != 0 ? y[8 * n + i] + two.at[i] : two.at[i];
         }
+      }
     }
 }
 
@@ -295,12 +314,16 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     const unsigned char* const weights = shared + place * Sizes::kStageBytes;
     const unsigned char* rows = weights + kWeightBytes;
     if constexpr (!tile.rounded) rows = own_rows + i % 2 * kOwnBytes;
-    if (has_work) multiply_stage<T, tile>(args, i * tile.depth, weights, rows, sums);
+    if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, rows, sums);
     if constexpr (!tile.rounded)
       if (i + 1 < stages) store_rows<T, tile>(own, own_rows + (i + 1) % 2 * kOwnBytes);
     place = place + 1 == tile.stages ? 0 : place + 1;
   }
-  if (has_work) store_sums<T, tile>(args, first_row, first_n, sums);
+  if (!has_work) return;
+  if (args.n % 2 == 0)
+    store_sums<true>(args, first_row, first_n, sums);
+  else
+    store_sums<false>(args, first_row, first_n, sums);
 }
 
 #define PAGODA_PRODUCT_KERNELS(name, T)                                                                  \
