@@ -48,7 +48,10 @@ Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::
         value = rounded(random[first + i]);
       } else if (element == Element::q4) {
         four.codes[i % 16] = static_cast<std::uint8_t>(four.codes[i % 16] | (byte & 15) << (i < 16 ? 0 : 4));
-        value = rounded(scale * static_cast<float>(byte & 15) + minimum);
+        // As the kernel has it: within 1e-5 of the scale, which a rounding may turn the other way.
+        const float code = 1 + static_cast<float>(byte & 15) / 128;
+        value = rounded(std::fma(128 * scale, code, minimum - 128 * scale));
+        EXPECT_NEAR(value, scale * static_cast<float>(byte & 15) + minimum, 0.005 * (15 * scale + 1));
       } else {
         eight.codes[i] = static_cast<std::int8_t>(byte);
         value = rounded(eight.scale * static_cast<float>(eight.codes[i]));

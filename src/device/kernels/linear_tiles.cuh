@@ -39,6 +39,9 @@ struct ProductSizes {
   static constexpr int kRows = tile.rows / tile.warps_of_rows;           // of a warp
   static constexpr int kColumns = tile.columns / tile.warps_of_columns;  // of a warp
   static constexpr int kM = kRows / 16, kN = kColumns / 8;
+  // As registers allow beside the sums.
+  static constexpr int kStepsAtOnce = kM * kN > 16 ? 1 : tile.depth / 32,
+                       kCopiesAtOnce = kM * kN > 16 ? 2 : 16;
   static constexpr int kPieces = product_pieces(tile, kGroupBytes<T>);  // of 16 bytes, of a row of weights
   static constexpr int kPitch = product_pitch(tile, kGroupBytes<T>);
   static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, then x
@@ -64,7 +67,7 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
   const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
                                     static_cast<std::int64_t>(first_n) * row_bytes + first_byte;
   constexpr int kAll = tile.columns * Sizes::kPieces;
-#pragma unroll
+#pragma unroll Sizes::kCopiesAtOnce
   for (int j = 0; j < kAll; j += Sizes::kThreads) {
     const int i = j + static_cast<int>(threadIdx.x);
     if (kAll % Sizes::kThreads != 0 && i >= kAll) continue;
@@ -82,7 +85,7 @@ __device__ __forceinline__ void copy_rows(const LinearArgs& args, int first_k, u
   using Sizes = ProductSizes<T, tile>;
   const int first_row = static_cast<int>(blockIdx.x) * tile.rows;
   const std::uint16_t* const from = args.rounded + static_cast<std::int64_t>(first_row) * args.k + first_k;
-#pragma unroll
+#pragma unroll Sizes::kCopiesAtOnce
   for (int j = 0; j < tile.rows * Sizes::kChunks; j += Sizes::kThreads) {
     const int i = j + static_cast<int>(threadIdx.x);
     const int line = i / Sizes::kChunks, chunk = i % Sizes::kChunks;
@@ -143,9 +146,14 @@ __device__ __forceinline__ void load_weights(const unsigned char* stage, const B
   load_matrices<false>(reinterpret_cast<const Bf16*>(stage + at), out);
 }
 
-// An integer below 2^23 as a float: in the low bits of 2^23, which is taken away. Conversions are slower.
-__device__ __forceinline__ float float_of(std::uint32_t integer, float offset) {
-  return __uint_as_float(0x4B000000u | integer) - offset;
+// Codes become floats without a conversion, which is slow: a byte goes into the bits of another number.
+// 1 + byte / 128, of a byte below 128 whose high bit is set: `which` of four.
+__device__ __forceinline__ float one_and_128th(std::uint32_t bytes, int which) {
+  return __uint_as_float(__byte_perm(bytes, 0x3F000000u, 0x7044u | static_cast<unsigned>(which) << 8));
+}
+// 2^23 + byte
+__device__ __forceinline__ float large_and_byte(std::uint32_t bytes, int which) {
+  return __uint_as_float(__byte_perm(bytes, 0x4B000000u, 0x7440u | static_cast<unsigned>(which)));
 }
 
 // `shift`: where in the stage's row its first group begins.
@@ -156,17 +164,15 @@ __device__ __forceinline__ void load_weights(const unsigned char* stage, const Q
   const unsigned char* const group = stage + (column + lane / 4) * ProductSizes<T, tile>::kPitch + shift +
                                      first_k / kQuantizedGroup * kGroupBytes<T>;
   const TwoFloats numbers = *reinterpret_cast<const TwoFloats*>(group);  // scale, minimum
-  constexpr float kOffset = 8388608.0f;
+  const float scale = 128 * numbers.at[0], minimum = numbers.at[1] - scale;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const std::uint32_t codes = *reinterpret_cast<const std::uint16_t*>(group + 8 + 2 * (lane % 4) + 8 * i);
+    const std::uint32_t halves[] = {(codes & 0x0F0Fu) | 0x8080u, (codes >> 4 & 0x0F0Fu) | 0x8080u};
 #pragma unroll
-    for (int high = 0; high < 2; ++high) {
-      const float first = float_of(codes >> (4 * high) & 15u, kOffset),
-                  second = float_of(codes >> (8 + 4 * high) & 15u, kOffset);
-      out[2 * high + i] =
-          pack(fmaf(numbers.at[0], first, numbers.at[1]), fmaf(numbers.at[0], second, numbers.at[1]));
-    }
+    for (int high = 0; high < 2; ++high)
+      out[2 * high + i] = pack(fmaf(scale, one_and_128th(halves[high], 0), minimum),
+                               fmaf(scale, one_and_128th(halves[high], 1), minimum));
   }
 }
 
@@ -177,13 +183,13 @@ __device__ __forceinline__ void load_weights(const unsigned char* stage, const Q
   const unsigned char* const group = stage + (column + lane / 4) * ProductSizes<T, tile>::kPitch + shift +
                                      first_k / kQuantizedGroup * kGroupBytes<T>;
   const float scale = *reinterpret_cast<const float*>(group);
-  constexpr float kOffset = 8388608.0f + 128.0f;
+  constexpr float kOffset =
+      8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is turned
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    // Signed codes are 128 too high once their first bit is turned.
     const std::uint32_t codes =
         *reinterpret_cast<const std::uint16_t*>(group + 4 + 2 * (lane % 4) + 8 * i) ^ 0x8080u;
-    out[i] = pack(scale * float_of(codes & 255u, kOffset), scale * float_of(codes >> 8, kOffset));
+    out[i] = pack(scale * (large_and_byte(codes, 0) - kOffset), scale * (large_and_byte(codes, 1) - kOffset));
   }
 }
 
@@ -201,10 +207,7 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
   const int first_row = warp / tile.warps_of_columns * Sizes::kRows,
             first_column = warp % tile.warps_of_columns * Sizes::kColumns;
   const int shift = first_k / kQuantizedGroup * kGroupBytes<T> % 16;
-  constexpr int kAtOnce = Sizes::kM * Sizes::kN > 16 ? 1 : tile.depth / 32;  // as registers allow
-#pragma unroll kAtOnce
-  for (int k = 0; k < tile.depth; k += 32) {
-    std::uint32_t left[Sizes::kM][2][4];
+  const auto load_left = [&](int k, std::uint32_t(&left)[Sizes::kM][2][4]) {
 #pragma unroll
     for (int m = 0; m < Sizes::kM; ++m)
 #pragma unroll
@@ -213,15 +216,39 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
             reinterpret_cast<const Bf16*>(rows + swizzled(first_row + 16 * m + lane % 16,
                                                           k / 8 + 2 * half + lane / 16, Sizes::kRowBytes)),
             left[m][half]);
+  };
+  const auto load_right = [&](int k, int n, std::uint32_t(&right)[4]) {
+    load_weights<T, tile>(weights, static_cast<const T*>(nullptr), first_column + 8 * n, k, shift, right);
+  };
+  const auto multiply = [&](int n, const std::uint32_t(&left)[Sizes::kM][2][4],
+                            const std::uint32_t(&right)[4]) {
 #pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n) {
-      std::uint32_t right[4];
-      load_weights<T, tile>(weights, static_cast<const T*>(nullptr), first_column + 8 * n, k, shift, right);
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
+      for (int m = 0; m < Sizes::kM; ++m)
+        multiply_matrices(sums.at[m][n], left[m][half], {right[2 * half], right[2 * half + 1]});
+  };
+  if constexpr (Sizes::kM * Sizes::kN == 1) {
+    // One sum: nothing else hides how long loads take, so all of them come first.
+    constexpr int kSteps = tile.depth / 32;
+    std::uint32_t left[kSteps][1][2][4], right[kSteps][4];
 #pragma unroll
-        for (int m = 0; m < Sizes::kM; ++m)
-          multiply_matrices(sums.at[m][n], left[m][half], {right[2 * half], right[2 * half + 1]});
+    for (int step = 0; step < kSteps; ++step) load_left(32 * step, left[step]);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) load_right(32 * step, 0, right[step]);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) multiply(0, left[step], right[step]);
+  } else {
+#pragma unroll Sizes::kStepsAtOnce
+    for (int k = 0; k < tile.depth; k += 32) {
+      std::uint32_t left[Sizes::kM][2][4];
+      load_left(k, left);
+#pragma unroll
+      for (int n = 0; n < Sizes::kN; ++n) {
+        std::uint32_t right[4];
+        load_right(k, n, right);
+        multiply(n, left, right);
+      }
     }
   }
 }
