@@ -65,7 +65,9 @@ Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows
 }
 
 Status KernelLaunches::round_rows(const RoundRowsArgs& args, std::int64_t rows) {
-  return put(KernelId::round_rows, {u32(rows)}, {kRowThreads}, 0, args);
+  const std::int64_t share =
+      (args.width + 4 * kRowThreads - 1) / (4 * kRowThreads);  // four elements a thread
+  return put(KernelId::round_rows, {u32(rows), u32(share)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
@@ -81,6 +83,7 @@ Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
 
 KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std::int32_t n) {
   if (rows <= kFewRows.rows) return ProductForm::few;
+  if (rows <= kSeveralRows.rows) return ProductForm::several;
   const std::int64_t blocks = blocks_of(kManyRows, rows, n).x * std::int64_t{blocks_of(kManyRows, rows, n).y};
   return blocks >= kManyBlocks ? ProductForm::many : ProductForm::some;
 }
@@ -88,9 +91,10 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {
   CHECK(supports_product_tiles(weight, args.k));
   if (args.rows == 0) return ok_status();
-  const ProductTile& tile = form == ProductForm::few    ? kFewRows
-                            : form == ProductForm::some ? kSomeRows
-                                                        : kManyRows;
+  const ProductTile& tile = form == ProductForm::few       ? kFewRows
+                            : form == ProductForm::several ? kSeveralRows
+                            : form == ProductForm::some    ? kSomeRows
+                                                           : kManyRows;
   if (tile.rounded) {
     CHECK(args.rounded != nullptr);
     PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));

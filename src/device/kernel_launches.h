@@ -28,7 +28,7 @@ class KernelLaunches {
   Status linear_tiles(Element weight, const LinearArgs& args) {
     return linear_tiles(weight, args, product_form(args.rows, args.n));
   }
-  enum class ProductForm : std::uint8_t { few, some, many };
+  enum class ProductForm : std::uint8_t { few, several, some, many };
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
   Status route(const RouteArgs& args, std::int64_t rows);
   Status group_pairs(const GroupPairsArgs& args);

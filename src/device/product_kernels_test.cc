@@ -13,7 +13,7 @@ namespace pagoda::device {
 namespace {
 
 using Form = KernelLaunches::ProductForm;
-constexpr Form kForms[] = {Form::few, Form::some, Form::many};
+constexpr Form kForms[] = {Form::few, Form::several, Form::some, Form::many};
 constexpr Element kElements[] = {Element::bf16, Element::q4, Element::q8};
 
 float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
@@ -120,16 +120,16 @@ std::size_t between(std::uint64_t seed, std::uint64_t what, std::size_t least, s
 }
 
 TEST(ProductKernels, AreRightOverRandomShapes) {
-  for (std::uint64_t seed = 0; seed < 27; ++seed) {
-    const Form form = kForms[seed % 3];
-    const Element element = kElements[seed / 3 % 3];
+  for (std::uint64_t seed = 0; seed < 36; ++seed) {
+    const Form form = kForms[seed % 4];
+    const Element element = kElements[seed / 4 % 3];
     const std::size_t step = element == Element::bf16 ? 32 : element == Element::q4 ? 64 : 128;
     const Case of = {.element = element,
                      .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
                      .n = between(seed, 1, 1, 70),
                      .k = step * between(seed, 2, 1, 400 / step),
                      .with_bias = seed % 2 == 0,
-                     .accumulate = seed / 3 % 2 == 0,
+                     .accumulate = seed / 4 % 2 == 0,
                      .seed = seed};
     SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
     expect_right(of, product(of, form, 0, of.rows));
@@ -190,7 +190,8 @@ TEST(ProductKernels, RowsDoNotSeeEachOther) {
 TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(1, 4096), Form::few);
   EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
-  EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::some);
+  EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::several);
+  EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
   EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);

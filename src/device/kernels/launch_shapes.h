@@ -18,6 +18,7 @@ struct ProductTile {
 };
 inline constexpr ProductTile kFewRows = {16, 32, 128,  1,
                                          4,  6,  false};  // bound by what is read of the weights
+inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, 5, true};
 inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, 5, true};
 inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, 3, true};
 // So many blocks of kManyRows are worth having: fewer leave processors idle, and kSomeRows' are smaller.

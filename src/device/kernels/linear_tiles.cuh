@@ -353,19 +353,19 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     store_sums<false>(args, first_row, first_n, sums);
 }
 
-#define PAGODA_PRODUCT_KERNELS(name, T)                                                                  \
-  __global__ void __launch_bounds__(product_threads(kFewRows)) linear_few_##name(LinearArgs args) {      \
-    linear_tiles<T, kFewRows>(args);                                                                     \
-  }                                                                                                      \
-  __global__ void __launch_bounds__(product_threads(kSomeRows), 2) linear_some_##name(LinearArgs args) { \
-    linear_tiles<T, kSomeRows>(args);                                                                    \
-  }                                                                                                      \
-  __global__ void __launch_bounds__(product_threads(kManyRows), 2) linear_many_##name(LinearArgs args) { \
-    linear_tiles<T, kManyRows>(args);                                                                    \
+#define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                                \
+  __global__ void __launch_bounds__(product_threads(tile), blocks) linear_##name(LinearArgs args) { \
+    linear_tiles<T, tile>(args);                                                                    \
   }
+#define PAGODA_PRODUCT_KERNELS(name, T)                     \
+  PAGODA_PRODUCT_KERNEL(few_##name, T, kFewRows, 1)         \
+  PAGODA_PRODUCT_KERNEL(several_##name, T, kSeveralRows, 2) \
+  PAGODA_PRODUCT_KERNEL(some_##name, T, kSomeRows, 2)       \
+  PAGODA_PRODUCT_KERNEL(many_##name, T, kManyRows, 2)
 PAGODA_PRODUCT_KERNELS(bf16, Bf16)
 PAGODA_PRODUCT_KERNELS(q4, Quantized4)
 PAGODA_PRODUCT_KERNELS(q8, Quantized8)
 #undef PAGODA_PRODUCT_KERNELS
+#undef PAGODA_PRODUCT_KERNEL
 
 }  // namespace pagoda::device::kernels
