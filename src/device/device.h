@@ -43,7 +43,7 @@ struct LaunchShape {
   Dim3 grid = {}, block = {};
   std::uint32_t shared_bytes = 0;
 };
-inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 48 * 1024;
+inline constexpr std::uint32_t kWarp = 32, kMaxBlockThreads = 1024, kMaxSharedBytes = 96 * 1024;
 
 // y [rows, n] = (accumulate: y +) x [rows, k] * weight [n, k]^T (+ bias [n]). x and weight are bfloat16, all
 // else f32; sums are in f32. All of them begin at multiples of 256 bytes.

@@ -31,6 +31,10 @@ KernelId tile_kernel(KernelId of_64, std::int32_t head_size) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + 2 * which);
 }
 
+Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
+  return {u32((rows + tile.rows - 1) / tile.rows), u32((n + tile.columns - 1) / tile.columns)};
+}
+
 constexpr std::uint32_t kSumBytes = kRowThreads / 32 * sizeof(float);
 
 }  // namespace
@@ -61,7 +65,9 @@ Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows
 }
 
 Status KernelLaunches::round_rows(const RoundRowsArgs& args, std::int64_t rows) {
-  return put(KernelId::round_rows, {u32(rows)}, {kRowThreads}, 0, args);
+  const std::int64_t share =
+      (args.width + 4 * kRowThreads - 1) / (4 * kRowThreads);  // four elements a thread
+  return put(KernelId::round_rows, {u32(rows), u32(share)}, {kRowThreads}, 0, args);
 }
 
 Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
@@ -73,6 +79,34 @@ Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
   const KernelId id = for_weights(weight, KernelId::linear_f32);
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
   return put(id, {tiles(args.n), tiles(args.rows)}, {kLinearTile, kLinearTile}, kLinearSharedBytes, args);
+}
+
+KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std::int32_t n) {
+  if (rows <= kFewRows.rows) return ProductForm::few;
+  if (rows <= kSeveralRows.rows) return ProductForm::several;
+  const std::int64_t blocks = blocks_of(kManyRows, rows, n).x * std::int64_t{blocks_of(kManyRows, rows, n).y};
+  return blocks >= kManyBlocks ? ProductForm::many : ProductForm::some;
+}
+
+Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {
+  CHECK(supports_product_tiles(weight, args.k));
+  if (args.rows == 0) return ok_status();
+  const ProductTile& tile = form == ProductForm::few       ? kFewRows
+                            : form == ProductForm::several ? kSeveralRows
+                            : form == ProductForm::some    ? kSomeRows
+                                                           : kManyRows;
+  if (tile.rounded) {
+    CHECK(args.rounded != nullptr);
+    PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
+  }
+  // They follow each other in kernels.def: forms, and of each bf16, q4, q8.
+  const std::int32_t which = weight == Element::q4 ? 1 : weight == Element::q8 ? 2 : 0;
+  const auto id = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
+                                        3 * static_cast<std::int32_t>(form) + which);
+  constexpr std::size_t kGroups[] = {kQuantizedGroup * sizeof(std::uint16_t), sizeof(Quantized4),
+                                     sizeof(Quantized8)};
+  return put(id, blocks_of(tile, args.rows, args.n), {u32(product_threads(tile))},
+             product_shared_bytes(tile, static_cast<std::int32_t>(kGroups[which])), args);
 }
 
 Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {

@@ -23,6 +23,13 @@ class KernelLaunches {
   Status add_rows(const AddRowsArgs& args, std::int64_t rows);
   Status softcap(const SoftcapArgs& args, std::int64_t rows);
   Status linear(Element weight, const LinearArgs& args);
+  // By tiles of bfloat16 products, where supports_product_tiles(); args.rounded has room, but for few rows.
+  // All forms give the same bits, which are others than linear()'s.
+  Status linear_tiles(Element weight, const LinearArgs& args) {
+    return linear_tiles(weight, args, product_form(args.rows, args.n));
+  }
+  enum class ProductForm : std::uint8_t { few, several, some, many };
+  Status linear_tiles(Element weight, LinearArgs args, ProductForm form);
   Status route(const RouteArgs& args, std::int64_t rows);
   Status group_pairs(const GroupPairsArgs& args);
   Status grouped_linear(Element weight, const GroupedLinearArgs& args);
@@ -56,6 +63,14 @@ class KernelLaunches {
   }
   // How many rows a tile may have.
   static std::int32_t rows_of_tile(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size);
+  // The form that is made for a product of this size.
+  static ProductForm product_form(std::int32_t rows, std::int32_t n);
+  // Rows of weights of [n, k] begin at multiples of 16 bytes.
+  static bool supports_product_tiles(Element weight, std::int32_t k) {
+    return weight == Element::bf16 ? k % 32 == 0
+           : weight == Element::q4 ? k % 64 == 0
+                                   : weight == Element::q8 && k % 128 == 0;
+  }
   // What the kernels of mixtures take: shared memory of a block holds numbers of each expert.
   static bool supports_experts(std::int32_t experts) { return experts > 0 && experts <= 1024; }
 

@@ -121,7 +121,7 @@ Status DeviceDecoder::reserve(device::StreamId stream) {
     const std::int64_t splits = (max_context_ + device::kSplitTokens - 1) / device::kSplitTokens;
     partial = std::max(partial, std::int64_t{attention.num_heads} * splits * (2 + attention.head_size));
   }
-  if (options_.products == MatrixProducts::library) {
+  if (rounds()) {
     const std::int64_t widest = std::max({mixed, inner, std::int64_t{config_.hidden_size}});
     PAGODA_RETURN_IF_ERROR(room(rounded_, options_.max_batched_tokens * widest, "rounded rows"));
   }
@@ -210,8 +210,9 @@ Status DeviceDecoder::norm(const float* x, const DeviceNorm& weights, const Norm
 
 Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                                bool accumulate) {
-  if (rows > 0 && options_.products == MatrixProducts::library && matrix.element == Element::bf16) {
-    CHECK(rows * matrix.k <= rounded_.count());
+  if (rows == 0) return ok_status();
+  CHECK(!rounds() || matrix.element == Element::f32 || rows * matrix.k <= rounded_.count());
+  if (options_.products == MatrixProducts::library && matrix.element == Element::bf16) {
     PAGODA_RETURN_IF_ERROR(launches_.round_rows({.x = x, .out = rounded_.data(), .width = matrix.k}, rows));
     return device_.multiply(stream_, {.x = rounded_.data(),
                                       .weight = matrix.weight.data(),
@@ -222,14 +223,18 @@ Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::
                                       .k = matrix.k,
                                       .accumulate = accumulate ? 1 : 0});
   }
-  return launches_.linear(matrix.element, {.x = x,
-                                           .weight = matrix.weight.data(),
-                                           .bias = matrix.bias.data(),
-                                           .y = y,
-                                           .rows = static_cast<std::int32_t>(rows),
-                                           .n = matrix.n,
-                                           .k = matrix.k,
-                                           .accumulate = accumulate ? 1 : 0});
+  const device::LinearArgs args = {.x = x,
+                                   .weight = matrix.weight.data(),
+                                   .bias = matrix.bias.data(),
+                                   .y = y,
+                                   .rows = static_cast<std::int32_t>(rows),
+                                   .n = matrix.n,
+                                   .k = matrix.k,
+                                   .accumulate = accumulate ? 1 : 0,
+                                   .rounded = rounded_.data()};
+  // By the matrix alone: not by rows, which its bits would then depend on.
+  const bool tiles = rounds() && device::KernelLaunches::supports_product_tiles(matrix.element, matrix.k);
+  return tiles ? launches_.linear_tiles(matrix.element, args) : launches_.linear(matrix.element, args);
 }
 
 Status DeviceDecoder::embed(const DeviceBatch& batch) {

@@ -43,16 +43,19 @@ struct DeviceCache {
 // them.
 enum class AttentionKernels { automatic, plain, tiles };
 
-// Who multiplies matrices of bf16 weights. own: the kernel whose bits are the same in every batch. library:
-// the device's (Device::multiply), over inputs rounded to bf16; bits depend on the number of rows.
-enum class MatrixProducts { own, library };
+// Who multiplies matrices. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh), for
+// Options::weights of bf16, where a matrix's rows are made for them, and else the plain kernel; automatic:
+// those, or the plain kernel for weights of f32. Bits of both are the same in every batch. library: the
+// device's (Device::multiply) for matrices of bf16, over inputs rounded to bf16; bits depend on the number of
+// rows.
+enum class MatrixProducts { automatic, tiles, plain, library };
 
 class DeviceDecoder {
  public:
   struct Options {
     device::Element weights = device::Element::bf16, cache = device::Element::bf16;
     std::int32_t max_batched_tokens = 0, max_num_seqs = 0, block_size = 16;
-    MatrixProducts products = MatrixProducts::own;
+    MatrixProducts products = MatrixProducts::automatic;
     AttentionKernels attention = AttentionKernels::automatic;
     std::int32_t max_context = 0;  // tokens of a sequence; 0: as many as the model was made for
   };
@@ -100,6 +103,10 @@ class DeviceDecoder {
                   std::int64_t rows, const Half& half);
   Status norm(const float* x, const DeviceNorm& weights, const NormConfig& config, std::int64_t rows,
               float* out);
+  // Whether inputs are rounded to bf16, in rounded_.
+  bool rounds() const {
+    return options_.weights == device::Element::bf16 && options_.products != MatrixProducts::plain;
+  }
   Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                   bool accumulate = false);
   device::CacheArgs cache_of_layer(std::size_t index, const DeviceCache& cache) const;

@@ -39,6 +39,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
                          : element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
   if (!cache) return cache.error();
 
+  if (kernels.products == MatrixProducts::tiles && *weights != Element::bf16)
+    return unimplemented("--device-products tiles needs --dtype bfloat16");
   if (kernels.products == MatrixProducts::library) {
     if (*weights != Element::bf16) return unimplemented("--device-products cublaslt needs --dtype bfloat16");
     PAGODA_RETURN_IF_ERROR(device->open_products().annotate("--device-products cublaslt"));

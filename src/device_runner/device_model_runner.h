@@ -25,7 +25,7 @@ namespace pagoda::device_runner {
 // Which of a device's kernels are used where there is a choice.
 struct DeviceKernels {
   AttentionKernels attention = AttentionKernels::automatic;
-  MatrixProducts products = MatrixProducts::own;
+  MatrixProducts products = MatrixProducts::automatic;
 };
 
 class DeviceModelRunner final : public ModelRunner {

@@ -117,9 +117,9 @@ TEST(DeviceModelRunner, TokensDependOnTheSequenceAlone) {
 const RunnerOptions kBf16 = {.dtype = "bfloat16"};
 
 // What five drawn tokens and their log-probabilities are, alone or beside others, at once or in chunks.
-std::vector<Candidate> drawn(const RunnerOptions& options, AttentionKernels attention, std::size_t others,
+std::vector<Candidate> drawn(const RunnerOptions& options, const DeviceKernels& kernels, std::size_t others,
                              std::int32_t chunk) {
-  const auto runner = open_runner(fixture("qwen3"), {.seed = others}, options, {.attention = attention});
+  const auto runner = open_runner(fixture("qwen3"), {.seed = others}, options, kernels);
   Driver driver(*runner, 16);
   std::vector<TestSequence> sequences;
   for (std::uint64_t i = 0; i <= others; ++i) sequences.push_back(greedy(prompt_of(40 + i, 41 - 7 * i)));
@@ -139,12 +139,13 @@ float largest_difference(const std::vector<Candidate>& a, const std::vector<Cand
 
 // Attention by tiles: for decode (splits), for prompts (tiles of rows), and for what is left of a chunk.
 TEST(DeviceModelRunner, TilesGiveTheSameBitsAloneInABatchAndInChunks) {
-  const std::vector<Candidate> wanted = drawn(kBf16, AttentionKernels::tiles, 0, 1 << 20);
+  const std::vector<Candidate> wanted = drawn(kBf16, {.attention = AttentionKernels::tiles}, 0, 1 << 20);
   ASSERT_EQ(wanted.size(), 5u);
   for (const std::int32_t chunk : {1 << 20, 19, 7})
-    EXPECT_EQ(largest_difference(wanted, drawn(kBf16, AttentionKernels::automatic, 3, chunk)), 0) << chunk;
+    EXPECT_EQ(largest_difference(wanted, drawn(kBf16, {}, 3, chunk)), 0) << chunk;
   // The plain kernels round less: other bits, and little else.
-  const float rounding = largest_difference(wanted, drawn(kBf16, AttentionKernels::plain, 0, 1 << 20));
+  const float rounding =
+      largest_difference(wanted, drawn(kBf16, {.attention = AttentionKernels::plain}, 0, 1 << 20));
   EXPECT_GT(rounding, 0);
   EXPECT_LT(rounding, 0.05);
 }
@@ -152,17 +153,34 @@ TEST(DeviceModelRunner, TilesGiveTheSameBitsAloneInABatchAndInChunks) {
 // Keys and values in 8 bits.
 TEST(DeviceModelRunner, A8BitCacheGivesTheSameBitsAloneInABatchAndInChunks) {
   const RunnerOptions options = {.dtype = "float32", .kv_cache_dtype = "int8"};
-  const std::vector<Candidate> wanted = drawn(options, AttentionKernels::automatic, 0, 1 << 20);
+  const std::vector<Candidate> wanted = drawn(options, {}, 0, 1 << 20);
   ASSERT_EQ(wanted.size(), 5u);
   for (const std::int32_t chunk : {1 << 20, 19, 7})
-    EXPECT_EQ(largest_difference(wanted, drawn(options, AttentionKernels::automatic, 3, chunk)), 0) << chunk;
+    EXPECT_EQ(largest_difference(wanted, drawn(options, {}, 3, chunk)), 0) << chunk;
   const RunnerOptions whole = {.dtype = "float32"};
-  const float rounding = largest_difference(wanted, drawn(whole, AttentionKernels::automatic, 0, 1 << 20));
+  const float rounding = largest_difference(wanted, drawn(whole, {}, 0, 1 << 20));
   EXPECT_GT(rounding, 0);
   EXPECT_LT(rounding, 0.2);
 }
 
+// Products by tiles: for few rows, and for the many of a prompt and a batch.
+TEST(DeviceModelRunner, ProductsByTilesGiveTheSameBitsAloneInABatchAndInChunks) {
+  const std::vector<Candidate> wanted = drawn(kBf16, {.products = MatrixProducts::tiles}, 0, 1 << 20);
+  ASSERT_EQ(wanted.size(), 5u);
+  for (const std::int32_t chunk : {1 << 20, 19, 3})
+    EXPECT_EQ(largest_difference(wanted, drawn(kBf16, {}, 3, chunk)), 0) << chunk;
+  // The plain kernel does not round its inputs.
+  const auto plain = drawn(kBf16, {.products = MatrixProducts::plain}, 0, 1 << 20);
+  EXPECT_GT(largest_difference(wanted, plain), 0);
+  EXPECT_LT(largest_difference(wanted, plain), 0.05);
+  EXPECT_EQ(largest_difference(plain, drawn(kBf16, {.products = MatrixProducts::plain}, 3, 19)), 0);
+}
+
 TEST(DeviceModelRunner, TilesAreRefusedWhereTheyDoNotFit) {
+  const auto products = create(fixture("qwen3"), {}, {}, {.products = MatrixProducts::tiles});
+  ASSERT_FALSE(products);
+  EXPECT_NE(products.error().message().find("--device-products tiles needs --dtype bfloat16"),
+            std::string::npos);
   const auto f32 = create(fixture("qwen3"), {}, {}, {.attention = AttentionKernels::tiles});
   ASSERT_FALSE(f32);
   EXPECT_NE(f32.error().message().find("--device-attention tiles needs keys and values in bfloat16"),
@@ -174,7 +192,7 @@ TEST(DeviceModelRunner, ProductsByTheLibrary) {
   const auto first = create(fixture("qwen2"), {}, kBf16, {.products = MatrixProducts::library});
   if (!first && first.error().code() == StatusCode::unavailable) GTEST_SKIP() << first.error().message();
   std::vector<std::vector<Candidate>> got;
-  for (const MatrixProducts products : {MatrixProducts::own, MatrixProducts::library}) {
+  for (const MatrixProducts products : {MatrixProducts::plain, MatrixProducts::library}) {
     for (const char* const model : {"qwen2", "qwen2_moe"}) {  // with biases; with experts and a shared one
       const auto runner = open_runner(fixture(model), {}, kBf16, {.products = products});
       ASSERT_NE(runner, nullptr);

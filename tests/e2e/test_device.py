@@ -178,6 +178,7 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
     (["--kv-cache-dtype", "float16"], "--kv-cache-dtype float16: the device runner has"),
     (["--device-attention", "tiles"], "--device-attention tiles needs keys and values in bfloat16"),
     (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
+    (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
     (["--emulated-device", "speed=3"], "'speed' is none of"),
 ])
 def test_what_a_device_has_not_is_refused(flags, said):

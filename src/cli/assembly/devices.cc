@@ -36,11 +36,14 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags) {
 
 device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
   using device_runner::AttentionKernels;
+  using device_runner::MatrixProducts;
   return {.attention = flags.device_attention == "plain"   ? AttentionKernels::plain
                        : flags.device_attention == "tiles" ? AttentionKernels::tiles
                                                            : AttentionKernels::automatic,
-          .products = flags.device_products == "cublaslt" ? device_runner::MatrixProducts::library
-                                                          : device_runner::MatrixProducts::own};
+          .products = flags.device_products == "cublaslt" ? MatrixProducts::library
+                      : flags.device_products == "tiles"  ? MatrixProducts::tiles
+                      : flags.device_products == "plain"  ? MatrixProducts::plain
+                                                          : MatrixProducts::automatic};
 }
 
 }  // namespace pagoda

@@ -34,7 +34,7 @@ Status run_doctor(const DoctorArgs& args) {
   print_row("kernels chosen", std::string(cpu_level_name(detected_cpu_level())));
   print_row("device code", device::cuda_build());
   print_row("device products",
-            concat("own kernel; with --device-products cublaslt: ", device::cuda_products()));
+            concat("own kernels; with --device-products cublaslt: ", device::cuda_products()));
   print_row("memory available", concat(fixed(double(available_memory_bytes()) / 1e9, 1), " GB"));
   {
     ThreadPool pool(threads);

@@ -232,12 +232,14 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
                   "where keys and values are bfloat16 and heads a multiple of 8 up to 256 "
                   "([devices](devices.md#what-it-computes))"},
       {.name = "device-products",
-       .value = flags::choice(flags.device_products, {"own", "cublaslt"}),
+       .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),
        .help =
-           "of a device: bfloat16 products by the own kernel, the same bits in every batch, or by cuBLASLt",
+           "of a device: products of matrices by tiles of bfloat16, plain, or by cuBLASLt; auto: tiles with "
+           "--dtype bfloat16",
        .details =
-           "of a device: products of bfloat16 matrices by the own kernel, which gives a token the same "
-           "bits in every batch, or by NVIDIA's cuBLASLt, which does not and needs quantised ones widened "
+           "of a device: products of matrices by tiles of bfloat16 products or by the plain kernel, which "
+           "both give a token the same bits in every batch, or by NVIDIA's cuBLASLt, which does not and has "
+           "quantised ones widened; `auto`, also called `own`: tiles with `--dtype bfloat16`, else plain "
            "([devices](devices.md#what-it-computes)); `pagoda doctor` says which library is there"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),

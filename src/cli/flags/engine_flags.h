@@ -124,7 +124,7 @@ struct EngineFlags {
   std::string device = "auto";  // auto, cpu, cuda, emulated; auto is cpu
   EmulatedDeviceFlags emulated_device;
   std::string device_attention = "auto";  // auto, tiles, plain
-  std::string device_products = "own";    // own, cublaslt
+  std::string device_products = "auto";   // auto (or own), tiles, plain, cublaslt
   std::int32_t threads = 0;               // 0: every core this process may use
   CpuListFlag cpu_list;
   std::string backend = "cpu";     // cpu, reference

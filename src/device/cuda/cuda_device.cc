@@ -138,6 +138,13 @@ Result<std::unique_ptr<Device>> CudaDevice::open() {
   auto driver = DriverMemory::create(entry_point, 0);
   if (!driver) return driver.error();
   device->driver_ = *std::move(driver);
+  // More shared memory than 48 KiB is given to who asks for it.
+  for (const Kernel& kernel : cuda_kernels())
+    if (Status status = device->check(
+            cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxSharedBytes),
+            kernel.name);
+        !status.ok())
+      return status;
   device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
                          properties.major, ".", properties.minor);
   return std::unique_ptr<Device>(std::move(device));

@@ -92,4 +92,12 @@ inline unsigned atomicMax(unsigned* address, unsigned value) {
 }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+// Byte i of the result is that of the eight of low and high which hexadecimal digit i of `which` names.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
+  const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    result |= static_cast<unsigned>(bytes >> (8 * (which >> (4 * i) & 7u)) & 0xFFu) << (8 * i);
+  return result;
+}
 inline int __popc(unsigned bits) { return std::popcount(bits); }

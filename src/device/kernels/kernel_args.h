@@ -84,7 +84,8 @@ struct Quantized8 {
 };
 inline constexpr std::int32_t kQuantizedGroup = 32;
 
-// y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending
+// y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending; by tiles:
+// x and weights rounded to bfloat16.
 struct LinearArgs {
   const float* x = nullptr;
   const void* weight = nullptr;  // [n, k]
@@ -92,6 +93,7 @@ struct LinearArgs {
   float* y = nullptr;
   std::int32_t rows = 0, n = 0, k = 0;
   std::int32_t accumulate = 0;
+  std::uint16_t* rounded = nullptr;  // [rows, k], of products by tiles: x in bfloat16, or room for it
 };
 
 // Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.

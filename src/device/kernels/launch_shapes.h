@@ -9,6 +9,44 @@ inline constexpr std::int32_t kRowThreads = 128;  // of a row's block (rows.cuh)
 inline constexpr std::int32_t kLinearTile = 16, kLinearDepth = 32;
 inline constexpr std::uint32_t kLinearSharedBytes = 2 * kLinearTile * (kLinearDepth + 1) * sizeof(float);
 
+// Of products by tiles (linear_tiles.cuh): what a block has of the rows of x and of the rows of the weights,
+// how much of k a stage has, how its warps share rows and columns of y, how many stages are in shared memory,
+// and whether x comes in bfloat16 or is rounded by the block.
+struct ProductTile {
+  std::int32_t rows, columns, depth, warps_of_rows, warps_of_columns, stages;
+  bool rounded;
+};
+inline constexpr ProductTile kFewRows = {16, 32, 128,  1,
+                                         4,  6,  false};  // bound by what is read of the weights
+inline constexpr ProductTile kSeveralRows = {32, 32, 128, 1, 4, 5, true};
+inline constexpr ProductTile kSomeRows = {64, 64, 64, 2, 2, 5, true};
+inline constexpr ProductTile kManyRows = {128, 128, 64, 2, 2, 3, true};
+// So many blocks of kManyRows are worth having: fewer leave processors idle, and kSomeRows' are smaller.
+inline constexpr std::int64_t kManyBlocks = 128;
+
+constexpr std::int32_t product_threads(const ProductTile& tile) {
+  return 32 * tile.warps_of_rows * tile.warps_of_columns;
+}
+// Pieces of 16 bytes that a row of weights has in a stage, where 32 weights have `group` bytes: more where a
+// stage may begin within one.
+constexpr std::int32_t product_pieces(const ProductTile& tile, std::int32_t group) {
+  const std::int32_t bytes = tile.depth / 32 * group;
+  return (bytes + (bytes % 16 != 0 ? 8 : 0) + 15) / 16;
+}
+// Bytes from a row to the next: of groups that are not swizzled an odd number of pieces, so that eight rows
+// lie in different banks.
+constexpr std::int32_t product_pitch(const ProductTile& tile, std::int32_t group) {
+  const std::int32_t pieces = product_pieces(tile, group);
+  return 16 * (group == 64 || pieces % 2 == 1 ? pieces : pieces + 1);
+}
+constexpr std::int32_t product_stage_bytes(const ProductTile& tile, std::int32_t group) {
+  return tile.columns * product_pitch(tile, group) + (tile.rounded ? 2 * tile.rows * tile.depth : 0);
+}
+constexpr std::uint32_t product_shared_bytes(const ProductTile& tile, std::int32_t group) {
+  return static_cast<std::uint32_t>(tile.stages * product_stage_bytes(tile, group) +
+                                    (tile.rounded ? 0 : 2 * 2 * tile.rows * tile.depth));
+}
+
 // Of attention by tiles (attention_tiles.cuh), for heads of up to `padded`: 64, 128 or 256.
 inline constexpr std::int32_t kTileWarps = 4;
 constexpr std::int32_t tile_rows(std::int32_t padded) {

@@ -54,7 +54,9 @@ __global__ void gather_rows(GatherRowsArgs args) {
 
 __global__ void round_rows(RoundRowsArgs args) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
+  const int begin = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+#pragma unroll 4
+  for (int i = begin; i < args.width; i += static_cast<int>(gridDim.y * blockDim.x)) {
     Bf16 rounded;
     store(&rounded, args.x[first + i]);
     args.out[first + i] = rounded.bits;

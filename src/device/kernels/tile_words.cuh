@@ -74,10 +74,16 @@ __device__ __forceinline__ void multiply_matrices(float (&sums)[4], const std::u
 
 // Two of them in a register, the first in the low half.
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
+#ifdef __CUDACC__
+  std::uint32_t pair;  // as store() rounds, but for what bits a NaN has
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
   Bf16 a, b;
   store(&a, low);
   store(&b, high);
   return static_cast<std::uint32_t>(b.bits) << 16 | a.bits;
+#endif
 }
 __device__ __forceinline__ float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000u); }

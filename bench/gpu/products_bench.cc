@@ -1,0 +1,197 @@
+// Microseconds of products of one matrix, as JSON lines: y = x [rows, k] * weights [n, k], by the plain
+// kernel, by tiles and by the device's library (bfloat16 alone; left out where there is none). Weights are so
+// many copies that no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. On the
+// emulated device the numbers say nothing; it is there to rehearse.
+//   products_bench cuda|emulated
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "device/kernel_launches.h"
+#include "device/test_device.h"
+
+namespace pagoda::device {
+namespace {
+
+struct Sizes {
+  std::vector<std::pair<std::int32_t, std::int32_t>> matrices;  // n, k
+  std::vector<std::int32_t> rows;
+  std::int64_t bytes_of_weights, plain_flops;  // all copies; the most that the plain kernel is asked for
+  double seconds;                              // of a timing, about
+};
+// Llama 3 8B's: queries, keys and values; output; gate and up; down; head.
+const Sizes kGpu = {{{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}},
+                    {1, 8, 16, 32, 64, 128, 256, 2048},
+                    std::int64_t{512} << 20,
+                    std::int64_t{20} << 30,
+                    0.02};
+const Sizes kRehearsal = {{{72, 128}}, {1, 17}, 1 << 16, 1 << 30, 0};
+
+struct Kind {
+  const char* name;
+  Element element;
+  std::int64_t group_bytes;  // of 32 weights
+};
+constexpr Kind kKinds[] = {{"bf16", Element::bf16, 64},
+                           {"q4", Element::q4, sizeof(Quantized4)},
+                           {"q8", Element::q8, sizeof(Quantized8)}};
+
+constexpr std::int64_t kPart = std::int64_t{16} << 20;
+
+class Bench {
+ public:
+  Bench(Device& device, const Sizes& sizes) : device_(device), sizes_(sizes) {}
+
+  Status run() {
+    auto stream = device_.create_stream();
+    if (!stream) return stream.error();
+    stream_ = *stream;
+    library_ = device_.open_products().ok();
+    for (const auto& [n, k] : sizes_.matrices)
+      for (const Kind& kind : kKinds) PAGODA_RETURN_IF_ERROR(matrix(kind, n, k));
+    return ok_status();
+  }
+
+ private:
+  // Random, as zeros take less power: numbers below 2, or codes with a scale of 0.01. A part, again and
+  // again.
+  Status fill(std::byte* to, std::int64_t bytes, const Kind& kind) {
+    const std::int64_t part = std::min(bytes, kPart / kind.group_bytes * kind.group_bytes);
+    auto host = device_.allocate_pinned(static_cast<std::size_t>(part));
+    if (!host) return host.error();
+    const float numbers[] = {0.01f, -0.08f};
+    const bool codes = kind.element != Element::bf16;
+    for (std::int64_t i = 0; i < part; i += 4) {
+      const auto word = static_cast<std::uint32_t>(random_bits(3, 0, static_cast<std::uint64_t>(i))) &
+                        (codes ? 0xFFFFFFFFu : 0xBFFFBFFFu);
+      std::memcpy(*host + i, &word, 4);
+    }
+    for (std::int64_t i = 0; codes && i < part; i += kind.group_bytes)
+      std::memcpy(*host + i, numbers, kind.element == Element::q4 ? 8 : 4);
+    for (std::int64_t i = 0; i < bytes; i += part)
+      PAGODA_RETURN_IF_ERROR(
+          device_.copy_in(stream_, to + i, *host, static_cast<std::size_t>(std::min(part, bytes - i))));
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    return device_.free_pinned(*host);
+  }
+
+  // Microseconds of go(copy of the weights), the best of three.
+  template <class Go>
+  Result<double> timed(std::int64_t copies, const Go& go) {
+    double best = 0;
+    std::int64_t count = 1;
+    for (int round = 0; round < 4; ++round) {
+      const TimeNs start = clock_.now();
+      for (std::int64_t i = 0; i < count; ++i) PAGODA_RETURN_IF_ERROR(go(i % copies));
+      PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+      const double seconds = to_seconds(clock_.now() - start) / static_cast<double>(count);
+      if (round == 0)  // the first loads the kernel
+        count = std::clamp<std::int64_t>(static_cast<std::int64_t>(sizes_.seconds / 3 / seconds), 1, 100);
+      else
+        best = best == 0 ? seconds : std::min(best, seconds);
+    }
+    return 1e6 * best;
+  }
+
+  Status matrix(const Kind& kind, std::int32_t n, std::int32_t k) {
+    const std::int64_t bytes = std::int64_t{n} * k / kQuantizedGroup * kind.group_bytes;
+    const std::int64_t stride = (bytes + 255) / 256 * 256,
+                       copies = std::max<std::int64_t>(1, sizes_.bytes_of_weights / stride);
+    const std::int64_t most = *std::max_element(sizes_.rows.begin(), sizes_.rows.end());
+    std::vector<std::byte*> rooms;
+    for (const std::int64_t size : {copies * stride, most * k * 4, most * k * 2, most * n * 4}) {
+      auto room = device_.allocate(static_cast<std::size_t>(size), "bench");
+      if (!room) return room.error();
+      rooms.push_back(*room);
+    }
+    PAGODA_RETURN_IF_ERROR(fill(rooms[0], bytes, kind));
+    for (std::int64_t i = 1; i < copies; ++i)
+      PAGODA_RETURN_IF_ERROR(
+          device_.copy(stream_, rooms[0] + i * stride, rooms[0], static_cast<std::size_t>(bytes)));
+    PAGODA_RETURN_IF_ERROR(fill(rooms[1], most * k * 4, kKinds[0]));
+    for (const std::int32_t rows : sizes_.rows)
+      PAGODA_RETURN_IF_ERROR(product(kind, n, k, rows, rooms, stride, copies));
+    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+    for (std::byte* const room : rooms) PAGODA_RETURN_IF_ERROR(device_.free(room));
+    return ok_status();
+  }
+
+  Status product(const Kind& kind, std::int32_t n, std::int32_t k, std::int32_t rows,
+                 const std::vector<std::byte*>& rooms, std::int64_t stride, std::int64_t copies) {
+    KernelLaunches launches(device_, stream_);
+    const double flops = 2.0 * rows * n * k;
+    LinearArgs args;
+    args.x = reinterpret_cast<const float*>(rooms[1]);
+    args.y = reinterpret_cast<float*>(rooms[3]);
+    args.rows = rows;
+    args.n = n;
+    args.k = k;
+    args.rounded = reinterpret_cast<std::uint16_t*>(rooms[2]);
+    const auto with = [&](std::int64_t copy) {
+      args.weight = rooms[0] + copy * stride;
+      return args;
+    };
+    auto tiles =
+        timed(copies, [&](std::int64_t copy) { return launches.linear_tiles(kind.element, with(copy)); });
+    if (!tiles) return tiles.error();
+    const double bytes = static_cast<double>(n) * k / kQuantizedGroup * static_cast<double>(kind.group_bytes);
+    std::printf(
+        "{\"weights\": \"%s\", \"n\": %d, \"k\": %d, \"rows\": %d, \"tiles_us\": %.2f, \"bytes_per_s\": "
+        "%.4g, "
+        "\"flops\": %.4g",
+        kind.name, n, k, rows, *tiles, 1e6 * bytes / *tiles, 1e6 * flops / *tiles);
+    if (flops <= static_cast<double>(sizes_.plain_flops)) {
+      auto plain =
+          timed(copies, [&](std::int64_t copy) { return launches.linear(kind.element, with(copy)); });
+      if (!plain) return plain.error();
+      std::printf(", \"plain_us\": %.2f", *plain);
+    }
+    if (library_ && kind.element == Element::bf16) {
+      auto library = timed(copies, [&](std::int64_t copy) -> Status {
+        PAGODA_RETURN_IF_ERROR(launches.round_rows({.x = args.x, .out = args.rounded, .width = k}, rows));
+        return device_.multiply(stream_, {.x = args.rounded,
+                                          .weight = rooms[0] + copy * stride,
+                                          .y = args.y,
+                                          .rows = rows,
+                                          .n = n,
+                                          .k = k});
+      });
+      if (!library) return library.error();
+      std::printf(", \"library_us\": %.2f", *library);
+    }
+    std::printf("}\n");
+    std::fflush(stdout);
+    return ok_status();
+  }
+
+  Device& device_;
+  const Sizes& sizes_;
+  StreamId stream_{};
+  SteadyClock clock_;
+  bool library_ = false;
+};
+
+int main_of(int argc, char** argv) {
+  const std::string kind = argc == 2 ? argv[1] : "";
+  if (kind != "cuda" && kind != "emulated") {
+    std::fprintf(stderr, "products_bench cuda|emulated\n");
+    return 2;
+  }
+  ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
+  auto device = open_test_device();
+  const Status status = device ? Bench(**device, kind == "cuda" ? kGpu : kRehearsal).run() : device.error();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "products_bench: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace pagoda::device
+
+int main(int argc, char** argv) { return pagoda::device::main_of(argc, argv); }

@@ -1,0 +1,371 @@
+#pragma once
+// Matrix product by tiles of bfloat16 products with sums in f32, sm_80 and up: weights of bfloat16, or
+// quantised ones that are widened as they come into registers. A block has tile.rows rows of x and
+// tile.columns rows of the weights, goes through k in stages, a ring of which is filled by asynchronous
+// copies, and its warps share the block's part of y. x is rounded to bfloat16: by the block, or before the
+// launch (args.rounded).
+//
+// The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, whatever the
+// tile, the launch or the other rows are: so all forms here give the same bits, and a row has them alone or
+// in any batch. (A row of a product does not see the others: by the documented operation; kernel tests ask
+// each device for it.) Beyond the end of k both matrices are zero, which changes no sum. grid: (tiles of
+// rows, tiles of n): blocks that share weights run side by side. block: warps of the tile; shared:
+// product_shared_bytes().
+#include "device/kernels/dialect.cuh"
+#include "device/kernels/launch_shapes.h"
+#include "device/kernels/tile_words.cuh"
+
+namespace pagoda::device::kernels {
+
+// Loads and stores of several words at once.
+struct alignas(16) FourFloats {
+  float at[4];
+};
+struct alignas(16) FourWords {
+  std::uint32_t at[4];
+};
+struct alignas(8) TwoFloats {
+  float at[2];
+};
+
+template <class T>
+inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));  // of 32 weights of a row
+template <>
+inline constexpr int kGroupBytes<Bf16> = 64;
+
+template <class T, ProductTile tile>
+struct ProductSizes {
+  static constexpr int kThreads = 32 * tile.warps_of_rows * tile.warps_of_columns;
+  static constexpr int kRows = tile.rows / tile.warps_of_rows;           // of a warp
+  static constexpr int kColumns = tile.columns / tile.warps_of_columns;  // of a warp
+  static constexpr int kM = kRows / 16, kN = kColumns / 8;
+  // As registers allow beside the sums.
+  static constexpr int kStepsAtOnce = kM * kN > 16 ? 1 : tile.depth / 32,
+                       kCopiesAtOnce = kM * kN > 16 ? 2 : 16;
+  static constexpr int kPieces = product_pieces(tile, kGroupBytes<T>);  // of 16 bytes, of a row of weights
+  static constexpr int kPitch = product_pitch(tile, kGroupBytes<T>);
+  static constexpr int kStageBytes = product_stage_bytes(tile, kGroupBytes<T>);  // weights, then x
+  static constexpr int kRowBytes = 2 * tile.depth;
+  static constexpr int kChunks = tile.depth / 8;                     // of 8 elements, of a row of x
+  static constexpr int kOwnChunks = tile.rows * kChunks / kThreads;  // of a thread that rounds
+  static_assert(tile.rows * kChunks % kThreads == 0 && tile.depth % 64 == 0);
+};
+
+// Where piece `piece` of line `line` lies: eight lines that are read at once are in different banks.
+__device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
+  return line * line_bytes + 16 * (piece ^ (line & 7));
+}
+
+// Starts the copies of the stage's weights. What lies behind the matrix's last row, or a row's end, is zero.
+// Places within a block's part of a matrix are 32-bit numbers, which stay the same for all stages.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
+  using Sizes = ProductSizes<T, tile>;
+  const int row_bytes = args.k / kQuantizedGroup * kGroupBytes<T>;
+  const int first_n = static_cast<int>(blockIdx.y) * tile.columns;
+  const int first_byte = first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
+  const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
+                                    static_cast<std::int64_t>(first_n) * row_bytes + first_byte;
+  constexpr int kAll = tile.columns * Sizes::kPieces;
+#pragma unroll Sizes::kCopiesAtOnce
+  for (int j = 0; j < kAll; j += Sizes::kThreads) {
+    const int i = j + static_cast<int>(threadIdx.x);
+    if (kAll % Sizes::kThreads != 0 && i >= kAll) continue;
+    const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
+    const bool there = first_n + line < args.n && first_byte + 16 * piece < row_bytes;
+    const int to =
+        kGroupBytes<T> == 64 ? swizzled(line, piece, Sizes::kPitch) : line * Sizes::kPitch + 16 * piece;
+    copy_async(stage + to, from + (there ? line * row_bytes + 16 * piece : 0), there);
+  }
+}
+
+// The same of rows of x that are rounded already.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void copy_rows(const LinearArgs& args, int first_k, unsigned char* rows) {
+  using Sizes = ProductSizes<T, tile>;
+  const int first_row = static_cast<int>(blockIdx.x) * tile.rows;
+  const std::uint16_t* const from = args.rounded + static_cast<std::int64_t>(first_row) * args.k + first_k;
+#pragma unroll Sizes::kCopiesAtOnce
+  for (int j = 0; j < tile.rows * Sizes::kChunks; j += Sizes::kThreads) {
+    const int i = j + static_cast<int>(threadIdx.x);
+    const int line = i / Sizes::kChunks, chunk = i % Sizes::kChunks;
+    const bool there = first_row + line < args.rows && first_k + 8 * chunk < args.k;
+    copy_async(rows + swizzled(line, chunk, Sizes::kRowBytes), from + (there ? line * args.k + 8 * chunk : 0),
+               there);
+  }
+}
+
+// What a thread rounds of a stage's rows of x, on its way from memory to shared memory.
+template <class T, ProductTile tile>
+struct OwnChunks {
+  FourFloats halves[ProductSizes<T, tile>::kOwnChunks][2];
+};
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void load_rows(const LinearArgs& args, int first_k, OwnChunks<T, tile>& own) {
+  using Sizes = ProductSizes<T, tile>;
+  const int first_row = static_cast<int>(blockIdx.x) * tile.rows;
+#pragma unroll
+  for (int i = 0; i < Sizes::kOwnChunks; ++i) {
+    const int at = static_cast<int>(threadIdx.x) + i * Sizes::kThreads;
+    const int line = at / Sizes::kChunks, k = first_k + 8 * (at % Sizes::kChunks);
+    own.halves[i][0] = own.halves[i][1] = FourFloats{};
+    if (first_row + line >= args.rows || k >= args.k) continue;
+    const auto* const from = reinterpret_cast<const FourFloats*>(
+        args.x + static_cast<std::int64_t>(first_row + line) * args.k + k);
+    own.halves[i][0] = from[0];
+    own.halves[i][1] = from[1];
+  }
+}
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void store_rows(const OwnChunks<T, tile>& own, unsigned char* rows) {
+  using Sizes = ProductSizes<T, tile>;
+#pragma unroll
+  for (int i = 0; i < Sizes::kOwnChunks; ++i) {
+    const int at = static_cast<int>(threadIdx.x) + i * Sizes::kThreads;
+    FourWords words;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float* const pair = own.halves[i][j / 2].at + 2 * (j % 2);
+      words.at[j] = pack(pair[0], pair[1]);
+    }
+    *reinterpret_cast<FourWords*>(
+        rows + swizzled(at / Sizes::kChunks, at % Sizes::kChunks, Sizes::kRowBytes)) = words;
+  }
+}
+
+// Of 8 rows of weights from `column` of the block's on, and of k from `first_k` of the stage's on: the right
+// matrices of two products. This lane's row is column + lane / 4; its k in each 8: 2 * (lane % 4) and the
+// next.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void load_weights(const unsigned char* stage, const Bf16*, int column, int first_k,
+                                             int, std::uint32_t (&out)[4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int at = swizzled(column + lane % 8, first_k / 8 + lane / 8, ProductSizes<T, tile>::kPitch);
+  load_matrices<false>(reinterpret_cast<const Bf16*>(stage + at), out);
+}
+
+// Codes become floats without a conversion, which is slow: a byte goes into the bits of another number.
+// 1 + byte / 128, of a byte below 128 whose high bit is set: `which` of four.
+__device__ __forceinline__ float one_and_128th(std::uint32_t bytes, int which) {
+  return __uint_as_float(__byte_perm(bytes, 0x3F000000u, 0x7044u | static_cast<unsigned>(which) << 8));
+}
+// 2^23 + byte
+__device__ __forceinline__ float large_and_byte(std::uint32_t bytes, int which) {
+  return __uint_as_float(__byte_perm(bytes, 0x4B000000u, 0x7440u | static_cast<unsigned>(which)));
+}
+
+// `shift`: where in the stage's row its first group begins.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void load_weights(const unsigned char* stage, const Quantized4*, int column,
+                                             int first_k, int shift, std::uint32_t (&out)[4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const unsigned char* const group = stage + (column + lane / 4) * ProductSizes<T, tile>::kPitch + shift +
+                                     first_k / kQuantizedGroup * kGroupBytes<T>;
+  const TwoFloats numbers = *reinterpret_cast<const TwoFloats*>(group);  // scale, minimum
+  const float scale = 128 * numbers.at[0], minimum = numbers.at[1] - scale;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t codes = *reinterpret_cast<const std::uint16_t*>(group + 8 + 2 * (lane % 4) + 8 * i);
+    const std::uint32_t halves[] = {(codes & 0x0F0Fu) | 0x8080u, (codes >> 4 & 0x0F0Fu) | 0x8080u};
+#pragma unroll
+    for (int high = 0; high < 2; ++high)
+      out[2 * high + i] = pack(fmaf(scale, one_and_128th(halves[high], 0), minimum),
+                               fmaf(scale, one_and_128th(halves[high], 1), minimum));
+  }
+}
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void load_weights(const unsigned char* stage, const Quantized8*, int column,
+                                             int first_k, int shift, std::uint32_t (&out)[4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const unsigned char* const group = stage + (column + lane / 4) * ProductSizes<T, tile>::kPitch + shift +
+                                     first_k / kQuantizedGroup * kGroupBytes<T>;
+  const float scale = *reinterpret_cast<const float*>(group);
+  constexpr float kOffset =
+      8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is turned
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t codes =
+        *reinterpret_cast<const std::uint16_t*>(group + 4 + 2 * (lane % 4) + 8 * i) ^ 0x8080u;
+    out[i] = pack(scale * (large_and_byte(codes, 0) - kOffset), scale * (large_and_byte(codes, 1) - kOffset));
+  }
+}
+
+template <class T, ProductTile tile>
+struct ProductSums {
+  float at[ProductSizes<T, tile>::kM][ProductSizes<T, tile>::kN][4];
+};
+
+// Adds the stage that begins at `first_k` to the warp's sums, k ascending.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void multiply_stage(int first_k, const unsigned char* weights,
+                                               const unsigned char* rows, ProductSums<T, tile>& sums) {
+  using Sizes = ProductSizes<T, tile>;
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const int first_row = warp / tile.warps_of_columns * Sizes::kRows,
+            first_column = warp % tile.warps_of_columns * Sizes::kColumns;
+  const int shift = first_k / kQuantizedGroup * kGroupBytes<T> % 16;
+  const auto load_left = [&](int k, std::uint32_t(&left)[Sizes::kM][2][4]) {
+#pragma unroll
+    for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        load_matrices<false>(
+            reinterpret_cast<const Bf16*>(rows + swizzled(first_row + 16 * m + lane % 16,
+                                                          k / 8 + 2 * half + lane / 16, Sizes::kRowBytes)),
+            left[m][half]);
+  };
+  const auto load_right = [&](int k, int n, std::uint32_t(&right)[4]) {
+    load_weights<T, tile>(weights, static_cast<const T*>(nullptr), first_column + 8 * n, k, shift, right);
+  };
+  const auto multiply = [&](int n, const std::uint32_t(&left)[Sizes::kM][2][4],
+                            const std::uint32_t(&right)[4]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int m = 0; m < Sizes::kM; ++m)
+        multiply_matrices(sums.at[m][n], left[m][half], {right[2 * half], right[2 * half + 1]});
+  };
+  if constexpr (Sizes::kM * Sizes::kN == 1) {
+    // One sum: nothing else hides how long loads take, so all of them come first.
+    constexpr int kSteps = tile.depth / 32;
+    std::uint32_t left[kSteps][1][2][4], right[kSteps][4];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) load_left(32 * step, left[step]);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) load_right(32 * step, 0, right[step]);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) multiply(0, left[step], right[step]);
+  } else {
+#pragma unroll Sizes::kStepsAtOnce
+    for (int k = 0; k < tile.depth; k += 32) {
+      std::uint32_t left[Sizes::kM][2][4];
+      load_left(k, left);
+#pragma unroll
+      for (int n = 0; n < Sizes::kN; ++n) {
+        std::uint32_t right[4];
+        load_right(k, n, right);
+        multiply(n, left, right);
+      }
+    }
+  }
+}
+
+// `pairs`: rows of y begin at multiples of two elements.
+template <bool pairs, class T, ProductTile tile>
+__device__ __forceinline__ void store_sums(const LinearArgs& args, int first_row, int first_n,
+                                           const ProductSums<T, tile>& sums) {
+  using Sizes = ProductSizes<T, tile>;
+  const int lane = static_cast<int>(threadIdx.x % 32), first = first_n + 2 * (lane % 4);
+  float bias[Sizes::kN][2] = {};
+  if (args.bias != nullptr)
+#pragma unroll
+    for (int n = 0; n < Sizes::kN; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if (first + 8 * n + i < args.n) bias[n][i] = args.bias[first + 8 * n + i];
+#pragma unroll
+  for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + 16 * m + 8 * h + lane / 4;
+      if (row >= args.rows) continue;
+      float* const y = args.y + static_cast<std::int64_t>(row) * args.n + first;
+#pragma unroll
+      for (int n = 0; n < Sizes::kN; ++n) {
+        if (first + 8 * n >= args.n) continue;
+        TwoFloats two;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) two.at[i] = sums.at[m][n][2 * h + i] + bias[n][i];
+        if constexpr (pairs) {
+          auto* const to = reinterpret_cast<TwoFloats*>(y + 8 * n);
+          if (args.accumulate != 0) {
+            const TwoFloats before = *to;
+            for (int i = 0; i < 2; ++i) two.at[i] = before.at[i] + two.at[i];
+          }
+          *to = two;
+        } else {
+          for (int i = 0; i < 2; ++i)
+            if (first + 8 * n + i < args.n)
+              y[8 * n + i] = args.accumulate != 0 ? y[8 * n + i] + two.at[i] : two.at[i];
+        }
+      }
+    }
+}
+
+template <class T, ProductTile tile>
+__device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
+  using Sizes = ProductSizes<T, tile>;
+  PAGODA_SHARED(unsigned char, shared);
+  constexpr int kWeightBytes = tile.columns * Sizes::kPitch;
+  unsigned char* const own_rows = shared + tile.stages * Sizes::kStageBytes;  // two, where the block rounds
+  constexpr int kOwnBytes = tile.rows * Sizes::kRowBytes;
+  const int stages = (args.k + tile.depth - 1) / tile.depth;
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int first_row =
+                static_cast<int>(blockIdx.x) * tile.rows + warp / tile.warps_of_columns * Sizes::kRows,
+            first_n =
+                static_cast<int>(blockIdx.y) * tile.columns + warp % tile.warps_of_columns * Sizes::kColumns;
+  const bool has_work = first_row < args.rows && first_n < args.n;
+  const auto copy = [&](int number, int place) {
+    if (number < stages) {
+      unsigned char* const stage = shared + place * Sizes::kStageBytes;
+      copy_weights<T, tile>(args, number * tile.depth, stage);
+      if constexpr (tile.rounded) copy_rows<T, tile>(args, number * tile.depth, stage + kWeightBytes);
+    }
+    copies_commit();
+  };
+  for (int i = 0; i < tile.stages - 1; ++i) copy(i, i);
+  [[maybe_unused]] OwnChunks<T, tile> own;
+  if constexpr (!tile.rounded) {
+    load_rows<T, tile>(args, 0, own);
+    store_rows<T, tile>(own, own_rows);
+  }
+  ProductSums<T, tile> sums;
+#pragma unroll
+  for (int m = 0; m < Sizes::kM; ++m)
+#pragma unroll
+    for (int n = 0; n < Sizes::kN; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums.at[m][n][i] = 0;
+  int place = 0;
+  for (int i = 0; i < stages; ++i) {
+    copies_wait<tile.stages - 2>();
+    __syncthreads();  // what was copied and rounded is there, and the stage before is free
+    const int before = place == 0 ? tile.stages - 1 : place - 1;
+    copy(i + tile.stages - 1, before);
+    if constexpr (!tile.rounded)
+      if (i + 1 < stages) load_rows<T, tile>(args, (i + 1) * tile.depth, own);
+    const unsigned char* const weights = shared + place * Sizes::kStageBytes;
+    const unsigned char* rows = weights + kWeightBytes;
+    if constexpr (!tile.rounded) rows = own_rows + i % 2 * kOwnBytes;
+    if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, rows, sums);
+    if constexpr (!tile.rounded)
+      if (i + 1 < stages) store_rows<T, tile>(own, own_rows + (i + 1) % 2 * kOwnBytes);
+    place = place + 1 == tile.stages ? 0 : place + 1;
+  }
+  if (!has_work) return;
+  if (args.n % 2 == 0)
+    store_sums<true>(args, first_row, first_n, sums);
+  else
+    store_sums<false>(args, first_row, first_n, sums);
+}
+
+#define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                                \
+  __global__ void __launch_bounds__(product_threads(tile), blocks) linear_##name(LinearArgs args) { \
+    linear_tiles<T, tile>(args);                                                                    \
+  }
+#define PAGODA_PRODUCT_KERNELS(name, T)                     \
+  PAGODA_PRODUCT_KERNEL(few_##name, T, kFewRows, 1)         \
+  PAGODA_PRODUCT_KERNEL(several_##name, T, kSeveralRows, 2) \
+  PAGODA_PRODUCT_KERNEL(some_##name, T, kSomeRows, 2)       \
+  PAGODA_PRODUCT_KERNEL(many_##name, T, kManyRows, 2)
+PAGODA_PRODUCT_KERNELS(bf16, Bf16)
+PAGODA_PRODUCT_KERNELS(q4, Quantized4)
+PAGODA_PRODUCT_KERNELS(q8, Quantized8)
+#undef PAGODA_PRODUCT_KERNELS
+#undef PAGODA_PRODUCT_KERNEL
+
+}  // namespace pagoda::device::kernels

@@ -1,0 +1,209 @@
+// Goal: products by tiles compute what the rounded matrices give, over random shapes, weights of every kind,
+// bias and accumulation; and an element's bits depend on its own row and column alone: not on the rows beside
+// it, on where its row lies in a batch, or on the form that computes it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/test_support.h"
+#include "kernels/testing.h"
+
+namespace pagoda::device {
+namespace {
+
+using Form = KernelLaunches::ProductForm;
+constexpr Form kForms[] = {Form::few, Form::several, Form::some, Form::many};
+constexpr Element kElements[] = {Element::bf16, Element::q4, Element::q8};
+
+float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
+
+std::uint64_t drawn(std::uint64_t seed, std::uint64_t what) { return random_bits(seed, 5, what); }
+
+// Random weights as the device has them, and what they are worth once they are bfloat16.
+struct Weights {
+  Element element = Element::bf16;
+  std::vector<std::byte> stored;
+  std::vector<float> values;  // [n, k]
+};
+
+template <class T>
+void append(std::vector<std::byte>& bytes, const T& value) {
+  const auto* const first = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), first, first + sizeof value);
+}
+
+Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::size_t k) {
+  Weights weights = {.element = element, .stored = {}, .values = std::vector<float>(n * k)};
+  const auto random = random_floats(seed, n * k);
+  for (std::size_t first = 0; first < n * k; first += kQuantizedGroup) {
+    const float scale = 0.01f + 0.1f * std::abs(random[first]), minimum = random[first + 1];
+    Quantized4 four = {scale, minimum, {}};
+    Quantized8 eight = {scale / 8, {}};
+    for (std::size_t i = 0; i < kQuantizedGroup; ++i) {
+      const auto byte = static_cast<std::uint8_t>(drawn(seed, first + i));
+      float& value = weights.values[first + i];
+      if (element == Element::bf16) {
+        append(weights.stored, float_to_bfloat16(random[first + i]));
+        value = rounded(random[first + i]);
+      } else if (element == Element::q4) {
+        four.codes[i % 16] = static_cast<std::uint8_t>(four.codes[i % 16] | (byte & 15) << (i < 16 ? 0 : 4));
+        // As the kernel has it: within 1e-5 of the scale, which a rounding may turn the other way.
+        const float code = 1 + static_cast<float>(byte & 15) / 128;
+        value = rounded(std::fma(128 * scale, code, minimum - 128 * scale));
+        EXPECT_NEAR(value, scale * static_cast<float>(byte & 15) + minimum, 0.005 * (15 * scale + 1));
+      } else {
+        eight.codes[i] = static_cast<std::int8_t>(byte);
+        value = rounded(eight.scale * static_cast<float>(eight.codes[i]));
+      }
+    }
+    if (element == Element::q4) append(weights.stored, four);
+    if (element == Element::q8) append(weights.stored, eight);
+  }
+  return weights;
+}
+
+struct Case {
+  Element element = Element::bf16;
+  std::size_t rows = 1, n = 8, k = 128;
+  bool with_bias = false, accumulate = false;
+  std::uint64_t seed = 0;
+
+  Weights weights() const { return random_weights(element, seed, n, k); }
+  std::vector<float> x() const { return random_floats(seed + 50, rows * k); }
+  std::vector<float> bias() const { return random_floats(seed + 70, n); }
+  std::vector<float> before() const { return random_floats(seed + 80, rows * n); }
+};
+
+std::vector<float> part(const std::vector<float>& values, std::size_t first, std::size_t count) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+// Rows [first, first + count) by themselves.
+std::vector<float> product(const Case& of, Form form, std::size_t first, std::size_t count) {
+  KernelBench bench(of.seed + first + count);
+  LinearArgs args;
+  args.x = bench.put(part(of.x(), first * of.k, count * of.k), "x");
+  args.weight = bench.put(of.weights().stored, "weights");
+  if (of.with_bias) args.bias = bench.put(of.bias(), "bias");
+  args.y = of.accumulate ? bench.put(part(of.before(), first * of.n, count * of.n), "y")
+                         : bench.make<float>(count * of.n, "y");
+  args.rows = static_cast<std::int32_t>(count);
+  args.n = static_cast<std::int32_t>(of.n);
+  args.k = static_cast<std::int32_t>(of.k);
+  args.accumulate = of.accumulate ? 1 : 0;
+  args.rounded = bench.make<std::uint16_t>(count * of.k, "rounded");
+  const Status status = bench.run().linear_tiles(of.element, args, form);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return bench.get(args.y, count * of.n);
+}
+
+void expect_right(const Case& of, const std::vector<float>& got) {
+  const auto x = of.x(), values = of.weights().values, bias = of.bias(), before = of.before();
+  ASSERT_EQ(got.size(), of.rows * of.n);
+  for (std::size_t r = 0; r < of.rows; ++r)
+    for (std::size_t c = 0; c < of.n; ++c) {
+      double sum = (of.accumulate ? before[r * of.n + c] : 0) + (of.with_bias ? bias[c] : 0), size = 1;
+      for (std::size_t i = 0; i < of.k; ++i) {
+        const double term = static_cast<double>(rounded(x[r * of.k + i])) * values[c * of.k + i];
+        sum += term;
+        size += std::abs(term);
+      }
+      // An element that is left out, or taken from a neighbour, is larger than that.
+      ASSERT_NEAR(got[r * of.n + c], sum, 2e-5 * size) << "row " << r << ", column " << c;
+    }
+}
+
+std::size_t between(std::uint64_t seed, std::uint64_t what, std::size_t least, std::size_t most) {
+  return least + drawn(seed, 1000 + what) % (most - least + 1);
+}
+
+TEST(ProductKernels, AreRightOverRandomShapes) {
+  for (std::uint64_t seed = 0; seed < 36; ++seed) {
+    const Form form = kForms[seed % 4];
+    const Element element = kElements[seed / 4 % 3];
+    const std::size_t step = element == Element::bf16 ? 32 : element == Element::q4 ? 64 : 128;
+    const Case of = {.element = element,
+                     .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
+                     .n = between(seed, 1, 1, 70),
+                     .k = step * between(seed, 2, 1, 400 / step),
+                     .with_bias = seed % 2 == 0,
+                     .accumulate = seed / 4 % 2 == 0,
+                     .seed = seed};
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    expect_right(of, product(of, form, 0, of.rows));
+  }
+}
+
+// Each form goes through its ring of stages more than once.
+TEST(ProductKernels, AreRightOverManyStages) {
+  for (const Element element : kElements)
+    for (const Form form : kForms) {
+      const Case of = {.element = element, .rows = 3, .n = 11, .k = 1664, .seed = 5};
+      SCOPED_TRACE(testing::Message() << static_cast<int>(element) << " form " << static_cast<int>(form));
+      expect_right(of, product(of, form, 0, of.rows));
+    }
+}
+
+TEST(ProductKernels, BitsDependOnTheRowAlone) {
+  for (const Element element : kElements) {
+    const Case of = {.element = element,
+                     .rows = 130,
+                     .n = 10,
+                     .k = element == Element::bf16 ? 416u
+                          : element == Element::q4 ? 448u
+                                                   : 384u,  // ends in a stage
+                     .with_bias = element != Element::q4,
+                     .accumulate = true,
+                     .seed = 11};
+    SCOPED_TRACE(static_cast<int>(element));
+    const std::vector<float> all = product(of, Form::many, 0, of.rows);
+    expect_right(of, all);
+    for (const Form form : kForms)
+      for (const auto& [first, count] :
+           {std::pair{0, 1}, {129, 1}, {64, 1}, {5, 3}, {127, 3}, {40, 16}, {113, 17}, {33, 64}, {0, 130}}) {
+        const auto from = static_cast<std::size_t>(first), rows = static_cast<std::size_t>(count);
+        EXPECT_TRUE(same_bits(product(of, form, from, rows), part(all, from * of.n, rows * of.n)))
+            << "form " << static_cast<int>(form) << ", rows from " << first << ", " << count;
+      }
+  }
+}
+
+// Rows that are infinite or not a number stay among themselves.
+TEST(ProductKernels, RowsDoNotSeeEachOther) {
+  const Case of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
+  for (const Form form : kForms) {
+    KernelBench bench(1);
+    std::vector<float> x = of.x();
+    const std::vector<float> wanted = product(of, form, 0, 1);
+    for (std::size_t i = of.k; i < x.size(); ++i) x[i] = i % 2 == 0 ? INFINITY : NAN;
+    LinearArgs args = {.x = bench.put(x), .weight = bench.put(of.weights().stored)};
+    args.y = bench.make<float>(of.rows * of.n);
+    args.rows = 16, args.n = 16, args.k = 128;
+    args.rounded = bench.make<std::uint16_t>(of.rows * of.k);
+    ASSERT_TRUE(bench.run().linear_tiles(Element::bf16, args, form).ok());
+    const std::vector<float> got = bench.get(args.y, of.rows * of.n);
+    EXPECT_TRUE(same_bits(part(got, 0, of.n), wanted));
+    EXPECT_TRUE(std::isnan(got[of.n]));
+  }
+}
+
+TEST(ProductKernels, FormsAreChosenBySize) {
+  EXPECT_EQ(KernelLaunches::product_form(1, 4096), Form::few);
+  EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
+  EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::several);
+  EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
+  EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::some);
+  EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
+  EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);
+  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 32));
+  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::bf16, 40));
+  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q4, 96));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q4, 192));
+  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q8, 192));
+}
+
+}  // namespace
+}  // namespace pagoda::device
