@@ -33,6 +33,8 @@ class KernelLaunches {
   Status route(const RouteArgs& args, std::int64_t rows);
   Status group_pairs(const GroupPairsArgs& args);
   Status grouped_linear(Element weight, const GroupedLinearArgs& args);
+  // By tiles, where supports_product_tiles(); a pair has the bits of linear_tiles().
+  Status grouped_tiles(Element weight, const GroupedLinearArgs& args);
   Status combine(const CombineArgs& args, std::int64_t rows);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
   // Of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into args.partial),

@@ -189,6 +189,57 @@ TEST(ProductKernels, RowsDoNotSeeEachOther) {
   }
 }
 
+// Pairs of rows and experts: each as its row by its expert's matrix alone.
+TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const Element element = kElements[seed % 3];
+    const std::size_t experts = between(seed, 0, 2, 6), n = between(seed, 1, 5, 40), k = 256, per_token = 2,
+                      rows = between(seed, 2, 1, 30), pairs = rows * per_token;
+    const bool weighed = seed % 2 == 0, with_bias = seed < 3;
+    const Weights weights = random_weights(element, seed, experts * n, k);
+    const auto x = random_floats(seed + 1, rows * k), factors = random_floats(seed + 2, pairs),
+               bias = random_floats(seed + 3, experts * n);
+    std::vector<std::int32_t> chosen;
+    std::vector<float> weighed_x;
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      chosen.push_back(
+          static_cast<std::int32_t>(between(seed, 50 + pair, 0, pair % 3 == 0 ? experts - 1 : 1)));
+      for (std::size_t i = 0; i < k; ++i)
+        weighed_x.push_back(x[pair / per_token * k + i] * (weighed ? factors[pair] : 1));
+    }
+    KernelBench bench(seed);
+    GroupedLinearArgs args = {.x = bench.put(x), .weight = bench.put(weights.stored, "weights")};
+    args.bias = with_bias ? bench.put(bias) : nullptr;
+    args.factors = weighed ? bench.put(factors) : nullptr;
+    args.y = bench.make<float>(pairs * n);
+    auto* const starts = bench.make<std::int32_t>(experts + 1);
+    auto* const slots = bench.make<std::int32_t>(pairs);
+    args.starts = starts;
+    args.slots = slots;
+    args.pairs = static_cast<std::int32_t>(pairs);
+    args.experts = static_cast<std::int32_t>(experts);
+    args.n = static_cast<std::int32_t>(n);
+    args.k = static_cast<std::int32_t>(k);
+    args.pairs_of_row = static_cast<std::int32_t>(per_token);
+    ASSERT_TRUE(bench.run().group_pairs({bench.put(chosen), starts, slots, args.pairs, args.experts}).ok());
+    ASSERT_TRUE(bench.run().grouped_tiles(element, args).ok());
+    const float* const alone = bench.put(weighed_x);
+    float* const wanted = bench.make<float>(pairs * n);
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const auto expert = static_cast<std::size_t>(chosen[pair]);
+      LinearArgs one = {.x = alone + pair * k, .bias = with_bias ? args.bias + expert * n : nullptr};
+      one.weight = static_cast<const std::byte*>(args.weight) + expert * (weights.stored.size() / experts);
+      one.y = wanted + pair * n;
+      one.rows = 1;
+      one.n = args.n;
+      one.k = args.k;
+      ASSERT_TRUE(bench.run().linear_tiles(element, one).ok());
+    }
+    EXPECT_TRUE(same_bits(bench.get(args.y, pairs * n), bench.get(wanted, pairs * n)));
+  }
+}
+
 TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(1, 4096), Form::few);
   EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
