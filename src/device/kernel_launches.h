@@ -69,7 +69,7 @@ class KernelLaunches {
   static ProductForm product_form(std::int32_t rows, std::int32_t n);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
-    return weight == Element::bf16 ? k % 32 == 0
+    return weight == Element::bf16 ? k % 8 == 0
            : weight == Element::q4 ? k % 64 == 0
                                    : weight == Element::q8 && k % 128 == 0;
   }

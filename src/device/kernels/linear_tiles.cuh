@@ -61,7 +61,7 @@ __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
 template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
   using Sizes = ProductSizes<T, tile>;
-  const int row_bytes = args.k / kQuantizedGroup * kGroupBytes<T>;
+  const int row_bytes = kGroupBytes<T> == 64 ? 2 * args.k : args.k / kQuantizedGroup * kGroupBytes<T>;
   const int first_n = static_cast<int>(blockIdx.y) * tile.columns;
   const int first_byte = first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
   const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
