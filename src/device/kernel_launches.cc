@@ -103,6 +103,7 @@ Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
 KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std::int32_t n) {
   if (rows <= kFewRows.rows) return ProductForm::few;
   if (rows <= kSeveralRows.rows) return ProductForm::several;
+  if (rows <= kSomeRows.rows) return ProductForm::some;
   const std::int64_t blocks = blocks_of(kManyRows, rows, n).x * std::int64_t{blocks_of(kManyRows, rows, n).y};
   return blocks >= kManyBlocks ? ProductForm::many : ProductForm::some;
 }

@@ -247,6 +247,7 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
   EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::several);
   EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
+  EXPECT_EQ(KernelLaunches::product_form(64, 128256), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
   EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);
