@@ -35,6 +35,25 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
   return {u32((rows + tile.rows - 1) / tile.rows), u32((n + tile.columns - 1) / tile.columns)};
 }
 
+// The kernel by tiles of a matrix's element: they follow each other in kernels.def as bf16, q4, q8.
+KernelId for_tiles(Element weight, KernelId of_bf16) {
+  const std::int32_t which = weight == Element::q4 ? 1 : weight == Element::q8 ? 2 : 0;
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_bf16) + which);
+}
+
+// Of kQuantizedGroup weights of a row.
+std::int32_t group_bytes(Element weight) {
+  return static_cast<std::int32_t>(weight == Element::q4   ? sizeof(Quantized4)
+                                   : weight == Element::q8 ? sizeof(Quantized8)
+                                                           : kQuantizedGroup * sizeof(std::uint16_t));
+}
+
+// Tiles load and store several words at once.
+bool aligned(const void* x, const void* weight, const float* y) {
+  const auto rest = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16; };
+  return rest(x) == 0 && rest(weight) == 0 && rest(y) % (2 * sizeof(float)) == 0;
+}
+
 constexpr std::uint32_t kSumBytes = kRowThreads / 32 * sizeof(float);
 
 }  // namespace
@@ -84,6 +103,7 @@ Status KernelLaunches::linear(Element weight, const LinearArgs& args) {
 KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std::int32_t n) {
   if (rows <= kFewRows.rows) return ProductForm::few;
   if (rows <= kSeveralRows.rows) return ProductForm::several;
+  if (rows <= kSomeRows.rows) return ProductForm::some;
   const std::int64_t blocks = blocks_of(kManyRows, rows, n).x * std::int64_t{blocks_of(kManyRows, rows, n).y};
   return blocks >= kManyBlocks ? ProductForm::many : ProductForm::some;
 }
@@ -91,6 +111,7 @@ KernelLaunches::ProductForm KernelLaunches::product_form(std::int32_t rows, std:
 Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm form) {
   CHECK(supports_product_tiles(weight, args.k));
   if (args.rows == 0) return ok_status();
+  CHECK(aligned(args.x, args.weight, args.n % 2 == 0 ? args.y : nullptr));
   const ProductTile& tile = form == ProductForm::few       ? kFewRows
                             : form == ProductForm::several ? kSeveralRows
                             : form == ProductForm::some    ? kSomeRows
@@ -99,14 +120,11 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
     CHECK(args.rounded != nullptr);
     PAGODA_RETURN_IF_ERROR(round_rows({.x = args.x, .out = args.rounded, .width = args.k}, args.rows));
   }
-  // They follow each other in kernels.def: forms, and of each bf16, q4, q8.
-  const std::int32_t which = weight == Element::q4 ? 1 : weight == Element::q8 ? 2 : 0;
-  const auto id = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
-                                        3 * static_cast<std::int32_t>(form) + which);
-  constexpr std::size_t kGroups[] = {kQuantizedGroup * sizeof(std::uint16_t), sizeof(Quantized4),
-                                     sizeof(Quantized8)};
-  return put(id, blocks_of(tile, args.rows, args.n), {u32(product_threads(tile))},
-             product_shared_bytes(tile, static_cast<std::int32_t>(kGroups[which])), args);
+  // Forms follow each other in kernels.def, of each bf16, q4, q8.
+  const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
+                                             3 * static_cast<std::int32_t>(form));
+  return put(for_tiles(weight, of_form), blocks_of(tile, args.rows, args.n), {u32(product_threads(tile))},
+             product_shared_bytes(tile, group_bytes(weight)), args);
 }
 
 Status KernelLaunches::route(const RouteArgs& args, std::int64_t rows) {
@@ -123,6 +141,16 @@ Status KernelLaunches::grouped_linear(Element weight, const GroupedLinearArgs& a
   const auto tiles = [](std::int32_t size) { return u32((size + kLinearTile - 1) / kLinearTile); };
   return put(id, {tiles(args.n), tiles(args.pairs) + u32(args.experts)}, {kLinearTile, kLinearTile},
              kLinearSharedBytes, args);
+}
+
+Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& args) {
+  CHECK(supports_product_tiles(weight, args.k));
+  if (args.pairs == 0) return ok_status();
+  CHECK(aligned(args.x, args.weight, args.n % 2 == 0 ? args.y : nullptr));
+  Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
+  grid.x = std::min(grid.x + u32(args.experts), u32(args.pairs));  // none is empty
+  return put(for_tiles(weight, KernelId::grouped_tiles_bf16), grid, {u32(product_threads(kFewRows))},
+             product_shared_bytes(kFewRows, group_bytes(weight)), args);
 }
 
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {

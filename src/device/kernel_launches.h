@@ -33,6 +33,8 @@ class KernelLaunches {
   Status route(const RouteArgs& args, std::int64_t rows);
   Status group_pairs(const GroupPairsArgs& args);
   Status grouped_linear(Element weight, const GroupedLinearArgs& args);
+  // By tiles, where supports_product_tiles(); a pair has the bits of linear_tiles().
+  Status grouped_tiles(Element weight, const GroupedLinearArgs& args);
   Status combine(const CombineArgs& args, std::int64_t rows);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
   // Of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into args.partial),
@@ -67,7 +69,7 @@ class KernelLaunches {
   static ProductForm product_form(std::int32_t rows, std::int32_t n);
   // Rows of weights of [n, k] begin at multiples of 16 bytes.
   static bool supports_product_tiles(Element weight, std::int32_t k) {
-    return weight == Element::bf16 ? k % 32 == 0
+    return weight == Element::bf16 ? k % 8 == 0
            : weight == Element::q4 ? k % 64 == 0
                                    : weight == Element::q8 && k % 128 == 0;
   }

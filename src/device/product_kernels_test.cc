@@ -36,6 +36,11 @@ void append(std::vector<std::byte>& bytes, const T& value) {
 Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::size_t k) {
   Weights weights = {.element = element, .stored = {}, .values = std::vector<float>(n * k)};
   const auto random = random_floats(seed, n * k);
+  for (std::size_t i = 0; element == Element::bf16 && i < n * k; ++i) {
+    append(weights.stored, float_to_bfloat16(random[i]));
+    weights.values[i] = rounded(random[i]);
+  }
+  if (element == Element::bf16) return weights;
   for (std::size_t first = 0; first < n * k; first += kQuantizedGroup) {
     const float scale = 0.01f + 0.1f * std::abs(random[first]), minimum = random[first + 1];
     Quantized4 four = {scale, minimum, {}};
@@ -43,10 +48,7 @@ Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::
     for (std::size_t i = 0; i < kQuantizedGroup; ++i) {
       const auto byte = static_cast<std::uint8_t>(drawn(seed, first + i));
       float& value = weights.values[first + i];
-      if (element == Element::bf16) {
-        append(weights.stored, float_to_bfloat16(random[first + i]));
-        value = rounded(random[first + i]);
-      } else if (element == Element::q4) {
+      if (element == Element::q4) {
         four.codes[i % 16] = static_cast<std::uint8_t>(four.codes[i % 16] | (byte & 15) << (i < 16 ? 0 : 4));
         // As the kernel has it: within 1e-5 of the scale, which a rounding may turn the other way.
         const float code = 1 + static_cast<float>(byte & 15) / 128;
@@ -123,7 +125,7 @@ TEST(ProductKernels, AreRightOverRandomShapes) {
   for (std::uint64_t seed = 0; seed < 36; ++seed) {
     const Form form = kForms[seed % 4];
     const Element element = kElements[seed / 4 % 3];
-    const std::size_t step = element == Element::bf16 ? 32 : element == Element::q4 ? 64 : 128;
+    const std::size_t step = element == Element::bf16 ? 8 : element == Element::q4 ? 64 : 128;
     const Case of = {.element = element,
                      .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
                      .n = between(seed, 1, 1, 70),
@@ -151,7 +153,7 @@ TEST(ProductKernels, BitsDependOnTheRowAlone) {
     const Case of = {.element = element,
                      .rows = 130,
                      .n = 10,
-                     .k = element == Element::bf16 ? 416u
+                     .k = element == Element::bf16 ? 424u
                           : element == Element::q4 ? 448u
                                                    : 384u,  // ends in a stage
                      .with_bias = element != Element::q4,
@@ -189,17 +191,69 @@ TEST(ProductKernels, RowsDoNotSeeEachOther) {
   }
 }
 
+// Pairs of rows and experts: each as its row by its expert's matrix alone.
+TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const Element element = kElements[seed % 3];
+    const std::size_t experts = between(seed, 0, 2, 6), n = between(seed, 1, 5, 40), k = 256, per_token = 2,
+                      rows = between(seed, 2, 1, 30), pairs = rows * per_token;
+    const bool weighed = seed % 2 == 0, with_bias = seed < 3;
+    const Weights weights = random_weights(element, seed, experts * n, k);
+    const auto x = random_floats(seed + 1, rows * k), factors = random_floats(seed + 2, pairs),
+               bias = random_floats(seed + 3, experts * n);
+    std::vector<std::int32_t> chosen;
+    std::vector<float> weighed_x;
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      chosen.push_back(
+          static_cast<std::int32_t>(between(seed, 50 + pair, 0, pair % 3 == 0 ? experts - 1 : 1)));
+      for (std::size_t i = 0; i < k; ++i)
+        weighed_x.push_back(x[pair / per_token * k + i] * (weighed ? factors[pair] : 1));
+    }
+    KernelBench bench(seed);
+    GroupedLinearArgs args = {.x = bench.put(x), .weight = bench.put(weights.stored, "weights")};
+    args.bias = with_bias ? bench.put(bias) : nullptr;
+    args.factors = weighed ? bench.put(factors) : nullptr;
+    args.y = bench.make<float>(pairs * n);
+    auto* const starts = bench.make<std::int32_t>(experts + 1);
+    auto* const slots = bench.make<std::int32_t>(pairs);
+    args.starts = starts;
+    args.slots = slots;
+    args.pairs = static_cast<std::int32_t>(pairs);
+    args.experts = static_cast<std::int32_t>(experts);
+    args.n = static_cast<std::int32_t>(n);
+    args.k = static_cast<std::int32_t>(k);
+    args.pairs_of_row = static_cast<std::int32_t>(per_token);
+    ASSERT_TRUE(bench.run().group_pairs({bench.put(chosen), starts, slots, args.pairs, args.experts}).ok());
+    ASSERT_TRUE(bench.run().grouped_tiles(element, args).ok());
+    const float* const alone = bench.put(weighed_x);
+    float* const wanted = bench.make<float>(pairs * n);
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const auto expert = static_cast<std::size_t>(chosen[pair]);
+      LinearArgs one = {.x = alone + pair * k, .bias = with_bias ? args.bias + expert * n : nullptr};
+      one.weight = static_cast<const std::byte*>(args.weight) + expert * (weights.stored.size() / experts);
+      one.y = wanted + pair * n;
+      one.rows = 1;
+      one.n = args.n;
+      one.k = args.k;
+      ASSERT_TRUE(bench.run().linear_tiles(element, one).ok());
+    }
+    EXPECT_TRUE(same_bits(bench.get(args.y, pairs * n), bench.get(wanted, pairs * n)));
+  }
+}
+
 TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::product_form(1, 4096), Form::few);
   EXPECT_EQ(KernelLaunches::product_form(16, 128256), Form::few);
   EXPECT_EQ(KernelLaunches::product_form(17, 4096), Form::several);
   EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
+  EXPECT_EQ(KernelLaunches::product_form(64, 128256), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::some);
   EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
   EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
-  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 32));
-  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::bf16, 40));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 40));
+  EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::bf16, 36));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q4, 96));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q4, 192));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::q8, 192));

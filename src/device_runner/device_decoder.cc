@@ -237,6 +237,16 @@ Status DeviceDecoder::multiply(const DeviceMatrix& matrix, const float* x, std::
   return tiles ? launches_.linear_tiles(matrix.element, args) : launches_.linear(matrix.element, args);
 }
 
+Status DeviceDecoder::multiply_pairs(const DeviceMatrix& matrix, device::GroupedLinearArgs args) {
+  args.weight = matrix.weight.data();
+  args.bias = matrix.bias.data();
+  args.n = matrix.n;
+  args.k = matrix.k;
+  const bool tiles = rounds() && device::KernelLaunches::supports_product_tiles(matrix.element, matrix.k);
+  return tiles ? launches_.grouped_tiles(matrix.element, args)
+               : launches_.grouped_linear(matrix.element, args);
+}
+
 Status DeviceDecoder::embed(const DeviceBatch& batch) {
   PAGODA_RETURN_IF_ERROR(launches_.embedding(weights_.embedding.element,
                                              {.table = weights_.embedding.weight.data(),

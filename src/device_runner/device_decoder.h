@@ -109,6 +109,8 @@ class DeviceDecoder {
   }
   Status multiply(const DeviceMatrix& matrix, const float* x, std::int64_t rows, float* y,
                   bool accumulate = false);
+  // Of experts, with all else than the matrix in `args`.
+  Status multiply_pairs(const DeviceMatrix& matrix, device::GroupedLinearArgs args);
   device::CacheArgs cache_of_layer(std::size_t index, const DeviceCache& cache) const;
 
   device::Device& device_;

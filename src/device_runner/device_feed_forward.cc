@@ -74,18 +74,14 @@ Status DeviceDecoder::mixture(const DeviceMixture& weights, const MixtureConfig&
                                                 .pairs = pairs,
                                                 .experts = rule.num_experts}));
   device::GroupedLinearArgs args = {.x = x,
-                                    .weight = weights.in.weight.data(),
-                                    .bias = weights.in.bias.data(),
                                     .factors = config.weigh_input ? choice_weights_.data() : nullptr,
                                     .y = gate_up_.data(),
                                     .starts = starts_.data(),
                                     .slots = slots_.data(),
                                     .pairs = pairs,
                                     .experts = rule.num_experts,
-                                    .n = weights.in.n,
-                                    .k = weights.in.k,
                                     .pairs_of_row = rule.per_token};
-  PAGODA_RETURN_IF_ERROR(launches_.grouped_linear(weights.in.element, args));
+  PAGODA_RETURN_IF_ERROR(multiply_pairs(weights.in, args));
   PAGODA_RETURN_IF_ERROR(launches_.activate({.in = gate_up_.data(),
                                              .out = inner_.data(),
                                              .width = config.expert.intermediate_size,
@@ -93,14 +89,10 @@ Status DeviceDecoder::mixture(const DeviceMixture& weights, const MixtureConfig&
                                              .gated = config.expert.gated ? 1 : 0},
                                             pairs));
   args.x = inner_.data();
-  args.weight = weights.out.weight.data();
-  args.bias = weights.out.bias.data();
   args.factors = nullptr;
   args.y = expert_rows_.data();
-  args.n = weights.out.n;
-  args.k = weights.out.k;
   args.pairs_of_row = 1;
-  PAGODA_RETURN_IF_ERROR(launches_.grouped_linear(weights.out.element, args));
+  PAGODA_RETURN_IF_ERROR(multiply_pairs(weights.out, args));
 
   // Nothing is put into y, which may be x, before all have read x.
   DenseFeedForwardConfig shared = config.expert;

@@ -118,8 +118,8 @@ const RunnerOptions kBf16 = {.dtype = "bfloat16"};
 
 // What five drawn tokens and their log-probabilities are, alone or beside others, at once or in chunks.
 std::vector<Candidate> drawn(const RunnerOptions& options, const DeviceKernels& kernels, std::size_t others,
-                             std::int32_t chunk) {
-  const auto runner = open_runner(fixture("qwen3"), {.seed = others}, options, kernels);
+                             std::int32_t chunk, const char* model = "qwen3") {
+  const auto runner = open_runner(fixture(model), {.seed = others}, options, kernels);
   Driver driver(*runner, 16);
   std::vector<TestSequence> sequences;
   for (std::uint64_t i = 0; i <= others; ++i) sequences.push_back(greedy(prompt_of(40 + i, 41 - 7 * i)));
@@ -165,15 +165,18 @@ TEST(DeviceModelRunner, A8BitCacheGivesTheSameBitsAloneInABatchAndInChunks) {
 
 // Products by tiles: for few rows, and for the many of a prompt and a batch.
 TEST(DeviceModelRunner, ProductsByTilesGiveTheSameBitsAloneInABatchAndInChunks) {
-  const std::vector<Candidate> wanted = drawn(kBf16, {.products = MatrixProducts::tiles}, 0, 1 << 20);
-  ASSERT_EQ(wanted.size(), 5u);
-  for (const std::int32_t chunk : {1 << 20, 19, 3})
-    EXPECT_EQ(largest_difference(wanted, drawn(kBf16, {}, 3, chunk)), 0) << chunk;
-  // The plain kernel does not round its inputs.
-  const auto plain = drawn(kBf16, {.products = MatrixProducts::plain}, 0, 1 << 20);
-  EXPECT_GT(largest_difference(wanted, plain), 0);
-  EXPECT_LT(largest_difference(wanted, plain), 0.05);
-  EXPECT_EQ(largest_difference(plain, drawn(kBf16, {.products = MatrixProducts::plain}, 3, 19)), 0);
+  for (const char* const model : {"qwen3", "qwen2_moe"}) {
+    const auto wanted = drawn(kBf16, {.products = MatrixProducts::tiles}, 0, 1 << 20, model);
+    ASSERT_EQ(wanted.size(), 5u);
+    for (const std::int32_t chunk : {1 << 20, 19, 3})
+      EXPECT_EQ(largest_difference(wanted, drawn(kBf16, {}, 3, chunk, model)), 0) << model << " " << chunk;
+    // The plain kernel does not round its inputs.
+    const DeviceKernels plain = {.products = MatrixProducts::plain};
+    const auto other = drawn(kBf16, plain, 0, 1 << 20, model);
+    EXPECT_GT(largest_difference(wanted, other), 0);
+    EXPECT_LT(largest_difference(wanted, other), 0.05);
+    EXPECT_EQ(largest_difference(other, drawn(kBf16, plain, 3, 19, model)), 0) << model;
+  }
 }
 
 TEST(DeviceModelRunner, TilesAreRefusedWhereTheyDoNotFit) {

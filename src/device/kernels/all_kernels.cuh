@@ -5,6 +5,7 @@
 #include "device/kernels/linear.cuh"
 #include "device/kernels/linear_tiles.cuh"
 #include "device/kernels/mixture.cuh"
+#include "device/kernels/mixture_tiles.cuh"
 #include "device/kernels/paged_cache.cuh"
 #include "device/kernels/rows.cuh"
 #include "device/kernels/sampling.cuh"

@@ -61,7 +61,7 @@ __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
 template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
   using Sizes = ProductSizes<T, tile>;
-  const int row_bytes = args.k / kQuantizedGroup * kGroupBytes<T>;
+  const int row_bytes = kGroupBytes<T> == 64 ? 2 * args.k : args.k / kQuantizedGroup * kGroupBytes<T>;
   const int first_n = static_cast<int>(blockIdx.y) * tile.columns;
   const int first_byte = first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
   const unsigned char* const from = static_cast<const unsigned char*>(args.weight) +
@@ -95,30 +95,61 @@ __device__ __forceinline__ void copy_rows(const LinearArgs& args, int first_k, u
   }
 }
 
+// Which rows of x and y the lines of a block's tile are: the next ones of a batch.
+template <ProductTile tile>
+struct BatchLines {
+  static constexpr bool kWeighed = false;
+  const LinearArgs& args;
+  int first;
+  __device__ __forceinline__ explicit BatchLines(const LinearArgs& args)
+      : args(args), first(static_cast<int>(blockIdx.x) * tile.rows) {}
+  __device__ __forceinline__ int count() const { return args.rows - first; }
+  __device__ __forceinline__ const float* x(int line) const {
+    return args.x + static_cast<std::int64_t>(first + line) * args.k;
+  }
+  __device__ __forceinline__ float* y(int line) const {
+    return args.y + static_cast<std::int64_t>(first + line) * args.n;
+  }
+  __device__ __forceinline__ float factor(int) const { return 1; }
+};
+
 // What a thread rounds of a stage's rows of x, on its way from memory to shared memory.
 template <class T, ProductTile tile>
 struct OwnChunks {
-  FourFloats halves[ProductSizes<T, tile>::kOwnChunks][2];
+  static constexpr int kCount = ProductSizes<T, tile>::kOwnChunks;
+  const float* x[kCount];  // of the row; null: there is none
+  float factor[kCount];
+  FourFloats halves[kCount][2];
 };
+
+template <class T, ProductTile tile, class Lines>
+__device__ __forceinline__ void begin_rows(const Lines& lines, OwnChunks<T, tile>& own) {
+  using Sizes = ProductSizes<T, tile>;
+#pragma unroll
+  for (int i = 0; i < Sizes::kOwnChunks; ++i) {
+    const int line = (static_cast<int>(threadIdx.x) + i * Sizes::kThreads) / Sizes::kChunks;
+    const bool there = line < lines.count();
+    own.x[i] = there ? lines.x(line) : nullptr;
+    own.factor[i] = there ? lines.factor(line) : 1;
+  }
+}
 
 template <class T, ProductTile tile>
 __device__ __forceinline__ void load_rows(const LinearArgs& args, int first_k, OwnChunks<T, tile>& own) {
   using Sizes = ProductSizes<T, tile>;
-  const int first_row = static_cast<int>(blockIdx.x) * tile.rows;
 #pragma unroll
   for (int i = 0; i < Sizes::kOwnChunks; ++i) {
     const int at = static_cast<int>(threadIdx.x) + i * Sizes::kThreads;
-    const int line = at / Sizes::kChunks, k = first_k + 8 * (at % Sizes::kChunks);
+    const int k = first_k + 8 * (at % Sizes::kChunks);
     own.halves[i][0] = own.halves[i][1] = FourFloats{};
-    if (first_row + line >= args.rows || k >= args.k) continue;
-    const auto* const from = reinterpret_cast<const FourFloats*>(
-        args.x + static_cast<std::int64_t>(first_row + line) * args.k + k);
+    if (own.x[i] == nullptr || k >= args.k) continue;
+    const auto* const from = reinterpret_cast<const FourFloats*>(own.x[i] + k);
     own.halves[i][0] = from[0];
     own.halves[i][1] = from[1];
   }
 }
 
-template <class T, ProductTile tile>
+template <class T, ProductTile tile, class Lines>
 __device__ __forceinline__ void store_rows(const OwnChunks<T, tile>& own, unsigned char* rows) {
   using Sizes = ProductSizes<T, tile>;
 #pragma unroll
@@ -128,7 +159,8 @@ __device__ __forceinline__ void store_rows(const OwnChunks<T, tile>& own, unsign
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const float* const pair = own.halves[i][j / 2].at + 2 * (j % 2);
-      words.at[j] = pack(pair[0], pair[1]);
+      const float factor = Lines::kWeighed ? own.factor[i] : 1;
+      words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
     }
     *reinterpret_cast<FourWords*>(
         rows + swizzled(at / Sizes::kChunks, at % Sizes::kChunks, Sizes::kRowBytes)) = words;
@@ -254,9 +286,9 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
 }
 
 // `pairs`: rows of y begin at multiples of two elements.
-template <bool pairs, class T, ProductTile tile>
-__device__ __forceinline__ void store_sums(const LinearArgs& args, int first_row, int first_n,
-                                           const ProductSums<T, tile>& sums) {
+template <bool pairs, class T, ProductTile tile, class Lines>
+__device__ __forceinline__ void store_sums(const LinearArgs& args, const Lines& lines, int first_line,
+                                           int first_n, const ProductSums<T, tile>& sums) {
   using Sizes = ProductSizes<T, tile>;
   const int lane = static_cast<int>(threadIdx.x % 32), first = first_n + 2 * (lane % 4);
   float bias[Sizes::kN][2] = {};
@@ -270,9 +302,9 @@ __device__ __forceinline__ void store_sums(const LinearArgs& args, int first_row
   for (int m = 0; m < Sizes::kM; ++m)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = first_row + 16 * m + 8 * h + lane / 4;
-      if (row >= args.rows) continue;
-      float* const y = args.y + static_cast<std::int64_t>(row) * args.n + first;
+      const int line = first_line + 16 * m + 8 * h + lane / 4;
+      if (line >= lines.count()) continue;
+      float* const y = lines.y(line) + first;
 #pragma unroll
       for (int n = 0; n < Sizes::kN; ++n) {
         if (first + 8 * n >= args.n) continue;
@@ -295,8 +327,9 @@ __device__ __forceinline__ void store_sums(const LinearArgs& args, int first_row
     }
 }
 
-template <class T, ProductTile tile>
-__device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
+// `lines` say which rows; args all else.
+template <class T, ProductTile tile, class Lines>
+__device__ __forceinline__ void linear_tiles(const LinearArgs& args, const Lines& lines) {
   using Sizes = ProductSizes<T, tile>;
   PAGODA_SHARED(unsigned char, shared);
   constexpr int kWeightBytes = tile.columns * Sizes::kPitch;
@@ -304,11 +337,10 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   constexpr int kOwnBytes = tile.rows * Sizes::kRowBytes;
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   const int warp = static_cast<int>(threadIdx.x / 32);
-  const int first_row =
-                static_cast<int>(blockIdx.x) * tile.rows + warp / tile.warps_of_columns * Sizes::kRows,
+  const int first_line = warp / tile.warps_of_columns * Sizes::kRows,
             first_n =
                 static_cast<int>(blockIdx.y) * tile.columns + warp % tile.warps_of_columns * Sizes::kColumns;
-  const bool has_work = first_row < args.rows && first_n < args.n;
+  const bool has_work = first_line < lines.count() && first_n < args.n;
   const auto copy = [&](int number, int place) {
     if (number < stages) {
       unsigned char* const stage = shared + place * Sizes::kStageBytes;
@@ -320,8 +352,9 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   for (int i = 0; i < tile.stages - 1; ++i) copy(i, i);
   [[maybe_unused]] OwnChunks<T, tile> own;
   if constexpr (!tile.rounded) {
+    begin_rows<T, tile>(lines, own);
     load_rows<T, tile>(args, 0, own);
-    store_rows<T, tile>(own, own_rows);
+    store_rows<T, tile, Lines>(own, own_rows);
   }
   ProductSums<T, tile> sums;
 #pragma unroll
@@ -343,19 +376,19 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     if constexpr (!tile.rounded) rows = own_rows + i % 2 * kOwnBytes;
     if (has_work) multiply_stage<T, tile>(i * tile.depth, weights, rows, sums);
     if constexpr (!tile.rounded)
-      if (i + 1 < stages) store_rows<T, tile>(own, own_rows + (i + 1) % 2 * kOwnBytes);
+      if (i + 1 < stages) store_rows<T, tile, Lines>(own, own_rows + (i + 1) % 2 * kOwnBytes);
     place = place + 1 == tile.stages ? 0 : place + 1;
   }
   if (!has_work) return;
   if (args.n % 2 == 0)
-    store_sums<true>(args, first_row, first_n, sums);
+    store_sums<true>(args, lines, first_line, first_n, sums);
   else
-    store_sums<false>(args, first_row, first_n, sums);
+    store_sums<false>(args, lines, first_line, first_n, sums);
 }
 
 #define PAGODA_PRODUCT_KERNEL(name, T, tile, blocks)                                                \
   __global__ void __launch_bounds__(product_threads(tile), blocks) linear_##name(LinearArgs args) { \
-    linear_tiles<T, tile>(args);                                                                    \
+    linear_tiles<T, tile>(args, BatchLines<tile>(args));                                            \
   }
 #define PAGODA_PRODUCT_KERNELS(name, T)                     \
   PAGODA_PRODUCT_KERNEL(few_##name, T, kFewRows, 1)         \

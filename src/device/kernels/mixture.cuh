@@ -132,26 +132,35 @@ __global__ void group_pairs(GroupPairsArgs args) {
   for (int i = first; i <= args.experts; i += step) args.starts[i] = starts[i];
 }
 
+// The `tile`-th of the tiles of `rows` pairs that all experts have; expert == args.experts: there is none.
+struct PairsOfTile {
+  int expert, first, behind;  // in slots
+};
+__device__ __forceinline__ PairsOfTile pairs_of_tile(const GroupedLinearArgs& args, int tile, int rows) {
+  for (int expert = 0; expert < args.experts; ++expert) {
+    const int first = args.starts[expert], behind = args.starts[expert + 1];
+    const int tiles = (behind - first + rows - 1) / rows;
+    if (tile < tiles) return {expert, first + tile * rows, behind};
+    tile -= tiles;
+  }
+  return {args.experts, 0, 0};
+}
+
 // grid: (tiles of n, tiles of all experts' pairs, at most: pairs / tile + experts); block and shared as
 // linear.
 template <class T>
 __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
-  int tile = static_cast<int>(blockIdx.y), expert = 0;
-  for (; expert < args.experts; ++expert) {
-    const int tiles = (args.starts[expert + 1] - args.starts[expert] + kLinearTile - 1) / kLinearTile;
-    if (tile < tiles) break;
-    tile -= tiles;
-  }
-  if (expert == args.experts) return;
-  const int slot = args.starts[expert] + tile * kLinearTile + static_cast<int>(threadIdx.y);
+  const PairsOfTile pairs = pairs_of_tile(args, static_cast<int>(blockIdx.y), kLinearTile);
+  if (pairs.expert == args.experts) return;
+  const int slot = pairs.first + static_cast<int>(threadIdx.y);
   TileLine at = {nullptr, nullptr, 1};
-  if (slot < args.starts[expert + 1]) {
+  if (slot < pairs.behind) {
     const int pair = args.slots[slot];
     at.x = args.x + static_cast<std::int64_t>(pair / args.pairs_of_row) * args.k;
     at.y = args.y + static_cast<std::int64_t>(pair) * args.n;
     if (args.factors != nullptr) at.factor = args.factors[pair];
   }
-  const std::int64_t row = static_cast<std::int64_t>(expert) * args.n;
+  const std::int64_t row = static_cast<std::int64_t>(pairs.expert) * args.n;
   multiply_tile(at, rows_further(static_cast<const T*>(args.weight), row, args.k),
                 args.bias != nullptr ? args.bias + row : nullptr, args.n, args.k, false);
 }

@@ -1,0 +1,50 @@
+#pragma once
+// Products of the pairs of one expert (mixture.cuh) by tiles (linear_tiles.cuh), kFewRows of pairs a tile: a
+// pair's bits are those of its row of x, times its factor, by the expert's matrix alone.
+#include "device/kernels/linear_tiles.cuh"
+#include "device/kernels/mixture.cuh"
+
+namespace pagoda::device::kernels {
+
+struct PairLines {
+  static constexpr bool kWeighed = true;
+  const GroupedLinearArgs& args;
+  PairsOfTile pairs;
+  __device__ __forceinline__ int count() const { return pairs.behind - pairs.first; }
+  __device__ __forceinline__ int pair(int line) const { return args.slots[pairs.first + line]; }
+  __device__ __forceinline__ const float* x(int line) const {
+    return args.x + static_cast<std::int64_t>(pair(line) / args.pairs_of_row) * args.k;
+  }
+  __device__ __forceinline__ float* y(int line) const {
+    return args.y + static_cast<std::int64_t>(pair(line)) * args.n;
+  }
+  __device__ __forceinline__ float factor(int line) const {
+    return args.factors != nullptr ? args.factors[pair(line)] : 1.0f;
+  }
+};
+
+// grid: (tiles of all experts' pairs, at most, tiles of n); block and shared as linear_few.
+template <class T>
+__device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
+  const PairsOfTile pairs = pairs_of_tile(args, static_cast<int>(blockIdx.x), kFewRows.rows);
+  if (pairs.expert == args.experts) return;
+  const std::int64_t row = static_cast<std::int64_t>(pairs.expert) * args.n;
+  LinearArgs of_expert;
+  of_expert.weight = rows_further(static_cast<const T*>(args.weight), row, args.k);
+  of_expert.bias = args.bias != nullptr ? args.bias + row : nullptr;
+  of_expert.n = args.n;
+  of_expert.k = args.k;
+  linear_tiles<T, kFewRows>(of_expert, PairLines{args, pairs});
+}
+
+#define PAGODA_GROUPED_KERNEL(name, T)                         \
+  __global__ void __launch_bounds__(product_threads(kFewRows)) \
+      grouped_tiles_##name(GroupedLinearArgs args) {           \
+    grouped_tiles<T>(args);                                    \
+  }
+PAGODA_GROUPED_KERNEL(bf16, Bf16)
+PAGODA_GROUPED_KERNEL(q4, Quantized4)
+PAGODA_GROUPED_KERNEL(q8, Quantized8)
+#undef PAGODA_GROUPED_KERNEL
+
+}  // namespace pagoda::device::kernels
