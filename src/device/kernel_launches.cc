@@ -54,43 +54,51 @@ bool aligned(const void* x, const void* weight, const float* y) {
   return rest(x) == 0 && rest(weight) == 0 && rest(y) % (2 * sizeof(float)) == 0;
 }
 
-constexpr std::uint32_t kSumBytes = kRowThreads / 32 * sizeof(float);
+// Four elements a thread.
+LaunchShape shared_rows(std::int64_t rows, std::int64_t width) {
+  const std::int64_t blocks = std::clamp<std::int64_t>(width / (4 * kRowThreads), 1, 65'535);
+  return {.grid = {u32(rows), u32(blocks)}, .block = {kRowThreads}};
+}
+
+// Of a norm. By the width alone: its sum's order is the threads'.
+LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
+  const std::uint32_t threads = width >= kWideRow ? kWideRowThreads : kRowThreads;
+  return {.grid = {u32(rows)}, .block = {threads}, .shared_bytes = threads / 32 * u32(sizeof(float))};
+}
 
 }  // namespace
 
 Status KernelLaunches::embedding(Element table, const EmbeddingArgs& args, std::int64_t rows) {
   const KernelId id = table == Element::f32 ? KernelId::embedding_f32 : KernelId::embedding_bf16;
-  return put(id, {u32(rows)}, {kRowThreads}, 0, args);
+  return put(id, shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::rms_norm(const NormArgs& args, std::int64_t rows) {
-  return put(KernelId::rms_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+  return put(KernelId::rms_norm, whole_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::layer_norm(const NormArgs& args, std::int64_t rows) {
-  return put(KernelId::layer_norm, {u32(rows)}, {kRowThreads}, kSumBytes, args);
+  return put(KernelId::layer_norm, whole_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::add_rows(const AddRowsArgs& args, std::int64_t rows) {
-  return put(KernelId::add_rows, {u32(rows)}, {kRowThreads}, 0, args);
+  return put(KernelId::add_rows, shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::softcap(const SoftcapArgs& args, std::int64_t rows) {
-  return put(KernelId::softcap, {u32(rows)}, {kRowThreads}, 0, args);
+  return put(KernelId::softcap, shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::gather_rows(const GatherRowsArgs& args, std::int64_t rows) {
-  return put(KernelId::gather_rows, {u32(rows)}, {kRowThreads}, 0, args);
+  return put(KernelId::gather_rows, shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::round_rows(const RoundRowsArgs& args, std::int64_t rows) {
-  const std::int64_t share =
-      (args.width + 4 * kRowThreads - 1) / (4 * kRowThreads);  // four elements a thread
-  return put(KernelId::round_rows, {u32(rows), u32(share)}, {kRowThreads}, 0, args);
+  return put(KernelId::round_rows, shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::activate(const ActivateArgs& args, std::int64_t rows) {
-  return put(KernelId::activate, {u32(rows)}, {kRowThreads}, 0, args);
+  return put(KernelId::activate, shared_rows(rows, args.width), args);
 }
 
 Status KernelLaunches::linear(Element weight, const LinearArgs& args) {

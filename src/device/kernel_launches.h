@@ -78,9 +78,13 @@ class KernelLaunches {
 
  private:
   template <class Args>
+  Status put(KernelId id, const LaunchShape& shape, const Args& args) {
+    if (shape.grid.x == 0) return ok_status();
+    return launch(device_, stream_, kernel(device_, id), shape, args);
+  }
+  template <class Args>
   Status put(KernelId id, Dim3 grid, Dim3 block, std::uint32_t shared, const Args& args) {
-    if (grid.x == 0) return ok_status();
-    return launch(device_, stream_, kernel(device_, id), {grid, block, shared}, args);
+    return put(id, LaunchShape{grid, block, shared}, args);
   }
 
   Device& device_;

@@ -121,11 +121,13 @@ def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
     flags = [*FLAGS[:-1], *memory, "--max-model-len", "32", "--no-enable-prefix-caching"]
     with serving(TINY / "qwen3", *flags, *way) as server, \
             concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
-        together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
-        assert server.metric("num_preemptions_total") > 0
-        if "swap" in way:
-            assert server.metric("swapped_in_blocks_total") > 0
-    assert together == alone
+        seen = "swapped_in_blocks_total" if "swap" in way else "num_preemptions_total"
+        for _ in range(20):  # a GPU may be through with one before the next comes
+            together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
+            assert together == alone
+            if server.metric(seen) > 0:
+                break
+        assert server.metric(seen) > 0
 
 
 def test_drafts_and_shared_prefixes_change_no_token(emulated):

@@ -4,7 +4,8 @@
 
 namespace pagoda::device {
 
-inline constexpr std::int32_t kRowThreads = 128;  // of a row's block (rows.cuh)
+// Of a row's block (rows.cuh); of a norm's from kWideRow elements on.
+inline constexpr std::int32_t kRowThreads = 128, kWideRowThreads = 512, kWideRow = 1024;
 
 inline constexpr std::int32_t kLinearTile = 16, kLinearDepth = 32;
 inline constexpr std::uint32_t kLinearSharedBytes = 2 * kLinearTile * (kLinearDepth + 1) * sizeof(float);

@@ -1,15 +1,21 @@
 #pragma once
-// Ops of rows by themselves: a block of threads a row. grid.x: rows; block.x: threads.
+// Ops of rows by themselves. grid.x: rows; grid.y: blocks that share a row, of norms one; block.x: threads.
 #include "device/kernels/dialect.cuh"
 
 namespace pagoda::device::kernels {
+
+// A thread's first element of its row, and how far it is to the next.
+__device__ __forceinline__ int first_of_row() {
+  return static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+}
+__device__ __forceinline__ int step_in_row() { return static_cast<int>(gridDim.y * blockDim.x); }
 
 template <class T>
 __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
   const std::int64_t row = args.ids[blockIdx.x] + args.first_row;
   const T* const from = static_cast<const T*>(args.table) + row * args.width;
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
+  for (int i = first_of_row(); i < args.width; i += step_in_row()) {
     const float value = args.scale * to_float(from[i]);
     to[i] = args.accumulate != 0 ? to[i] + value : value;
   }
@@ -48,15 +54,13 @@ __global__ void layer_norm(NormArgs args) { normalize_row(args, true); }
 __global__ void gather_rows(GatherRowsArgs args) {
   const float* const from = args.x + static_cast<std::int64_t>(args.rows[blockIdx.x]) * args.width;
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
-    to[i] = from[i];
+  for (int i = first_of_row(); i < args.width; i += step_in_row()) to[i] = from[i];
 }
 
 __global__ void round_rows(RoundRowsArgs args) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * args.width;
-  const int begin = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
 #pragma unroll 4
-  for (int i = begin; i < args.width; i += static_cast<int>(gridDim.y * blockDim.x)) {
+  for (int i = first_of_row(); i < args.width; i += step_in_row()) {
     Bf16 rounded;
     store(&rounded, args.x[first + i]);
     args.out[first + i] = rounded.bits;
@@ -87,7 +91,7 @@ __global__ void activate(ActivateArgs args) {
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);
   const float* const in = args.in + row * (args.gated != 0 ? 2 : 1) * args.width;
   float* const out = args.out + row * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x)) {
+  for (int i = first_of_row(); i < args.width; i += step_in_row()) {
     float value = function_of(args.function, in[i]);
     if (args.gated != 0) {
       float up = in[args.width + i];
@@ -103,14 +107,12 @@ __global__ void add_rows(AddRowsArgs args) {
   const float share = args.gate != nullptr ? args.scale / (1.0f + expf(-args.gate[blockIdx.x])) : args.scale;
   const float* const x = args.x + row * args.width;
   float* const y = args.y + row * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
-    y[i] = fmaf(share, x[i], y[i]);
+  for (int i = first_of_row(); i < args.width; i += step_in_row()) y[i] = fmaf(share, x[i], y[i]);
 }
 
 __global__ void softcap(SoftcapArgs args) {
   float* const x = args.x + static_cast<std::int64_t>(blockIdx.x) * args.width;
-  for (int i = static_cast<int>(threadIdx.x); i < args.width; i += static_cast<int>(blockDim.x))
-    x[i] = args.cap * tanhf(x[i] / args.cap);
+  for (int i = first_of_row(); i < args.width; i += step_in_row()) x[i] = args.cap * tanhf(x[i] / args.cap);
 }
 
 }  // namespace pagoda::device::kernels
