@@ -9,6 +9,7 @@
 #include "kernels/logits.h"
 #include "kernels/tiles.h"
 #include "request/forced_token.h"
+#include "sampler/vector_math.h"
 
 namespace pagoda {
 namespace {
@@ -36,34 +37,47 @@ bool needs_logprob(const SampleRow& row) {
   return row.beam || row.params->logprobs.has_value() || row.params->best_of > row.params->n;
 }
 
-std::span<const float> apply_mask(const SampleRow& row, std::vector<float>& masked) {
-  constexpr float kMasked = -std::numeric_limits<float>::infinity();
-  constexpr std::size_t kWord = 32;
-  masked.resize(row.logits.size());
-  for (std::size_t first = 0; first < masked.size(); first += kWord) {
-    const std::size_t count = std::min(kWord, masked.size() - first);
-    const std::span<const float> from = row.logits.subspan(first, count);
-    const auto to = masked.begin() + static_cast<std::ptrdiff_t>(first);
-    const MaskWord word = row.mask[first / kWord];
-    if (word == ~MaskWord{0}) {  // most words allow all or nothing
-      std::ranges::copy(from, to);
-      continue;
-    }
-    std::fill_n(to, count, kMasked);
-    for (MaskWord left = word; left != 0; left &= left - 1) {
-      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
-      if (bit >= count) break;
-      to[static_cast<std::ptrdiff_t>(bit)] = from[bit];
-    }
-  }
-  return masked;
-}
-
 }  // namespace
 
 Sampler::Sampler(const KernelContext& context)
     : context_(context), row_context_(context), scratch_(static_cast<std::size_t>(num_threads(context))) {
   row_context_.pool = nullptr;
+}
+
+// Most blocks of a form's rows allow nothing, and mostly those of the row before: what was not opened is not
+// written again.
+std::span<const float> Sampler::Masked::apply(const SampleRow& row) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  constexpr std::size_t kWord = 32, kWords = kMaximaBlock / kWord;
+  if (logits.size() != row.logits.size()) {
+    logits.assign(row.logits.size(), kMasked);
+    open.assign(static_cast<std::size_t>(num_maxima_blocks(std::ssize(row.logits))), 0);
+  }
+  for (std::size_t block = 0; block < open.size(); ++block) {
+    const std::span<const MaskWord> words = row.mask.subspan(
+        block * kWords,
+        std::min(kWords, mask_words(static_cast<std::int32_t>(logits.size())) - block * kWords));
+    const bool any = std::ranges::any_of(words, [](MaskWord word) { return word != 0; });
+    if (!any && open[block] == 0) continue;
+    open[block] = any ? 1 : 0;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::size_t first = block * kMaximaBlock + i * kWord,
+                        count = std::min(kWord, logits.size() - first);
+      const std::span<const float> from = row.logits.subspan(first, count);
+      const auto to = logits.begin() + static_cast<std::ptrdiff_t>(first);
+      if (words[i] == ~MaskWord{0}) {  // most words allow all or nothing
+        std::ranges::copy(from, to);
+        continue;
+      }
+      std::fill_n(to, count, kMasked);
+      for (MaskWord left = words[i]; left != 0; left &= left - 1) {
+        const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+        if (bit >= count) break;
+        to[static_cast<std::ptrdiff_t>(bit)] = from[bit];
+      }
+    }
+  }
+  return logits;
 }
 
 void Sampler::sample(std::span<const SampleRow> rows) {
@@ -97,7 +111,7 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   result.candidates.clear();
 
   // What a masked row is about is the distribution over the tokens that are left.
-  const std::span<const float> raw = row.mask.empty() ? row.logits : apply_mask(row, scratch.masked);
+  const std::span<const float> raw = row.mask.empty() ? row.logits : scratch.masked.apply(row);
   const bool with_logprob = needs_logprob(row);
   const float normalizer = with_logprob ? log_sum_exp(row_context_, raw) : 0;
   const auto most_likely = [&](std::int32_t count) {
@@ -128,7 +142,10 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
     best = max_logit(row_context_, logits);
     all_masked = may_lack_all && best.value == -std::numeric_limits<float>::infinity();
   } else {
-    all_masked = !scratch.distribution.assign(context_.level, logits, params) && may_lack_all;
+    const bool of_mask = !row.mask.empty() && logits.data() == raw.data();
+    const std::span<const std::uint8_t> open =
+        of_mask ? std::span(scratch.masked.open) : std::span<const std::uint8_t>();
+    all_masked = !scratch.distribution.assign(context_.level, logits, params, open) && may_lack_all;
   }
   // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
   if (all_masked) best = max_logit(row_context_, raw);
