@@ -1,7 +1,6 @@
 #include "sampler/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -46,39 +45,25 @@ Sampler::Sampler(const KernelContext& context)
 
 // Most blocks of a form's rows allow nothing, and mostly those of the row before: what was not opened is not
 // written again.
-std::span<const float> Sampler::Masked::apply(const SampleRow& row) {
-  constexpr float kMasked = -std::numeric_limits<float>::infinity();
-  constexpr std::size_t kWord = 32, kWords = kMaximaBlock / kWord;
-  if (logits.size() != row.logits.size()) {
-    logits.assign(row.logits.size(), kMasked);
-    open.assign(static_cast<std::size_t>(num_maxima_blocks(std::ssize(row.logits))), 0);
+std::span<const float> Sampler::Masked::apply(CpuLevel level, const SampleRow& row) {
+  constexpr std::size_t kWords = kMaximaBlock / 32;
+  const std::size_t vocab = row.logits.size(), words = mask_words(static_cast<std::int32_t>(vocab));
+  if (logits.size() != vocab) {
+    logits.assign(vocab, -std::numeric_limits<float>::infinity());
+    open.assign(static_cast<std::size_t>(num_maxima_blocks(std::ssize(logits))), 0);
   }
   for (std::size_t block = 0; block < open.size(); ++block) {
-    const std::span<const MaskWord> words = row.mask.subspan(
-        block * kWords,
-        std::min(kWords, mask_words(static_cast<std::int32_t>(logits.size())) - block * kWords));
-    const bool any = std::ranges::any_of(words, [](MaskWord word) { return word != 0; });
-    if (!any && open[block] == 0) continue;
-    open[block] = any ? 1 : 0;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      const std::size_t first = block * kMaximaBlock + i * kWord,
-                        count = std::min(kWord, logits.size() - first);
-      const std::span<const float> from = row.logits.subspan(first, count);
-      const auto to = logits.begin() + static_cast<std::ptrdiff_t>(first);
-      if (words[i] == ~MaskWord{0}) {  // most words allow all or nothing
-        std::ranges::copy(from, to);
-        continue;
-      }
-      std::fill_n(to, count, kMasked);
-      for (MaskWord left = words[i]; left != 0; left &= left - 1) {
-        const auto bit = static_cast<std::size_t>(std::countr_zero(left));
-        if (bit >= count) break;
-        to[static_cast<std::ptrdiff_t>(bit)] = from[bit];
-      }
-    }
+    const std::size_t word = block * kWords, first = block * kMaximaBlock;
+    const MaskWord some = row.mask[word] | (word + 1 < words ? row.mask[word + 1] : 0);
+    if (some == 0 && open[block] == 0) continue;
+    open[block] = some != 0 ? 1 : 0;
+    masked_copy(level, row.logits.data() + first, row.mask.data() + word,
+                static_cast<std::int64_t>(std::min<std::size_t>(kMaximaBlock, vocab - first)),
+                logits.data() + first);
   }
   return logits;
 }
+static_assert(kMaximaBlock == 64);
 
 void Sampler::sample(std::span<const SampleRow> rows) {
   const auto body = [&](std::int64_t tile, int worker) {
@@ -111,7 +96,8 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   result.candidates.clear();
 
   // What a masked row is about is the distribution over the tokens that are left.
-  const std::span<const float> raw = row.mask.empty() ? row.logits : scratch.masked.apply(row);
+  const std::span<const float> raw =
+      row.mask.empty() ? row.logits : scratch.masked.apply(context_.level, row);
   const bool with_logprob = needs_logprob(row);
   const float normalizer = with_logprob ? log_sum_exp(row_context_, raw) : 0;
   const auto most_likely = [&](std::int32_t count) {

@@ -62,7 +62,7 @@ class Sampler {
  private:
   // A row under its mask: -infinity where nothing may be drawn. Kept between rows, since most of it stays.
   struct Masked {
-    std::span<const float> apply(const SampleRow& row);
+    std::span<const float> apply(CpuLevel level, const SampleRow& row);
     std::vector<float> logits;
     std::vector<std::uint8_t> open;  // of each kMaximaBlock logits: 1 where some may be drawn
   };

@@ -191,6 +191,25 @@ TEST(VectorMath, LevelsAgreeToTheBitAndWithTheLibrary) {
   }
 }
 
+TEST(VectorMath, AMaskedCopyTakesTheBitsThatAreSet) {
+  std::mt19937_64 rng(31);
+  for (std::size_t count = 1; count < 140; ++count) {
+    const std::vector<float> from = random_logits(count, rng);
+    std::vector<std::uint32_t> words(5);
+    for (std::uint32_t& word : words)
+      word = static_cast<std::uint32_t>(count % 3 == 0 ? rng() & rng() & rng() : rng());
+    for (int level = 0; level <= static_cast<int>(detected_cpu_level()); ++level) {
+      std::vector<float> to(count + 1, 7);
+      masked_copy(static_cast<CpuLevel>(level), from.data(), words.data(), static_cast<std::int64_t>(count),
+                  to.data());
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(to[i], (words[i / 32] >> (i % 32) & 1u) != 0 ? from[i] : -kInfinity)
+            << i << " of " << count;
+      ASSERT_EQ(to[count], 7);
+    }
+  }
+}
+
 TEST(LogitsProcessor, AppliesEachParameterAsVllmDoes) {
   LogitsProcessor processor;
   const std::vector<TokenId> prompt = {1, 2, 2}, output = {3, 4, 4};
