@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -79,7 +80,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   std::uint64_t last_owner = 0;                         // whose turn it was
   std::unordered_map<std::string, JobPtr> open;         // waiting or being compiled, by key
   std::vector<JobPtr> running;                          // without those given up
-  std::list<Cached> cache;  // the latest used first
+  std::list<Cached> cache;                              // the latest used first
   std::unordered_map<std::string, std::list<Cached>::iterator> cached;
   Counts counts;
   std::thread watchdog;
@@ -87,10 +88,16 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   // All threads are stuck: nobody is left to take a job.
   bool blocked() const { return live == counts.stuck; }
 
-  // Under the lock.
-  void start_worker() {
+  // Under the lock. False: the system has no thread left, and those that there are go on.
+  bool start_worker() {
     ++live;
-    std::thread([self = shared_from_this()] { self->work_on(); }).detach();
+    try {
+      std::thread([self = shared_from_this()] { self->work_on(); }).detach();
+    } catch (const std::system_error&) {
+      --live;
+      return false;
+    }
+    return true;
   }
   // Warms up alone, then calls the others: what they would compute meanwhile is the same.
   void start_first_worker() {
@@ -99,7 +106,8 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       self->backend->warm_up();
       {
         std::lock_guard lock(self->mutex);
-        while (!self->stopping && self->live < self->options.max_at_once) self->start_worker();
+        while (!self->stopping && self->live < self->options.max_at_once && self->start_worker()) {
+        }
       }
       self->work_on();
     }).detach();
@@ -205,7 +213,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     std::erase(running, job);
     job->given_up = true;
     ++counts.given_up;
-    if (++counts.stuck <= options.max_stuck) start_worker();
+    if (++counts.stuck <= options.max_stuck) (void)start_worker();
     settle(lock, *job, invalid_argument("it takes too long to compile"));
     while (blocked() && !stopping && counts.waiting > 0) settle(lock, *next(), busy());
   }
