@@ -56,6 +56,13 @@ pagoda_use_copy(compiled_grammar.cc text)
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_matcher.cc text)
 pagoda_change_text(text "const auto& adaptive_token_mask = adaptive_token_mask_it->second;"
                         "const AdaptiveTokenMask& adaptive_token_mask = adaptive_token_mask_it->second;")
+# Most skips over tokens that cannot come are short: to halve what is left would touch cold memory far away.
+pagoda_change_text(text "          token_it =\n              std::lower_bound(token_it, token_it + search_size, last_rejected_uncertain_range);" [[
+          int64_t step = 1;
+          while (step < search_size && token_it[step - 1] < last_rejected_uncertain_range) step *= 2;
+          token_it = std::lower_bound(
+              token_it + step / 2, token_it + std::min(step, search_size), last_rejected_uncertain_range
+          );]])
 pagoda_use_copy(grammar_matcher.cc text)
 # The compiler, which shared_masks.cpp reads: masks that are known are found before a parser is made for their place,
 # and what the rest of a token meets behind a rule is asked once for each rest, not for each token and place.
