@@ -38,17 +38,124 @@ macro(pagoda_use_copy file name)
   list(REMOVE_ITEM xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/${file})
   list(APPEND xgrammar_sources ${PROJECT_BINARY_DIR}/xgrammar/${file})
 endmacro()
-# Copies of a mask share what is large; and a mask's size has its place in a table in it, or a bound on many small
-# ones would be none. A header: its readers read the copy first, and the guard keeps the other out.
-set(inner compiled_grammar_impl.h)
-file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/${inner} text)
-pagoda_change_text(text "std::vector<int32_t> uncertain_indices;" "pagoda::SharedIndices uncertain_indices;")
+# Grammars share masks, which are most of their bytes; and a mask's size has its place in a table in it, or a bound on
+# many small ones would be none. Headers: their readers read the copies first, and the guards keep the others out.
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/compiled_grammar_impl.h text)
 pagoda_change_text(text "return MemorySize(mask.uncertain_indices)" "return 320 + MemorySize(mask.uncertain_indices)")
-file(CONFIGURE OUTPUT xgrammar/${inner} CONTENT "#include \"shared_indices.h\"\n${text}" @ONLY)
+pagoda_change_text(text "std::unordered_map<ParserState, AdaptiveTokenMask," "std::unordered_map<ParserState, pagoda::SharedMask,")
+pagoda_change_text(text "/*!\n * \\brief All information that we need to match tokens"
+                        "}\n#include \"shared_mask.h\"\nnamespace xgrammar {\n/*!\n * \\brief All that we need to match tokens")
+file(CONFIGURE OUTPUT xgrammar/compiled_grammar_impl.h CONTENT "${text}" @ONLY)
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_functor.h text)
+pagoda_change_text(text "AdaptiveTokenMask" "pagoda::SharedMask")
+file(CONFIGURE OUTPUT xgrammar/grammar_functor.h CONTENT "${text}" @ONLY)
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/compiled_grammar.cc text)
+pagoda_change_text(text "  for (const auto& [state, mask] : impl->adaptive_token_mask_cache) {"
+                        "  for (const auto& [state, shared] : impl->adaptive_token_mask_cache) {\n    const AdaptiveTokenMask& mask = shared;")
+pagoda_use_copy(compiled_grammar.cc text)
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_matcher.cc text)
+pagoda_change_text(text "const auto& adaptive_token_mask = adaptive_token_mask_it->second;"
+                        "const AdaptiveTokenMask& adaptive_token_mask = adaptive_token_mask_it->second;")
+# Most skips over tokens that cannot come are short: to halve what is left would touch cold memory far away.
+pagoda_change_text(text "          token_it =\n              std::lower_bound(token_it, token_it + search_size, last_rejected_uncertain_range);" [[
+          int64_t step = 1;
+          while (step < search_size && token_it[step - 1] < last_rejected_uncertain_range) step *= 2;
+          token_it = std::lower_bound(
+              token_it + step / 2, token_it + std::min(step, search_size), last_rejected_uncertain_range
+          );]])
+pagoda_use_copy(grammar_matcher.cc text)
+# The compiler, which shared_masks.cpp reads: masks that are known are found before a parser is made for their place,
+# and what the rest of a token meets behind a rule is asked once for each rest, not for each token and place.
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_compiler.cc text)
+pagoda_change_text(text "  AdaptiveTokenMask GetAdaptiveTokenMask(bool" "  pagoda::SharedMask GetAdaptiveTokenMask(bool")
+pagoda_change_text(text "AdaptiveTokenMask GrammarMatcherForTokenMaskCache::" "pagoda::SharedMask GrammarMatcherForTokenMaskCache::")
+pagoda_change_text(text "std::optional<AdaptiveTokenMask> crossing_cache" "std::optional<pagoda::SharedMask> crossing_cache")
+pagoda_change_text(text "auto return_value = AdaptiveTokenMask(" "pagoda::SharedMask return_value = AdaptiveTokenMask(")
+pagoda_change_text(text [[
+      AdaptCacheWithLookahead(&crossing_cache.value(), is_root_rule);
+      return std::move(crossing_cache.value());]] [[
+      if (!is_root_rule && lookahead_id == -1) return *crossing_cache;
+      AdaptiveTokenMask adapted = *crossing_cache;
+      AdaptCacheWithLookahead(&adapted, is_root_rule);
+      return adapted;]])
+pagoda_change_text(text "  // Temporary data for GetAdaptiveTokenMask." [[
+ public:
+  pagoda::rule_names::KnownMasks::Suffixes* known_suffixes_ = nullptr;
+  // As one made for that place. Not for grammars with budgets or captures.
+  void StartAt(const ParserState& state) {
+    init_rule_id_ = state.rule_id;
+    initial_state_ = state;
+    rule_id_to_completable_states_.PopBack(rule_id_to_completable_states_.size());
+    scanable_state_history_.PopBack(scanable_state_history_.size());
+    is_completed_.clear();
+    PushStateAndExpand(state);
+  }
+ private:
+  // Temporary data for GetAdaptiveTokenMask.]])
+pagoda_change_text(text "  PushStateAndExpand(lookahead_state);\n  int token_len" [[
+  if (known_suffixes_ != nullptr) {
+    using Outcome = pagoda::rule_names::KnownMasks::Outcome;
+    for (int i = static_cast<int>(can_reach_end_stack.size()) - 1; i >= 0; --i) {
+      if (!can_reach_end_stack[i]) continue;
+      const std::string_view suffix = std::string_view(token).substr(i);
+      const Outcome outcome = known_suffixes_->of(suffix, [&](std::string_view bytes) {
+        PushStateAndExpand(lookahead_state);
+        bool completes = IsCompleted();
+        int taken = 0;
+        while (!completes && taken < static_cast<int>(bytes.size()) && Advance(bytes[taken])) {
+          ++taken;
+          completes = IsCompleted();
+        }
+        PopLastStates(taken + 1);
+        if (completes) return Outcome::completes;
+        return taken == static_cast<int>(bytes.size()) ? Outcome::all : Outcome::no;
+      });
+      if (outcome == Outcome::completes) return {true, true};
+      if (outcome == Outcome::all) return {true, false};
+    }
+    return {false, false};
+  }
+  PushStateAndExpand(lookahead_state);
+  int token_len]])
+pagoda_change_text(text "  auto add_adaptive_token_mask = [&](const ParserState& state, bool is_root_rule) {\n" [[
+  pagoda::rule_names::KnownMasks known_masks(compiled_grammar_impl->grammar, rule_level_cache_);
+  std::optional<GrammarMatcherForTokenMaskCache> reused;  // max_threads_ is 1
+  auto add_adaptive_token_mask = [&](const ParserState& state, bool is_root_rule) {
+    if (auto known = known_masks.find(state, is_root_rule)) {
+      compiled_grammar_impl->adaptive_token_mask_cache[state] = std::move(*known);
+      return;
+    }
+]])
+pagoda_change_text(text "    auto grammar_matcher = GrammarMatcherForTokenMaskCache(" [[
+    if (reused.has_value()) reused->StartAt(state);
+    if (!reused.has_value() || !known_masks.plain()) reused.emplace(]])
+pagoda_change_text(text "    auto cur_adaptive_token_mask_cache = " [[
+    auto& grammar_matcher = *reused;
+    grammar_matcher.known_suffixes_ = known_masks.suffixes(state.rule_id);
+    auto cur_adaptive_token_mask_cache = ]])
+file(CONFIGURE OUTPUT xgrammar/grammar_compiler.cc CONTENT "${text}" @ONLY)
 # What leaves the cache of masks is given back: else the place keeps it, with the room of the largest mask it ever held.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_functor.cc text)
+pagoda_change_text(text "AdaptiveTokenMask" "pagoda::SharedMask")
 pagoda_change_text(text "      shard.cache_list.Erase(oldest_it);"
-                        "      oldest_it->second = AdaptiveTokenMask();\n      shard.cache_list.Erase(oldest_it);")
+                        "      oldest_it->second = pagoda::SharedMask();\n      shard.cache_list.Erase(oldest_it);")
+# Automata of expressions that are known (known_regexes.h). One that has brought new rules is this grammar's own.
+pagoda_change_text(text "  return BuildExpressionFSM(\n      grammar->GetGrammarExpr(rule.body_expr_id), grammar" [[
+  const auto body = grammar->GetGrammarExpr(rule.body_expr_id);
+  if (body.type == ExprType::kRegex) {
+    using Known = pagoda::KnownRegexes<std::vector<int32_t>, FSMWithStartEnd>;
+    static thread_local Known known_regexes;
+    std::vector<int32_t> key(body.begin(), body.end());
+    if (const FSMWithStartEnd* known = known_regexes.find(key)) return *known;
+    const int num_rules = grammar->NumRules();
+    FSMWithStartEnd built = BuildExpressionFSM(body, grammar, &rule.name, grammar_builder);
+    if (grammar->NumRules() == num_rules && built.NumStates() <= Known::kMostStates)
+      known_regexes.keep(std::move(key), built);
+    return built;
+  }
+  return BuildExpressionFSM(
+      grammar->GetGrammarExpr(rule.body_expr_id), grammar]])
+set(text "#include \"known_regexes.h\"\n${text}")
 pagoda_use_copy(grammar_functor.cc text)
 # A class of characters takes what is UTF-8 alone (inside.cpp has the function): no surrogates, nothing longer than
 # it must be. Else a reader counts more characters than 'maxLength' says.
@@ -67,6 +174,18 @@ pagoda_change_text(text "  builder_.UpdateRuleBody(kBasicEscape, Choice({escaped
       Choice({escaped_character, Sequence({ByteString("u"), not_d, hex, hex, hex}),
               Sequence({ByteString("u"), d, builder_.AddCharacterClass({{'0', '7'}}), hex, hex}),
               Sequence({ByteString("u"), d, first, hex, hex, ByteString("\\u"), d, second, hex, hex})}));]])
+# Whether an expression has an automaton is asked once for each (known_regexes.h).
+pagoda_change_text(text "    auto fsm_result = GrammarFSMBuilder::Regex(regex, json_string);" [[
+    static thread_local pagoda::KnownRegexes<std::string, bool> known_regexes;
+    std::string key = (json_string ? "j" : "r") + regex;
+    if (known_regexes.find(key) != nullptr) return builder_.AddRegex(regex, json_string);
+    auto fsm_result = GrammarFSMBuilder::Regex(regex, json_string);]])
+pagoda_change_text(text "        return builder_.AddRegex(regex, json_string);\n      }\n" [[
+        known_regexes.keep(std::move(key), true);
+        return builder_.AddRegex(regex, json_string);
+      }
+]])
+set(text "#include \"known_regexes.h\"\n${text}")
 pagoda_use_copy(json_schema_converter.cc text)
 
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources}
@@ -77,7 +196,7 @@ target_include_directories(xgrammar SYSTEM PUBLIC ${PAGODA_XGRAMMAR_SOURCE}/incl
 target_include_directories(xgrammar SYSTEM PRIVATE ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/picojson
                                                    ${PAGODA_XGRAMMAR_SOURCE}/cpp)
 target_include_directories(xgrammar SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/cmake)
-target_include_directories(xgrammar PRIVATE ${PROJECT_SOURCE_DIR}/cmake/xgrammar)
+target_include_directories(xgrammar PRIVATE ${PROJECT_SOURCE_DIR}/cmake/xgrammar ${PROJECT_BINARY_DIR}/xgrammar)
 file(RELATIVE_PATH relative ${PROJECT_BINARY_DIR} ${PAGODA_XGRAMMAR_SOURCE})  # as ccache may have it
 target_compile_options(xgrammar PRIVATE -w -Wno-error -ffile-prefix-map=${PAGODA_XGRAMMAR_SOURCE}/=
                                         -ffile-prefix-map=${relative}/=)
@@ -86,7 +205,7 @@ foreach(source IN LISTS xgrammar_sources ITEMS ${PROJECT_SOURCE_DIR}/cmake/xgram
   file(STRINGS ${source} reads REGEX "\"(compiled_grammar_impl|grammar_functor)[.]h\"")
   if(reads)
     set_source_files_properties(${source} PROPERTIES
-      COMPILE_OPTIONS "-include;${PROJECT_BINARY_DIR}/xgrammar/${inner}")
+      COMPILE_OPTIONS "-include;${PROJECT_BINARY_DIR}/xgrammar/grammar_functor.h")  # which reads the other
   endif()
 endforeach()
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0

@@ -6,9 +6,12 @@
 #include <sys/random.h>
 
 #include <array>
-#include <deque>
+#include <optional>
 #include <random>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "grammar_functor.h"
 #include "grammar_impl.h"
@@ -64,72 +67,180 @@ bool is_plain(const Grammar& grammar, std::int32_t rule_id) {
          body != ExprType::kTagDispatch && body != ExprType::kTokenTagDispatch;
 }
 
-// Writes a rule and all that it leads to: each rule by its number in the order met, each state of it
-// likewise.
-class Walk {
+// Names the rules of a grammar. A rule is written as its automaton: the states in the order met, and each
+// rule that it refers to by that one's name. Rules that lead back to themselves are written along with the
+// others of their circle, each by its number in the order met. So each rule is written once, but for circles.
+class Names {
  public:
-  explicit Walk(const Grammar& grammar) : grammar_(grammar) {}
-
-  // Empty: not to be shared. `states`: XGrammar's number of each of the rule's states, and ours.
-  std::vector<std::int64_t> write(std::int32_t rule_id, std::size_t& budget,
-                                  std::vector<std::pair<std::int32_t, std::int32_t>>& states) {
-    rules_.clear(), number_.clear(), words_.clear();
-    std::size_t edges = 0;
-    (void)number_of(rule_id);
-    for (std::size_t i = 0; i < rules_.size(); ++i)
-      if (!is_plain(grammar_, rules_[i]) || !write_rule(rules_[i], edges, budget, i == 0 ? &states : nullptr))
-        return {};
-    return std::move(words_);
+  explicit Names(Grammar& grammar)
+      : grammar_(*grammar.ImplPtr()),
+        rules_(static_cast<std::size_t>(grammar->NumRules())),
+        state_numbers_(static_cast<std::size_t>(grammar->complete_fsm.NumStates()), -1) {
+    for (std::int32_t id = 0; id < grammar->NumRules(); ++id) write(grammar, id);
+    find_circles();
   }
 
  private:
-  std::int64_t number_of(std::int32_t rule_id) {
-    const auto [found, fresh] = number_.try_emplace(rule_id, static_cast<std::int64_t>(rules_.size()));
-    if (fresh) rules_.push_back(rule_id);
-    return found->second;
-  }
-  bool write_rule(std::int32_t rule_id, std::size_t& edges, std::size_t& budget,
-                  std::vector<std::pair<std::int32_t, std::int32_t>>* states) {
-    const auto& fsm = grammar_->per_rule_fsms[rule_id]->GetFsm();
-    std::unordered_map<std::int32_t, std::int32_t> own;
+  struct Rule {
+    bool shared = false;
+    std::size_t edges = 0;
+    std::vector<std::int64_t> words;                           // with two words' room for each reference
+    std::vector<std::pair<std::size_t, std::int32_t>> refers;  // where in `words`, to which rule
+    // Of Tarjan's algorithm: the order met, the least that can be reached, whether it is on the stack.
+    std::int32_t order = -1, least = 0, circle = -1;
+    bool open = false;
+    std::int32_t met_by = -1, number = 0;  // the number in the walk that began at met_by
+  };
+  enum : std::int64_t { kByName, kByNumber };
+
+  void write(const Grammar& grammar, std::int32_t id) {
+    Rule& rule = rules_[static_cast<std::size_t>(id)];
+    if (!is_plain(grammar, id)) return;
+    const auto& fsm = grammar_.per_rule_fsms[id]->GetFsm();
     std::vector<std::int32_t> order;
-    const auto state_number = [&](std::int32_t state) {
-      const auto [found, fresh] = own.try_emplace(state, static_cast<std::int32_t>(order.size()));
-      if (fresh) order.push_back(state);
-      return found->second;
+    const auto number = [&](std::int32_t state) {
+      std::int32_t& known = state_numbers_[static_cast<std::size_t>(state)];
+      if (known < 0) {
+        known = static_cast<std::int32_t>(order.size());
+        order.push_back(state);
+      }
+      return known;
     };
-    (void)state_number(fsm.GetStart());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const std::int32_t state = order[i];
-      const auto& all = fsm.GetFsm().GetEdges(state);
+    const auto refer = [&](std::int32_t to) {
+      rule.refers.emplace_back(rule.words.size(), to);
+      rule.words.insert(rule.words.end(), {0, 0});
+    };
+    bool shared = true;
+    (void)number(fsm.GetStart());
+    for (std::size_t i = 0; i < order.size() && shared; ++i) {
+      const auto& all = fsm.GetFsm().GetEdges(order[i]);
       const auto count = static_cast<std::size_t>(std::distance(all.begin(), all.end()));
-      edges += count + 1;
-      if (edges > kMaxEdges || budget < count + 1) return false;
-      budget -= count + 1;
-      words_.insert(words_.end(), {fsm.IsEndState(state) ? 1 : 0, static_cast<std::int64_t>(count)});
+      rule.edges += count + 1;
+      if (rule.edges > kMaxEdges || budget_ < count + 1) shared = false;
+      if (!shared) break;
+      budget_ -= count + 1;
+      rule.words.insert(rule.words.end(),
+                        {fsm.IsEndState(order[i]) ? 1 : 0, static_cast<std::int64_t>(count)});
       for (const auto& edge : all) {
-        if (edge.IsToken() || edge.IsExcludeToken()) return false;
-        words_.push_back(edge.min);
+        if (edge.IsToken() || edge.IsExcludeToken()) shared = false;
+        rule.words.push_back(edge.min);
         if (edge.IsRuleRef()) {
-          words_.push_back(number_of(edge.GetRefRuleId()));
+          refer(edge.GetRefRuleId());
         } else if (edge.IsRepeatRef()) {
           const auto repeat = fsm.GetFsm().GetRepeatEdgeInfo(edge.GetAuxIndex());
-          words_.insert(words_.end(), {number_of(repeat.RuleId()), repeat.Lower(), repeat.Upper()});
+          refer(repeat.RuleId());
+          rule.words.insert(rule.words.end(), {repeat.Lower(), repeat.Upper()});
         } else {
-          words_.push_back(edge.max);
+          rule.words.push_back(edge.max);
         }
-        words_.push_back(state_number(edge.target));
+        rule.words.push_back(number(edge.target));
       }
     }
-    if (states != nullptr) states->assign(own.begin(), own.end());
-    words_.push_back(-1000);  // no state and no edge begins so: the rule ends
-    return true;
+    rule.words.push_back(-1000);  // no state and no edge begins so: the rule ends
+    rule.shared = shared;
+    auto& numbers = grammar_.per_rule_fsm_new_state_ids[static_cast<std::size_t>(id)];
+    numbers.clear();
+    for (const std::int32_t state : order) {
+      numbers.emplace_back(state, state_numbers_[static_cast<std::size_t>(state)]);
+      state_numbers_[static_cast<std::size_t>(state)] = -1;
+    }
+    std::sort(numbers.begin(), numbers.end());
   }
 
-  const Grammar& grammar_;
-  std::vector<std::int32_t> rules_;
-  std::unordered_map<std::int32_t, std::int64_t> number_;
+  // Tarjan (1972), without recursion: circles come out in an order in which what they lead to has a name.
+  void find_circles() {
+    struct Step {
+      std::int32_t rule;
+      std::size_t next;
+    };
+    std::vector<Step> path;
+    std::vector<std::int32_t> stack;
+    std::int32_t met = 0;
+    const auto enter = [&](std::int32_t id) {
+      Rule& rule = rules_[static_cast<std::size_t>(id)];
+      rule.order = rule.least = met++;
+      rule.open = true;
+      stack.push_back(id);
+      path.push_back({id, 0});
+    };
+    for (std::int32_t first = 0; first < static_cast<std::int32_t>(rules_.size()); ++first) {
+      if (rules_[static_cast<std::size_t>(first)].order >= 0) continue;
+      enter(first);
+      while (!path.empty()) {
+        Step& step = path.back();
+        Rule& rule = rules_[static_cast<std::size_t>(step.rule)];
+        if (step.next < rule.refers.size()) {
+          const std::int32_t to = rule.refers[step.next++].second;
+          const Rule& other = rules_[static_cast<std::size_t>(to)];
+          if (other.order < 0)
+            enter(to);
+          else if (other.open)
+            rule.least = std::min(rule.least, other.order);
+          continue;
+        }
+        const std::int32_t done = step.rule;
+        path.pop_back();
+        if (!path.empty()) {
+          Rule& before = rules_[static_cast<std::size_t>(path.back().rule)];
+          before.least = std::min(before.least, rule.least);
+        }
+        if (rule.least != rule.order) continue;
+        std::vector<std::int32_t> circle;
+        do {
+          circle.push_back(stack.back());
+          stack.pop_back();
+        } while (circle.back() != done);
+        name(circle);
+      }
+    }
+  }
+
+  void name(const std::vector<std::int32_t>& circle) {
+    for (const std::int32_t id : circle) {
+      rules_[static_cast<std::size_t>(id)].open = false;
+      rules_[static_cast<std::size_t>(id)].circle = circle.front();
+    }
+    for (const std::int32_t id : circle) name_one(id, circle.front());
+  }
+  void name_one(std::int32_t id, std::int32_t circle) {
+    std::vector<std::int32_t> met = {id};
+    rules_[static_cast<std::size_t>(id)].met_by = id;
+    rules_[static_cast<std::size_t>(id)].number = 0;
+    std::size_t edges = 0;
+    words_.clear();
+    for (std::size_t i = 0; i < met.size(); ++i) {
+      const Rule& rule = rules_[static_cast<std::size_t>(met[i])];
+      edges += rule.edges;
+      if (!rule.shared || edges > kMaxEdges || (i > 0 && budget_ < rule.edges)) return;
+      if (i > 0) budget_ -= rule.edges;
+      const std::size_t begin = words_.size();
+      words_.insert(words_.end(), rule.words.begin(), rule.words.end());
+      for (const auto& [at, to] : rule.refers) {
+        std::int64_t* const place = words_.data() + begin + at;
+        if (rules_[static_cast<std::size_t>(to)].circle != circle) {
+          const auto& known = grammar_.per_rule_fsm_hashes[static_cast<std::size_t>(to)];
+          if (!known.has_value()) return;
+          place[0] = kByName;
+          place[1] = static_cast<std::int64_t>(*known);
+          continue;
+        }
+        Rule& other = rules_[static_cast<std::size_t>(to)];
+        if (std::exchange(other.met_by, id) != id) {
+          other.number = static_cast<std::int32_t>(met.size());
+          met.push_back(to);
+        }
+        place[0] = kByNumber;
+        place[1] = other.number;
+      }
+    }
+    grammar_.per_rule_fsm_hashes[static_cast<std::size_t>(id)] = keyed_hash(words_);
+  }
+
+  Grammar::Impl& grammar_;
+  std::vector<Rule> rules_;
+  std::vector<std::int32_t> state_numbers_;  // of the rule that is being written; -1: not met
   std::vector<std::int64_t> words_;
+  std::size_t budget_ = kMaxEdgesOfGrammar;
 };
 
 }  // namespace
@@ -138,16 +249,10 @@ class Walk {
 struct Hasher {
   static void Apply(Grammar* grammar) {
     auto& inside = *grammar->ImplPtr();
-    const std::int32_t count = inside.NumRules();
-    inside.per_rule_fsm_hashes.assign(static_cast<std::size_t>(count), std::nullopt);
-    inside.per_rule_fsm_new_state_ids.assign(static_cast<std::size_t>(count), {});
-    std::size_t budget = kMaxEdgesOfGrammar;
-    Walk walk(*grammar);
-    for (std::int32_t rule = 0; rule < count; ++rule) {
-      const std::vector<std::int64_t> words =
-          walk.write(rule, budget, inside.per_rule_fsm_new_state_ids[rule]);
-      if (!words.empty()) inside.per_rule_fsm_hashes[rule] = keyed_hash(words);
-    }
+    const auto count = static_cast<std::size_t>(inside.NumRules());
+    inside.per_rule_fsm_hashes.assign(count, std::nullopt);
+    inside.per_rule_fsm_new_state_ids.assign(count, {});
+    Names names(*grammar);
   }
 
   // Of what must follow a rule; nothing: the masks of this rule are kept as they are without it.
@@ -179,6 +284,83 @@ struct Hasher {
     }
     return keyed_hash(words);
   }
+};
+
+// What is asked of the cache of masks, and of what must follow a rule, once for each rule and not for each
+// place in it.
+class KnownMasks {
+ public:
+  // What the rest of a token meets in what must follow a rule.
+  enum class Outcome : char { unknown, no, all, completes };
+  struct Suffixes {
+    static constexpr std::size_t kMost = 20'000;
+    std::unordered_map<std::string_view, Outcome> outcomes;
+    std::array<Outcome, 256> first{};  // of the first byte alone: most go no further
+    template <class Ask>
+    Outcome of(std::string_view suffix, const Ask& ask) {
+      if (!suffix.empty()) {
+        Outcome& byte = first[static_cast<unsigned char>(suffix[0])];
+        if (byte == Outcome::unknown) byte = ask(suffix.substr(0, 1));
+        if (byte != Outcome::all || suffix.size() == 1) return byte;
+      }
+      if (const auto known = outcomes.find(suffix); known != outcomes.end()) return known->second;
+      const Outcome outcome = ask(suffix);
+      if (outcomes.size() < kMost) outcomes.emplace(suffix, outcome);
+      return outcome;
+    }
+  };
+
+  KnownMasks(const Grammar& grammar, std::optional<xgrammar::RuleLevelCache>& cache)
+      : grammar_(grammar), cache_(cache) {
+    for (std::int32_t i = 0; i < grammar->NumRules(); ++i) {
+      const auto& rule = grammar->GetRule(i);
+      if (rule.max_chars >= 0 || rule.max_tokens >= 0 || !rule.capture_name.empty() ||
+          grammar->GetSuffixStopInfo(i) != nullptr)
+        plain_ = false;
+    }
+  }
+
+  // No budgets and no captures in the whole grammar: a parser remembers nothing but its states.
+  bool plain() const { return plain_; }
+
+  // As XGrammar would find it, without its parser at that place.
+  std::optional<SharedMask> find(const xgrammar::ParserState& state, bool is_root_rule) {
+    const auto& name = grammar_->per_rule_fsm_hashes[state.rule_id];
+    if (!plain_ || !cache_.has_value() || !name.has_value()) return std::nullopt;
+    enter(state.rule_id);
+    const auto& numbers = grammar_->per_rule_fsm_new_state_ids[state.rule_id];
+    const auto number =
+        std::lower_bound(numbers.begin(), numbers.end(), std::pair(state.element_id, std::int32_t{-1}));
+    if (number == numbers.end() || number->first != state.element_id) return std::nullopt;
+    const auto& fsm = *grammar_->per_rule_fsms[state.rule_id];
+    const auto& rule = grammar_->GetRule(state.rule_id);
+    if (what_follows_.has_value())
+      return cache_->GetCache(xgrammar::HashCombine(*name, *what_follows_, rule.is_exact_lookahead),
+                              number->second, fsm.GetNodeNum(), fsm.GetEdgeNum());
+    if (rule.lookahead_assertion_id != -1 || is_root_rule) return std::nullopt;
+    return cache_->GetCache(*name, number->second, fsm.GetNodeNum(), fsm.GetEdgeNum());
+  }
+
+  // Null: to be asked anew each time.
+  Suffixes* suffixes(std::int32_t rule_id) {
+    enter(rule_id);
+    return plain_ ? &suffixes_ : nullptr;
+  }
+
+ private:
+  void enter(std::int32_t rule_id) {
+    if (std::exchange(rule_id_, rule_id) == rule_id) return;
+    suffixes_.outcomes.clear();
+    suffixes_.first.fill(Outcome::unknown);
+    what_follows_ = Hasher::HashSequence(grammar_, grammar_->GetRule(rule_id).lookahead_assertion_id);
+  }
+
+  const Grammar& grammar_;
+  std::optional<xgrammar::RuleLevelCache>& cache_;
+  bool plain_ = true;
+  std::int32_t rule_id_ = -1;
+  std::optional<std::uint64_t> what_follows_;
+  Suffixes suffixes_;
 };
 
 }  // namespace pagoda::rule_names
@@ -220,22 +402,23 @@ xgrammar::CompiledGrammar XgrammarCompiler::ebnf(const std::string& grammar) con
 }
 
 std::int64_t xgrammar_shareable_bytes(const xgrammar::CompiledGrammar& grammar) {
+  constexpr std::int64_t kPlace = 96;  // of each mask in the grammar's own table
   std::int64_t bytes = 0;
   for (const auto& [state, mask] : grammar->adaptive_token_mask_cache)
-    bytes += static_cast<std::int64_t>(mask.uncertain_indices.size() * sizeof(std::int32_t));
+    bytes += static_cast<std::int64_t>(MemorySize(mask)) - kPlace;
   return bytes;
 }
-std::int64_t xgrammar_live_shared_bytes() { return SharedIndices::live_bytes(); }
+std::int64_t xgrammar_live_shared_bytes() { return SharedMask::live_bytes(); }
 
-picojson::value SerializeJSONValue(const SharedIndices& indices) {
-  return xgrammar::AutoSerializeJSONValue(static_cast<const SharedIndices::List&>(indices));
+picojson::value SerializeJSONValue(const SharedMask& mask) {
+  return xgrammar::AutoSerializeJSONValue(static_cast<const xgrammar::AdaptiveTokenMask&>(mask));
 }
-std::optional<xgrammar::SerializationError> DeserializeJSONValue(SharedIndices* indices,
+std::optional<xgrammar::SerializationError> DeserializeJSONValue(SharedMask* mask,
                                                                  const picojson::value& value,
                                                                  const std::string& type_name) {
-  SharedIndices::List list;
-  auto error = xgrammar::AutoDeserializeJSONValue(&list, value, type_name);
-  if (!error) *indices = SharedIndices(list);
+  xgrammar::AdaptiveTokenMask read;
+  auto error = xgrammar::AutoDeserializeJSONValue(&read, value, type_name);
+  if (!error) *mask = SharedMask(std::move(read));
   return error;
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -73,22 +75,40 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   mutable std::mutex mutex;
   std::condition_variable work, watch, left;
   bool stopping = false;
-  bool blocked = false;                                 // no thread is free to take over
   std::int64_t live = 0;                                // threads that compile, those given up among them
   std::map<std::uint64_t, std::deque<JobPtr>> waiting;  // by owner
   std::uint64_t last_owner = 0;                         // whose turn it was
   std::unordered_map<std::string, JobPtr> open;         // waiting or being compiled, by key
-  JobPtr running;
-  std::list<Cached> cache;  // the latest used first
+  std::vector<JobPtr> running;                          // without those given up
+  std::list<Cached> cache;                              // the latest used first
   std::unordered_map<std::string, std::list<Cached>::iterator> cached;
   Counts counts;
   std::thread watchdog;
 
-  // Under the lock, or before there are others.
-  void start_worker(bool first = false) {
+  // All threads are stuck: nobody is left to take a job.
+  bool blocked() const { return live == counts.stuck; }
+
+  // Under the lock. False: the system has no thread left, and those that there are go on.
+  bool start_worker() {
     ++live;
-    std::thread([self = shared_from_this(), first] {
-      if (first) self->backend->warm_up();
+    try {
+      std::thread([self = shared_from_this()] { self->work_on(); }).detach();
+    } catch (const std::system_error&) {
+      --live;
+      return false;
+    }
+    return true;
+  }
+  // Warms up alone, then calls the others: what they would compute meanwhile is the same.
+  void start_first_worker() {
+    ++live;
+    std::thread([self = shared_from_this()] {
+      self->backend->warm_up();
+      {
+        std::lock_guard lock(self->mutex);
+        while (!self->stopping && self->live < self->options.max_at_once && self->start_worker()) {
+        }
+      }
       self->work_on();
     }).detach();
   }
@@ -110,7 +130,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       work.wait(lock, [this] { return stopping || counts.waiting > 0; });
       if (stopping) break;
       const JobPtr job = next();
-      running = job;
+      running.push_back(job);
       job->began = std::chrono::steady_clock::now();
       pthread_getcpuclockid(pthread_self(), &job->clock);
       job->cpu_began = cpu_time(job->clock);
@@ -122,10 +142,10 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       lock.lock();
       if (job->given_up) {
         --counts.stuck;
-        if (!std::exchange(blocked, false)) break;  // another thread has taken over
+        if (live - counts.stuck > options.max_at_once) break;  // another thread has taken over
         continue;
       }
-      running = nullptr;
+      std::erase(running, job);
       settle(lock, *job, std::move(compiled));
     }
     --live;
@@ -167,35 +187,42 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     counts.cached = static_cast<std::int64_t>(cache.size());
   }
 
+  static bool is_late(const Options& options, const Job& job) {
+    return cpu_time(job.clock) - job.cpu_began > options.max_compile_time ||
+           std::chrono::steady_clock::now() - job.began > options.max_wall_time;
+  }
+
   // Gives up what takes too long, and puts another thread in its thread's place.
   void watch_over() {
     std::unique_lock lock(mutex);
     while (!stopping) {
-      if (running == nullptr) {
-        watch.wait(lock, [this] { return stopping || running != nullptr; });
+      if (running.empty()) {
+        watch.wait(lock, [this] { return stopping || !running.empty(); });
         continue;
       }
       watch.wait_for(lock, kWatch);
-      if (stopping || running == nullptr) continue;
-      const JobPtr job = running;
-      const bool late = cpu_time(job->clock) - job->cpu_began > options.max_compile_time ||
-                        std::chrono::steady_clock::now() - job->began > options.max_wall_time;
-      if (!late) continue;
-      job->given_up = true;
-      ++counts.given_up;
-      running = nullptr;
-      blocked = ++counts.stuck > options.max_stuck;
-      if (!blocked) start_worker();
-      settle(lock, *job, invalid_argument("it takes too long to compile"));
-      while (blocked && !stopping && counts.waiting > 0) settle(lock, *next(), busy());
+      while (!stopping) {  // from the start after each: settle() lets go of the lock
+        const auto late =
+            std::ranges::find_if(running, [this](const JobPtr& job) { return is_late(options, *job); });
+        if (late == running.end()) break;
+        give_up(lock, *late);
+      }
     }
+  }
+  void give_up(std::unique_lock<std::mutex>& lock, JobPtr job) {
+    std::erase(running, job);
+    job->given_up = true;
+    ++counts.given_up;
+    if (++counts.stuck <= options.max_stuck) (void)start_worker();
+    settle(lock, *job, invalid_argument("it takes too long to compile"));
+    while (blocked() && !stopping && counts.waiting > 0) settle(lock, *next(), busy());
   }
 };
 
 GrammarService::GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options)
     : state_(std::make_shared<State>(std::move(backend), options)) {
   std::lock_guard lock(state_->mutex);
-  state_->start_worker(true);
+  state_->start_first_worker();
   state_->watchdog = std::thread([state = state_] { state->watch_over(); });
 }
 
@@ -232,7 +259,7 @@ void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
         spec.param);
   const auto queue = state.waiting.find(owner);
   if (!refusal &&
-      (state.blocked || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||
+      (state.blocked() || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||
        (queue != state.waiting.end() && queue->second.size() >= state.options.max_waiting_of_owner)))
     refusal = busy();
   if (refusal) {

@@ -6,12 +6,13 @@
 //               -> waiting, owners in turn -> compiling -> done(factory or error)
 //                                                `--over its time--> done(error); the thread is given up
 //
-// A compilation cannot be broken off. One that takes more than its processor time costs its sender alone: the
-// request fails, another thread takes over, and the old one is let go when it comes back; at most max_stuck
-// are out at a time, beyond that grammars are refused until one is back. Equal grammars that are asked for at
-// the same time are compiled once. Invariants: every compile() gets exactly one done(), unless the service
-// ends first; the cache holds at most cache_bytes, the least recently used leave first. Units: bytes;
-// processor time. Threads: any. Owner: whoever puts the program together; it outlives the server.
+// Up to max_at_once are compiled at the same time, each by a thread of its own. A compilation cannot be broken
+// off. One that takes more than its processor time costs its sender alone: the request fails, another thread
+// takes over, and the old one is let go when it comes back; for at most max_stuck another takes over, and once
+// all threads are stuck grammars are refused until one is back. Equal grammars that are asked for at the same
+// time are compiled once. Invariants: every compile() gets exactly one done(), unless the service ends first;
+// the cache holds at most cache_bytes, the least recently used leave first. Units: bytes; processor time.
+// Threads: any. Owner: whoever puts the program together; it outlives the server.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -28,10 +29,11 @@ class GrammarService {
   struct Options {
     std::chrono::milliseconds max_compile_time{1000};  // of the processor
     std::chrono::milliseconds max_wall_time{20'000};
+    std::int32_t max_at_once = 1;
     std::int32_t max_stuck = 4;
     std::size_t max_waiting = 256;  // grammars
     std::size_t max_waiting_of_owner = 16;
-    std::int64_t cache_bytes = std::int64_t{40} << 20;        // with what they share
+    std::int64_t cache_bytes = std::int64_t{28} << 20;        // with what they share
     std::int64_t max_grammar_bytes = std::int64_t{32} << 20;  // of one, compiled
   };
   struct Counts {
@@ -45,7 +47,7 @@ class GrammarService {
   ~GrammarService();  // drops what waits; does not wait for threads that are stuck
   GrammarService(const GrammarService&) = delete;
 
-  // `done` is called on any thread, maybe this one: it hands over and returns. Errors: invalid_argument with
+  // `done` is called on any thread, maybe this one, several at a time: it hands over and returns. Errors: invalid_argument with
   // the spec's param; resource_exhausted: too many wait.
   void compile(std::uint64_t owner, GrammarSpec spec, Done done);
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -28,19 +29,37 @@ class ObedientBackend final : public GrammarBackend {
     {
       std::lock_guard lock(mutex);
       seen.push_back(spec.text);
+      most_at_once = std::max<int>(most_at_once, ++at_once);
     }
     if (spec.text.starts_with("stuck"))
       while (!let_go) {
       }
-    while (hold) std::this_thread::sleep_for(1ms);
+    while (hold && !may_pass()) std::this_thread::sleep_for(1ms);
+    --at_once;
     if (spec.text.starts_with("bad")) return invalid_argument("it is bad");
     return CompiledConstraint{.factory = std::make_shared<Nothing>(), .bytes = 1000};
   }
+  bool may_pass() const {  // one of those that are held
+    std::lock_guard lock(mutex);
+    if (passes == 0) return false;
+    --passes;
+    return true;
+  }
+  void let_one_pass() {
+    std::lock_guard lock(mutex);
+    ++passes;
+  }
+  std::size_t num_seen() const {
+    std::lock_guard lock(mutex);
+    return seen.size();
+  }
   mutable std::mutex mutex;
+  mutable int passes = 0;
   mutable std::vector<std::string> seen;
   std::int64_t live_shared_bytes() const override { return shared; }
   std::atomic<bool> let_go = false, hold = false;
   std::atomic<std::int64_t> shared = 0;
+  mutable std::atomic<int> at_once = 0, most_at_once = 0;
 };
 
 struct Rig {
@@ -148,6 +167,104 @@ TEST(GrammarService, OwnersTakeTurnsAndEachMayWaitForSoMany) {
   rig.backend->hold = false;
   for (auto& one : all) EXPECT_TRUE(wait(std::move(one)).ok());
   EXPECT_EQ(rig.backend->seen, std::vector<std::string>({"begun", "b0", "c0", "a0", "a1", "a2", "a3"}));
+}
+
+TEST(GrammarService, SeveralAreCompiledAtOnceAndNoMore) {
+  Rig rig({.max_at_once = 3});
+  rig.backend->hold = true;
+  std::vector<std::future<Status>> all;
+  for (int i = 0; i < 8; ++i) all.push_back(rig.ask("ok" + std::to_string(i)));
+  while (rig.backend->at_once < 3) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);  // a fourth would begin
+  EXPECT_EQ(rig.backend->at_once, 3);
+  EXPECT_EQ(rig.service.counts().waiting, 5);
+  rig.backend->hold = false;
+  for (auto& one : all) EXPECT_TRUE(wait(std::move(one)).ok());
+  EXPECT_EQ(rig.service.counts().compiled, 8);
+  EXPECT_EQ(rig.service.counts().cached, 8);
+  EXPECT_LE(rig.backend->most_at_once, 3);
+}
+
+TEST(GrammarService, OwnersTakeTurnsWithSeveralThreads) {
+  Rig rig({.max_at_once = 2});
+  rig.backend->hold = true;
+  std::vector<std::future<Status>> all;
+  for (int i = 0; i < 2; ++i) all.push_back(rig.ask("begun" + std::to_string(i)));
+  while (rig.backend->at_once < 2) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 6; ++i) all.push_back(rig.ask("a" + std::to_string(i), 1));
+  all.push_back(rig.ask("b0", 2));
+  all.push_back(rig.ask("c0", 3));
+  for (const char* const next : {"b0", "c0", "a0"}) {
+    const std::size_t before = rig.backend->num_seen();
+    rig.backend->let_one_pass();
+    while (rig.backend->num_seen() == before) std::this_thread::sleep_for(1ms);
+    std::lock_guard lock(rig.backend->mutex);
+    EXPECT_EQ(rig.backend->seen.back(), next);
+  }
+  rig.backend->hold = false;
+  for (auto& one : all) EXPECT_TRUE(wait(std::move(one)).ok());
+}
+
+// One is given up while another, which is slow but within its time, goes on and is answered.
+TEST(GrammarService, GivingUpOneLeavesTheOthersAlone) {
+  Rig rig({.max_compile_time = 50ms, .max_at_once = 2});
+  rig.backend->hold = true;  // asleep: takes no processor time
+  std::future<Status> slow = rig.ask("ok", 2);
+  while (rig.backend->at_once < 1) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(wait(rig.ask("stuck")).code(), StatusCode::invalid_argument);
+  EXPECT_EQ(slow.wait_for(0s), std::future_status::timeout);
+  EXPECT_EQ(rig.service.counts().given_up, 1);
+  // In the stuck one's place another has begun: two go on beside it.
+  std::future<Status> next = rig.ask("ok2", 2);
+  while (rig.backend->at_once < 3) std::this_thread::sleep_for(1ms);
+  rig.backend->hold = false;
+  EXPECT_TRUE(wait(std::move(slow)).ok());
+  EXPECT_TRUE(wait(std::move(next)).ok());
+  rig.backend->let_go = true;
+  while (rig.service.counts().stuck > 0) std::this_thread::sleep_for(1ms);
+  // And when it is back there are not three.
+  rig.backend->hold = true;
+  std::vector<std::future<Status>> all;
+  for (int i = 0; i < 6; ++i) all.push_back(rig.ask("more" + std::to_string(i)));
+  while (rig.backend->at_once < 2) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(rig.backend->at_once, 2);
+  rig.backend->hold = false;
+  for (auto& one : all) EXPECT_TRUE(wait(std::move(one)).ok());
+}
+
+TEST(GrammarService, WithFewerThreadsThanItHadItGoesOn) {
+  Rig rig({.max_compile_time = 30ms, .max_at_once = 2, .max_stuck = 0});
+  EXPECT_EQ(wait(rig.ask("stuck1")).code(), StatusCode::invalid_argument);
+  EXPECT_TRUE(wait(rig.ask("ok1")).ok());  // on the thread that is left
+  EXPECT_EQ(wait(rig.ask("stuck2")).code(), StatusCode::invalid_argument);
+  EXPECT_EQ(wait(rig.ask("ok2")).code(), StatusCode::resource_exhausted);
+  rig.backend->let_go = true;
+  while (rig.service.counts().stuck > 0) std::this_thread::sleep_for(1ms);
+  rig.backend->hold = true;
+  std::future<Status> third = rig.ask("ok3"), fourth = rig.ask("ok4");
+  while (rig.backend->at_once < 2) std::this_thread::sleep_for(1ms);
+  rig.backend->hold = false;
+  EXPECT_TRUE(wait(std::move(third)).ok());
+  EXPECT_TRUE(wait(std::move(fourth)).ok());
+}
+
+TEST(GrammarService, MayEndWhileSeveralAreCompiled) {
+  std::future<Status> running[2], waits;
+  {
+    Rig rig({.max_at_once = 2});
+    rig.backend->hold = true;
+    for (int i = 0; i < 2; ++i) running[i] = rig.ask("ok" + std::to_string(i));
+    while (rig.backend->at_once < 2) std::this_thread::sleep_for(1ms);
+    waits = rig.ask("never");
+    rig.backend->hold = false;
+  }
+  for (auto& one : running) EXPECT_TRUE(wait(std::move(one)).ok());
+  try {
+    (void)waits.get();  // dropped, or it was in time
+  } catch (const std::future_error& error) {
+    EXPECT_EQ(error.code(), std::future_errc::broken_promise);
+  }
 }
 
 TEST(GrammarService, TooLongATextIsRefusedAtOnce) {

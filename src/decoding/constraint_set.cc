@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kKeptRows = 2;  // room for so many masks stays with a sequence
 
+// Of several candidates, or of a beam's.
 void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
   const auto refused = [&](Candidate& candidate) {
     if (!constraint.advance(candidate.token)) return true;
@@ -72,6 +73,13 @@ ConstraintSet::ConstraintSet(const TokenConstraintFactory& factory, SequenceId f
 }
 
 ConstraintSet::Walk& ConstraintSet::of(SequenceId id) {
+  Walk& walk = standing(id);
+  walk.constraint->rollback(static_cast<std::int32_t>(walk.ahead.size()));
+  walk.ahead.clear();
+  return walk;
+}
+
+ConstraintSet::Walk& ConstraintSet::standing(SequenceId id) {
   const auto it = walks_.find(id);
   CHECK(it != walks_.end());
   return it->second;
@@ -116,36 +124,38 @@ std::int32_t ConstraintSet::add_forced(Sequence& sequence, std::int32_t limit, s
   return added;
 }
 
-void ConstraintSet::fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words,
-                               std::span<MaskWord> masks) {
-  CHECK(masks.size() == words * (1 + drafts.size()));
-  Along along(of(id), words, num_masks_);
+std::span<const MaskWord> ConstraintSet::fill_masks(SequenceId id, std::span<const TokenId> drafts,
+                                                    std::size_t words) {
+  Walk& walk = of(id);
+  Along along(walk, words, num_masks_);
+  const std::size_t wanted = words * (1 + drafts.size());
   for (std::size_t row = 0; row <= drafts.size(); ++row) {
     const std::span<const MaskWord> mask = along.mask(drafts, row);
-    std::ranges::copy(mask, masks.begin() + static_cast<std::ptrdiff_t>(row * words));
     const bool dead = std::ranges::all_of(mask, [](MaskWord word) { return word == 0; });
     if (!dead) continue;
-    std::ranges::fill(masks.subspan((row + 1) * words), 0);
+    walk.num_rows = row + 1;
+    walk.rows.resize(walk.num_rows * words);
+    walk.rows.resize(wanted);  // zeros
     break;
   }
+  return std::span(walk.rows).first(wanted);
 }
 
 void ConstraintSet::judge(SequenceId id, std::span<const TokenId> drafts, bool beam, SequenceResult& result) {
-  TokenConstraint& constraint = *of(id).constraint;
-  std::int32_t taken = 0;
+  Walk& walk = of(id);
+  TokenConstraint& constraint = *walk.constraint;
   for (std::size_t row = 0;; ++row) {
     SequenceResult& drawn = row == 0 ? result : result.after_drafts[row - 1];
-    const bool goes_on = row < drafts.size() && drawn.candidates.size() == 1 && !beam &&
-                         drawn.candidates.front().token == drafts[row];
-    if (!goes_on) {
-      judge_row(constraint, beam, drawn);
-      break;
-    }
-    CHECK(constraint.advance(drafts[row]));
-    drawn.candidates.front().ends = constraint.is_terminated();
-    ++taken;
+    if (beam || drawn.candidates.size() != 1) return judge_row(constraint, beam, drawn);
+    Candidate& only = drawn.candidates.front();
+    const bool of_draft = row < drafts.size() && only.token == drafts[row];
+    drawn.dead_end = !constraint.advance(only.token);
+    CHECK(!of_draft || !drawn.dead_end);
+    if (drawn.dead_end) return;
+    walk.ahead.push_back(only.token);
+    only.ends = constraint.is_terminated();
+    if (!of_draft) return;
   }
-  constraint.rollback(taken);
 }
 
 void ConstraintSet::follow(std::span<const Change> changes) {
@@ -155,8 +165,11 @@ void ConstraintSet::follow(std::span<const Change> changes) {
         walks_.emplace(change.child->id, of(change.sequence->id).constraint->fork());
         break;
       case Verb::append: {
-        Walk& walk = of(change.sequence->id);
-        CHECK(walk.constraint->advance(change.token));
+        Walk& walk = standing(change.sequence->id);
+        if (!walk.ahead.empty() && walk.ahead.front() == change.token)
+          walk.ahead.erase(walk.ahead.begin());
+        else
+          CHECK(of(change.sequence->id).constraint->advance(change.token));
         if (walk.num_rows > kKeptRows) std::vector<MaskWord>().swap(walk.rows);
         walk.num_rows = 0;
         walk.path.clear();

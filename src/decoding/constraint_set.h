@@ -2,9 +2,10 @@
 // ConstraintSet: the token constraints of one request, one for each of its sequences. It walks them along
 // with what is decided: masks before a step, the judgement of what was drawn after it, then the three verbs.
 // Not for requests without a constraint, which have no set and cost nothing. Invariant: between steps a
-// sequence's constraint has taken exactly its output tokens. A place's mask is asked for once, by whoever
-// needs it first, and kept until the sequence goes on. Threads: owned by the engine thread; know_next() and
-// fill_masks() of different sequences may run at the same time.
+// sequence's constraint has taken exactly its output tokens, and what was judged since, which the verbs
+// mostly say, too: each token is walked once. A place's mask is asked for once, by whoever needs it first,
+// and kept until the sequence goes on. Threads: owned by the engine thread; know_next(), fill_masks() and
+// judge() of different sequences may run at the same time.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -36,9 +37,8 @@ class ConstraintSet {
 
   // One mask of `words` words after another: of what may come after the known tokens, and after each of
   // `drafts`, which cut_drafts() has left. Where nothing may come, and in rows behind that, the mask is all
-  // zero.
-  void fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words,
-                  std::span<MaskWord> masks);
+  // zero. They stay until the sequence goes on.
+  std::span<const MaskWord> fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words);
 
   // Says of what was drawn under these masks which candidates end the sequence (Candidate::ends), and in
   // which rows nothing could be drawn (SequenceResult::dead_end), whatever stands there. A beam's row keeps
@@ -59,11 +59,13 @@ class ConstraintSet {
     std::vector<TokenId> path;
     std::vector<MaskWord> rows;  // zeros where nothing may come
     std::size_t num_rows = 0;
+    std::vector<TokenId> ahead;  // that judge() has led the constraint along
   };
   // Walks a constraint along drafts, no further than is asked for, and back.
   class Along;
 
-  Walk& of(SequenceId id);
+  Walk& of(SequenceId id);        // back where the known tokens end
+  Walk& standing(SequenceId id);  // where it is
 
   std::unordered_map<SequenceId, Walk> walks_;
   std::atomic<std::int64_t> num_masks_ = 0;

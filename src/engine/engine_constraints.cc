@@ -45,26 +45,14 @@ void EngineCore::force_drafts(std::int32_t num_decodes) {
 void EngineCore::fill_masks(ScheduledBatch& batch, std::span<const ScheduledRef> refs) {
   const std::size_t words = mask_words(config_.vocab_size);
   constrained_.clear();
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < refs.size(); ++i) {
-    if (refs[i].group->request.constraint == nullptr || !batch.sequences[i].sample) continue;
-    constrained_.push_back({.position = i, .set = state_of(*refs[i].group).constraints.get(), .masks = {}});
-    total += words * static_cast<std::size_t>(1 + batch.sequences[i].num_draft_tokens);
-  }
-  masks_.resize(total);
-  std::span<MaskWord> rest(masks_);
-  for (Constrained& entry : constrained_) {
-    const ScheduledSequence& sequence = batch.sequences[entry.position];
-    entry.masks = rest.first(words * static_cast<std::size_t>(1 + sequence.num_draft_tokens));
-    rest = rest.subspan(entry.masks.size());
-  }
+  for (std::size_t i = 0; i < refs.size(); ++i)
+    if (refs[i].group->request.constraint != nullptr && batch.sequences[i].sample)
+      constrained_.push_back({.position = i, .set = state_of(*refs[i].group).constraints.get()});
   parts_.runner->for_each(std::ssize(constrained_), [&](std::int64_t i) {
     const Constrained& entry = constrained_[static_cast<std::size_t>(i)];
     ScheduledSequence& sequence = batch.sequences[entry.position];
-    entry.set->fill_masks(sequence.id,
-                          sequence.all_tokens.last(static_cast<std::size_t>(sequence.num_draft_tokens)),
-                          words, entry.masks);
-    sequence.spec.masks = entry.masks;
+    sequence.spec.masks = entry.set->fill_masks(
+        sequence.id, sequence.all_tokens.last(static_cast<std::size_t>(sequence.num_draft_tokens)), words);
   });
 }
 
@@ -73,12 +61,13 @@ void EngineCore::judge_constrained(const ScheduledBatch& batch, StepResult& resu
   std::int64_t num_masks = 0;
   for (const Constrained& entry : constrained_) num_masks += entry.set->take_num_masks();
   metrics_.on_masks(num_masks, result.num_settled_rows);
-  for (const Constrained& entry : constrained_) {
+  parts_.runner->for_each(std::ssize(constrained_), [&](std::int64_t i) {
+    const Constrained& entry = constrained_[static_cast<std::size_t>(i)];
     const ScheduledSequence& sequence = batch.sequences[entry.position];
     entry.set->judge(sequence.id,
                      sequence.all_tokens.last(static_cast<std::size_t>(sequence.num_draft_tokens)),
                      sequence.spec.beam, result.sequences[entry.position]);
-  }
+  });
 }
 
 }  // namespace pagoda

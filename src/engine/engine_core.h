@@ -216,7 +216,6 @@ class EngineCore {
   struct Constrained {  // a sequence of the batch that is drawn from under masks
     std::size_t position;
     ConstraintSet* set;
-    std::span<MaskWord> masks;  // a part of masks_
   };
   std::vector<Constrained> constrained_;
   struct HeldToDraft {  // a constrained sequence that decodes in the step to come
@@ -226,7 +225,6 @@ class EngineCore {
     bool settled;        // the constraint has had a word in its drafts
   };
   std::vector<HeldToDraft> held_to_draft_;
-  std::vector<MaskWord> masks_;
   std::vector<RequestDigest> in_step_;
 
   // Under a scheduler that gives answers out together: what waits for the batch's end, in order.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/check.h"
 #include "sampler/vector_math.h"
 
 namespace pagoda {
@@ -21,11 +22,15 @@ std::size_t bucket_of(float weight) {
 
 }  // namespace
 
-bool Distribution::assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params) {
+bool Distribution::assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params,
+                          std::span<const std::uint8_t> open) {
   const auto vocab = static_cast<std::int64_t>(logits.size());
   const float temperature = std::max(params.temperature, kMinTemperature);
   maxima_.resize(static_cast<std::size_t>(num_maxima_blocks(vocab)));
-  block_maxima(level, logits.data(), vocab, maxima_.data());
+  if (open.empty())
+    block_maxima(level, logits.data(), vocab, maxima_.data());
+  else
+    maxima_of_open(level, logits, open);
   const float maximum = *std::max_element(maxima_.begin(), maxima_.end());
   const bool any = maximum > -std::numeric_limits<float>::infinity();
 
@@ -59,7 +64,26 @@ bool Distribution::assign(CpuLevel level, std::span<const float> logits, const S
   return any;
 }
 
-// Blocks in which all is masked weigh nothing, and are not gone through: of a form's rows, nearly all.
+void Distribution::maxima_of_open(CpuLevel level, std::span<const float> logits,
+                                  std::span<const std::uint8_t> open) {
+  CHECK(open.size() == maxima_.size());
+  for (std::size_t block = 0; block < open.size();) {
+    const std::size_t first = block;
+    while (block < open.size() && open[block] == open[first]) ++block;
+    if (open[first] == 0) {
+      std::fill(maxima_.begin() + static_cast<std::ptrdiff_t>(first),
+                maxima_.begin() + static_cast<std::ptrdiff_t>(block),
+                -std::numeric_limits<float>::infinity());
+      continue;
+    }
+    const std::size_t start = first * kMaximaBlock, end = std::min(block * kMaximaBlock, logits.size());
+    block_maxima(level, logits.data() + start, static_cast<std::int64_t>(end - start),
+                 maxima_.data() + first);
+  }
+}
+
+// Blocks in which all is masked weigh nothing, and are not gone through: of a form's rows, nearly all. Nobody
+// reads the weights of a block whose sum is zero.
 void Distribution::weigh_all(CpuLevel level, std::span<const float> logits, float maximum, float scale) {
   constexpr std::size_t kMaximaOfBlock = kSumBlock / kMaximaBlock;
   weights_.resize(logits.size());
@@ -71,9 +95,7 @@ void Distribution::weigh_all(CpuLevel level, std::span<const float> logits, floa
     const bool masked =
         std::ranges::all_of(maxima.first(std::min(kMaximaOfBlock, maxima.size())),
                             [](float most) { return most == -std::numeric_limits<float>::infinity(); });
-    if (masked)
-      std::fill_n(weights_.begin() + static_cast<std::ptrdiff_t>(start), count, 0.0f);
-    else
+    if (!masked)
       exponentials(level, logits.data() + start, static_cast<std::int64_t>(count), maximum, scale,
                    weights_.data() + start, block_sums_.data() + block);
   }
@@ -205,7 +227,8 @@ std::vector<std::pair<TokenId, double>> Distribution::probabilities() const {
   std::vector<std::pair<TokenId, double>> result;
   if (plain_) {
     for (std::size_t i = 0; i < weights_.size(); ++i) {
-      if (weights_[i] > 0) result.emplace_back(static_cast<TokenId>(i), weights_[i] / total_);
+      if (block_sums_[i / kSumBlock] > 0 && weights_[i] > 0)
+        result.emplace_back(static_cast<TokenId>(i), weights_[i] / total_);
     }
   } else {
     for (const Entry& entry : kept_) result.emplace_back(entry.token, entry.weight / total_);

@@ -22,8 +22,10 @@ inline constexpr float kMinTemperature = 1e-2f;
 class Distribution {
  public:
   // Replaces what this held; the buffers are kept. Needs temperature >= kGreedyTemperature. False: no logit
-  // is above -infinity, and what is drawn means nothing.
-  bool assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params);
+  // is above -infinity, and what is drawn means nothing. `open`: of each kMaximaBlock logits (vector_math.h)
+  // 0 where all are known to be -infinity, 1 elsewhere; empty: nothing is known.
+  bool assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params,
+              std::span<const std::uint8_t> open = {});
 
   // The token at `uniform` in [0, 1).
   TokenId draw(double uniform) const;
@@ -37,6 +39,7 @@ class Distribution {
     float logit;
     float weight;
   };
+  void maxima_of_open(CpuLevel level, std::span<const float> logits, std::span<const std::uint8_t> open);
   void weigh_all(CpuLevel level, std::span<const float> logits, float maximum, float scale);
   float top_k_threshold(std::span<const float> logits, std::int32_t k);
   void keep_from(std::span<const float> logits, float threshold);

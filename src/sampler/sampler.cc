@@ -1,7 +1,6 @@
 #include "sampler/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +8,7 @@
 #include "kernels/logits.h"
 #include "kernels/tiles.h"
 #include "request/forced_token.h"
+#include "sampler/vector_math.h"
 
 namespace pagoda {
 namespace {
@@ -36,35 +36,34 @@ bool needs_logprob(const SampleRow& row) {
   return row.beam || row.params->logprobs.has_value() || row.params->best_of > row.params->n;
 }
 
-std::span<const float> apply_mask(const SampleRow& row, std::vector<float>& masked) {
-  constexpr float kMasked = -std::numeric_limits<float>::infinity();
-  constexpr std::size_t kWord = 32;
-  masked.resize(row.logits.size());
-  for (std::size_t first = 0; first < masked.size(); first += kWord) {
-    const std::size_t count = std::min(kWord, masked.size() - first);
-    const std::span<const float> from = row.logits.subspan(first, count);
-    const auto to = masked.begin() + static_cast<std::ptrdiff_t>(first);
-    const MaskWord word = row.mask[first / kWord];
-    if (word == ~MaskWord{0}) {  // most words allow all or nothing
-      std::ranges::copy(from, to);
-      continue;
-    }
-    std::fill_n(to, count, kMasked);
-    for (MaskWord left = word; left != 0; left &= left - 1) {
-      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
-      if (bit >= count) break;
-      to[static_cast<std::ptrdiff_t>(bit)] = from[bit];
-    }
-  }
-  return masked;
-}
-
 }  // namespace
 
 Sampler::Sampler(const KernelContext& context)
     : context_(context), row_context_(context), scratch_(static_cast<std::size_t>(num_threads(context))) {
   row_context_.pool = nullptr;
 }
+
+// Most blocks of a form's rows allow nothing, and mostly those of the row before: what was not opened is not
+// written again.
+std::span<const float> Sampler::Masked::apply(CpuLevel level, const SampleRow& row) {
+  constexpr std::size_t kWords = kMaximaBlock / 32;
+  const std::size_t vocab = row.logits.size(), words = mask_words(static_cast<std::int32_t>(vocab));
+  if (logits.size() != vocab) {
+    logits.assign(vocab, -std::numeric_limits<float>::infinity());
+    open.assign(static_cast<std::size_t>(num_maxima_blocks(std::ssize(logits))), 0);
+  }
+  for (std::size_t block = 0; block < open.size(); ++block) {
+    const std::size_t word = block * kWords, first = block * kMaximaBlock;
+    const MaskWord some = row.mask[word] | (word + 1 < words ? row.mask[word + 1] : 0);
+    if (some == 0 && open[block] == 0) continue;
+    open[block] = some != 0 ? 1 : 0;
+    masked_copy(level, row.logits.data() + first, row.mask.data() + word,
+                static_cast<std::int64_t>(std::min<std::size_t>(kMaximaBlock, vocab - first)),
+                logits.data() + first);
+  }
+  return logits;
+}
+static_assert(kMaximaBlock == 64);
 
 void Sampler::sample(std::span<const SampleRow> rows) {
   const auto body = [&](std::int64_t tile, int worker) {
@@ -97,7 +96,8 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   result.candidates.clear();
 
   // What a masked row is about is the distribution over the tokens that are left.
-  const std::span<const float> raw = row.mask.empty() ? row.logits : apply_mask(row, scratch.masked);
+  const std::span<const float> raw =
+      row.mask.empty() ? row.logits : scratch.masked.apply(context_.level, row);
   const bool with_logprob = needs_logprob(row);
   const float normalizer = with_logprob ? log_sum_exp(row_context_, raw) : 0;
   const auto most_likely = [&](std::int32_t count) {
@@ -128,7 +128,10 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
     best = max_logit(row_context_, logits);
     all_masked = may_lack_all && best.value == -std::numeric_limits<float>::infinity();
   } else {
-    all_masked = !scratch.distribution.assign(context_.level, logits, params) && may_lack_all;
+    const bool of_mask = !row.mask.empty() && logits.data() == raw.data();
+    const std::span<const std::uint8_t> open =
+        of_mask ? std::span(scratch.masked.open) : std::span<const std::uint8_t>();
+    all_masked = !scratch.distribution.assign(context_.level, logits, params, open) && may_lack_all;
   }
   // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
   if (all_masked) best = max_logit(row_context_, raw);

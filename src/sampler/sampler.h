@@ -60,10 +60,17 @@ class Sampler {
   void score_prompt(std::span<const PromptRow> rows);
 
  private:
+  // A row under its mask: -infinity where nothing may be drawn. Kept between rows, since most of it stays.
+  struct Masked {
+    std::span<const float> apply(CpuLevel level, const SampleRow& row);
+    std::vector<float> logits;
+    std::vector<std::uint8_t> open;  // of each kMaximaBlock logits: 1 where some may be drawn
+  };
   struct Scratch {  // one per worker
     LogitsProcessor processor;
     Distribution distribution;
-    std::vector<float> logits, masked;
+    std::vector<float> logits;
+    Masked masked;
   };
   void sample_row(const SampleRow& row, Scratch& scratch) const;
 

@@ -91,6 +91,22 @@ PAGODA_INLINE void exponentials_body(const float* x, std::int64_t count, float s
   }
 }
 
+PAGODA_INLINE void masked_copy_body(const float* from, const std::uint32_t* words, std::int64_t count,
+                                    float* to) {
+  Ints bit;
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) bit[lane] = 1 << lane;
+  const Floats none = Floats{} + kMinusInfinity;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto half = static_cast<std::int32_t>(words[i / 32] >> (i % 32) & 0xffffu);
+    Floats value;
+    load(from + i, value);
+    value = ((Ints{} + half) & bit) != 0 ? value : none;
+    std::memcpy(to + i, &value, sizeof value);
+  }
+  for (; i < count; ++i) to[i] = (words[i / 32] >> (i % 32) & 1u) != 0 ? from[i] : kMinusInfinity;
+}
+
 #if defined(__x86_64__)
 #define PAGODA_AVX2 __attribute__((target("avx2")))
 #define PAGODA_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
@@ -108,9 +124,27 @@ PAGODA_AVX512 void exponentials_avx512(const float* x, std::int64_t count, float
                                        float* weights, float* block_sums) {
   exponentials_body(x, count, shift, scale, weights, block_sums);
 }
+PAGODA_AVX2 void masked_copy_avx2(const float* from, const std::uint32_t* words, std::int64_t count,
+                                  float* to) {
+  masked_copy_body(from, words, count, to);
+}
+PAGODA_AVX512 void masked_copy_avx512(const float* from, const std::uint32_t* words, std::int64_t count,
+                                      float* to) {
+  masked_copy_body(from, words, count, to);
+}
 #endif
 
 }  // namespace
+
+void masked_copy(CpuLevel level, const float* from, const std::uint32_t* words, std::int64_t count,
+                 float* to) {
+#if defined(__x86_64__)
+  if (level == CpuLevel::avx512) return masked_copy_avx512(from, words, count, to);
+  if (level == CpuLevel::avx2) return masked_copy_avx2(from, words, count, to);
+#endif
+  (void)level;
+  masked_copy_body(from, words, count, to);
+}
 
 void block_maxima(CpuLevel level, const float* x, std::int64_t count, float* maxima) {
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 #pragma once
-// The three loops of sampling that touch every logit: maxima, exponentials with sums, and nothing else.
+// The loops of sampling that touch every logit: maxima, exponentials with sums, masks, and nothing else.
 // Each is compiled for every CPU level from one source with fixed 16-lane order, so that all levels give
 // the same bits.
 #include <cstdint>
@@ -23,5 +23,9 @@ void block_maxima(CpuLevel level, const float* x, std::int64_t count, float* max
 // Needs x[i] <= shift, shift finite and scale > 0.
 void exponentials(CpuLevel level, const float* x, std::int64_t count, float shift, float scale,
                   float* weights, float* block_sums);
+
+// to[i] = from[i] where bit i % 32 of words[i / 32] is set, elsewhere -infinity.
+void masked_copy(CpuLevel level, const float* from, const std::uint32_t* words, std::int64_t count,
+                 float* to);
 
 }  // namespace pagoda

@@ -259,7 +259,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     auto backend = make_xgrammar_backend(*parts.tokenizer, config.vocab_size, parts.api.eos_token_ids);
     if (backend != nullptr) {
       GrammarService::Options kept;
-      parts.grammar_memory = set_aside_for_grammars(*parts.ledger, kept);
+      parts.grammar_memory = set_aside_for_grammars(*parts.ledger, parts.num_threads, kept);
       parts.grammars = std::make_unique<GrammarService>(std::move(backend), kept);
     }
     parts.api.grammars = parts.grammars.get();

@@ -113,11 +113,16 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
   return ledger;
 }
 
-MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, GrammarService::Options& options) {
+MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
+                                         GrammarService::Options& options) {
+  constexpr std::int64_t kMostAtOnce = 4;
   const std::int64_t share = ledger.left() / 16;
   options.cache_bytes = std::min(options.cache_bytes, share);
   options.max_grammar_bytes = std::min(options.max_grammar_bytes, share);
-  const std::int64_t bytes = options.cache_bytes + options.max_grammar_bytes;
+  // Each that is being compiled may take that much: of a small machine two shares at most.
+  const std::int64_t room = std::max<std::int64_t>(1, 2 * share / std::max<std::int64_t>(1, options.max_grammar_bytes));
+  options.max_at_once = static_cast<std::int32_t>(std::clamp<std::int64_t>(num_threads, 1, std::min(kMostAtOnce, room)));
+  const std::int64_t bytes = options.cache_bytes + options.max_at_once * options.max_grammar_bytes;
   const auto account = ledger.add_account("grammars", bytes, bytes);
   CHECK(account.has_value());
   return *ledger.try_reserve(*account, bytes);

@@ -32,8 +32,9 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, const ModelConfig& config
 
 // With the accounts of what is taken at start. What lies on a device is not this process's memory.
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device);
-// Cuts `options` down to its share.
-MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, GrammarService::Options& options);
+// Cuts `options` down to its share; as many grammars at once as compute threads, up to four.
+MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
+                                         GrammarService::Options& options);
 
 void log_memory_table(const MemoryTable& memory, const ModelConfig& config, const EngineFlags& flags,
                       std::int32_t max_model_len);

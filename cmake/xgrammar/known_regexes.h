@@ -1,0 +1,35 @@
+#pragma once
+// KnownRegexes: what was computed from the expressions that a thread has seen lately. Schemas of strings
+// bring the same few over and over, and an automaton of one costs a good part of compiling. Not for what is
+// kept with a grammar. When it is full it begins anew. Threads: one each. Source: none.
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "inside.h"
+
+namespace pagoda {
+
+template <class Key, class Value>
+class KnownRegexes {
+ public:
+  static constexpr std::size_t kMost = 32, kMostLength = 1000;  // expressions; bytes of one
+  static constexpr int kMostStates = 500;                       // of an automaton that is kept
+
+  // Null: not known.
+  const Value* find(const Key& key) const {
+    const auto found = known_.find(key);
+    return found == known_.end() ? nullptr : &found->second;
+  }
+  // Not where there was a warning, or nobody would have heard of one: it has to come again.
+  void keep(Key key, Value value) {
+    if (key.size() > kMostLength || xgrammar_warning == nullptr || !xgrammar_warning->empty()) return;
+    if (known_.size() >= kMost) known_.clear();
+    known_.insert_or_assign(std::move(key), std::move(value));
+  }
+
+ private:
+  std::map<Key, Value> known_;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,58 @@
+#pragma once
+// SharedMask: an immutable mask of a place in a rule that many grammars share. XGrammar keeps a copy of its
+// own in each grammar, most of a grammar's bytes and much of what compiling costs; cmake/xgrammar.cmake puts
+// this in its place. Read within XGrammar's compiled_grammar_impl.h, behind AdaptiveTokenMask. Units: bytes.
+// Threads: any. Source: none.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace pagoda {
+
+class SharedMask {
+ public:
+  using Mask = xgrammar::AdaptiveTokenMask;
+
+  SharedMask() = default;
+  SharedMask(Mask mask) : kept_(std::make_shared<const Kept>(std::move(mask))) {}
+
+  operator const Mask&() const { return kept_ == nullptr ? none() : kept_->mask; }
+
+  friend std::size_t MemorySize(const SharedMask& mask) { return MemorySize(static_cast<const Mask&>(mask)); }
+
+  // Of all masks that somebody holds.
+  static std::int64_t live_bytes() { return live(); }
+
+ private:
+  struct Kept {
+    explicit Kept(Mask from) : mask(std::move(from)), bytes(static_cast<std::int64_t>(MemorySize(mask))) {
+      live() += bytes;
+    }
+    ~Kept() { live() -= bytes; }
+    Kept(const Kept&) = delete;
+    const Mask mask;
+    const std::int64_t bytes;
+  };
+  static const Mask& none() {
+    static const Mask empty{};
+    return empty;
+  }
+  static std::atomic<std::int64_t>& live() {
+    static std::atomic<std::int64_t> bytes{0};
+    return bytes;
+  }
+
+  std::shared_ptr<const Kept> kept_;
+};
+
+// XGrammar can write a grammar as JSON; nobody here asks it to.
+picojson::value SerializeJSONValue(const SharedMask& mask);
+std::optional<xgrammar::SerializationError> DeserializeJSONValue(SharedMask* mask,
+                                                                 const picojson::value& value,
+                                                                 const std::string& type_name);
+
+}  // namespace pagoda
