@@ -66,7 +66,7 @@ typedef struct {
   /* A GPU's memory instead of the host's. NULL: the host's. Else the CUDA driver's library, "libcuda.so.1",
    * which is opened; page_size is a multiple of its granule, 2 MiB on every GPU so far. What runs on the GPU
    * may not use what a call takes away: slots that were freed, and in a fork the child. A fork's copy is the
-   * driver's (cuMemcpyDtoD). Tried with a fake driver; never run on a GPU. */
+   * driver's (cuMemcpyDtoD). Run on an H200. */
   const char* cuda_driver;
   int32_t cuda_device; /* its ordinal */
 } pagoda_kv_config;

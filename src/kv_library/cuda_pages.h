@@ -1,7 +1,7 @@
 #pragma once
 // CudaPages: a GPU's memory as PageMapperOf takes it: the CUDA driver's library, opened at run time, its
 // primary context of a device, and DevicePages on its virtual memory. Not here: whose pages they are.
-// Compiled, and run on a fake driver (fake_cuda_driver.cpp); never run on a GPU.
+// Run on a fake driver (fake_cuda_driver.cpp) and on an H200's (bench/gpu/kv_library).
 // Threads: DevicePages'; each call makes the context current for its thread.
 #include <memory>
 
