@@ -40,6 +40,8 @@ constexpr const char* kModelName = "calibrated";
 constexpr std::int32_t kLeastPrompt = 8, kLeastAnswer = 4, kMostAnswer = 64;
 // Of every other turn: with long prompts about, hardly a step is decodes alone.
 constexpr std::int32_t kShortPrompt = 64, kLongAnswer = 256;
+constexpr std::int32_t kFewer =
+    4;  // clients with long prompts: what they have begun has to end after their turn
 
 // A folder that goes with everything in it.
 class TemporaryFolder {
@@ -190,8 +192,9 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
   const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
   for (std::uint64_t turn = 0; turn < all_turns || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
-    options.max_concurrency = clients[turn / 2 % clients.size()];
     const bool is_short = turn % 2 == 0;
+    const std::int32_t count = clients[turn / 2 % clients.size()];
+    options.max_concurrency = is_short ? count : std::max(1, count / kFewer);
     BodyOptions body;
     body.token_high = std::clamp(load.vocab_size - 1, 1, body.token_high);
     body.token_low = std::min(body.token_low, body.token_high);
