@@ -18,6 +18,8 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -172,7 +174,8 @@ Result<double> engine_ttft_sum(const LoadOptions& options) {
   return found ? Result<double>(sum) : unavailable("the server's metrics have no time to first token");
 }
 
-// Returns by how much clients saw first tokens later than the engine had them.
+// Returns by how much clients saw first tokens later than the engine had them: the mean of a turn, in the
+// middle one.
 Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
   std::vector<std::int32_t> clients;
   for (std::int32_t count = 1; count < load.max_batch; count *= 2) clients.push_back(count);
@@ -188,7 +191,8 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
   // kind.
   const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
   std::size_t asked = 0;
-  double client_ttft = 0;
+  double engine_ttft = 0;
+  std::vector<double> outside;  // of each turn
   const auto enough = [&] { return asked >= kLeastRequests || clock.now() >= latest; };
   for (std::uint64_t turn = 0; turn < all_turns || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
@@ -211,7 +215,12 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
     const auto result = run_load(mixture, options);
     if (!result) return result.error();
     asked += result->outcomes.size();
-    for (const RequestOutcome& outcome : result->outcomes) client_ttft += outcome.ttft_s;
+    const auto sum = engine_ttft_sum(base);
+    if (!sum) return sum.error();
+    double later = std::exchange(engine_ttft, *sum) - *sum;
+    for (const RequestOutcome& outcome : result->outcomes) later += outcome.ttft_s;
+    outside.push_back(std::max(0.0, later) /
+                      static_cast<double>(std::max<std::size_t>(1, result->outcomes.size())));
     const auto failed =
         std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
     if (failed != result->outcomes.end())
@@ -219,9 +228,8 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
     bar.update(std::min(static_cast<std::int64_t>(load.seconds),
                         static_cast<std::int64_t>(to_seconds(clock.now() - start))));
   }
-  const auto engine_ttft = engine_ttft_sum(base);
-  if (!engine_ttft) return engine_ttft.error();
-  return std::max(0.0, client_ttft - *engine_ttft) / static_cast<double>(asked);
+  std::ranges::sort(outside);
+  return outside[outside.size() / 2];
 }
 
 }  // namespace

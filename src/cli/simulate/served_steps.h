@@ -22,7 +22,8 @@ struct ServedLoad {
 
 struct ServedSteps {
   std::vector<MeasuredStep> steps;
-  double outside_s = 0;  // by which clients saw their first token later than the engine had it; the mean
+  double outside_s =
+      0;  // by which clients saw first tokens later than the engine had them; of turns the median
 };
 
 // unavailable: the server did not start, or ended.
