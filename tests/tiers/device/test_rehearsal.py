@@ -38,7 +38,7 @@ def test_facts_and_speed(tmp_path, build):
     assert "A rehearsal on the emulated device" in text and "device code" in text
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| tiny |")]
     assert [(row[2].strip(), row[3].split(":")[0].strip()) for row in rows] == [
-        (memory, case) for memory in ("paged, own", "virtual, own", "paged, cublaslt") for case in ("decode, 1", "prefill", "saturated")]
+        (memory, case) for memory in ("paged, cublaslt", "paged, own", "virtual, own") for case in ("decode, 1", "prefill", "saturated")]
     assert all(float(row[4]) > 0 for row in rows)
     assert "A large product in bfloat16 by the device's library: " in text
     for title, rows, columns in [("Fig. 18a", 2, 8), ("Fig. 18b", 2, 2), ("Fig. 19", 2, 4)]:
@@ -54,3 +54,13 @@ def test_a_step_that_fails_is_said(tmp_path):
     assert done.returncode == 1
     assert "memory: failed" in done.stdout and "kernels: failed" in done.stdout
     assert out.read_text().count("**Failed**") == 2
+
+
+def test_the_library_over_a_drivers_memory(build):
+    """What a GPU is asked for, on the fake driver of the library's own tests."""
+    for target in ("libpagoda_kv.so", "src/kv_library/libfake_cuda_driver.so"):
+        assert subprocess.run(["ninja", "-C", ROOT / "build", target], capture_output=True).returncode == 0
+    done = subprocess.run([sys.executable, ROOT / "bench/gpu/kv_library", ROOT / "build/libpagoda_kv.so", "--driver",
+                           ROOT / "build/src/kv_library/libfake_cuda_driver.so", "--seeds", "5"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "5 seeds" in done.stdout and "every slot kept its bytes" in done.stdout
