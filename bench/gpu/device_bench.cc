@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "device/test_device.h"
+#include "bench_main.h"
 
 namespace pagoda::device {
 namespace {
@@ -129,18 +129,10 @@ Status run(Device& device, std::size_t bytes, std::int64_t matrix) {
 }
 
 int main_of(int argc, char** argv) {
-  const std::string kind = argc > 1 ? argv[1] : "";
-  if (kind != "cuda" && kind != "emulated") {
-    std::fprintf(stderr, "device_bench cuda|emulated [MIB]\n");
-    return 2;
-  }
-  ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
-  const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : kind == "cuda" ? 1024 : 4;
-  auto device = open_test_device();
-  const Status status = device ? run(**device, mib << 20, kind == "cuda" ? 8192 : 64) : device.error();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "device_bench: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return bench_main("device_bench", " [MIB]", false, argc, argv, [&](Device& device, bool is_gpu) {
+    const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : is_gpu ? 1024 : 4;
+    return run(device, mib << 20, is_gpu ? 8192 : 64);
+  });
 }
 
 }  // namespace

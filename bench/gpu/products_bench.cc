@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "bench_main.h"
 #include "device/kernel_launches.h"
-#include "device/test_device.h"
 
 namespace pagoda::device {
 namespace {
@@ -178,17 +178,9 @@ class Bench {
 };
 
 int main_of(int argc, char** argv) {
-  const std::string kind = argc == 2 ? argv[1] : "";
-  if (kind != "cuda" && kind != "emulated") {
-    std::fprintf(stderr, "products_bench cuda|emulated\n");
-    return 2;
-  }
-  ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
-  auto device = open_test_device();
-  const Status status = device ? Bench(**device, kind == "cuda" ? kGpu : kRehearsal).run() : device.error();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "products_bench: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return bench_main("products_bench", "", argc > 2, argc, argv, [](Device& device, bool is_gpu) {
+    return Bench(device, is_gpu ? kGpu : kRehearsal).run();
+  });
 }
 
 }  // namespace

@@ -214,6 +214,10 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
                     clock.now() + static_cast<TimeNs>(turn_s * 1e9));
     const auto result = run_load(mixture, options);
     if (!result) return result.error();
+    const auto failed =
+        std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
+    if (failed != result->outcomes.end())
+      return unavailable(concat("a request of the calibration failed: ", failed->error));
     asked += result->outcomes.size();
     const auto sum = engine_ttft_sum(base);
     if (!sum) return sum.error();
@@ -221,10 +225,6 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
     for (const RequestOutcome& outcome : result->outcomes) later += outcome.ttft_s;
     outside.push_back(std::max(0.0, later) /
                       static_cast<double>(std::max<std::size_t>(1, result->outcomes.size())));
-    const auto failed =
-        std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
-    if (failed != result->outcomes.end())
-      return unavailable(concat("a request of the calibration failed: ", failed->error));
     bar.update(std::min(static_cast<std::int64_t>(load.seconds),
                         static_cast<std::int64_t>(to_seconds(clock.now() - start))));
   }

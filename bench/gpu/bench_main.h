@@ -1,0 +1,28 @@
+#pragma once
+// What the benches of a device begin and end with: NAME cuda|emulated, opens that device and runs the bench
+// on it. Exit code 2: wrong arguments; 1: an error, in one line.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "device/test_device.h"
+
+namespace pagoda::device {
+
+// `more`: the words of the usage behind these; `run` gets the device, and whether it is a GPU.
+template <class Run>
+int bench_main(const char* name, const char* more, bool too_many, int argc, char** argv, const Run& run) {
+  const std::string kind = argc > 1 ? argv[1] : "";
+  if (too_many || (kind != "cuda" && kind != "emulated")) {
+    std::fprintf(stderr, "%s cuda|emulated%s\n", name, more);
+    return 2;
+  }
+  ::setenv("PAGODA_TEST_DEVICE", kind.c_str(), 1);
+  auto device = open_test_device();
+  const Status status = device ? run(**device, kind == "cuda") : device.error();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", name, std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace pagoda::device
