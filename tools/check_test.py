@@ -67,3 +67,38 @@ def test_finds(tmp_path, name, text, message):
     assert code == 1
     assert message in output
     assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("subject, body, message", [
+    ("Mend the queue", "It lost jobs.", ""),
+    ("x" * 73, "Why.", "has 73 characters"),
+    ("wip: the queue", "Why.", "is unfinished work"),
+    ("Mend the queue (issue 12)", "Why.", "names an issue"),
+    ("Mend the queue, #12", "Why.", "names an issue"),
+    ("Mend the queue.", "Why.", "ends in a full stop"),
+    ("Mend the queue", "", "no body"),
+])
+def test_commit_messages(tmp_path, subject, body, message):
+    def git(*words):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True,
+                       stdout=subprocess.PIPE)
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "wip")  # before the base: not looked at
+    head = subprocess.run(["git", "-C", tmp_path, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    git("commit", "-q", "--allow-empty", "-m", subject, "-m", body)
+    for name, text in {**CLEAN, "tools/history_base": head}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([sys.executable, CHECK], env={"PAGODA_CHECK_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
+                          stdout=subprocess.PIPE, text=True)
+    assert (message in done.stdout) and done.returncode == (1 if message else 0), done.stdout
+
+
+def test_shallow_clone_is_skipped_aloud(tmp_path):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for name, text in {**CLEAN, "tools/history_base": "0" * 40 + "\n"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([sys.executable, CHECK], env={"PAGODA_CHECK_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
+                          stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and "skipped: commit messages" in done.stdout
