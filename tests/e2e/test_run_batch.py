@@ -32,6 +32,7 @@ def test_a_line_of_each_endpoint_and_wrong_ones(tmp_path):
         line("chat", "/v1/chat/completions", CHAT),
         line("responses", "/v1/responses", {"input": "Say hello.", "temperature": 0, "max_output_tokens": 8}),
         line("messages", "/v1/messages", CHAT),
+        line("empty", "/v1/messages", {"messages": [{"role": "user", "content": []}], "max_tokens": 2}),
         line("ollama", "/api/chat", {"messages": CHAT["messages"], "stream": False,
                                      "options": {"temperature": 0, "num_predict": 8}}),
         line("tokens", "/tokenize", {"prompt": "Hello"}),
@@ -42,7 +43,7 @@ def test_a_line_of_each_endpoint_and_wrong_ones(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     got = answers(tmp_path)
-    assert len(got) == 9
+    assert len(got) == 10
     by_id = {answer["custom_id"]: answer for answer in got.values()}
     body = {name: answer["response"]["body"] for name, answer in by_id.items() if answer["response"]}
     text = body["chat"]["choices"][0]["message"]["content"]
@@ -51,9 +52,10 @@ def test_a_line_of_each_endpoint_and_wrong_ones(tmp_path):
     assert body["messages"]["content"][0]["text"] == text
     assert body["ollama"]["message"]["content"] == text
     assert body["tokens"]["count"] >= 1
-    assert "line 6" in got["batch_req_6"]["error"]["message"] and got["batch_req_6"]["custom_id"] is None
+    assert "line 7" in got["batch_req_7"]["error"]["message"] and got["batch_req_7"]["custom_id"] is None
     status = {name: answer["response"]["status_code"] for name, answer in by_id.items() if answer["response"]}
     assert (status["nowhere"], status["field"], status["stream"], status["chat"]) == (404, 400, 400, 200)
+    assert status["empty"] == 200, "an empty list of blocks is an empty turn"
     assert body["field"]["error"]["param"] == "temperature"
     again = run(tmp_path)
     assert again.returncode == 0 and answers(tmp_path) == got, "nothing is answered twice"

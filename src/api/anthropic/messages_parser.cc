@@ -72,6 +72,7 @@ void add_user_text(std::vector<ChatMessage>& messages, std::string text) {
 }
 
 void read_user_blocks(FieldReader& message, const json::array& blocks, std::vector<ChatMessage>& out) {
+  if (blocks.empty()) return add_user_text(out, "");  // the same turn as an empty string
   each_block(message, blocks, "content", [&out](FieldReader& block, std::string_view type) {
     if (type == "text") return add_user_text(out, required_text(block, "text"));
     if (type != "tool_result") return refuse_block(block, type);

@@ -75,6 +75,18 @@ TEST(MessagesParser, NeighbouringTurnsOfTheUserAreOne) {
   EXPECT_EQ(got.messages[0].content.joined(), "a\nb");
 }
 
+TEST(MessagesParser, AnEmptyListOfBlocksIsAnEmptyTurn) {
+  const Conversation got = conversation_of(R"("messages":[{"role":"user","content":[]}])");
+  ASSERT_EQ(got.messages.size(), 1u);
+  EXPECT_EQ(got.messages[0].role, "user");
+  EXPECT_EQ(got.messages[0].content.form, Content::Form::text);
+  EXPECT_EQ(got.messages[0].content.joined(), "");
+  const Conversation after = conversation_of(
+      R"("messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[]}])");
+  ASSERT_EQ(after.messages.size(), 3u);
+  EXPECT_TRUE(after.add_generation_prompt) << "the assistant's turn is over";
+}
+
 TEST(MessagesParser, WhatTheAssistantHasBegunIsGoneOnWith) {
   const Conversation got =
       conversation_of(R"("messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
