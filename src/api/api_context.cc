@@ -15,10 +15,31 @@ void ApiContext::make_ready() {
     longest_token_bytes = std::max(longest_token_bytes, tokenizer->token_string(id).size());
 }
 
+bool matches_pattern(std::string_view name, std::string_view pattern) {
+  // The last '*' seen takes one character more whenever what follows it does not fit.
+  std::size_t at = 0, in_pattern = 0, taken_to = 0;
+  std::size_t star = std::string_view::npos;
+  while (at < name.size()) {
+    if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
+      star = in_pattern++;
+      taken_to = at;
+    } else if (in_pattern < pattern.size() && pattern[in_pattern] == name[at]) {
+      ++in_pattern;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      in_pattern = star + 1;
+      at = ++taken_to;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
+}
+
 Status check_model(std::string_view name, const ApiContext& context) {
-  if (context.any_model_name) return {};
-  if (std::find(context.model_names.begin(), context.model_names.end(), name) != context.model_names.end())
-    return {};
+  if (std::ranges::find(context.model_names, name) != context.model_names.end()) return {};
+  const auto matches = [name](const std::string& pattern) { return matches_pattern(name, pattern); };
+  if (std::ranges::any_of(context.model_patterns, matches)) return {};
   return not_found(concat("The model `", name, "` does not exist."))
       .with_param("model")
       .with_reason("model_not_found");

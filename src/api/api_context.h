@@ -2,6 +2,7 @@
 // ApiContext: what the API must know of the served model and engine, as plain values and borrowed
 // text tools. Made once at start, then shared read-only.
 // Threads: any; everything here is const after make_ready().
+#include <boost/json/object.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,7 +49,7 @@ struct ApiContext {
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
   GrammarService* grammars = nullptr;           // borrowed; null: answers cannot be held to a form
   std::vector<std::string> model_names;         // at least one; answers carry the first
-  bool any_model_name = false;                  // requests may name any
+  std::vector<std::string> model_patterns;      // further names, where '*' stands for any text; not listed
   std::string model_root;                       // shown by /v1/models
   std::string tool_parser, reasoning_parser;    // of text/answer_formats.h; empty: their markup is text
   std::int32_t max_model_len = 0;
@@ -58,6 +59,7 @@ struct ApiContext {
   SamplingDefaults defaults;
   std::int32_t max_logprobs = 20;
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
+  boost::json::object template_kwargs;       // of conversations whose request does not set them
   std::string system_fingerprint;            // of weights and build; empty: left out
   std::string version;
   std::string tokenizer_info;  // what tokenizer_config.json says, as JSON; empty: no tokenizer
@@ -72,6 +74,10 @@ struct ApiContext {
   // Computes what is derived. Call once, after the fields above are set.
   void make_ready();
 };
+
+// A name of --served-model-name with a '*' is a pattern; each '*' stands for any text.
+inline bool is_pattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
+bool matches_pattern(std::string_view name, std::string_view pattern);
 
 // The model that a request names: ok where it is served, else not_found (model_not_found).
 Status check_model(std::string_view name, const ApiContext& context);

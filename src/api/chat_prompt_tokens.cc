@@ -26,6 +26,7 @@ Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const
     if (!own) return bad_field("chat_template", concat("is not a valid template: ", own.error().message()));
     chat_template = &parsed.emplace(std::move(*own));
   }
+  for (const auto& [name, value] : context.template_kwargs) conversation.template_kwargs.emplace(name, value);
   const auto text_of = [&](TokenId id) { return id < 0 ? std::string() : tokenizer.token_string(id); };
   const TemplateTokens tokens{.bos = text_of(tokenizer.bos()), .eos = text_of(tokenizer.eos())};
   // Clients send null for the content of a message that is calls alone; templates that know no tools add it

@@ -1,15 +1,29 @@
 #include "server/access.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 
 #include "server/http_request.h"
 
 namespace pagoda {
+namespace {
+
+// An IPv4 address, or an IPv6 one in brackets. No DNS name has this form, so none can be rebound to it.
+bool is_address(std::string_view host) {
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string text(bracketed ? host.substr(1, host.size() - 2) : host);
+  unsigned char address[sizeof(in6_addr)];
+  return inet_pton(bracketed ? AF_INET6 : AF_INET, text.c_str(), address) == 1;
+}
+
+}  // namespace
 
 HostCheck::HostCheck(std::string bind_host, bool loopback, std::vector<std::string> allowed)
     : active_(loopback), names_(std::move(allowed)) {
   if (std::find(names_.begin(), names_.end(), "*") != names_.end()) active_ = false;
-  for (const char* name : {"localhost", "127.0.0.1", "[::1]"}) names_.emplace_back(name);
+  for (const char* name : {"localhost", "host.docker.internal", "host.containers.internal"})
+    names_.emplace_back(name);
   names_.push_back(std::move(bind_host));
   for (std::string& name : names_) name = lowered(name);
 }
@@ -22,6 +36,7 @@ bool HostCheck::accepts(std::string_view host) const {
   const std::string_view port = colon == std::string_view::npos ? "" : host.substr(colon + 1);
   if (!std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; })) return false;
   host = host.substr(0, colon);
+  if (is_address(host)) return true;
   return std::find(names_.begin(), names_.end(), lowered(host)) != names_.end();
 }
 

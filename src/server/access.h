@@ -7,8 +7,9 @@
 
 namespace pagoda {
 
-// On a loopback bind only loopback names are served: a web page that rebinds its DNS name to 127.0.0.1
-// sends its own name as Host.
+// On a loopback bind only names that no stranger owns are served: localhost, containers' names for their
+// host, and addresses as numbers. A web page that rebinds its DNS name to 127.0.0.1 sends its own name as
+// Host.
 class HostCheck {
  public:
   HostCheck(std::string bind_host, bool loopback, std::vector<std::string> allowed);

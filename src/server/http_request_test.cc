@@ -161,12 +161,14 @@ TEST(HttpResponse, EveryStatusInUseHasItsPhrase) {
 
 TEST(HostCheck, OnLoopbackOnlyLoopbackNames) {
   const HostCheck check("127.0.0.1", true, {"my.box"});
-  for (const char* good :
-       {"localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "LOCALHOST", "my.box:8000"})
+  for (const char* good : {"localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "LOCALHOST",
+                           "my.box:8000", "0.0.0.0:8000", "host.docker.internal:8000",
+                           "host.containers.internal", "192.168.1.7:80", "[::2]:1", "[::]"})
     EXPECT_TRUE(check.accepts(good)) << good;
   for (const char* bad :
-       {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil:80", "[::2]:1",
-        "[::1].evil.example", "localhost:80@evil.example", "[::1]:80@evil.example", "localhost:80:80"})
+       {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil:80",
+        "[::1].evil.example", "0x7f.1", "2130706433", "1.2.3", "[::1%lo]", "[]", "docker.internal",
+        "localhost:80@evil.example", "[::1]:80@evil.example", "localhost:80:80"})
     EXPECT_FALSE(check.accepts(bad)) << bad;
   EXPECT_TRUE(HostCheck("0.0.0.0", false, {}).accepts("evil.example"));
   EXPECT_TRUE(HostCheck("127.0.0.1", true, {"*"}).accepts("evil.example"));

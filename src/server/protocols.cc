@@ -4,6 +4,7 @@
 
 #include "api/anthropic/anthropic_protocol.h"
 #include "api/llamacpp/llamacpp_protocol.h"
+#include "api/lmstudio/lmstudio_protocol.h"
 #include "api/ollama/ollama_protocol.h"
 #include "api/openai/openai_protocol.h"
 #include "api/pooling/pooling_protocol.h"
@@ -13,8 +14,8 @@
 namespace pagoda {
 
 std::vector<const Protocol*> all_protocols() {
-  return {&openai_protocol(), &responses_protocol(), &anthropic_protocol(),
-          &ollama_protocol(), &llamacpp_protocol(),  &pooling_protocol()};
+  return {&openai_protocol(),   &responses_protocol(), &anthropic_protocol(), &ollama_protocol(),
+          &lmstudio_protocol(), &llamacpp_protocol(),  &pooling_protocol()};
 }
 
 FoundRoute find_api_route(const std::vector<const Protocol*>& protocols, std::string_view method,

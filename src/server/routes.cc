@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "server/control_endpoints.h"
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
@@ -27,6 +28,14 @@ std::string allow_of(const std::vector<Route>& routes) {
   return allow.append("OPTIONS");
 }
 
+// Clients disagree on whether the base URL ends in /v1: the path with it, or without where it is there.
+std::string other_spelling(std::string_view path) {
+  constexpr std::string_view kVersion = "/v1";
+  if (path.size() < 2 || path.front() != '/') return {};
+  const bool has_version = path.starts_with("/v1/") && path.size() > kVersion.size() + 1;
+  return has_version ? std::string(path.substr(kVersion.size())) : concat(kVersion, path);
+}
+
 }  // namespace
 
 RouteTable::RouteTable(std::vector<Route> routes) {
@@ -44,18 +53,30 @@ RouteTable::RouteTable(std::vector<Route> routes) {
   for (Place& place : places_) place.allow = allow_of(place.routes);
 }
 
-RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
+const RouteTable::Place* RouteTable::place_of(std::string_view path) const {
   const auto with_braces = [path](const Place& place) {
     return !place.prefix.empty() && path.starts_with(place.prefix) && path.size() > place.prefix.size();
   };
   auto place = std::ranges::find_if(
       places_, [path](const Place& known) { return known.prefix.empty() && known.path == path; });
   if (place == places_.end()) place = std::ranges::find_if(places_, with_braces);
+  return place == places_.end() ? nullptr : &*place;
+}
+
+RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
+  const Place* place = place_of(path);
+  std::size_t length = path.size();
+  if (place == nullptr) {
+    const std::string other = other_spelling(path);
+    place = place_of(other);
+    length = other.size();
+  }
   Match match;
-  if (place == places_.end()) return match;
+  if (place == nullptr) return match;
   match.path = place->path;
   match.allow = place->allow;
-  match.rest = path.substr(place->prefix.empty() ? path.size() : place->prefix.size());
+  const std::size_t rest = place->prefix.empty() ? 0 : length - place->prefix.size();
+  match.rest = path.substr(path.size() - rest);
   match.role = place->routes.front().facts.role;
   match.protocol = place->routes.front().protocol;
   for (const Route& route : place->routes) {
@@ -69,8 +90,7 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
 std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page) {
   std::vector<Route> routes = page ? page_routes() : std::vector<Route>();
   for (const std::span<const Route> rows :
-       {small_routes(), debug_routes(), live_routes(), prefix_routes(), control_routes(),
-        info_routes()})
+       {small_routes(), debug_routes(), live_routes(), prefix_routes(), control_routes(), info_routes()})
     routes.insert(routes.end(), rows.begin(), rows.end());
   for (const Protocol* protocol : protocols) {
     for (const ApiRoute& row : protocol->routes) {

@@ -2,8 +2,9 @@
 // RouteTable: which path is served, by which methods, for whom and by whose handler. Routes are rows: the
 // server's own (endpoints.h, debug_endpoints.h, prefix_endpoints.h) and those of protocols (api/protocol.h);
 // 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalising, so that
-// nothing can disagree about them; what does not match needs a key too. Invariant: no two rows have the same
-// method and path. Threads: any; fixed once made.
+// nothing can disagree about them, but for one thing: a path that is not known with /v1 before it is looked
+// up without, and the other way round. What does not match needs a key too. Invariant: no two rows have the
+// same method and path. Threads: any; fixed once made.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -74,6 +75,8 @@ class RouteTable {
     std::vector<Route> routes;
     std::string allow;
   };
+  const Place* place_of(std::string_view path) const;  // null: no such path
+
   std::vector<Place> places_;
 };
 

@@ -30,6 +30,25 @@ TEST(Routes, MatchExactlyOrNotAtAll) {
   }
 }
 
+TEST(Routes, AreServedWithAndWithoutTheVersion) {
+  for (const auto& [path, known] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"/chat/completions", "/v1/chat/completions"},
+           {"/models", "/v1/models"},
+           {"/responses", "/v1/responses"},
+           {"/embeddings", "/v1/embeddings"},
+           {"/messages/count_tokens", "/v1/messages/count_tokens"},
+           {"/v1/v1/messages", "/v1/messages"},
+           {"/v1/api/chat", "/api/chat"},
+           {"/v1/health", "/health"},
+           {"/v1/tokenize", "/tokenize"}})
+    EXPECT_EQ(table().find("POST", path).path, known);
+  EXPECT_EQ(table().find("GET", "/models/a/b").rest, "a/b");
+  EXPECT_EQ(table().find("GET", "/v1/v1/models/a/b").rest, "a/b");
+  EXPECT_EQ(table().find("GET", "/v1/debug/kv").role, Role::admin);
+  for (const char* path : {"/v1", "/v1/", "/v1/v1/v1/models", "/v1health", "v1/models", "/v1//health"})
+    EXPECT_EQ(table().find("GET", path).allow, "") << path;
+}
+
 TEST(Routes, OnlyHealthAndThePagesFilesAreOpen) {
   for (const Route& route : all_routes(all_protocols())) {
     const bool open = table().find(route.facts.method, route.facts.path).role == Role::anyone;

@@ -200,7 +200,7 @@ void read_tools(FieldReader& fields, ChatCall& call) {
   if (!shown) call.conversation.tools.clear();
 }
 
-void read_thinking(FieldReader& fields, Conversation& conversation) {
+void read_thinking(FieldReader& fields, const ApiContext& context, Conversation& conversation) {
   const json::object* thinking = fields.object("thinking");
   if (thinking == nullptr) return;
   FieldReader reader(*thinking, "thinking");
@@ -209,6 +209,8 @@ void read_thinking(FieldReader& fields, Conversation& conversation) {
   if (reader.ok() && type != "enabled" && type != "disabled" && type != "adaptive")
     reader.fail("type", "must be 'enabled', 'adaptive' or 'disabled'");
   if (!reader.ok()) return fields.fail(reader.status());
+  // Adaptive leaves it to the model, whose server may have been told otherwise.
+  if (type == "adaptive" && context.template_kwargs.contains("enable_thinking")) return;
   conversation.template_kwargs["enable_thinking"] = type != "disabled";
 }
 
@@ -228,7 +230,7 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   chat.clip_max_tokens = true;
   read_messages(fields, chat.conversation);
   read_tools(fields, chat);
-  read_thinking(fields, chat.conversation);
+  read_thinking(fields, context, chat.conversation);
   if (const json::object* config = fields.object("output_config")) {
     FieldReader inner(*config, "output_config");
     chat.form = read_response_format(inner, "format");

@@ -1,5 +1,6 @@
 #include "api/ollama/ollama_parser.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 
 #include "api/fill_in_middle.h"
@@ -36,6 +37,22 @@ void read_options(FieldReader& fields, ChatCall& call) {
   if (reader.integer("mirostat", 0, 2).value_or(0) != 0) reader.not_built("mirostat", "it is not built in");
   if (reader.number("typical_p", 0, 1).value_or(1) < 1) reader.not_built("typical_p", "it is not built in");
   if (!reader.ok()) fields.fail(reader.status());
+}
+
+// A whole answer is written in one piece, so that what it may hold is bounded.
+constexpr std::int64_t kMaxLogprobEntries = 1'000'000;
+
+void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& call) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto count =
+      static_cast<std::int32_t>(fields.integer("top_logprobs", 0, context.max_logprobs).value_or(0));
+  if (!wanted && count == 0) return;
+  const std::int64_t most = kMaxLogprobEntries / (count + 1);
+  if (std::min<std::int64_t>(context.max_model_len, call.max_tokens.value_or(most)) > most)
+    fields.fail("top_logprobs",
+                concat("asks for more than ", kMaxLogprobEntries, " log-probabilities in one call"));
+  if (!call.max_tokens && context.max_model_len > most) call.max_tokens = most;
+  call.sampling.logprobs = call.answer.logprobs = count;
 }
 
 void read_think(FieldReader& fields, Conversation& conversation) {
@@ -185,12 +202,12 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   read_options(fields, call);
   read_think(fields, call.conversation);
   call.form = read_ollama_format(fields);
-  fields.not_built("logprobs", "use /v1/chat/completions");
+  read_logprobs(fields, context, call);
   if (!fields.ok()) return fields.status();
   Result<std::optional<ChatRequest>> made =
       chat ? chat_request(fields, call, context) : generate_request(fields, call, context);
   if (!made) return made.error();
-  note_unknown_fields(fields, "ollama", {"keep_alive", "top_logprobs", "truncate", "shift"});
+  note_unknown_fields(fields, "ollama", {"keep_alive", "truncate", "shift"});
   if (*made) {
     out.request = std::move((*made)->request);
     out.grammars = std::move((*made)->grammars);

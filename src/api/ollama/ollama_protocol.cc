@@ -21,7 +21,7 @@ Result<ApiGeneration> generation(bool chat, const ApiCall& call, const ApiContex
   out.id = concat("ollama-", call.id);
   if (parsed->request) out.requests.push_back(*parsed->request);
   out.grammars = std::move(parsed->grammars);
-  out.answer = std::make_unique<OllamaWriter>(*std::move(parsed), call.created, context);
+  out.answer = std::make_unique<OllamaWriter>(*std::move(parsed), out.id, call.created, context);
   return out;
 }
 Result<ApiGeneration> generate(const ApiCall& call, const ApiContext& context) {
@@ -114,9 +114,13 @@ Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-Result<ApiAnswer> version(const ApiCall&, const ApiContext& context) {
+// Clients refuse a server below the version that has what they need: Codex asks for 0.13.4, VS Code for
+// 0.6.4. This is the Ollama whose routes are served here; the program's own version is at /version.
+constexpr std::string_view kOllamaVersion = "0.14.0";
+
+Result<ApiAnswer> version(const ApiCall&, const ApiContext&) {
   std::string out;
-  JsonWriter(out).begin_object().key("version").string(context.version).end_object();
+  JsonWriter(out).begin_object().key("version").string(kOllamaVersion).end_object();
   return ApiAnswer(std::move(out));
 }
 

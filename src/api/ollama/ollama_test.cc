@@ -25,8 +25,13 @@ struct Asked {
   }
   void say(std::string_view text, FinishReason reason = FinishReason::stop) {
     ASSERT_TRUE(*call) << call->error().message();
-    OllamaWriter writer(**std::move(call), 1, model.context);
-    for (const char c : text) add(writer, delta_of(std::string_view(&c, 1)), false);
+    const bool logprobs = (**call).answer.logprobs.has_value();
+    OllamaWriter writer(**std::move(call), "ollama-1", 1, model.context);
+    for (const char c : text) {
+      SequenceDelta delta = delta_of(std::string_view(&c, 1));
+      if (logprobs) delta.logprobs = {logprobs_of(c, -0.5f, {{.token = 'z', .logprob = -1.5f, .rank = 2}})};
+      add(writer, std::move(delta), false);
+    }
     SequenceDelta end;
     end.token_ids = {FakeTokenizer::kEos};
     end.finish_reason = reason;
@@ -79,21 +84,63 @@ TEST(Ollama, AWholeAnswerIsOneObject) {
   EXPECT_EQ(lines[0].at("done_reason"), "length");
 }
 
-TEST(Ollama, CallsAreToldWholeWithTheirArgumentsAsAnObject) {
-  Asked asked(true, concat(R"("tools":[{"type":"function","function":{"name":"f"}}],)", kHi));
-  asked.say("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\":\n 1}}</tool_call>");
+constexpr std::string_view kTool = R"("tools":[{"type":"function","function":{"name":"f"}}],)";
+constexpr std::string_view kCalls =
+    "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\":\n 1}}</tool_call>"
+    "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+
+TEST(Ollama, EachCallIsALineOfItsOwnBeforeTheLast) {
+  Asked asked(true, concat(kTool, kHi));
+  asked.say(kCalls);
+  const std::vector<json::value> lines = asked.lines();
+  ASSERT_EQ(lines.size(), 3u) << asked.out;
+  const json::value& call = lines[0].at("message").at("tool_calls").at(0);
+  EXPECT_EQ(call.at("function").at("name"), "f");
+  EXPECT_EQ(json::serialize(call.at("function").at("arguments")), R"({"a":1})");
+  EXPECT_EQ(lines[1].at("message").at("tool_calls").at(0).at("function").at("index"), 1);
+  EXPECT_FALSE(call.at("id").as_string().empty());
+  EXPECT_NE(call.at("id"), lines[1].at("message").at("tool_calls").at(0).at("id"));
+  EXPECT_EQ(lines[0].at("done"), false);
+  EXPECT_EQ(lines[2].at("done"), true);
+  EXPECT_FALSE(lines[2].at("message").as_object().contains("tool_calls"));
+}
+
+TEST(Ollama, AWholeAnswerHasItsCallsAndItsEnd) {
+  Asked asked(true, concat(R"("stream":false,)", kTool, kHi));
+  asked.say(kCalls);
   const std::vector<json::value> lines = asked.lines();
   ASSERT_EQ(lines.size(), 1u) << asked.out;
-  const json::value& function = lines[0].at("message").at("tool_calls").at(0).at("function");
-  EXPECT_EQ(function.at("name"), "f");
-  EXPECT_EQ(json::serialize(function.at("arguments")), R"({"a":1})");
+  EXPECT_EQ(lines[0].at("message").at("tool_calls").as_array().size(), 2u);
+  EXPECT_EQ(lines[0].at("done"), true);
+}
+
+TEST(Ollama, LogprobsStandBesideTheTokensTheyAreOf) {
+  for (const bool stream : {true, false}) {
+    Asked asked(true,
+                concat(R"("logprobs":true,"top_logprobs":1,"stream":)", stream ? "true," : "false,", kHi));
+    ASSERT_TRUE(*asked.call);
+    EXPECT_EQ((*asked.call)->request->sampling.logprobs, 1);
+    asked.say("ab");
+    std::string tokens;
+    for (const json::value& line : asked.lines())
+      if (const json::value* logprobs = line.as_object().if_contains("logprobs"))
+        for (const json::value& token : logprobs->as_array()) {
+          tokens += token.at("token").as_string();
+          EXPECT_EQ(token.at("logprob").to_number<double>(), -0.5);
+          EXPECT_EQ(token.at("top_logprobs").at(0).at("token"), "z");
+        }
+    EXPECT_EQ(tokens, "ab") << asked.out;
+  }
+  Asked plain(true, concat(R"("logprobs":true,)", kHi));
+  plain.say("a");
+  EXPECT_FALSE(plain.lines().front().at("logprobs").at(0).as_object().contains("top_logprobs"));
 }
 
 TEST(Ollama, WithoutAPromptTheModelIsSaidToBeLoaded) {
   Asked asked(false, R"("prompt":"")");
   ASSERT_TRUE(*asked.call);
   EXPECT_FALSE((*asked.call)->request);
-  OllamaWriter writer(**std::move(asked.call), 1, asked.model.context);
+  OllamaWriter writer(**std::move(asked.call), "ollama-1", 1, asked.model.context);
   EXPECT_TRUE(writer.finished());
   std::string out;
   writer.take(out, 100);
@@ -121,6 +168,8 @@ TEST(Ollama, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(false, R"("prompt":"x","context":[1,2])"), "context");
   EXPECT_EQ(param(false, R"("prompt":"x","think":3)"), "think");
   EXPECT_EQ(param(false, R"("prompt":7)"), "prompt");
+  EXPECT_EQ(param(false, R"("prompt":"x","logprobs":3)"), "logprobs");
+  EXPECT_EQ(param(false, R"("prompt":"x","logprobs":true,"top_logprobs":99)"), "top_logprobs");
 }
 
 TEST(Ollama, ListsTheModelWithWhatIsKnownOfIt) {
@@ -135,6 +184,7 @@ TEST(Ollama, ListsTheModelWithWhatIsKnownOfIt) {
     ASSERT_TRUE(answer) << route.facts.path;
     const Result<json::value> value = parse_json(answer->body);
     ASSERT_TRUE(value) << route.facts.path;
+    if (route.facts.path == "/api/version") EXPECT_EQ(value->at("version"), "0.14.0");
     if (route.facts.path == "/api/tags") EXPECT_EQ(value->at("models").at(0).at("name"), "tiny");
     if (route.facts.path == "/api/show") EXPECT_EQ(value->at("model_info").at("llama.context_length"), 100);
   }

@@ -1,8 +1,13 @@
 #include "api/ollama/ollama_writer.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
+#include <iterator>
+
+#include "api/logprob_writer.h"
+#include "api/tool_fields.h"
 
 namespace pagoda {
 
@@ -23,24 +28,50 @@ std::string rfc3339(std::int64_t unix_seconds) {
   return std::string(text, length);
 }
 
-OllamaWriter::OllamaWriter(OllamaCall call, std::int64_t created, const ApiContext& context)
+OllamaWriter::OllamaWriter(OllamaCall call, std::string id, std::int64_t created, const ApiContext& context)
     : StateWriter(std::move(call.answer), call.stream, context),
       chat_(call.chat),
       loads_only_(!call.request.has_value()),
+      id_(std::move(id)),
       created_(rfc3339(created)) {}
 
-void OllamaWriter::write_calls(JsonWriter& writer) const {
+void OllamaWriter::write_calls(JsonWriter& writer, const std::vector<Call>& calls) const {
   writer.key("tool_calls").begin_array();
-  for (const auto& [index, call] : calls_) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Call& call = calls[i];
     json::object arguments;
     Result<json::value> value = parse_json(call.arguments.empty() ? "{}" : std::string_view(call.arguments));
     if (value && value->is_object())
       arguments = std::move(value->as_object());
     else  // what the model wrote is no object: a client is shown it all the same
       arguments["arguments"] = to_valid_utf8(call.arguments);
-    writer.begin_object().key("function").begin_object().key("index").integer(index);
+    writer.begin_object().key("id").string(to_valid_utf8(call.id)).key("function").begin_object();
+    writer.key("index").integer(static_cast<std::int64_t>(num_told_ - calls.size() + i));
     writer.key("name").string(to_valid_utf8(call.name));
     writer.key("arguments").raw(json::serialize(arguments)).end_object().end_object();
+  }
+  writer.end_array();
+}
+
+void OllamaWriter::write_logprobs(JsonWriter& writer, const std::vector<TokenLogprobs>& logprobs) const {
+  const auto write_token = [&](const TokenLogprob& token) {
+    const std::string bytes = context_.tokenizer->token_bytes(token.token);
+    write_token_logprob(writer, token, to_valid_utf8(bytes), bytes);
+  };
+  writer.key("logprobs").begin_array();
+  for (const TokenLogprobs& token : logprobs) {
+    writer.begin_object();
+    write_token(token.chosen);
+    if (options_.logprobs.value_or(0) > 0) {
+      writer.key("top_logprobs").begin_array();
+      for (const TokenLogprob& top : token.top) {
+        writer.begin_object();
+        write_token(top);
+        writer.end_object();
+      }
+      writer.end_array();
+    }
+    writer.end_object();
   }
   writer.end_array();
 }
@@ -61,18 +92,44 @@ void OllamaWriter::write_end(JsonWriter& writer) const {
   writer.key("eval_duration").integer(times.decode());
 }
 
-void OllamaWriter::write_line(std::string& out, const ChoiceState::Fresh& fresh, bool last) {
+void OllamaWriter::write_line(std::string& out, const Line& line) {
   JsonWriter writer(out);
   writer.begin_object().key("model").string(context_.model_names.front());
   writer.key("created_at").string(created_);
   if (chat_) writer.key("message").begin_object().key("role").string("assistant");
-  writer.key(chat_ ? "content" : "response").string(to_valid_utf8(fresh.text));
-  if (!fresh.reasoning.empty()) writer.key("thinking").string(to_valid_utf8(fresh.reasoning));
-  if (last && !calls_.empty()) write_calls(writer);
+  writer.key(chat_ ? "content" : "response").string(to_valid_utf8(line.text));
+  if (!line.reasoning.empty()) writer.key("thinking").string(to_valid_utf8(line.reasoning));
+  if (!line.calls.empty()) write_calls(writer, line.calls);
   if (chat_) writer.end_object();
-  writer.key("done").boolean(last);
-  if (last) write_end(writer);
+  writer.key("done").boolean(line.last);
+  if (!line.logprobs.empty()) write_logprobs(writer, line.logprobs);
+  if (line.last) write_end(writer);
   writer.end_object();
+}
+
+void OllamaWriter::absorb() {
+  if (loads_only_) return;
+  ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
+  pending_.text += fresh.text;
+  pending_.reasoning += fresh.reasoning;
+  std::ranges::move(fresh.logprobs, std::back_inserter(pending_.logprobs));
+  for (ChoiceState::CallPiece& piece : fresh.calls) {
+    const auto index = static_cast<std::size_t>(piece.index);
+    if (index >= calls_.size()) calls_.resize(index + 1);
+    Call& call = calls_[index];
+    if (piece.name) {
+      call.name = *std::move(piece.name);
+      call.id = piece.id.empty() ? tool_call_id(id_, 0, piece.index) : std::move(piece.id);
+    }
+    call.arguments += piece.arguments;
+  }
+}
+
+std::vector<OllamaWriter::Call> OllamaWriter::take_calls() {
+  const std::size_t complete = state_.finished() || calls_.empty() ? calls_.size() : calls_.size() - 1;
+  std::vector<Call> out;
+  for (; num_told_ < complete; ++num_told_) out.push_back(std::move(calls_[num_told_]));
+  return out;
 }
 
 void OllamaWriter::write_events(std::string& out) {
@@ -80,20 +137,23 @@ void OllamaWriter::write_events(std::string& out) {
     out.append(ollama_error_body(api_error(state_.error()))).append("\n");
     return;
   }
-  ChoiceState::Fresh fresh;
-  if (!loads_only_) fresh = std::exchange(state_.choices.front().fresh, {});
-  for (const ChoiceState::CallPiece& piece : fresh.calls) {
-    if (piece.name) calls_[piece.index].name = *piece.name;
-    calls_[piece.index].arguments += piece.arguments;
+  absorb();
+  pending_.calls = take_calls();
+  if (!pending_.text.empty() || !pending_.reasoning.empty() || !pending_.calls.empty()) {
+    write_line(out, std::exchange(pending_, {}));
+    out.append("\n");
   }
-  if (!state_.finished() && fresh.text.empty() && fresh.reasoning.empty()) return;
-  write_line(out, fresh, state_.finished());
+  if (!state_.finished()) return;
+  pending_.last = true;
+  write_line(out, std::exchange(pending_, {}));
   out.append("\n");
 }
 
 void OllamaWriter::write_body(std::string& out) {
-  write_events(out);
-  out.pop_back();
+  absorb();
+  pending_.calls = take_calls();
+  pending_.last = true;
+  write_line(out, pending_);
 }
 
 }  // namespace pagoda

@@ -1,9 +1,10 @@
 #pragma once
-// OllamaWriter: an answer as Ollama's lines: {"message": …, "done": false}* and a last one with why it ended,
-// counts and durations; or all in one. Source: Ollama's docs/api.md. Threads: none.
+// OllamaWriter: an answer as Ollama's lines: {"message": …, "done": false}*, each call of a tool whole in a
+// line before the last, and a last one with why it ended, counts and durations; or all in one. Source:
+// Ollama's docs/api.md. Threads: none.
 #include <cstdint>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "api/errors.h"
 #include "api/json.h"
@@ -14,23 +15,36 @@ namespace pagoda {
 
 class OllamaWriter final : public StateWriter {
  public:
-  OllamaWriter(OllamaCall call, std::int64_t created, const ApiContext& context);
+  // `id` is the answer's; the ids of its calls are made from it.
+  OllamaWriter(OllamaCall call, std::string id, std::int64_t created, const ApiContext& context);
 
  private:
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
-  // One object: what is fresh and, of the last one, the end.
-  void write_line(std::string& out, const ChoiceState::Fresh& fresh, bool last);
-  void write_calls(JsonWriter& json) const;
+  struct Call {
+    std::string id, name, arguments;
+  };
+  // A part of the answer, and whether it is the last, which carries the counts.
+  struct Line {
+    std::string text, reasoning;
+    std::vector<Call> calls;
+    std::vector<TokenLogprobs> logprobs;
+    bool last = false;
+  };
+  void write_line(std::string& out, const Line& line);
+  void write_calls(JsonWriter& json, const std::vector<Call>& calls) const;
+  void write_logprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs) const;
   void write_end(JsonWriter& json) const;
+  void absorb();
+  // Moves out the calls that are complete: those before the newest, and at the end all.
+  std::vector<Call> take_calls();
 
   const bool chat_;
   const bool loads_only_;
-  const std::string created_;
-  struct Call {
-    std::string name, arguments;
-  };
-  std::map<std::int32_t, Call> calls_;  // told whole, at the end: a line has no part of a call
+  const std::string id_, created_;
+  Line pending_;              // not yet written
+  std::vector<Call> calls_;   // a line has no part of a call: they are told whole
+  std::size_t num_told_ = 0;  // of calls_
 };
 
 // {"error": "…"}

@@ -185,10 +185,44 @@ std::vector<ToolSpec> read_tools(FieldReader& fields) {
   return out;
 }
 
+// {"type": "enabled"} or "disabled", as DeepSeek and Z.ai have it; "auto" and "adaptive" leave it to the
+// model.
+std::optional<bool> read_thinking_type(FieldReader& fields) {
+  const json::value* value = fields.raw("thinking");
+  if (value == nullptr) return {};
+  if (value->is_bool()) return value->as_bool();
+  const json::object* thinking = fields.object("thinking");
+  if (thinking == nullptr) return {};
+  FieldReader reader(*thinking, "thinking");
+  const std::string type = reader.string("type", 32).value_or("auto");
+  if (reader.ok() && type != "enabled" && type != "disabled" && type != "auto" && type != "adaptive")
+    reader.fail("type", "must be 'enabled', 'disabled', 'auto' or 'adaptive'");
+  if (!reader.ok()) fields.fail(reader.status());
+  if (type == "enabled") return true;
+  if (type == "disabled") return false;
+  return {};
+}
+
+// {"effort": …, "enabled": …}, as OpenRouter has it.
+std::optional<bool> read_reasoning_object(FieldReader& fields, std::optional<std::string>& effort) {
+  const json::object* reasoning = fields.object("reasoning");
+  if (reasoning == nullptr) return {};
+  FieldReader reader(*reasoning, "reasoning");
+  if (std::optional<std::string> level = reader.string("effort", 32); level && !effort)
+    effort = std::move(level);
+  const std::optional<bool> enabled = reader.boolean("enabled");
+  if (!reader.ok()) fields.fail(reader.status());
+  return enabled;
+}
+
 // How much the model is to reason, in the words that templates know.
 void read_reasoning_fields(FieldReader& fields, json::object& kwargs, ChatPrompt& prompt) {
   std::optional<bool> thinking = fields.boolean("enable_thinking");
-  if (const std::optional<std::string> effort = fields.string("reasoning_effort", 32)) {
+  std::optional<std::string> effort = fields.string("reasoning_effort", 32);
+  const std::optional<bool> enabled = read_reasoning_object(fields, effort),
+                            typed = read_thinking_type(fields);
+  if (!thinking) thinking = typed ? typed : enabled;
+  if (effort) {
     if (!kwargs.contains("reasoning_effort")) kwargs["reasoning_effort"] = *effort;
     if (*effort == "none" && !thinking) thinking = false;
   }

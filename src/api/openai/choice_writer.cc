@@ -4,17 +4,12 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "api/logprob_writer.h"
 #include "api/timings.h"
 #include "api/tool_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
-namespace {
-
-// JSON has no infinity; -9999 is what OpenAI and vLLM put for "impossible".
-float writable(float logprob) { return std::isfinite(logprob) ? std::max(logprob, -9999.0f) : -9999.0f; }
-
-}  // namespace
 
 std::string ChoiceWriter::token_text(TokenId id) const {
   if (options_.tokens_as_ids) return concat("token_id:", id);
@@ -139,7 +134,7 @@ Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& c
   writer.end_array().key("token_logprobs").begin_array();
   for (std::size_t i = 0; i < count; ++i) {
     const TokenLogprobs* logprobs = entry(i).logprobs;
-    logprobs == nullptr ? writer.null() : writer.float32(writable(logprobs->chosen.logprob));
+    logprobs == nullptr ? writer.null() : writer.float32(writable_logprob(logprobs->chosen.logprob));
     if (buffer_.full()) co_await rest();
   }
   writer.end_array().key("tokens").begin_array();
@@ -156,10 +151,10 @@ Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& c
     }
     // A map from text: of two tokens with the same text the first, likelier one stays.
     std::unordered_set<std::string> seen{token_text(id)};
-    writer.begin_object().key(*seen.begin()).float32(writable(logprobs->chosen.logprob));
+    writer.begin_object().key(*seen.begin()).float32(writable_logprob(logprobs->chosen.logprob));
     for (const TokenLogprob& top : logprobs->top) {
       const std::string text = token_text(top.token);
-      if (seen.insert(text).second) writer.key(text).float32(writable(top.logprob));
+      if (seen.insert(text).second) writer.key(text).float32(writable_logprob(top.logprob));
     }
     writer.end_object();
     if (i >= of_prompt) fresh[i - of_prompt].top = {};
@@ -169,12 +164,7 @@ Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& c
 }
 
 void ChoiceWriter::write_chat_token(JsonWriter& writer, const TokenLogprob& token) const {
-  writer.key("token").string(token_text(token.token));
-  writer.key("logprob").float32(writable(token.logprob));
-  writer.key("bytes").begin_array();
-  for (const char byte : tokenizer_.token_bytes(token.token))
-    writer.integer(static_cast<unsigned char>(byte));
-  writer.end_array();
+  write_token_logprob(writer, token, token_text(token.token), tokenizer_.token_bytes(token.token));
 }
 
 Steps ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::vector<TokenLogprobs>& tokens) const {
@@ -199,7 +189,7 @@ Steps ChoiceWriter::write_prompt_logprobs(JsonWriter& writer, const PromptInfo& 
                                           const PromptState& state) const {
   const auto entry = [&](const TokenLogprob& token) {
     writer.key(std::to_string(token.token)).begin_object();
-    writer.key("logprob").float32(writable(token.logprob));
+    writer.key("logprob").float32(writable_logprob(token.logprob));
     writer.key("rank").integer(token.rank);
     writer.key("decoded_token").string(to_valid_utf8(tokenizer_.token_bytes(token.token)));
     writer.end_object();

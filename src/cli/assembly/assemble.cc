@@ -56,7 +56,7 @@ namespace {
 
 std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
   std::vector<std::string> given = flags.served_model_names;
-  std::erase(given, "*");
+  std::erase_if(given, is_pattern);
   if (!given.empty()) return given;
   // ORG/NAME is a name already; a path is named after its last part.
   if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
@@ -246,11 +246,15 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(choose_answer_formats(flags, parts.chat_template.get(), parts.api));
   parts.api.model_names = model_names(flags, *source);
   parts.api.model_root = parts.api.model_names.front();
-  parts.api.any_model_name =
-      std::ranges::find(flags.served_model_names, "*") != flags.served_model_names.end();
+  for (const std::string& name : flags.served_model_names)
+    if (is_pattern(name)) parts.api.model_patterns.push_back(name);
+  if (flags.any_model_name) parts.api.model_patterns.emplace_back("*");
   parts.api.max_model_len = plan->max_model_len;
   parts.api.max_num_seqs = flags.max_num_seqs;
   parts.api.allow_request_chat_template = flags.server.trust_request_chat_template;
+  auto template_kwargs = default_template_kwargs(flags.default_chat_template_kwargs);
+  if (!template_kwargs) return template_kwargs.error();
+  parts.api.template_kwargs = *std::move(template_kwargs);
   parts.api.vocab_size = config.vocab_size;
   parts.api.eos_token_ids = config.eos_token_ids;
   if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "api/api_context.h"
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/commands/progress_bar.h"
@@ -81,6 +82,11 @@ Result<std::string> local_model(const std::string& model) {
 
 Status fetch_if_missing(EngineFlags& flags) {
   std::error_code error;
+  if (flags.model.empty() && flags.served_model_names.size() > 1 &&
+      std::filesystem::exists(flags.served_model_names.back(), error))
+    return invalid_argument(concat("--served-model-name takes every word up to the next flag, also '",
+                                   printable(flags.served_model_names.back()),
+                                   "', which is a file: MODEL stands before it"));
   if (flags.model.empty() || std::filesystem::exists(flags.model, error) || flags.mpi_local_size > 0)
     return ok_status();
   const auto name = parse_pull_name(flags.model);
@@ -94,7 +100,8 @@ Status fetch_if_missing(EngineFlags& flags) {
   }
   const std::string& first = found->files.front();
   if (!first.ends_with(".gguf")) return ok_status();
-  if (flags.served_model_names.empty()) flags.served_model_names = {flags.model};
+  if (std::ranges::all_of(flags.served_model_names, is_pattern))
+    flags.served_model_names.insert(flags.served_model_names.begin(), flags.model);
   flags.model = concat(found->snapshot, "/", first);
   return ok_status();
 }

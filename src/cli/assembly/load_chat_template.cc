@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "loader/mapped_file.h"
+#include "text/chat_prompt.h"
 
 namespace pagoda {
 namespace {
@@ -58,6 +59,19 @@ Result<std::unique_ptr<ChatTemplate>> load_chat_template(const std::string& file
     return std::unique_ptr<ChatTemplate>();
   }
   return std::make_unique<ChatTemplate>(*std::move(parsed));
+}
+
+Result<boost::json::object> default_template_kwargs(const std::string& text) {
+  if (text.empty()) return boost::json::object();
+  boost::system::error_code error;
+  boost::json::value value = boost::json::parse(text, error);
+  if (error || !value.is_object())
+    return invalid_argument("--default-chat-template-kwargs is not a JSON object");
+  for (const auto& entry : value.get_object())
+    if (is_reserved_template_name(entry.key()))
+      return invalid_argument(concat("--default-chat-template-kwargs: '", std::string_view(entry.key()),
+                                     "' is set by each conversation"));
+  return std::move(value.get_object());
 }
 
 }  // namespace pagoda

@@ -54,6 +54,13 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "chat-template",
        .value = flags::text(flags.chat_template, "FILE"),
        .help = "Jinja chat template; else the model's own"},
+      {.name = "default-chat-template-kwargs",
+       .value = flags::text(flags.default_chat_template_kwargs, "JSON"),
+       .help = "names for the chat template that requests do not set: {\"enable_thinking\": false}",
+       .details = "names for the chat template, as `{\"enable_thinking\": false}`; a request's own "
+                  "`chat_template_kwargs`, and fields that stand for one, win",
+       .default_text = "none",
+       .aliases = {"--chat-template-kwargs"}},
       {.name = "runner",
        .value = flags::choice(flags.runner, {"auto", "generate", "pooling"}),
        .help = "generate text, or make vectors (pooling); auto: as the model's files say",
@@ -80,10 +87,15 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .help = "needed for nothing; vLLM asks for it",
        .hidden = true},
       {.name = "served-model-name",
-       .value = flags::texts(flags.served_model_names, "NAME"),
-       .help = "name in the API; repeatable, the first is reported",
+       .value = flags::several(flags.served_model_names, "NAME"),
+       .help = "names in the API, the first is reported; '*' stands for any text",
        .details =
-           "name in the API, else named after the file; repeatable: the first is reported, all are accepted"},
+           "names in the API, else named after the file: the first is reported, all are accepted. A name "
+           "with `*`, which stands for any text (`claude-*`), is accepted and not listed. Takes all words "
+           "up to the next flag, so MODEL stands before it"},
+      {.name = "any-model-name",
+       .value = flags::on(flags.any_model_name),
+       .help = "requests may name any model: this one answers"},
       {.name = "dtype",
        .value = flags::choice(flags.dtype, {"auto", "float32", "bfloat16", "int8"}),
        .help = "weights in memory",

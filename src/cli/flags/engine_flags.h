@@ -79,6 +79,8 @@ struct EngineFlags {
   std::string runner = "auto";                  // auto, generate, pooling
   std::string pooler_config;                    // vLLM's JSON; empty: as the model's own files say
   std::vector<std::string> served_model_names;  // first is reported; empty: named after the model
+  std::string default_chat_template_kwargs;     // a JSON object; empty: none
+  bool any_model_name = false;                  // requests may name any model
   std::string dtype = "auto";                   // auto, float32, bfloat16, int8
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.

@@ -75,9 +75,9 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .help = "clients' certificates: 0 none, 1 optional, 2 required"},
       {.name = "api",
        .value = list(flags.apis),
-       .help = "protocols served: openai, responses, anthropic, ollama, llamacpp; all unless given",
+       .help = "protocols served: openai, responses, anthropic, ollama, ...; all unless given",
        .details = "protocols served, with commas between: `openai`, `responses`, `anthropic`, "
-                  "`ollama`, `llamacpp`; all unless given"},
+                  "`ollama`, `lmstudio`, `llamacpp`, `pooling`; all unless given"},
       {.name = "api-key",
        .value = flags::texts(flags.api_keys, "KEY"),
        .help = "required of clients; repeatable [env PAGODA_API_KEY]",
