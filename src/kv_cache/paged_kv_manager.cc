@@ -1,6 +1,7 @@
 #include "kv_cache/paged_kv_manager.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <ranges>
 #include <utility>
 
@@ -98,7 +99,8 @@ PagedKvManager::Rows PagedKvManager::rows_from(std::size_t group, std::int32_t f
 }
 
 void PagedKvManager::share_rows(const Rows& from, std::size_t group, std::int32_t first, std::int32_t end,
-                                Rows& to) {
+                                Table& table) {
+  Rows& to = table.groups[group];
   const auto per_row = static_cast<std::ptrdiff_t>(groups_[group].pages_per_row);
   CHECK(first == end || (from.first <= first && end <= from.end));
   to = rows_from(group, first);
@@ -106,6 +108,7 @@ void PagedKvManager::share_rows(const Rows& from, std::size_t group, std::int32_
     const auto begin = from.pages.begin() + to.end * per_row;
     pool_.share(*begin);
     to.pages.insert(to.pages.end(), begin, begin + per_row);
+    hold_row(table, group, to.end);
   }
 }
 
@@ -152,12 +155,17 @@ bool PagedKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<Bl
       for (std::size_t i = num(next) * num(groups_[group].pages_per_row); i < rows.pages.size(); ++i) {
         if (begun) copies.push_back({.from = rows.pages[i], .to = fresh.pages[i]});
       }
+      leave_row(table, group, next);
       pool_.release_one(old);
       rows = std::move(fresh);
+      hold_row(table, group, next);
     }
-    while (rows.end < rows_for(group, num_tokens)) new_row(id, group, rows.end++, rows.pages);
+    while (rows.end < rows_for(group, num_tokens)) {
+      new_row(id, group, rows.end, rows.pages);
+      hold_row(table, group, rows.end++);
+    }
   }
-  table.num_tokens = std::max(table.num_tokens, num_tokens);
+  set_lengths(table, table.num_computed, std::max(table.num_tokens, num_tokens));
   table.more.resize(groups_.empty() ? 0 : groups_.size() - 1);
   for (std::size_t group = 1; group < groups_.size(); ++group)
     table.more[group - 1] = {.blocks = valid_pages(table, group), .first_row = table.groups[group].first};
@@ -170,7 +178,7 @@ void PagedKvManager::computed(SequenceId id, std::span<const TokenId> tokens, st
   Table& table = at(id);
   CHECK(num_computed >= table.num_computed && num_computed <= table.num_tokens);
   CHECK(static_cast<std::size_t>(num_computed) <= tokens.size());
-  table.num_computed = num_computed;
+  set_lengths(table, num_computed, table.num_tokens);
   if (caches_prefixes() && !groups_.empty()) publish_full_rows(table, tokens);
   table.copying = false;
   if (has_states_ && caches_prefixes()) {
@@ -186,7 +194,10 @@ void PagedKvManager::give_back(Table& table) {
     Rows& rows = table.groups[group];
     const std::int32_t kept = std::min(groups_[group].first_kept_row(table.num_computed), rows.end);
     // Last ones first, as everywhere.
-    for (std::int32_t i = kept - 1; i >= rows.first; --i) pool_.release_one(row(table, group, i));
+    for (std::int32_t i = kept - 1; i >= rows.first; --i) {
+      leave_row(table, group, i);
+      pool_.release_one(row(table, group, i));
+    }
     rows.first = std::max(rows.first, kept);
   }
 }
@@ -194,14 +205,16 @@ void PagedKvManager::give_back(Table& table) {
 void PagedKvManager::shrink(SequenceId id, std::int32_t num_tokens) {
   Table& table = at(id);
   CHECK(!table.swapped && num_tokens >= table.num_computed);
-  table.num_tokens = std::min(table.num_tokens, num_tokens);
+  num_tokens = std::min(table.num_tokens, num_tokens);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     Rows& rows = table.groups[group];
-    while (rows.end > rows_for(group, table.num_tokens)) {
-      pool_.release_one(row(table, group, --rows.end));
+    while (rows.end > rows_for(group, num_tokens)) {
+      leave_row(table, group, --rows.end);
+      pool_.release_one(row(table, group, rows.end));
       rows.pages.resize(num(rows.end) * num(groups_[group].pages_per_row));
     }
   }
+  set_lengths(table, table.num_computed, num_tokens);
 }
 
 void PagedKvManager::fork(SequenceId parent, SequenceId child) {
@@ -212,7 +225,10 @@ void PagedKvManager::fork(SequenceId parent, SequenceId child) {
   copy.num_promised = 0;
   copy.snapshots.clear();
   copy.latest_state.reset();
-  each_row(copy, [this](std::size_t, BlockId block) { pool_.share(block); });
+  each_place(copy, [&](std::size_t group, std::int32_t i) {
+    pool_.share(row(copy, group, i));
+    hold_row(copy, group, i);
+  });
 }
 
 std::int32_t PagedKvManager::shareable(SequenceId id, std::int32_t num_tokens) const {
@@ -238,17 +254,19 @@ std::int32_t PagedKvManager::fork_prefix(SequenceId parent, SequenceId child, st
       CHECK(state);
       pool_.append_pages(*state, rows.pages);
       rows.end = 1;
+      hold_row(copy, group, 0);
       continue;
     }
-    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole), num_full,
-               copy.groups[group]);
+    share_rows(from.groups[group], group, groups_[group].first_visible_row(whole), num_full, copy);
   }
-  copy.num_tokens = copy.num_computed = whole;
+  set_lengths(copy, whole, whole);
   copy.chain = copy.root = from.root;
   return copy.num_computed;
 }
 
 void PagedKvManager::release_rows(Table& table) {
+  if (!table.swapped)
+    each_place(table, [&](std::size_t group, std::int32_t i) { leave_row(table, group, i); });
   if (table.swapped)
     each_row(table, [this](std::size_t, BlockId block) { swap_pool_->release_one(block); });
   else if (caches_prefixes() && has_anchors_)
@@ -307,40 +325,84 @@ void PagedKvManager::clear_prefix_cache() {
   tails_.clear();
 }
 
+RowFill PagedKvManager::fill_of(std::int32_t num_computed, std::int32_t num_tokens, std::size_t group,
+                                std::int32_t at) const {
+  const std::int32_t size = config_.block_size;
+  const auto filled = [&](std::int32_t tokens) {
+    if (groups_[group].is_state()) return tokens > 0 ? size : 0;
+    return std::clamp(tokens - at * size, 0, size);
+  };
+  const std::int32_t computed = filled(num_computed);
+  return {.computed = computed, .known = std::max(computed, filled(num_tokens))};
+}
+
+void PagedKvManager::hold_row(const Table& table, std::size_t group, std::int32_t at) {
+  slots_.hold(row(table, group, at), groups_[group].pages_per_row, fill_of(table, group, at));
+}
+
+void PagedKvManager::leave_row(const Table& table, std::size_t group, std::int32_t at) {
+  slots_.leave(row(table, group, at), fill_of(table, group, at));
+}
+
+void PagedKvManager::set_lengths(Table& table, std::int32_t num_computed, std::int32_t num_tokens) {
+  const std::int32_t size = config_.block_size;
+  const std::int32_t computed_before = std::exchange(table.num_computed, num_computed);
+  const std::int32_t tokens_before = std::exchange(table.num_tokens, num_tokens);
+  if (computed_before == num_computed && tokens_before == num_tokens) return;
+  // Rows before the first change are full before and after; rows behind the last token are empty.
+  const auto changed = [](std::int32_t a, std::int32_t b) { return a == b ? INT32_MAX : std::min(a, b); };
+  const std::int32_t least = std::min(changed(computed_before, num_computed), changed(tokens_before, num_tokens));
+  const std::int32_t most = std::max({computed_before, tokens_before, num_computed, num_tokens});
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const Rows& rows = table.groups[group];
+    const bool state = groups_[group].is_state();
+    const std::int32_t end = state ? rows.end : std::min(rows.end, rows_for(group, most));
+    for (std::int32_t i = state ? rows.first : std::max(rows.first, least / size); i < end; ++i)
+      slots_.change(row(table, group, i), fill_of(computed_before, tokens_before, group, i),
+                    fill_of(table, group, i));
+  }
+}
+
 KvUsage PagedKvManager::usage() const {
   const std::int64_t size = config_.block_size;
+  // A shared row counts once, as full as its fullest holder has it. A slot is a token's place in one page.
+  const SlotAccount::Total total = slots_.total([this](BlockId name, const auto& holder) {
+    for (const auto& [id, table] : tables_) {
+      if (table.swapped) continue;
+      each_place(table, [&](std::size_t group, std::int32_t i) {
+        if (row(table, group, i) == name) holder(fill_of(table, group, i));
+      });
+    }
+  });
   KvUsage out;
   out.total_slots = num_blocks() * size;
   out.blocks_in_use = num_blocks() - num_free_blocks();
   out.cached_slots = pool_.num_cached() * size;
-  // A shared row counts once, as full as its fullest holder has it. A slot is a token's place in one page.
-  fills_.assign(static_cast<std::size_t>(num_blocks()), Fill{});
+  out.blocks_without_sharing = total.held;
+  out.token_slots = total.computed;
+  out.reserved_slots = total.known - total.computed;
+  out.allocated_slots = out.blocks_in_use * size;
+  out.internal_slots = out.allocated_slots - total.known;
+  return out;
+}
+
+SlotAccount::Total PagedKvManager::walk_slots() const {
+  SlotAccount::Total out;
+  std::unordered_map<std::int32_t, std::pair<RowFill, std::int32_t>> fullest;  // by row: and its pages
   for (const auto& [id, table] : tables_) {
     if (table.swapped) continue;
-    for (std::size_t group = 0; group < groups_.size(); ++group) {
-      const std::span<const BlockId> pages = valid_pages(table, group);
-      const std::int64_t per_row = groups_[group].pages_per_row;
-      out.blocks_without_sharing += std::ssize(pages);
-      for (std::int64_t i = 0; i < std::ssize(pages); ++i) {
-        Fill& fill = fills_[static_cast<std::size_t>(index(pages[static_cast<std::size_t>(i)]))];
-        const std::int64_t begin = (table.groups[group].first + i / per_row) * size;
-        const auto filled = [&](std::int64_t tokens) {
-          if (groups_[group].is_state()) return static_cast<std::int32_t>(tokens > 0 ? size : 0);
-          return static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens - begin, 0, size));
-        };
-        fill.computed = std::max(fill.computed, filled(table.num_computed));
-        fill.known = std::max({fill.known, fill.computed, filled(table.num_tokens)});
-      }
-    }
+    each_place(table, [&](std::size_t group, std::int32_t i) {
+      auto& [most, pages] = fullest[index(row(table, group, i))];
+      const RowFill fill = fill_of(table, group, i);
+      pages = groups_[group].pages_per_row;
+      most = {.computed = std::max(most.computed, fill.computed), .known = std::max(most.known, fill.known)};
+      out.held += pages;
+    });
   }
-  std::int64_t known = 0;
-  for (const Fill& fill : fills_) {
-    out.token_slots += fill.computed;
-    known += fill.known;
+  for (const auto& [name, entry] : fullest) {
+    out.computed += std::int64_t{entry.second} * entry.first.computed;
+    out.known += std::int64_t{entry.second} * entry.first.known;
   }
-  out.reserved_slots = known - out.token_slots;
-  out.allocated_slots = out.blocks_in_use * size;
-  out.internal_slots = out.allocated_slots - known;
   return out;
 }
 
@@ -381,6 +443,10 @@ void PagedKvManager::check_invariants() const {
   }
   CHECK(in_use + pool_.num_free() == pool_.num_blocks());
   CHECK(set_aside() <= num_free_blocks());
+  const SlotAccount::Total walked = walk_slots();
+  const KvUsage told = usage();
+  CHECK(told.token_slots == walked.computed && told.token_slots + told.reserved_slots == walked.known &&
+        told.blocks_without_sharing == walked.held);
   for (const Prefix& prefix : prefixes_)
     CHECK(at(prefix.holder).num_computed == static_cast<std::int32_t>(prefix.tokens.size()));
 }

@@ -21,6 +21,7 @@
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_pool.h"
 #include "kv_cache/kv_manager.h"
+#include "kv_cache/slot_account.h"
 #include "kv_cache/state_shelf.h"
 #include "request/page_ops.h"
 
@@ -169,19 +170,34 @@ class PagedKvManager : public KvManager {
     return table.groups[group].pages[num(at) * num(groups_[group].pages_per_row)];
   }
   std::span<const BlockId> valid_pages(const Table& table, std::size_t group) const;
-  // `to` becomes the rows [first, end) of `from`.
-  void share_rows(const Rows& from, std::size_t group, std::int32_t first, std::int32_t end, Rows& to);
+  // The table's rows of the group become the rows [first, end) of `from`.
+  void share_rows(const Rows& from, std::size_t group, std::int32_t first, std::int32_t end, Table& table);
   // Nothing yet, to be filled from row `first` on.
   Rows rows_from(std::size_t group, std::int32_t first) const;
   // Calls f(group, first page) for each row in the table, the last ones of a group first.
   template <class F>
   void each_row(const Table& table, F f) const {
-    for (std::size_t group = 0; group < table.groups.size(); ++group) {
-      for (std::int32_t i = table.groups[group].end - 1; i >= table.groups[group].first; --i)
-        f(group, row(table, group, i));
-    }
+    each_place(table, [&](std::size_t group, std::int32_t i) { f(group, row(table, group, i)); });
+  }
+  // Calls f(group, row's number) for the same rows.
+  template <class F>
+  void each_place(const Table& table, F f) const {
+    for (std::size_t group = 0; group < table.groups.size(); ++group)
+      for (std::int32_t i = table.groups[group].end - 1; i >= table.groups[group].first; --i) f(group, i);
   }
   void release_rows(Table& table);
+
+  // The account of slots: how full row `at` is for a table of these lengths.
+  RowFill fill_of(std::int32_t num_computed, std::int32_t num_tokens, std::size_t group, std::int32_t at) const;
+  RowFill fill_of(const Table& table, std::size_t group, std::int32_t at) const {
+    return fill_of(table.num_computed, table.num_tokens, group, at);
+  }
+  // Of the table's row, which stands in it; before the row is released, and after it was taken.
+  void hold_row(const Table& table, std::size_t group, std::int32_t at);
+  void leave_row(const Table& table, std::size_t group, std::int32_t at);
+  // The only way to change the lengths of a table that has rows in the pool.
+  void set_lengths(Table& table, std::int32_t num_computed, std::int32_t num_tokens);
+  SlotAccount::Total walk_slots() const;  // what the account has to say
   void give_back(Table& table);  // what is behind the windows
 
   std::int32_t next_row(const Table& table, std::size_t group) const;
@@ -241,10 +257,7 @@ class PagedKvManager : public KvManager {
   CacheObserver* cache_observer_ = nullptr;
   std::vector<Prefix> prefixes_;
   std::atomic<std::int64_t> num_pinned_{0};
-  struct Fill {
-    std::int32_t computed = 0, known = 0;
-  };
-  mutable std::vector<Fill> fills_;  // usage() works in it: by page, slots
+  mutable SlotAccount slots_;  // usage() settles it
 };
 
 }  // namespace pagoda

@@ -92,7 +92,7 @@ void PagedKvManager::map_cached(Table& table, std::span<const TokenId> tokens) {
       const auto block = pool_.acquire_cached(hash, static_cast<std::int32_t>(group));
       CHECK(block);
       pool_.append_pages(*block, rows.pages);
-      ++rows.end;
+      hold_row(table, group, rows.end++);
       return *block;
     };
     if (groups_[group].is_state()) {
@@ -236,14 +236,17 @@ void PagedKvManager::map_prefix(Table& table, std::span<const TokenId> tokens) {
     num_taken = taken;
   }
   if (best == nullptr) return;
-  each_row(table, [this](std::size_t, BlockId block) { pool_.release_one(block); });
+  each_place(table, [&](std::size_t group, std::int32_t i) {
+    leave_row(table, group, i);
+    pool_.release_one(row(table, group, i));
+  });
   const Table& holder = at(best->holder);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const std::int32_t end = rows_for(group, num_taken);
     share_rows(holder.groups[group], group, std::min(groups_[group].first_visible_row(num_taken), end), end,
-               table.groups[group]);
+               table);
   }
-  table.num_tokens = table.num_computed = num_taken;
+  set_lengths(table, num_taken, num_taken);
   if (!caches_prefixes()) return;
   const auto block_size = num(config_.block_size);
   for (; (table.num_hashed + 1) * config_.block_size <= num_taken; ++table.num_hashed) {

@@ -96,6 +96,7 @@ bool PagedKvManager::swap_in(std::span<const SequenceId> ids, std::vector<SwapCo
     release_rows(table);
     table.groups = std::move(back);
     table.swapped = false;
+    each_place(table, [&](std::size_t group, std::int32_t i) { hold_row(table, group, i); });
   }
   return true;
 }
