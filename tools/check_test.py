@@ -56,6 +56,7 @@ def test_clean_tree(tmp_path):
     ("src/text/a.cc", '#include "../cli/cli.h"\n', "name the header from src/"),
     ("src/new/a.cc", '#include "text/tokenizer.h"\n', "folder new/ is not in the include table"),
     ("src/text/a.h", "int f();\n", "src/text/a.h: no #pragma once"),
+    ("src/cli/a.cc", 'Flag f{.name = "x",\n       .help =\n           "of the answer"};\n', "src/cli/a.cc:2: a help text begins"),
     ("docs/a.md", "see /ho" + "me/someone/notes\n", "docs/a.md:1: a path of one machine"),
     ("docs/ARCHITECTURE.md", "nothing\n", "no table"),
     ("src/server/b.cc", "int f(int n) { return n / kv.block_size(); }\n", "src/server/b.cc:1: divides by a block size"),

@@ -70,7 +70,7 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
     if (const Status status = apply_environment(environment, args->engine); !status.ok())
       return exit_code(status);
     log(*warnings);
-    // Who listens first, and who reads words of its own, fetches later.
+    // serve, generate and chat fetch the model later: after binding, or after parsing their own arguments.
     constexpr bool fetches = !std::is_same_v<Args, ServeArgs> && !std::is_same_v<Args, GenerateArgs> &&
                              !std::is_same_v<Args, ChatArgs>;
     if constexpr (fetches) {
@@ -107,24 +107,25 @@ std::vector<Flag> generate_flags(GenerateArgs& args) {
   return {
       {.positional = "MODEL",
        .value = flags::text(args.first, "PATH"),
-       .help = "as --model; a word alone that names no file is the prompt"},
+       .help = "model, as --model; a single word that names no file is the prompt"},
       {.positional = "PROMPT",
        .value = flags::text(args.second, "TEXT"),
-       .help = "text that is to go on; without one: standard input"},
+       .help = "text to continue; without one: standard input"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help = "instead of a prompt: bodies of /v1/completions, one JSON a line; -: stdin",
-       .details = "instead of a prompt: bodies of /v1/completions, one JSON a line; -: stdin. Responses come "
-                  "in the same "
-                  "order; an invalid line gives an error body in its place; exit code 2 when the engine dies "
-                  "on the way",
+       .help = "file of /v1/completions bodies, one JSON object per line; -: stdin",
+       .details = "file of /v1/completions bodies, one JSON object per line; -: stdin. Responses keep the "
+                  "order of the lines; an invalid line gets an error body; the exit code is 2 if the engine "
+                  "fails on the way",
        .aliases = {"-i"}},
       {.name = "output",
        .value = flags::text(args.output, "FILE"),
        .help = "the text, or responses in the same order; -: stdout",
        .default_text = "-",
        .aliases = {"-o"}},
-      {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "of the answer to a prompt"},
+      {.name = "max-tokens",
+       .value = flags::int32(args.max_tokens, 1),
+       .help = "token limit of the answer to a prompt"},
   };
 }
 
@@ -137,7 +138,7 @@ std::vector<Flag> run_batch_flags(RunBatchArgs& args) {
        .required = true},
       {.name = "output",
        .value = flags::text(args.output, "FILE"),
-       .help = "an answer a line, as they come; one that is there already is gone on with",
+       .help = "one answer per line; an existing file is resumed",
        .aliases = {"-o"},
        .required = true},
   };
@@ -176,14 +177,16 @@ std::vector<Flag> tokenize_flags(TokenizeArgs& args) {
   return {
       {.positional = "TOKENIZER",
        .value = flags::text(args.tokenizer, "PATH"),
-       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf with or without weights, or ORG/NAME[:TAG]",
+       .help = "folder, tokenizer.json, SentencePiece tokenizer.model, .gguf with or without weights, or "
+               "ORG/NAME[:TAG]",
        .default_text = "the default model's"},
       {.positional = "TEXT",
        .value = flags::text(args.text, "TEXT"),
-       .help = "what is split; with --decode ids. A word alone is the text; without one: standard input"},
+       .help = "text to split, or ids with --decode; a single word is the text; without one: standard "
+               "input"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
-       .help = "instead: one {\"text\": …} a line; with --decode {\"ids\": […]}; -: stdin",
+       .help = "file of {\"text\": …} objects, one per line; {\"ids\": […]} with --decode; -: stdin",
        .aliases = {"-i"}},
       {.name = "decode", .value = flags::on(args.decode), .help = "ids to text"},
       {.name = "add-special-tokens",
@@ -215,7 +218,7 @@ std::vector<Flag> render_flags(RenderArgs& args) {
 std::vector<Flag> completion_flags(CompletionArgs& args) {
   return {{.positional = "SHELL",
            .value = flags::choice(args.shell, {"bash", "zsh", "fish"}),
-           .help = "whose completions are written",
+           .help = "shell to write completions for",
            .required = true}};
 }
 
@@ -223,12 +226,12 @@ std::vector<Flag> man_flags(ManArgs& args) {
   return {
       {.positional = "COMMAND",
        .value = flags::text(args.command, "NAME"),
-       .help = "whose page; several words with dashes: bench-serve",
+       .help = "command to describe; several words with dashes: bench-serve",
        .default_text = "pagoda"},
       {.name = "output", .value = flags::text(args.output, "DIR"), .help = "every page, into this folder"},
       {.name = "markdown",
        .value = flags::choice(args.markdown, {"flags", "commands", "models"}),
-       .help = "instead: this page of docs/"},
+       .help = "print this page of docs/ as Markdown"},
   };
 }
 
@@ -251,7 +254,7 @@ Command table_command(const char* name, const char* summary, Status (*run)(const
 
 Command config() {
   Command command{.name = "config", .summary = "files of flags"};
-  command.subcommands = {table_command<ConfigCheckArgs>("check", "whether serve --config would take a file",
+  command.subcommands = {table_command<ConfigCheckArgs>("check", "check a file for serve --config",
                                                         check_config, config_check_flags)};
   return command;
 }
@@ -260,10 +263,10 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
   return {
       {.name = "tool-call-parser",
        .value = flags::text(args.tool_parser, "NAME"),
-       .help = "vLLM's name of how calls are written, or auto"},
+       .help = "vLLM's name of the tool-call format, or auto"},
       {.name = "reasoning-parser",
        .value = flags::text(args.reasoning_parser, "NAME"),
-       .help = "likewise of the reasoning"},
+       .help = "vLLM's name of the reasoning format, or auto"},
       {.name = "input",
        .value = flags::text(args.input, "FILE"),
        .help = "a model's output a line: text, tools, tool_choice, starts_in_reasoning",
@@ -293,7 +296,8 @@ std::vector<Flag> cache_flags(CacheArgs&) { return {}; }
 Command cache() {
   Command command{.name = "cache", .summary = "the packed weights on disk"};
   command.subcommands = {
-      plain_command<CacheArgs>("list", "which models have some", run_cache_list, cache_flags),
+      plain_command<CacheArgs>("list", "list the models that have packed weights", run_cache_list,
+                               cache_flags),
       plain_command<CacheArgs>("clear", "remove all of them", run_cache_clear, cache_flags),
   };
   return command;
@@ -303,7 +307,7 @@ std::vector<Flag> key_new_flags(KeyNewArgs& args) {
   return {
       {.positional = "NAME",
        .value = flags::text(args.name, "NAME"),
-       .help = "whose key it is: in logs, metrics and /admin/usage",
+       .help = "name of the key in logs, metrics and /admin/usage",
        .required = true},
       {.name = "api-key-file",
        .value = flags::text(args.file, "FILE"),
@@ -312,7 +316,7 @@ std::vector<Flag> key_new_flags(KeyNewArgs& args) {
        .environment = true},
       {.name = "role",
        .value = flags::choice(args.role, {"user", "metrics", "admin"}),
-       .help = "what it may ask for"},
+       .help = "role of the key"},
   };
 }
 
@@ -338,7 +342,7 @@ Command bench_serve() {
 }
 
 Command bench() {
-  Command command{.name = "bench", .summary = "how fast the engine is, or a server"};
+  Command command{.name = "bench", .summary = "speed of the engine or of a server"};
   command.subcommands = {
       engine_command<BenchLatencyArgs>("latency", "one batch at a time", run_bench_latency,
                                        bench_latency_flags),
@@ -347,7 +351,7 @@ Command bench() {
       engine_command<BenchKvManagersArgs>("kv-managers", "paged, virtual and reserved memory side by side",
                                           run_bench_kv_managers, bench_kv_managers_flags),
       bench_serve(),
-      engine_command<CalibrateArgs>("calibrate", "a cost model of this machine, for simulate",
+      engine_command<CalibrateArgs>("calibrate", "measure a cost model of this machine, for simulate",
                                     run_bench_calibrate, calibrate_flags),
   };
   return command;
@@ -364,19 +368,19 @@ Command command_table() {
   root.subcommands = {
       engine_command<ServeArgs>("serve", "OpenAI-compatible server", run_serve, serve_flags),
       engine_command<ChatArgs>("chat", "talk to a model in the terminal", run_chat, chat_flags),
-      engine_command<ChatArgs>("run", "one answer of a model, or a conversation with it", run_run, run_flags,
+      engine_command<ChatArgs>("run", "one answer, or a conversation in the terminal", run_run, run_flags,
                                Words::own),
-      engine_command<GenerateArgs>("generate", "how a prompt goes on, or completions for a file of requests",
+      engine_command<GenerateArgs>("generate", "continue a prompt, or complete a file of requests",
                                    run_generate, generate_flags, Words::own),
-      engine_command<RunBatchArgs>("run-batch",
-                                   "a file of calls to any endpoint, through the engine without HTTP",
+      engine_command<RunBatchArgs>("run-batch", "run a file of API calls through the engine, without HTTP",
                                    run_batch, run_batch_flags),
       bench(),
       engine_command<SimulateArgs>("simulate", "the engine on a virtual clock and a cost model", run_simulate,
                                    simulate_flags),
-      engine_command<PlanArgs>("plan", "which rate machines can hold, or how many a rate needs", run_plan,
-                               plan_flags),
-      engine_command<PerplexityArgs>("perplexity", "how well a model predicts a text", run_perplexity,
+      engine_command<PlanArgs>("plan",
+                               "the highest rate that machines hold, or the machines that a rate needs",
+                               run_plan, plan_flags),
+      engine_command<PerplexityArgs>("perplexity", "perplexity of a text under a model", run_perplexity,
                                      perplexity_flags),
       engine_command<DoctorArgs>("doctor", "check this machine and the engine on it", run_doctor,
                                  doctor_flags),
@@ -384,15 +388,15 @@ Command command_table() {
                               pull_flags),
       plain_command<ListArgs>("list", "the models in the Hugging Face cache", run_list, list_flags),
       plain_command<PullArgs>("rm", "remove a model from the Hugging Face cache", run_rm, pull_flags),
-      engine_command<PackArgs>("pack", "make the packed weights of a model beforehand", run_pack, pack_flags),
+      engine_command<PackArgs>("pack", "pack the weights of a model ahead of its first start", run_pack,
+                               pack_flags),
       cache(),
       key(),
-      plain_command<InspectArgs>("inspect",
-                                 "what a model file holds, the memory it takes, how fast it can be",
+      plain_command<InspectArgs>("inspect", "contents, memory and speed estimate of a model file",
                                  run_inspect, inspect_flags),
       plain_command<TokenizeArgs>("tokenize", "text to token ids, and back", run_tokenize, tokenize_flags),
-      plain_command<ParseArgs>("parse", "what a model wrote: reasoning, content, tool calls", run_parse,
-                               parse_flags),
+      plain_command<ParseArgs>("parse", "parse a model's output into reasoning, content and tool calls",
+                               run_parse, parse_flags),
       plain_command<RenderArgs>("render", "a chat template's prompt for each context", run_render,
                                 render_flags),
       config(),

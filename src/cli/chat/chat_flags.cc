@@ -8,20 +8,18 @@ namespace pagoda {
 
 std::vector<Flag> chat_flags(ChatArgs& args) {
   return {
-      {.name = "system-prompt",
-       .value = flags::text(args.system_prompt, "TEXT"),
-       .help = "what the model is told first"},
+      {.name = "system-prompt", .value = flags::text(args.system_prompt, "TEXT"), .help = "system prompt"},
       {.name = "quick",
        .value = flags::text(args.prompt, "TEXT"),
        .help = "answer this and leave",
        .aliases = {"-q"}},
       {.name = "url",
        .value = flags::text(args.url, "URL"),
-       .help = "of a running server that answers instead: http://HOST:PORT; --api-key as it wants it"},
+       .help = "talk to a running server, http://HOST:PORT, with --api-key where it needs one"},
       {.name = "history",
        .value = flags::on_off(args.history),
        .help = "keep what was typed at a terminal for the next time"},
-      {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "of one answer"},
+      {.name = "max-tokens", .value = flags::int32(args.max_tokens, 1), .help = "token limit of one answer"},
       {.name = "temperature",
        .value = flags::number(args.temperature, 0, 2),
        .help = "0: always the likeliest token"},
@@ -35,11 +33,11 @@ std::vector<Flag> run_flags(ChatArgs& args) {
   std::vector<Flag> rows = {
       {.positional = "MODEL",
        .value = flags::text(args.engine.model, "PATH"),
-       .help = "as --model",
+       .help = "model, as --model",
        .default_text = "the default model"},
       {.positional = "PROMPT",
        .value = flags::text(args.prompt, "TEXT"),
-       .help = "what is asked; without one: standard input by pipe, else a conversation"},
+       .help = "prompt; without one: piped standard input, else a conversation"},
   };
   for (Flag& row : chat_flags(args))
     if (row.name != "quick" && row.name != "url" && row.name != "history") rows.push_back(std::move(row));

@@ -67,24 +67,23 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .default_text = "auto"},
       {.name = "pooler-config",
        .value = flags::text(flags.pooler_config, "JSON"),
-       .help = "how vectors are pooled, in vLLM's words: pooling_type, use_activation",
+       .help = "pooling of vectors in vLLM's words: pooling_type, use_activation",
        .default_text = "as the model's files say"},
       {.name = "tool-call-parser",
        .value = flags::text(flags.tool_call_parser, "NAME"),
-       .help = "how the model writes tool calls: vLLM's name, auto or none",
-       .details = "how the model writes tool calls: vLLM's name, `auto` (by the chat template) or `none` "
+       .help = "tool-call format of the model: vLLM's name, auto or none",
+       .details = "tool-call format of the model: vLLM's name, `auto` (by the chat template) or `none` "
                   "([tools](tools.md))",
        .default_text = "auto"},
       {.name = "reasoning-parser",
        .value = flags::text(flags.reasoning_parser, "NAME"),
-       .help = "how the model writes its reasoning: vLLM's name, auto or none",
-       .details =
-           "how the model writes its reasoning, which then has a field of its own: vLLM's name, `auto` or "
-           "`none` ([tools](tools.md))",
+       .help = "reasoning format of the model: vLLM's name, auto or none",
+       .details = "reasoning format of the model: vLLM's name, `auto` or `none`; reasoning then comes in a "
+                  "field of its own ([tools](tools.md))",
        .default_text = "none"},
       {.name = "enable-auto-tool-choice",
        .value = flags::on(flags.enable_auto_tool_choice),
-       .help = "needed for nothing; vLLM asks for it",
+       .help = "ignored (accepted for vLLM compatibility)",
        .hidden = true},
       {.name = "served-model-name",
        .value = flags::several(flags.served_model_names, "NAME"),
@@ -99,18 +98,16 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       {.name = "dtype",
        .value = flags::choice(flags.dtype, {"auto", "float32", "bfloat16", "int8"}),
        .help = "weights in memory",
-       .details = "how weights are kept in memory. `auto` computes quantised weights in 8 bits, 4-bit ones "
-                  "kept as 4 "
-                  "bits, and plain ones in bfloat16 (in float32 without AVX2); `int8` rounds plain weights "
-                  "to 8 bits "
-                  "with one scale for an output"},
+       .details = "type of the weights in memory. `auto` computes quantised weights in 8 bits, 4-bit ones "
+                  "kept as 4 bits, and plain ones in bfloat16 (in float32 without AVX2); `int8` rounds plain "
+                  "weights to 8 bits with one scale for an output"},
       {.name = "weight-cache",
        .value = flags::on_off(flags.weight_cache),
        .help = "keep packed weights on disk and map them from there",
        .details = "keep packed weights on disk and map them from there ([weight cache](weight-cache.md))"},
       {.name = "weight-cache-bytes",
        .value = flags::integer(1, kMaxInt64, store_cache),
-       .help = "of all packed weights on disk; the longest unused go first",
+       .help = "size limit of the packed-weight cache; least recently used entries are evicted",
        .default_text = "100GiB"},
       {.name = "max-model-len",
        .value = flags::parsed("N", store_length),
@@ -124,7 +121,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .details = "YAML file of flags by name, see [above](#a-file-of-flags)"},
       {.name = "seed",
        .value = flags::integer(0, kMaxInt64, store_seed),
-       .help = "for requests without their own",
+       .help = "seed of requests without their own",
        .default_text = "0"},
   };
 }
@@ -163,22 +160,21 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .help = "split long prompts over steps"},
       {.name = "scheduling-policy",
        .value = flags::choice(flags.scheduling_policy, {"auto", "fcfs", "priority", "fair"}),
-       .help = "who is admitted first; auto: fair with several API keys or a key file, else fcfs",
-       .details =
-           "who is admitted first: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
-           "clients by turns ([operations](operations.md#fair-shares)); `auto`: `fair` with several API "
-           "keys or a key file, else `fcfs`"},
+       .help = "admission order; auto: fair with several API keys or a key file, else fcfs",
+       .details = "admission order: `fcfs`; `priority`, by the request's `priority`, lower first; `fair`, "
+                  "weighted shares between clients ([operations](operations.md#fair-shares)); `auto`: `fair` "
+                  "with several API keys or a key file, else `fcfs`"},
       {.name = "scheduler",
        .value = flags::choice(flags.scheduler, {"vllm", "orca", "fastertransformer"}),
-       .help = "who runs; the last two are the paper's baselines",
-       .details = "who runs: `vllm`; the paper's baselines on the reserved manager: `orca` (iteration-level, "
-                  "in order of "
-                  "arrival, never preempts), `fastertransformer` (batches that run to their end and answer "
-                  "together)"},
+       .help = "scheduler; orca and fastertransformer are the paper's baselines",
+       .details = "scheduler: `vllm`, or one of the paper's baselines on the reserved manager: `orca` "
+                  "(iteration-level, in order of arrival, never preempts), `fastertransformer` (batches that "
+                  "run to their end and answer together)"},
       {.name = "preemption-mode",
        .value = flags::choice(flags.preemption_mode, {"auto", "swap", "recompute"}),
-       .help = "how preempted requests get their K/V back; auto: by measured cost",
-       .details = "how preempted requests get their K/V back; `auto`: whichever costs less, as measured"},
+       .help = "recovery of preempted requests; auto: whichever measured as cheaper",
+       .details =
+           "recovery of preempted requests' keys and values; `auto`: whichever costs less, as measured"},
       {.name = "target-itl-ms",
        .value = flags::parsed("MS", store_itl),
        .help =
@@ -192,10 +188,9 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .help = "requests that may wait; more get 429"},
       {.name = "max-queue-time",
        .value = flags::parsed("S", store_queue_time),
-       .help = "who would wait longer to be begun gets 429 at once; 0: nobody does",
-       .details =
-           "who would wait longer to be begun, as far as the engine can tell, gets 429 at once with the "
-           "time to wait in `Retry-After` ([operations](operations.md#overload)); 0: nobody does",
+       .help = "requests that would wait longer to start get 429 at once; 0: no limit",
+       .details = "requests whose expected wait before they start is longer get 429 at once, with the wait in"
+                  " `Retry-After` ([operations](operations.md#overload)); 0: no limit",
        .default_text = "serve: 10, else 0"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
@@ -228,31 +223,30 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
   return {
       {.name = "device",
        .value = flags::choice(flags.device, {"auto", "cpu", "cuda", "emulated"}),
-       .help = "what computes the model; auto is cpu; emulated is slow, and finds faults",
-       .details = "what computes the model ([devices](devices.md)); `auto` is `cpu`. `cuda` needs a build "
-                  "with device code; `emulated` runs the same kernels in "
-                  "software, slowly, to find their faults"},
+       .help = "device that computes the model; auto is cpu; emulated is slow and finds faults",
+       .details = "device that computes the model ([devices](devices.md)); `auto` is `cpu`. `cuda` needs a "
+                  "build with device code; `emulated` runs the same kernels in software, slowly, to find "
+                  "their faults"},
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),
-       .help =
-           "of --device emulated: memory, granule, seed (order of streams), lost-launch, refused-allocation",
+       .help = "settings of --device emulated: memory, granule, seed (order of streams), lost-launch, "
+               "refused-allocation",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
       {.name = "device-attention",
        .value = flags::choice(flags.device_attention, {"auto", "tiles", "plain"}),
-       .help = "of a device: attention by tiles of bfloat16 products, or plain; auto: tiles where they fit",
-       .details = "of a device: attention by tiles of bfloat16 products, or in its plain form; `auto`: tiles "
-                  "where keys and values are bfloat16 and heads a multiple of 8 up to 256 "
+       .help = "attention kernels on a device: tiles of bfloat16 products, or plain; auto: tiles where "
+               "they fit",
+       .details = "attention kernels on a device: tiles of bfloat16 products, or plain; `auto`: tiles where "
+                  "keys and values are bfloat16 and heads a multiple of 8 up to 256 "
                   "([devices](devices.md#what-it-computes))"},
       {.name = "device-products",
        .value = flags::choice(flags.device_products, {"auto", "tiles", "plain", "cublaslt", "own"}),
-       .help =
-           "of a device: products of matrices by tiles of bfloat16, plain, or by cuBLASLt; auto: tiles with "
-           "--dtype bfloat16",
-       .details =
-           "of a device: products of matrices by tiles of bfloat16 products or by the plain kernel, which "
-           "both give a token the same bits in every batch, or by NVIDIA's cuBLASLt, which does not and has "
-           "quantised ones widened; `auto`, also called `own`: tiles with `--dtype bfloat16`, else plain "
-           "([devices](devices.md#what-it-computes)); `pagoda doctor` says which library is there"},
+       .help = "matrix products on a device: tiles of bfloat16, plain, or cuBLASLt; auto: tiles with "
+               "--dtype bfloat16",
+       .details = "matrix products on a device. `tiles` and `plain` give a token the same bits in every "
+                  "batch; NVIDIA's `cublaslt` does not, and widens quantised weights. `auto`, also called "
+                  "`own`: tiles with `--dtype bfloat16`, else plain ([devices](devices.md#what-it-computes))."
+                  " `pagoda doctor` names the library that is there"},
       {.name = "threads",
        .value = flags::int32(flags.threads, 0, kMaxThreads),
        .help = "compute threads; 0: every core this process may use"},
@@ -291,8 +285,8 @@ std::vector<Flag> rank_flag_table(EngineFlags& flags) {
       {.name = "deterministic-allreduce",
        .value = flags::on_off(flags.deterministic_allreduce),
        .help = "ranks give the same bits as one process; off: less is sent, other last bits",
-       .details = "what ranks bring is gathered instead of summed, so that they give the same bits as one "
-                  "process; off: less is sent, other last bits"},
+       .details = "partial results of ranks are gathered and summed in one order, so that any number of ranks"
+                  " gives the bits of one process; off: less is sent, and the last bits differ"},
       {.name = "rank-timeout",
        .value = flags::number(flags.rank_timeout_s, 0, kMaxSeconds),
        .help = "a rank that does not answer for so long is lost, and the engine ends; 0: never",

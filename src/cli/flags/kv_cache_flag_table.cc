@@ -95,51 +95,45 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
       {.name = "kv-page-size",
        .value = flags::parsed("SIZE", store_page),
        .help = "virtual: 4KiB to 2MiB; auto: --block-size tokens",
-       .details = "of the virtual manager: what is mapped at a time, a multiple of 4 KiB up to 2 MiB. A page "
-                  "that is "
-                  "smaller than 16 tokens is mapped with its neighbours; what 16-token groups leave over is "
-                  "padding, which "
-                  "a warning names. `auto`: what `--block-size` tokens take, rounded up to 4 KiB",
+       .details = "page size of the virtual manager, a multiple of 4 KiB up to 2 MiB. A page smaller than 16 "
+                  "tokens is mapped with its neighbours; the rest behind groups of 16 tokens is padding, "
+                  "which a warning names. `auto`: the size of `--block-size` tokens, rounded up to 4 KiB",
        .default_text = "auto"},
       {.name = "kv-slots",
        .value = flags::int32(flags.kv_slots, 0, 1 << 22),
        .help = "virtual: sequences with address space; 0: 2 x --max-num-seqs",
-       .details = "of the virtual manager: sequences that have address space; those that are not running "
-                  "stay mapped. "
-                  "0: twice `--max-num-seqs`"},
+       .details = "sequences with address space in the virtual manager; those that are not running stay "
+                  "mapped. 0: twice `--max-num-seqs`"},
       {.name = "kv-slicing",
        .value = flags::on_off(flags.kv_slicing),
        .help = "virtual: one tensor over all layers",
-       .details = "of the virtual manager: one tensor over all layers of a slot, so that a page holds few "
-                  "tokens of every "
-                  "layer; off: a tensor for each layer, and as many calls for each growth"},
+       .details = "one tensor over all layers of a slot in the virtual manager, so that a page holds few "
+                  "tokens of every layer; off: a tensor for each layer, and as many calls for each growth"},
       {.name = "kv-precreate-pages",
        .value = flags::on_off(flags.kv_precreate_pages),
        .help = "virtual: all pages are there from the start",
-       .details =
-           "of the virtual manager: the system must have the memory for all pages at start, or the start "
-           "fails; a page takes it when it is first used. Off: for the longest sequence's pages, and for "
-           "others when they are first needed; where it has no memory left, requests are preempted"},
+       .details = "the virtual manager commits memory for all pages at start, or the start fails; a page "
+                  "takes it when it is first used. Off: memory for the longest sequence is committed at start"
+                  " and the rest when first needed; requests are preempted where none is left"},
       {.name = "kv-map-ahead",
        .value = flags::on_off(flags.kv_map_ahead),
        .help = "virtual: map the next step's pages during this one",
-       .details = "of the virtual manager: the next step's pages are mapped by a thread while this one runs"},
+       .details = "the virtual manager maps the next step's pages in a thread while this step runs"},
       {.name = "kv-eager",
        .value = flags::on_off(flags.kv_eager),
        .help = "virtual: map one page more than needed at first",
-       .details = "of the virtual manager: one page more than needed is mapped with a request's first ones"},
+       .details = "the virtual manager maps one page more than needed with a request's first pages"},
       {.name = "kv-deferred-reclaim",
        .value = flags::on_off(flags.kv_deferred_reclaim),
        .help = "virtual: finished slots stay mapped",
-       .details =
-           "of the virtual manager: a finished request's slot stays mapped, for the next of its length or "
-           "prefix"},
+       .details = "the virtual manager keeps a finished request's slot mapped for the next one of its length "
+                  "or prefix"},
       {.name = "reserve",
        .value = flags::choice(flags.reserve, {"auto", "oracle", "pow2", "max"}),
        .help = "size of a reserved region; auto: max",
-       .details = "of the reserved manager: `oracle` (prompt and `max_tokens`, true with `ignore_eos`), "
-                  "`pow2` (the answer "
-                  "rounded up to a power of two), `max` (`--max-model-len`). `auto`: `max`"},
+       .details = "region size of the reserved manager: `oracle` (prompt and `max_tokens`, exact with "
+                  "`ignore_eos`), `pow2` (the answer rounded up to a power of two), `max` "
+                  "(`--max-model-len`). `auto`: `max`"},
       {.name = "swap-space",
        .value = flags::parsed("SIZE", store_swap),
        .help = "for the K/V of preempted requests (512MiB; a bare number: GiB)",

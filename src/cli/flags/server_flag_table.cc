@@ -69,7 +69,7 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .default_text = "in the certificate's file"},
       {.name = "ssl-ca-certs",
        .value = flags::text(flags.ssl_ca_certs, "FILE"),
-       .help = "who signs clients' certificates, in PEM"},
+       .help = "certificate authorities of clients' certificates, in PEM"},
       {.name = "ssl-cert-reqs",
        .value = flags::int32(flags.ssl_cert_reqs, 0, 2),
        .help = "clients' certificates: 0 none, 1 optional, 2 required"},
@@ -110,22 +110,20 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .details = "chat requests may bring a `chat_template` of their own, in place of the model's"},
       {.name = "metrics-prefix",
        .value = flags::choice(flags.metrics_prefix, {"vllm", "pagoda"}),
-       .help = "of vLLM's names in /metrics; our own are always pagoda:"},
+       .help = "prefix of vLLM's metrics in /metrics; the others are always pagoda:"},
       {.name = "max-body-bytes",
        .value = flags::int64(flags.max_body_bytes, kMinBytes, kMaxBytes),
        .help = "larger request bodies get 413"},
       {.name = "max-answer-memory",
        .value = flags::int64(flags.max_answer_memory, kMinBytes, kMaxBytes),
-       .help = "of all answers being made and sent, in bytes; what goes beyond gets 429",
-       .details =
-           "of all answers being made and sent, in bytes, as predicted when a request comes; what goes "
-           "beyond gets 429"},
+       .help = "memory for answers being made and sent, in bytes; requests beyond it get 429",
+       .details = "memory for answers being made and sent, in bytes, as predicted when a request arrives; "
+                  "requests beyond it get 429"},
       {.name = "response-store-bytes",
        .value = flags::int64(flags.response_store_bytes, 0, kMaxBytes),
-       .help = "of answers that /v1/responses keeps to be asked for again; 0: none",
-       .details =
-           "of answers that `/v1/responses` keeps, to be asked for again or gone on with; the one unused the "
-           "longest leaves first; 0: none"},
+       .help = "memory for the answers that /v1/responses stores; 0: none are stored",
+       .details = "memory for the answers that `/v1/responses` stores; the least recently used is evicted "
+                  "first; 0: none are stored"},
       {.name = "response-store-dir",
        .value = flags::text(flags.response_store_dir, "DIR"),
        .help = "a folder where those answers outlive the process",
@@ -159,7 +157,7 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
                   "([operations](operations.md#traces)): `http://HOST:4318/v1/traces`"},
       {.name = "log-level",
        .value = flags::choice(flags.log_level, {"debug", "info", "warning", "error"}),
-       .help = "of the log; in a --config file SIGHUP reads it again",
+       .help = "verbosity of the log; SIGHUP reads it again from a --config file",
        .default_text = "PAGODA_LOGGING_LEVEL, else info"},
       {.name = "sandbox",
        .value = flags::on_off(flags.sandbox),

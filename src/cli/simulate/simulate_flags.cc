@@ -10,10 +10,11 @@ namespace {
 Flag router_flag(std::string& router) {
   return {.name = "router",
           .value = flags::choice(router, {"round-robin", "least-loaded", "prefix-aware", "kv-aware"}),
-          .help = "which replica gets a request",
+          .help = "routing of requests to replicas",
           .details =
-              "which replica gets a request: `round-robin`, `least-loaded` (fewest requests), `prefix-aware` "
-              "(where the prompt's beginning has been), `kv-aware` (vllm-router's rule over KV events)"};
+              "routing of requests to replicas: `round-robin`, `least-loaded` (fewest requests), "
+              "`prefix-aware` (the replica that has seen the prompt's beginning), `kv-aware` "
+              "(vllm-router's rule over KV events)"};
 }
 
 }  // namespace
@@ -30,19 +31,19 @@ std::vector<Flag> simulate_flags(SimulateArgs& args) {
   return {
       {.name = "cost-model",
        .value = flags::text(args.cost_model, "NAME|FILE"),
-       .help = "what steps cost: GPU/MODEL/tpN such as a100-40gb/opt-13b/tp1, or a JSON file"},
+       .help = "cost model of a step: GPU/MODEL/tpN such as a100-40gb/opt-13b/tp1, or a JSON file"},
       {.name = "print-cost-model",
        .value = flags::on(args.print_cost_model),
        .help = "the cost model as JSON, and nothing else"},
       {.name = "replay",
        .value = flags::text(args.replay, "FILE"),
-       .help = "instead: a log of serve --record, which must come to the same decisions",
-       .details = "instead: a log of `serve --record` again, without the model: exit code 0 if every "
-                  "decision is the "
-                  "same; nothing else is needed"},
+       .help = "replay a log of serve --record, which must come to the same decisions",
+       .details = "replay a log of `serve --record` without the model; the exit code is 0 if every decision "
+                  "is the same. Needs no other flag"},
       {.name = "compare",
        .value = flags::text(args.compare, "FILE"),
-       .help = "instead: latencies of such a log beside those simulated from its arrivals and --cost-model"},
+       .help = "compare the latencies of such a log with those simulated from its arrivals and "
+               "--cost-model"},
       {.name = "workload",
        .value = flags::text(args.workload, "SPEC"),
        .help = "sharegpt, alpaca, uniform or trace:FILE, with :KEY=VALUE,... such as rate=2,duration=3600"},
@@ -53,7 +54,7 @@ std::vector<Flag> simulate_flags(SimulateArgs& args) {
       router_flag(args.router),
       {.name = "max-seconds",
        .value = flags::number(args.max_seconds, 0, 1e9),
-       .help = "of simulated time; 0: until all is served"},
+       .help = "limit of simulated time; 0: until all is served"},
       {.name = "output-json",
        .value = flags::text(args.output_json, "FILE"),
        .help = "figures as JSON; -: stdout, no table"},
@@ -69,10 +70,9 @@ std::vector<Flag> simulate_flags(SimulateArgs& args) {
        .help = "clients leave, steps stall, arrivals come in bursts; invariants are checked at every step"},
       {.name = "fault-runs",
        .value = flags::int32(args.fault_runs, 0),
-       .help = "instead: so many small engines of every mode, drawn from --fault-seed on",
-       .details = "instead: so many small engines of every mode, with faults of every kind, drawn from "
-                  "`--fault-seed` "
-                  "on; a failing seed is named"},
+       .help = "run so many small engines of every mode, drawn from --fault-seed on",
+       .details = "run so many small engines of every mode, with faults of every kind, drawn from "
+                  "`--fault-seed` on; a failing seed is named"},
   };
 }
 
@@ -87,14 +87,14 @@ std::vector<Flag> plan_flags(PlanArgs& args) {
   return {
       {.name = "cost-model",
        .value = flags::text(args.cost_model, "NAME|FILE"),
-       .help = "what steps cost, as for simulate"},
+       .help = "cost model of a step, as for simulate"},
       {.name = "workload",
        .value = flags::text(args.workload, "SPEC"),
-       .help = "as for simulate, without a rate"},
+       .help = "workload, as for simulate, without a rate"},
       router_flag(args.router),
       {.name = "replicas",
        .value = flags::int32(args.replicas, 1, 4096),
-       .help = "how many there are: the rate is searched for"},
+       .help = "number of replicas; the rate is searched for"},
       {.name = "seeds",
        .value = flags::int32(args.seeds, 1, 100),
        .help = "draws of the workload; the answer is the middle one, with its interval"},
@@ -122,7 +122,7 @@ std::vector<Flag> calibrate_flags(CalibrateArgs& args) {
        .aliases = {"-o"}},
       {.name = "log",
        .value = flags::texts(args.logs, "FILE"),
-       .help = "instead of measuring: the steps of a log of serve --record; may be repeated"},
+       .help = "take the steps of a log of serve --record in place of measuring; repeatable"},
       {.name = "served",
        .value = flags::on(args.served),
        .help = "measures a server with clients, and how its steps scatter, not the engine by itself"},
