@@ -55,7 +55,7 @@ struct ApiContext {
   std::int32_t max_model_len = 0;
   std::int32_t max_num_seqs = 0;       // that run at the same time; only shown
   std::int32_t vocab_size = 0;         // ids that the model knows
-  std::vector<TokenId> eos_token_ids;  // end a sequence unless ignore_eos
+  std::vector<TokenId> eos_token_ids;  // each ends a sequence unless ignore_eos
   SamplingDefaults defaults;
   std::int32_t max_logprobs = 20;
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template

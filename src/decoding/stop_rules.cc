@@ -12,7 +12,10 @@ bool is_eos(const SamplingParams& sampling, TokenId token) {
 std::optional<Stop> check_stop(const SamplingParams& sampling, TokenId token, std::int32_t num_tokens,
                                std::int32_t num_output_tokens, std::int32_t max_model_len) {
   if (num_output_tokens >= sampling.min_tokens) {
-    if (is_eos(sampling, token)) return Stop{FinishReason::stop, std::nullopt};
+    if (is_eos(sampling, token)) {
+      const bool first = token == sampling.eos_token_ids.front();
+      return Stop{FinishReason::stop, first ? std::nullopt : std::optional(token)};
+    }
     if (std::ranges::find(sampling.stop_token_ids, token) != sampling.stop_token_ids.end()) {
       return Stop{FinishReason::stop, token};
     }

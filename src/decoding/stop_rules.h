@@ -9,7 +9,7 @@ namespace pagoda {
 
 struct Stop {
   FinishReason reason;
-  std::optional<TokenId> stop_token;  // absent for the model's own end of sequence
+  std::optional<TokenId> stop_token;  // absent for the first of the model's ends
 };
 
 // `num_tokens` and `num_output_tokens` count `token` already.

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "loader/gguf_families.h"
+#include "loader/gguf_turn_ends.h"
 #include "loader/printable.h"
 
 namespace pagoda {
@@ -65,14 +66,18 @@ void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   };
   config.bos_token_id = token("bos");
   config.pad_token_id = token("padding");
-  // End of text, of turn and of message: each ends generation.
-  for (const std::string_view name : {"eos", "eot", "eom"}) {
-    const std::int32_t id = token(name);
-    if (id >= 0 && std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(), id) ==
-                       config.eos_token_ids.end()) {
-      config.eos_token_ids.push_back(id);
-    }
-  }
+  const auto add_end = [&](std::int64_t id) {
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) return;
+    const auto end = static_cast<std::int32_t>(id);
+    if (std::ranges::find(config.eos_token_ids, end) == config.eos_token_ids.end())
+      config.eos_token_ids.push_back(end);
+  };
+  // The file's own ends of text, turn, message and filled-in code; the list is Ollama's.
+  for (const std::string_view name : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"})
+    add_end(token(name));
+  if (const GgufArray* list = file.array("tokenizer.ggml.eos_token_ids"))
+    for (const std::int64_t id : list->integers) add_end(id);
+  for (const std::int32_t id : gguf_turn_ends(file)) add_end(id);
 }
 
 void read_experts(Keys& keys, const GgufExperts& family, ModelConfig& config) {

@@ -11,7 +11,8 @@ namespace {
 using testing::as_bytes;
 using testing::GgufBuilder;
 
-GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers = 2) {
+GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers = 2,
+                  const std::vector<std::string>& tokens = {"a", "b", "c", "d"}) {
   const std::string arch(architecture);
   GgufBuilder builder;
   builder.string("general.architecture", arch)
@@ -20,7 +21,7 @@ GgufBuilder llama(std::string_view architecture = "llama", std::uint32_t layers 
       .u32(arch + ".block_count", layers)
       .u32(arch + ".feed_forward_length", 128)
       .u32(arch + ".attention.head_count", 4)
-      .strings("tokenizer.ggml.tokens", {"a", "b", "<end_of_turn>", "d"});
+      .strings("tokenizer.ggml.tokens", tokens);
   return arch == "gpt2" ? builder.f32("gpt2.attention.layer_norm_epsilon", 1e-5f)
                         : builder.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-6f);
 }
@@ -141,6 +142,43 @@ TEST(GgufConfig, ReadsWhatIsWritten) {
   EXPECT_EQ(config->weight_type, "F32 (92 %), F16 (8 %)");
 }
 
+TEST(GgufConfig, TokensThatEndATurnByTheirName) {
+  const auto ends = [](const std::vector<std::string>& tokens, std::vector<std::int32_t> types = {}) {
+    GgufBuilder builder = llama("llama", 2, tokens);
+    builder.u32("tokenizer.ggml.eos_token_id", 0);
+    if (!types.empty()) builder.array<std::int32_t>("tokenizer.ggml.token_type", 5, types);
+    const Result<ModelConfig> config = config_of(builder);
+    EXPECT_TRUE(config) << config.error().message();
+    return config ? config->eos_token_ids : std::vector<std::int32_t>{-1};
+  };
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(ends({"<|endoftext|>", "a", "<|user|>", "<|end|>"}), (Ids{0, 3})) << "Phi-3";
+  EXPECT_EQ(ends({"<|endoftext|>", "<|im_start|>", "<|im_end|>"}), (Ids{0, 2})) << "ChatML";
+  EXPECT_EQ(ends({"<|return|>", "<|end|>", "<|call|>", "<|endoftext|>"}), (Ids{0, 2, 3})) << "gpt-oss";
+  EXPECT_EQ(ends({"<|flush|>", "<|end|>", "<|calls|>"}), (Ids{0, 2})) << "Solar";
+  EXPECT_EQ(ends({"<|return|>", "<|end|>"}), (Ids{0, 1}));
+  EXPECT_EQ(ends({"a",
+                  "<\xEF\xBD\x9C"
+                  "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"}),
+            (Ids{0, 1}));
+  EXPECT_EQ(ends({"a", "</s>"}, {1, 1}), (Ids{0})) << "HTML";
+  EXPECT_EQ(ends({"a", "</s>"}, {1, 3}), (Ids{0, 1}));
+  EXPECT_EQ(ends({"<eos>", "</s>", "<turn|>", "<|tool_response>"}, {3, 3, 3, 3}), (Ids{0, 2, 3}))
+      << "Gemma 4";
+  EXPECT_EQ(ends({"a", "<|end|>", "<|end|>"}), (Ids{0, 1})) << "the first of equal spellings is the token";
+}
+
+TEST(GgufConfig, ListsOfEnds) {
+  const Result<ModelConfig> config =
+      config_of(llama("llama", 2, std::vector<std::string>(16, "a"))
+                    .u32("tokenizer.ggml.eos_token_id", 3)
+                    .u32("tokenizer.ggml.eom_token_id", 4)
+                    .u32("tokenizer.ggml.fim_sep_token_id", 6)
+                    .array<std::int32_t>("tokenizer.ggml.eos_token_ids", 5, {3, 7, -1, 99}));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->eos_token_ids, (std::vector<std::int32_t>{3, 4, 6, 7}));
+}
+
 TEST(GgufConfig, Gpt2) {
   const Result<ModelConfig> config = config_of(llama("gpt2"));
   ASSERT_TRUE(config) << config.error().message();
@@ -149,7 +187,7 @@ TEST(GgufConfig, Gpt2) {
 }
 
 TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
-  GgufBuilder gemma = llama("gemma3");
+  GgufBuilder gemma = llama("gemma3", 2, {"a", "b", "<end_of_turn>", "d"});
   gemma.u32("gemma3.attention.sliding_window", 16).u32("tokenizer.ggml.eos_token_id", 1);
   Result<ModelConfig> config = config_of(gemma);
   ASSERT_TRUE(config) << config.error().message();

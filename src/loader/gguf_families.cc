@@ -237,7 +237,7 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "qwen3vl"},
       {.name = "qwen2moe", .read = read_qwen2_moe, .experts = {.known = true, .renormalize = false}},
       {.name = "qwen3moe", .read = read_layers_with_routers, .experts = {.known = true}},
-      {.name = "gemma", .activation = "gelu_new", .read = read_gguf_gemma},
+      {.name = "gemma", .activation = "gelu_new"},
       {.name = "gemma2",
        .activation = "gelu_new",
        .read = read_gguf_gemma2,

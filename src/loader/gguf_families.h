@@ -44,7 +44,6 @@ void read_granite(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config);
 
 // Gemma's (gguf_gemma.cc).
-void read_gguf_gemma(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config);
 void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config);

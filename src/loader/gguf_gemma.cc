@@ -5,26 +5,8 @@
 #include "loader/gguf_families.h"
 
 namespace pagoda {
-namespace {
-
-// Some files do not name the token that ends Gemma's turns.
-void read_end_of_turn(const GgufFile& file, ModelConfig& config, std::string_view end = "<end_of_turn>") {
-  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
-  for (std::size_t id = 0; tokens != nullptr && id < std::min<std::size_t>(tokens->strings.size(), 1024);
-       ++id) {
-    const auto token_id = static_cast<std::int32_t>(id);
-    if (tokens->strings[id] == end && std::find(config.eos_token_ids.begin(), config.eos_token_ids.end(),
-                                                token_id) == config.eos_token_ids.end())
-      config.eos_token_ids.push_back(token_id);
-  }
-}
-
-}  // namespace
-
-void read_gguf_gemma(const GgufFile& file, Keys&, ModelConfig& config) { read_end_of_turn(file, config); }
 
 void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config) {
-  read_end_of_turn(file, config);
   config.attention_softcap = keys.number("attn_logit_softcapping", 0.0f);
   config.logit_softcap = keys.number("final_logit_softcapping", 0.0f);
   read_window_pattern(file, keys, 2, config);
@@ -37,7 +19,6 @@ void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config) {
 void read_gguf_gemma3(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.rope_local_theta = keys.number("rope.freq_base_swa", 10000.0f);
   read_window_pattern(file, keys, 6, config);
-  read_end_of_turn(file, config);
   // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
   if (config.num_layers == 62 && config.num_heads > 0)
     config.attention_scale =
@@ -65,7 +46,6 @@ void read_gguf_gemma3n(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (const GgufArray* cutoffs = file.array("gemma3n.activation_sparsity_scale"))
     for (const double cutoff : cutoffs->floats) config.sparse_cutoffs.push_back(static_cast<float>(cutoff));
   read_window_pattern(file, keys, 5, config);
-  read_end_of_turn(file, config);
 }
 
 // Layers with a window have a head size of their own; which have keys that are values shows in the tensors.
@@ -77,7 +57,6 @@ void read_gguf_gemma4(const GgufFile& file, Keys& keys, ModelConfig& config) {
   config.layer_input_size = keys.integer("embedding_length_per_layer_input", 0);
   config.experts.layers.clear();  // all have one beside their dense feed-forward
   read_window_pattern(file, keys, 6, config);
-  read_end_of_turn(file, config, "<turn|>");
   const std::int32_t local_size = keys.integer("attention.key_length_swa", config.head_size);
   if (keys.integer("attention.value_length_swa", local_size) != local_size)
     keys.fail(unimplemented("value heads of another size than key heads are not supported"));

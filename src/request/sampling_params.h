@@ -38,7 +38,7 @@ struct SamplingParams {
   std::int32_t min_tokens = 0;   // stop tokens are masked before this many
   bool ignore_eos = false;
   std::vector<TokenId> stop_token_ids;  // besides the model's end-of-sequence ids
-  std::vector<TokenId> eos_token_ids;   // the model's; filled in by api/
+  std::vector<TokenId> eos_token_ids;   // the model's, its tokenizer's EOS first; filled in by api/
 
   std::optional<std::int32_t> logprobs;         // top-k alternatives per output token; 0: only the chosen
   std::optional<std::int32_t> prompt_logprobs;  // the same for prompt tokens

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/assembly/answer_ends.h"
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/hub_paths.h"
@@ -256,9 +257,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (!template_kwargs) return template_kwargs.error();
   parts.api.template_kwargs = *std::move(template_kwargs);
   parts.api.vocab_size = config.vocab_size;
-  parts.api.eos_token_ids = config.eos_token_ids;
-  if (parts.api.eos_token_ids.empty() && parts.tokenizer != nullptr && parts.tokenizer->eos() >= 0)
-    parts.api.eos_token_ids.push_back(parts.tokenizer->eos());
+  parts.api.eos_token_ids = answer_ends(config, parts.tokenizer.get());
+  if (report == Report::table && parts.tokenizer != nullptr)
+    log_info("start", describe_ends(parts.api.eos_token_ids, *parts.tokenizer));
   if (parts.tokenizer != nullptr) {
     auto backend = make_xgrammar_backend(*parts.tokenizer, config.vocab_size, parts.api.eos_token_ids);
     if (backend != nullptr) {

@@ -1,0 +1,27 @@
+#include "cli/assembly/answer_ends.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "loader/printable.h"
+
+namespace pagoda {
+
+std::vector<TokenId> answer_ends(const ModelConfig& config, const Tokenizer* tokenizer) {
+  std::vector<TokenId> ends;
+  if (tokenizer != nullptr && tokenizer->eos() >= 0 && tokenizer->eos() < config.vocab_size)
+    ends.push_back(tokenizer->eos());
+  for (const TokenId id : config.eos_token_ids)
+    if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+  return ends;
+}
+
+std::string describe_ends(std::span<const TokenId> ends, const Tokenizer& tokenizer) {
+  if (ends.empty()) return "no token ends an answer: the model's files name none";
+  std::string list;
+  for (const TokenId id : ends)
+    list += concat(list.empty() ? "" : ", ", id, " ", printable(tokenizer.token_string(id)));
+  return concat("an answer ends with: ", list);
+}
+
+}  // namespace pagoda
