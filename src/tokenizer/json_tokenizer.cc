@@ -9,6 +9,7 @@
 #include "tokenizer/json_components.h"
 #include "tokenizer/json_cursor.h"
 #include "tokenizer/json_vocabulary.h"
+#include "tokenizer/side_files.h"
 
 namespace pagoda {
 namespace {
@@ -48,118 +49,6 @@ Result<std::string> model_string(const Members& model, std::string_view key, std
   return out;
 }
 
-struct AddedEntry {
-  AddedToken token;
-  std::int64_t declared_id = -1;
-};
-
-Result<AddedEntry> read_added_token(const json::value& value) {
-  AddedEntry entry;
-  const json::object* object = value.if_object();
-  if (!object) return wrong("an added token is not an object");
-  const json::value* content = object->if_contains("content");
-  if (!content || !content->is_string()) return wrong("an added token has no content");
-  entry.token.content = std::string(content->get_string());
-  struct Flag {
-    std::string_view key;
-    bool AddedToken::* member;
-  };
-  for (const Flag& flag : {Flag{"single_word", &AddedToken::single_word}, Flag{"lstrip", &AddedToken::lstrip},
-                           Flag{"rstrip", &AddedToken::rstrip}, Flag{"normalized", &AddedToken::normalized},
-                           Flag{"special", &AddedToken::special}}) {
-    Result<bool> set = bool_member(*object, flag.key, false);
-    if (!set) return set.error();
-    entry.token.*flag.member = *set;
-  }
-  if (const json::value* id = object->if_contains("id"); id && id->is_int64())
-    entry.declared_id = id->get_int64();
-  return entry;
-}
-
-// Adds tokens the way the reference does: known spellings keep their id, others get the next free one,
-// whatever id the file declares.
-class AddedTokenBuilder {
- public:
-  AddedTokenBuilder(TokenizerParts& parts, std::size_t model_size)
-      : parts_(parts), model_size_(static_cast<TokenId>(model_size)) {}
-
-  Status add_all(std::vector<AddedEntry> entries) {
-    TokenId next = model_size_;
-    for (const AddedToken& token : parts_.added.tokens()) next = std::max(next, token.id + 1);
-    for (AddedEntry& entry : entries) {
-      AddedToken& token = entry.token;
-      if (token.content.empty()) continue;
-      if (const AddedToken* known = parts_.added.find(token.content)) {
-        token.id = known->id;
-      } else if (const auto id = parts_.vocabulary->find(token.content)) {
-        token.id = *id;
-      } else {
-        token.id = next++;
-      }
-      if (token.id > Vocabulary::kMaxId) return wrong("it has too many added tokens");
-      token.normalized_content = token.content;
-      if (token.normalized && parts_.normalizer) {
-        NormalizedText text = NormalizedText::of(token.content, false);
-        PAGODA_RETURN_IF_ERROR(parts_.normalizer->apply(text));
-        token.normalized_content = text.text;
-      }
-      parts_.added.add(std::move(token));
-    }
-    return ok_status();
-  }
-
- private:
-  TokenizerParts& parts_;
-  TokenId model_size_;
-};
-
-// The spelling of a token in tokenizer_config.json: a string, or an object with `content`.
-std::string config_token(const json::object& config, std::string_view key) {
-  const json::value* value = config.if_contains(key);
-  if (value && value->is_object()) value = value->get_object().if_contains("content");
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-Status apply_config(std::string_view config_json, bool has_post_processor, std::size_t model_size,
-                    TokenizerParts& parts) {
-  boost::system::error_code error;
-  const json::value value = json::parse(json::string_view(config_json.data(), config_json.size()), error);
-  if (error || !value.is_object())
-    return corrupt_data(
-        concat("tokenizer_config.json is not a JSON object", error ? ": " + error.message() : ""));
-  const json::object& config = value.get_object();
-  if (const json::value* decoder = config.if_contains("added_tokens_decoder");
-      decoder && decoder->is_object()) {
-    std::vector<AddedEntry> missing;
-    for (const auto& [id, token] : decoder->get_object()) {
-      Result<AddedEntry> entry = read_added_token(token);
-      if (!entry) return entry.error();
-      if (!parts.added.find(entry->token.content)) missing.push_back(*std::move(entry));
-    }
-    PAGODA_RETURN_IF_ERROR(AddedTokenBuilder(parts, model_size).add_all(std::move(missing)));
-  }
-  const auto id_of = [&](std::string_view key) -> TokenId {
-    const std::string spelling = config_token(config, key);
-    if (spelling.empty()) return -1;
-    if (const AddedToken* token = parts.added.find(spelling)) return token->id;
-    return parts.vocabulary->find(spelling).value_or(-1);
-  };
-  parts.bos = id_of("bos_token");
-  parts.eos = id_of("eos_token");
-  // tokenizer.json's post-processor decides where there is one.
-  if (!has_post_processor) {
-    Result<bool> add_bos = bool_member(config, "add_bos_token", false);
-    if (!add_bos) return add_bos.error().annotate("tokenizer_config.json");
-    Result<bool> add_eos = bool_member(config, "add_eos_token", false);
-    if (!add_eos) return add_eos.error().annotate("tokenizer_config.json");
-    PostProcessor::Wrap wrap;
-    if (*add_bos && parts.bos >= 0) wrap.before.push_back(parts.bos);
-    if (*add_eos && parts.eos >= 0) wrap.after.push_back(parts.eos);
-    parts.post_processor.add(std::move(wrap));
-  }
-  return ok_status();
-}
-
 std::string model_type(const Members& model) {
   if (const Result<std::string> type = model_string(model, "type", ""); type && !type->empty()) return *type;
   // Old files have no type.
@@ -170,14 +59,17 @@ std::string model_type(const Members& model) {
 
 class JsonTokenizerBuilder {
  public:
-  Result<std::unique_ptr<Tokenizer>> build(std::string_view text, std::string_view config_json) {
-    if (Status status = read(text, config_json); !status.ok()) return status;
+  Result<std::unique_ptr<Tokenizer>> build(std::string_view text, const TokenizerSideFiles& files) {
+    Result<SideTokens> side = read_side_files(files);
+    if (!side) return side.error();
+    side->add_bos = side->add_eos = std::nullopt;  // the file's post-processor decides
+    if (Status status = read(text, *side); !status.ok()) return status;
     parts_.added.build();
     return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts_)));
   }
 
  private:
-  Status read(std::string_view text, std::string_view config_json) {
+  Status read(std::string_view text, const SideTokens& side) {
     parts_.vocabulary = std::make_unique<Vocabulary>();
     Members file, model;
     JsonCursor cursor(text);
@@ -196,8 +88,8 @@ class JsonTokenizerBuilder {
       if (!value) return value.error();
       if (!value->is_array()) return wrong("added_tokens is not a list");
       for (const json::value& element : value->get_array()) {
-        Result<AddedEntry> entry = read_added_token(element);
-        if (!entry) return entry.error();
+        Result<AddedEntry> entry = read_added_entry(element);
+        if (!entry) return entry.error().annotate("tokenizer.json");
         added.push_back(*std::move(entry));
       }
     }
@@ -221,7 +113,7 @@ class JsonTokenizerBuilder {
       PAGODA_RETURN_IF_ERROR(
           read_pre_tokenizer(*value, bytes_to_model, parts_.needs_origins, parts_.pre_tokenizer));
     }
-    PAGODA_RETURN_IF_ERROR(read_model(type, model, bytes_to_model, added));
+    PAGODA_RETURN_IF_ERROR(read_model(type, model, bytes_to_model, added, side));
     const std::string_view post_processor = find_member(file, "post_processor");
     if (!post_processor.empty()) {
       Result<json::value> value = parse_small(post_processor, "post_processor");
@@ -233,14 +125,12 @@ class JsonTokenizerBuilder {
       if (!value) return value.error();
       PAGODA_RETURN_IF_ERROR(read_decoder(*value, parts_.decoder, parts_.bytes));
     }
-    PAGODA_RETURN_IF_ERROR(AddedTokenBuilder(parts_, model_size_).add_all(std::move(added)));
-    if (!config_json.empty())
-      PAGODA_RETURN_IF_ERROR(apply_config(config_json, !post_processor.empty(), model_size_, parts_));
-    return ok_status();
+    PAGODA_RETURN_IF_ERROR(add_entries(std::move(added), model_size_, parts_));
+    return apply_side_tokens(side, model_size_, false, parts_);
   }
 
   Status read_model(std::string_view type, const Members& model, bool bytes_to_model,
-                    const std::vector<AddedEntry>& added) {
+                    const std::vector<AddedEntry>& added, const SideTokens& side) {
     const std::string_view vocab = find_member(model, "vocab");
     if (vocab.empty()) return wrong("the model has no vocab");
     std::vector<double> scores;
@@ -252,6 +142,7 @@ class JsonTokenizerBuilder {
       if (!entry.token.special) continue;
       if (const auto id = parts_.vocabulary->find(entry.token.content)) parts_.vocabulary->hide(*id);
     }
+    hide_special(side, *parts_.vocabulary);
     if (type == "BPE") return read_bpe(model, bytes_to_model);
     if (type == "Unigram") return read_unigram(model, std::move(scores));
     if (type == "WordPiece") {
@@ -340,13 +231,14 @@ class JsonTokenizerBuilder {
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view json, std::string_view config_json) {
-  return JsonTokenizerBuilder().build(json, config_json);
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view json,
+                                                        const TokenizerSideFiles& files) {
+  return JsonTokenizerBuilder().build(json, files);
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab_and_merges(std::string_view vocab_json,
                                                                     std::string_view merges_txt,
-                                                                    std::string_view config_json) {
+                                                                    const TokenizerSideFiles& files) {
   TokenizerParts parts;
   parts.vocabulary = std::make_unique<Vocabulary>();
   if (Status status = read_vocabulary(vocab_json, *parts.vocabulary); !status.ok())
@@ -361,25 +253,18 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab_and_merges(std::string_
     if (!split_merge(line, merges))
       return corrupt_data(concat("merges.txt: merge ", merges.size(), " is not two tokens"));
   }
+  Result<SideTokens> side = read_side_files(files);
+  if (!side) return side.error();
   bool prefix_space = false;
-  std::vector<AddedEntry> added;
-  if (!config_json.empty()) {
-    boost::system::error_code error;
-    const json::value value = json::parse(json::string_view(config_json.data(), config_json.size()), error);
-    if (error || !value.is_object()) return corrupt_data("tokenizer_config.json is not a JSON object");
-    const json::object& config = value.get_object();
-    Result<bool> prefix = bool_member(config, "add_prefix_space", false);
+  if (!files.config.empty()) {
+    const json::value config = json::parse(json::string_view(files.config.data(), files.config.size()));
+    Result<bool> prefix = bool_member(config.get_object(), "add_prefix_space", false);
     if (!prefix) return prefix.error().annotate("tokenizer_config.json");
     prefix_space = *prefix;
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-      const std::string spelling = config_token(config, key);
-      if (!spelling.empty() && parts.vocabulary->find(spelling))
-        added.push_back({AddedToken{.content = spelling, .special = true}, -1});
-    }
-  } else if (parts.vocabulary->find("<|endoftext|>")) {
-    added.push_back({AddedToken{.content = "<|endoftext|>", .special = true}, -1});
+  } else if (files.special_tokens_map.empty() && parts.vocabulary->find("<|endoftext|>")) {
+    side->named.push_back(AddedToken{.content = "<|endoftext|>", .special = true});
   }
-  for (const AddedEntry& entry : added) parts.vocabulary->hide(*parts.vocabulary->find(entry.token.content));
+  hide_special(*side, *parts.vocabulary);
   const std::size_t model_size = parts.vocabulary->num_tokens();
   Result<TokenModelPtr> model = make_bpe(*parts.vocabulary, merges, {.byte_level = true});
   if (!model) return model.error();
@@ -389,11 +274,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab_and_merges(std::string_
   steps.push_back(make_byte_level_decoder());
   parts.decoder = Decoder(std::move(steps));
   parts.bytes = TokenizerParts::Bytes::byte_level;
-  if (Status status = AddedTokenBuilder(parts, model_size).add_all(std::move(added)); !status.ok())
-    return status;
-  if (!config_json.empty()) {
-    if (Status status = apply_config(config_json, false, model_size, parts); !status.ok()) return status;
-  }
+  if (Status status = apply_side_tokens(*side, model_size, false, parts); !status.ok()) return status;
   parts.added.build();
   return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts)));
 }

@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/decode_steps.h"
-#include "tokenizer/pipeline_tokenizer.h"
+#include "tokenizer/side_files.h"
 
 namespace pagoda {
 namespace {
@@ -142,7 +142,10 @@ Result<Model> read_model(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_view bytes) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_view bytes,
+                                                                 const TokenizerSideFiles& files) {
+  const Result<SideTokens> side = read_side_files(files);
+  if (!side) return side.error();
   Result<Model> read = read_model(bytes);
   if (!read) return read.error();
   Model& model = *read;
@@ -188,6 +191,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
     if (piece.type == kUserDefined) model.normalizer.user_defined.emplace_back(piece.text);
   }
   if (unknown < 0) return malformed("it has no unknown piece");
+  hide_special(*side, *parts.vocabulary);
   const auto control = [&](std::string_view text) -> TokenId {
     const auto id = parts.vocabulary->find(text);
     return id && model.pieces[static_cast<std::size_t>(*id)].type == kControl ? *id : -1;
@@ -224,6 +228,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   steps.push_back(make_fuse_decoder());
   parts.decoder = Decoder(std::move(steps));
   parts.bytes = TokenizerParts::Bytes::byte_fallback;
+  SideTokens raw = *side;  // each stretch of text between added tokens is a text of its own
+  for (AddedEntry& entry : raw.listed) entry.token.normalized = false;
+  if (Status status = apply_side_tokens(raw, count, true, parts); !status.ok()) return status;
   parts.added.build();
   return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts)));
 }

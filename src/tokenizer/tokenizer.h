@@ -50,8 +50,16 @@ struct GgufVocabulary {
   TokenId bos = -1, eos = -1, unk = -1;
   TokenId sep = -1, cls = -1;  // "bert": put around a text in place of bos and eos
   std::optional<bool> add_bos, add_eos, add_space_prefix;
-  std::string charsmap;  // "t5": SentencePiece's, may be empty
+  bool strips_behind_special = false;  // Phi-3: special tokens take the white space behind them
+  std::string charsmap;                // "t5": SentencePiece's, may be empty
   bool remove_extra_whitespaces = false;
+};
+
+// The files beside a vocabulary that add tokens to it or say more about those it has; empty where absent.
+struct TokenizerSideFiles {
+  std::string_view config = {};              // tokenizer_config.json
+  std::string_view special_tokens_map = {};  // special_tokens_map.json
+  std::string_view added_tokens = {};        // added_tokens.json
 };
 
 // Two texts as a cross-encoder reads them.
@@ -62,18 +70,18 @@ struct EncodedPair {
 
 class Tokenizer {
  public:
-  // tokenizer.json; `config_json` is tokenizer_config.json or empty. A component that is not supported
-  // is refused by name.
+  // tokenizer.json. A component that is not supported is refused by name.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view json,
-                                                      std::string_view config_json = {});
+                                                      const TokenizerSideFiles& files = {});
   // A SentencePiece tokenizer.model (protobuf).
-  static Result<std::unique_ptr<Tokenizer>> from_sentencepiece(std::string_view bytes);
+  static Result<std::unique_ptr<Tokenizer>> from_sentencepiece(std::string_view bytes,
+                                                               const TokenizerSideFiles& files = {});
   // `unimplemented` naming the model or pre-tokenizer, and those that are known.
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
-  // A folder of GPT-2's or OPT's form: vocab.json, merges.txt and tokenizer_config.json (or empty).
+  // A folder of GPT-2's or OPT's form: vocab.json and merges.txt.
   static Result<std::unique_ptr<Tokenizer>> from_vocab_and_merges(std::string_view vocab_json,
                                                                   std::string_view merges_txt,
-                                                                  std::string_view config_json = {});
+                                                                  const TokenizerSideFiles& files = {});
   virtual ~Tokenizer() = default;
 
   // invalid_argument: not UTF-8 (callers check first where they can name the field).

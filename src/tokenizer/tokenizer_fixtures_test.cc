@@ -65,6 +65,34 @@ TEST(TokenizerFixtures, Encode) {
   EXPECT_GT(count, 500u);
 }
 
+// What transformers makes of the files beside a tokenizer.json (tests/fixtures/make_side_files.py).
+TEST(TokenizerFixtures, FilesBesideTheTokenizer) {
+  const std::size_t count = for_each_line("side_files.jsonl", [](const boost::json::object& entry) {
+    std::ifstream file(kFolder + std::string(entry.at("tokenizer").as_string()) + ".json");
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    const auto text = [&](const char* name) { return std::string_view(entry.at(name).as_string()); };
+    const auto made = Tokenizer::from_json(bytes.str(), {.config = text("config"),
+                                                         .special_tokens_map = text("special_tokens_map"),
+                                                         .added_tokens = text("added_tokens")});
+    ASSERT_TRUE(made) << made.error().message();
+    EXPECT_EQ((*made)->bos(), entry.at("bos").to_number<TokenId>());
+    EXPECT_EQ((*made)->eos(), entry.at("eos").to_number<TokenId>());
+    std::vector<TokenId> special;
+    for (TokenId id = 0; id < (*made)->vocab_size(); ++id)
+      if ((*made)->is_special(id)) special.push_back(id);
+    EXPECT_EQ(special, ids_of(entry.at("special")));
+    for (const boost::json::value& one : entry.at("cases").as_array()) {
+      const boost::json::object& item = one.as_object();
+      const std::string_view wanted = item.at("text").as_string();
+      SCOPED_TRACE(wanted);
+      EXPECT_EQ(*(*made)->encode(wanted), ids_of(item.at("ids")));
+      EXPECT_EQ(*(*made)->encode(wanted, {.add_special_tokens = true}), ids_of(item.at("wrapped")));
+    }
+  });
+  EXPECT_GE(count, 60u);
+}
+
 // What a converter makes of gemma.json: the same pieces, merges and added tokens as GGUF's lists.
 TEST(TokenizerFixtures, Gemma4FromGguf) {
   std::ifstream file(kFolder + "gemma.json");

@@ -5,13 +5,16 @@
 #include <functional>
 #include <limits>
 
+#include "base/log.h"
 #include "base/strings.h"
+#include "loader/gguf_turn_ends.h"
 #include "loader/mapped_file.h"
 
 namespace pagoda {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::int32_t kNormalToken = 1, kControlToken = 3;  // of tokenizer.ggml.token_type
 using Made = Result<std::unique_ptr<Tokenizer>>;
 
 Made named(Made made, const std::string& path) {
@@ -23,16 +26,33 @@ std::string_view view(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-// The tokenizer of a folder whose files `text_of` gives; not_found if it has none.
 using TextOf = std::function<std::optional<std::string>(std::string_view name)>;
+
+// The texts of the files beside a vocabulary.
+class SideTexts {
+ public:
+  explicit SideTexts(const TextOf& text_of)
+      : config_(text_of("tokenizer_config.json").value_or("")),
+        special_tokens_map_(text_of("special_tokens_map.json").value_or("")),
+        added_tokens_(text_of("added_tokens.json").value_or("")) {}
+  TokenizerSideFiles files() const {
+    return {.config = config_, .special_tokens_map = special_tokens_map_, .added_tokens = added_tokens_};
+  }
+
+ private:
+  const std::string config_, special_tokens_map_, added_tokens_;
+};
+
+// The tokenizer of a folder whose files `text_of` gives; not_found if it has none.
 Made from_folder(const std::string& path, const TextOf& text_of) {
-  const std::string config = text_of("tokenizer_config.json").value_or("");
+  const SideTexts texts(text_of);
+  const TokenizerSideFiles files = texts.files();
   if (const auto json = text_of("tokenizer.json"))
-    return named(Tokenizer::from_json(*json, config), path + "/tokenizer.json");
+    return named(Tokenizer::from_json(*json, files), path + "/tokenizer.json");
   if (const auto model = text_of("tokenizer.model"))
-    return named(Tokenizer::from_sentencepiece(*model), path + "/tokenizer.model");
+    return named(Tokenizer::from_sentencepiece(*model, files), path + "/tokenizer.model");
   const auto vocab = text_of("vocab.json"), merges = text_of("merges.txt");
-  if (vocab && merges) return named(Tokenizer::from_vocab_and_merges(*vocab, *merges, config), path);
+  if (vocab && merges) return named(Tokenizer::from_vocab_and_merges(*vocab, *merges, files), path);
   return not_found(concat(path, ": no tokenizer.json, tokenizer.model, or vocab.json with merges.txt"));
 }
 
@@ -62,7 +82,16 @@ Made load_tokenizer(const GgufFile& file) {
   vocabulary.pre = text("tokenizer.ggml.pre");
   if (vocabulary.model.empty()) return not_found("the GGUF file has no tokenizer (tokenizer.ggml.model)");
   if (const GgufArray* tokens = file.array("tokenizer.ggml.tokens")) vocabulary.tokens = tokens->strings;
-  if (const GgufArray* merges = file.array("tokenizer.ggml.merges")) vocabulary.merges = merges->strings;
+  const bool is_bpe = vocabulary.model == "gpt2" || vocabulary.model == "gemma4";
+  if (const GgufArray* merges = file.array("tokenizer.ggml.merges"))
+    vocabulary.merges = merges->strings;
+  else if (is_bpe)
+    return corrupt_data("GGUF: tokenizer.ggml.merges is missing: without them text becomes single bytes");
+  if (vocabulary.model == "gpt2" && vocabulary.pre.empty())
+    log_warning(
+        "tokenizer",
+        "the GGUF file has no tokenizer.ggml.pre, so that text is cut by the rule 'default': if the model "
+        "was trained with another one, its answers are worse; convert it anew");
   if (const GgufArray* scores = file.array("tokenizer.ggml.scores")) {
     vocabulary.scores.assign(scores->floats.begin(), scores->floats.end());
     for (const std::int64_t score : scores->integers) vocabulary.scores.push_back(static_cast<float>(score));
@@ -72,6 +101,15 @@ Made load_tokenizer(const GgufFile& file) {
     for (const std::int64_t type : types->integers)
       vocabulary.types.push_back(type >= 0 && type <= 100 ? static_cast<std::int32_t>(type) : 0);
   }
+  // What ends a turn is a control token, whatever an old converter made of it.
+  for (const std::int32_t end : gguf_turn_ends(file)) {
+    const auto at = static_cast<std::size_t>(end);
+    if (vocabulary.types.size() <= at) vocabulary.types.resize(at + 1, kNormalToken);
+    vocabulary.types[at] = kControlToken;
+  }
+  const std::string architecture = text("general.architecture");
+  vocabulary.strips_behind_special =
+      vocabulary.model == "llama" && (architecture == "phi3" || architecture == "phimoe");
   vocabulary.bos = token_id(file, "tokenizer.ggml.bos_token_id");
   vocabulary.eos = token_id(file, "tokenizer.ggml.eos_token_id");
   vocabulary.unk = token_id(file, "tokenizer.ggml.unknown_token_id");
@@ -111,11 +149,13 @@ Made load_tokenizer(const std::string& path) {
     if (!gguf) return gguf.error();
     return named(load_tokenizer(*gguf), path);
   }
+  const TextOf beside = [&](std::string_view name) {
+    return read_if_there(fs::path(path).parent_path() / name);
+  };
   const std::size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && bytes[first] == '{') {
-    const std::string config =
-        read_if_there(fs::path(path).parent_path() / "tokenizer_config.json").value_or("");
-    return named(Tokenizer::from_json(bytes, config), path);
+    const SideTexts texts(beside);
+    return named(Tokenizer::from_json(bytes, texts.files()), path);
   }
   return named(Tokenizer::from_sentencepiece(bytes), path);
 }

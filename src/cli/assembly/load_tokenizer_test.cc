@@ -10,11 +10,13 @@
 #include <sstream>
 
 #include "cli/commands/tokenize_command.h"
+#include "loader/test_gguf.h"
 
 namespace pagoda {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::GgufBuilder;
 
 const std::string kFixtures = PAGODA_SOURCE_DIR "/tests/fixtures/tokenizers/";
 
@@ -61,9 +63,58 @@ TEST(LoadTokenizer, GgufVocabularies) {
   EXPECT_EQ(checked, 8u * 47u);
 }
 
-class Folder : public testing::Test {
+TEST(LoadTokenizer, WhatEndsATurnIsAControlTokenWhateverTheFileSays) {
+  const std::string bytes = GgufBuilder()
+                                .string("tokenizer.ggml.model", "gpt2")
+                                .string("tokenizer.ggml.pre", "gpt-2")
+                                .strings("tokenizer.ggml.tokens", {"a", "b", "ab", "<|im_end|>", "<|x|>"})
+                                .strings("tokenizer.ggml.merges", {"a b"})
+                                .array<std::int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 1, 1, 4})
+                                .build();
+  const auto file = GgufFile::parse(testing::as_bytes(bytes));
+  ASSERT_TRUE(file) << file.error().message();
+  const auto tokenizer = load_tokenizer(*file);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+  EXPECT_TRUE((*tokenizer)->is_special(3));
+  EXPECT_FALSE((*tokenizer)->is_special(4));
+  EXPECT_EQ(*(*tokenizer)->encode("ab<|im_end|>"), (std::vector<TokenId>{2, 3}));
+}
+
+GgufBuilder byte_level_file() {
+  GgufBuilder builder;
+  builder.string("tokenizer.ggml.model", "gpt2").strings("tokenizer.ggml.tokens", {"a", "b", "ab"});
+  return builder;
+}
+
+TEST(LoadTokenizer, BytePairsWithoutMergesAreRefused) {
+  const auto load = [](const GgufBuilder& builder) {
+    const std::string bytes = builder.build();
+    const auto file = GgufFile::parse(testing::as_bytes(bytes));
+    return load_tokenizer(*file);
+  };
+  const auto refused = load(byte_level_file().string("tokenizer.ggml.pre", "gpt-2"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("tokenizer.ggml.merges is missing"), std::string::npos);
+  ::testing::internal::CaptureStderr();
+  const auto guessed = load(byte_level_file().strings("tokenizer.ggml.merges", {"a b"}));
+  EXPECT_TRUE(guessed);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("no tokenizer.ggml.pre"), std::string::npos);
+}
+
+// The ids that Phi-3's tokenizer.json gives.
+TEST(LoadTokenizer, Phi3StripsBehindSpecialTokens) {
+  const std::string path = shared_data() + "/tokenizers/llama.cpp-vocabs/ggml-vocab-phi-3.gguf";
+  if (!fs::exists(path)) GTEST_SKIP() << "shared data is not there";
+  const auto tokenizer = load_tokenizer(path);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+  const auto ids = [&](std::string_view text) { return *(*tokenizer)->encode(text); };
+  EXPECT_EQ(ids("<|user|>\nHi<|end|>\n<|assistant|>\n"), (std::vector<TokenId>{32010, 6324, 32007, 32001}));
+  EXPECT_EQ(ids("<|endoftext|>\n"), (std::vector<TokenId>{32000, 29871, 13})) << "but for this one";
+}
+
+class Folder : public ::testing::Test {
  protected:
-  Folder() : path_(fs::path(testing::TempDir()) / "pagoda_load_tokenizer_test") {
+  Folder() : path_(fs::path(::testing::TempDir()) / "pagoda_load_tokenizer_test") {
     fs::remove_all(path_);
     fs::create_directories(path_);
   }
@@ -86,6 +137,11 @@ TEST_F(Folder, FindsEachForm) {
   const auto file = load_tokenizer((path_ / "tokenizer.json").string());
   ASSERT_TRUE(file);
   EXPECT_EQ((*file)->bos(), (*file)->find("<s>"));
+  write("added_tokens.json", R"({"<|new|>": 100000})");
+  write("special_tokens_map.json", R"({"eos_token": "<|new|>"})");
+  const auto more = load_tokenizer(path_.string());
+  ASSERT_TRUE(more);
+  EXPECT_EQ((*more)->find("<|new|>"), (*more)->eos()) << "special_tokens_map.json wins";
   write("tokenizer.json", "{");
   const auto broken = load_tokenizer(path_.string());
   ASSERT_FALSE(broken);
@@ -97,9 +153,9 @@ TEST_F(Folder, TokenizeAnswersEachLine) {
   write("in.jsonl",
         "{\"text\": \"the way\"}\nnonsense\n{\"text\": 3}\n\n{\"text\": "
         "\"a\\ud83d\\ude42\\u2028\"}\n[1]\n{\"text\": \"\xFF\"}\n");
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   EXPECT_EQ(run_tokenize({.tokenizer = kFixtures + "gpt2.json", .input = (path_ / "in.jsonl").string()}), 0);
-  const std::string encoded = testing::internal::GetCapturedStdout();
+  const std::string encoded = ::testing::internal::GetCapturedStdout();
   std::istringstream lines(encoded);
   std::vector<std::string> all;
   for (std::string line; std::getline(lines, line);) all.push_back(line);
@@ -107,20 +163,20 @@ TEST_F(Folder, TokenizeAnswersEachLine) {
   for (const std::size_t bad : {1u, 2u, 4u, 5u})
     EXPECT_TRUE(all[bad].starts_with("{\"error\": ")) << all[bad];
   write("ids.jsonl", all[0] + "\n" + all[3] + "\n{\"ids\": [-1]}\n{\"ids\": [1.5]}\n");
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   EXPECT_EQ(
       run_tokenize(
           {.tokenizer = kFixtures + "gpt2.json", .input = (path_ / "ids.jsonl").string(), .decode = true}),
       0);
-  const std::string decoded = testing::internal::GetCapturedStdout();
+  const std::string decoded = ::testing::internal::GetCapturedStdout();
   EXPECT_TRUE(
       decoded.starts_with("{\"text\": \"the way\"}\n{\"text\": \"a\\ud83d\\ude42\\u2028\"}\n{\"error\": "))
       << decoded;
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(run_tokenize({.tokenizer = (path_ / "absent").string(), .input = (path_ / "in.jsonl").string()}),
             2);
   EXPECT_EQ(run_tokenize({.tokenizer = kFixtures + "gpt2.json", .input = (path_ / "absent").string()}), 2);
-  const std::string errors = testing::internal::GetCapturedStderr();
+  const std::string errors = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 2);
 }
 
