@@ -30,8 +30,10 @@ Usage AnswerState::usage_of(std::size_t prompt_begin, std::size_t prompt_end) co
 }
 
 RequestTimes AnswerState::times() const {
-  return std::ranges::max(prompts, {}, [](const PromptState& prompt) { return prompt.times.last_token; })
-      .times;
+  RequestTimes latest;
+  for (const PromptState& prompt : prompts)
+    if (prompt.times.last_token >= latest.last_token) latest = prompt.times;
+  return latest;
 }
 
 void AnswerState::add(std::size_t prompt_index, RequestOutput output) {

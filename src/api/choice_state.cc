@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/ends.h"
 
 namespace pagoda {
 
@@ -78,7 +79,7 @@ void ChoiceState::gather() {
         break;
       case AnswerEvent::Kind::call_arguments:
         if (!told) break;
-        if (fresh.calls.empty() || fresh.calls.back().index != event.call)
+        if (const CallPiece* last = last_of(fresh.calls); last == nullptr || last->index != event.call)
           fresh.calls.push_back({.index = event.call, .name = {}, .id = {}, .arguments = {}});
         fresh.calls.back().arguments.append(event.text);
         break;

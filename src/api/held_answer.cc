@@ -282,9 +282,9 @@ class Builder {
           return bad_field(form.param, "cannot be in Lark's form beside tools or reasoning");
         return part("grammar", "grammar", json::string(form.text));
       case GrammarSpec::Kind::structural_tag: {
-        const Result<std::string> tag = prepare_structural_tag(form.text);
-        if (!tag) return refused(tag.error());
-        return json::parse(*tag).at("format");
+        Result<json::value> format = structural_format(form.text);
+        if (!format) return refused(format.error());
+        return format;
       }
     }
     return internal_error("a form that nobody knows");

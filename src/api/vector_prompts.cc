@@ -6,6 +6,7 @@
 #include "api/chat_prompt_tokens.h"
 #include "api/prompt_limits.h"
 #include "base/check.h"
+#include "base/ends.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -152,8 +153,9 @@ void VectorPrompts::add_field(FieldReader& fields, std::string_view name, bool w
   if (value->is_string()) return keep(add_text(std::string_view(value->get_string()), path));
   const json::array* list = value->if_array();
   if (list == nullptr) return fields.fail(name, "must be a text or a list");
-  if (list->empty()) return fields.fail(name, "must not be empty");
-  if (with_ids && list->front().is_number()) return keep(add_ids(*list, path));
+  const json::value* first = first_of(*list);
+  if (first == nullptr) return fields.fail(name, "must not be empty");
+  if (with_ids && first->is_number()) return keep(add_ids(*list, path));
   if (list->size() > kMaxVectorPrompts)
     return fields.fail(name, concat("must have at most ", kMaxVectorPrompts, " entries"));
   for (std::size_t i = 0; i < list->size() && fields.ok(); ++i) {

@@ -125,7 +125,7 @@ Result<std::string> choice_grammar(std::string_view choices) {
   return grammar;
 }
 
-Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern) {
+Result<json::value> structural_format(std::string_view text, HoldsPattern holds_pattern) {
   Result<json::value> value = parse_grammar_json(text);
   if (!value) return value.error();
   const json::object* tag = value->if_object();
@@ -139,7 +139,13 @@ Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern h
     format = *std::move(newer);
   }
   PAGODA_RETURN_IF_ERROR(prepare_formats(format, holds_pattern, 0));
-  return json::serialize(json::value{{"type", "structural_tag"}, {"format", std::move(format)}});
+  return format;
+}
+
+Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern) {
+  Result<json::value> format = structural_format(text, holds_pattern);
+  if (!format) return format.error();
+  return json::serialize(json::value{{"type", "structural_tag"}, {"format", *std::move(format)}});
 }
 
 bool is_lark(std::string_view grammar) { return grammar.find("::=") == std::string_view::npos; }

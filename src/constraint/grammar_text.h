@@ -17,7 +17,9 @@ Result<boost::json::value> parse_grammar_json(std::string_view text);
 // GBNF of `choices`, a JSON list of strings.
 Result<std::string> choice_grammar(std::string_view choices);
 
-// XGrammar's form of a structural tag, from it or from vLLM's older one; each schema inside is prepared.
+// The format of a structural tag in XGrammar's form, from it or from vLLM's older one; each schema inside is
+// prepared. Then the tag's text.
+Result<boost::json::value> structural_format(std::string_view text, HoldsPattern holds_pattern = nullptr);
 Result<std::string> prepare_structural_tag(std::string_view text, HoldsPattern holds_pattern = nullptr);
 
 // Whether a grammar is written in Lark's form, as vLLM tells it: no "::=".

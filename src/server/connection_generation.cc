@@ -4,6 +4,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "api/answer_memory.h"
+#include "base/ends.h"
 #include "base/strings.h"
 #include "constraint/grammar_service.h"
 #include "server/connection.h"
@@ -56,8 +57,9 @@ RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiCont
   span.path = route.facts.path;
   span.id = call.id;
   span.model = api.model_names.front();
-  if (call.requests.empty()) return span;
-  const SamplingParams& sampling = call.requests.front().sampling;
+  const Request* request = first_of(call.requests);
+  if (request == nullptr) return span;
+  const SamplingParams& sampling = request->sampling;
   span.n = sampling.n;
   span.max_tokens = sampling.max_tokens;
   span.temperature = sampling.temperature;
@@ -153,8 +155,8 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
     co_return co_await send(error_response(memory.error(), route.protocol));
   }
   OrderOf whose;
-  if (!parsed.requests.empty())
-    whose = {.tenant = parsed.requests.front().tenant, .priority = parsed.requests.front().priority};
+  if (const Request* request = first_of(parsed.requests))
+    whose = {.tenant = request->tenant, .priority = request->priority};
   std::string name = parsed.id;
   const TimeNs deadline = deadline_after(begun_, timeout_s_, parsed.timeout_s);
   const auto account = [key = key_, &server = server_, taken_tokens](const Generation& ended) {

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/ends.h"
+
 namespace pagoda {
 
 struct Generation::Arrival {
@@ -75,9 +77,9 @@ bool only_best_so_far(const RequestOutput& output) {
 
 void Generation::Mailbox::put(std::size_t prompt_index, RequestOutput output) {
   // Of what only shows where a search stands, the newest is enough: each is as long as the answer.
-  if (only_best_so_far(output) && !arrivals.empty() && arrivals.back().prompt_index == prompt_index &&
-      only_best_so_far(arrivals.back().output)) {
-    arrivals.back().output = std::move(output);
+  if (Arrival* last = last_of(arrivals); last != nullptr && last->prompt_index == prompt_index &&
+                                         only_best_so_far(output) && only_best_so_far(last->output)) {
+    last->output = std::move(output);
     return;
   }
   if (arrivals.size() >= kManyArrivals && latest.contains(prompt_index) && output.error.ok()) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/ends.h"
 #include "base/strings.h"
 #include "jinja/unicode.h"
 
@@ -72,8 +73,7 @@ bool cut_at_tag(RenderedText& prompt) {
   }
   prompt.text.resize(end);
   std::erase_if(prompt.user_ranges, [&](const ByteRange& range) { return range.begin >= end; });
-  if (!prompt.user_ranges.empty())
-    prompt.user_ranges.back().end = std::min(prompt.user_ranges.back().end, end);
+  if (ByteRange* last = last_of(prompt.user_ranges)) last->end = std::min(last->end, end);
   return true;
 }
 
@@ -100,9 +100,10 @@ Result<RenderedText> render_chat(const ChatTemplate* chat_template, Conversation
     context[entry.key()] = std::move(entry.value());
   }
   if (conversation.continue_final_message) {
-    if (conversation.messages.empty() || conversation.messages.back().content.parts.empty())
-      return bad_field("continue_final_message", "needs a last message with a text");
-    conversation.messages.back().content.parts.back().text.append(kTag);
+    ChatMessage* message = last_of(conversation.messages);
+    ContentPart* part = message == nullptr ? nullptr : last_of(message->content.parts);
+    if (part == nullptr) return bad_field("continue_final_message", "needs a last message with a text");
+    part->text.append(kTag);
   }
   json::array messages;
   for (ChatMessage& message : conversation.messages)

@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
+#include "base/ends.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -67,8 +68,9 @@ Content read_texts(FieldReader& owner, std::string_view name) {
 
 // Turns of the user one after the other are one turn to the model.
 void add_user_text(std::vector<ChatMessage>& messages, std::string text) {
-  if (messages.empty() || messages.back().role != "user") messages.push_back({.role = "user", .content = {}});
-  add_text(messages.back().content, std::move(text));
+  ChatMessage* last = last_of(messages);
+  if (last == nullptr || last->role != "user") last = &messages.emplace_back(ChatMessage{.role = "user"});
+  add_text(last->content, std::move(text));
 }
 
 void read_user_blocks(FieldReader& message, const json::array& blocks, std::vector<ChatMessage>& out) {
@@ -152,8 +154,9 @@ void read_messages(FieldReader& fields, Conversation& conversation) {
   }
   if (!fields.ok()) return;
   // What the assistant has begun is gone on with.
-  const ChatMessage& last = conversation.messages.back();
-  if (last.role == "assistant" && last.tool_calls.empty() && last.content.form != Content::Form::none) {
+  const ChatMessage* last = last_of(conversation.messages);
+  if (last != nullptr && last->role == "assistant" && last->tool_calls.empty() &&
+      last->content.form != Content::Form::none) {
     conversation.continue_final_message = true;
     conversation.add_generation_prompt = false;
   }

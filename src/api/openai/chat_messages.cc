@@ -7,6 +7,7 @@
 #include "api/chat_prompt_tokens.h"
 #include "api/json.h"
 #include "api/tool_fields.h"
+#include "base/ends.h"
 #include "base/strings.h"
 #include "text/conversation.h"
 
@@ -258,7 +259,9 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   options.add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   if (!fields.ok()) return result;
 
-  if (conversation.continue_final_message) result.continued = conversation.messages.back().content.joined();
+  if (const ChatMessage* last = last_of(conversation.messages);
+      last != nullptr && conversation.continue_final_message)
+    result.continued = last->content.joined();
   result.tools = conversation.tools;
   Result<std::vector<TokenId>> ids = chat_prompt_tokens(std::move(conversation), api, options);
   if (!ids)

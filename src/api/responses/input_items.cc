@@ -2,6 +2,7 @@
 
 #include "api/json.h"
 #include "api/tool_fields.h"
+#include "base/ends.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -45,8 +46,9 @@ Content read_parts(FieldReader& owner, std::string_view name, std::initializer_l
 
 // The assistant's turn that still may grow.
 ChatMessage& open_turn(std::vector<ChatMessage>& out, bool usable) {
-  if (out.empty() || out.back().role != "assistant" || !usable) out.push_back({.role = "assistant"});
-  return out.back();
+  ChatMessage* last = last_of(out);
+  if (last != nullptr && last->role == "assistant" && usable) return *last;
+  return out.emplace_back(ChatMessage{.role = "assistant"});
 }
 
 class ItemReader {
@@ -65,7 +67,7 @@ class ItemReader {
   }
 
  private:
-  const ChatMessage* last() const { return out_.empty() ? nullptr : &out_.back(); }
+  const ChatMessage* last() const { return last_of(out_); }
 
   void message(FieldReader& item) {
     std::string role = item.string("role", 64).value_or("");

@@ -5,6 +5,7 @@
 #include "api/answer_store.h"
 #include "api/responses/stored_response.h"
 #include "api/tool_fields.h"
+#include "base/ends.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -64,7 +65,7 @@ void ResponseWriter::write_part(JsonWriter& json, const Item& item, std::string_
 }
 
 void ResponseWriter::write_item(JsonWriter& json, const Item& item) const {
-  const bool cut = item.done && &item == &items_.back() && status() == "incomplete";
+  const bool cut = item.done && &item == last_of(items_) && status() == "incomplete";
   json.begin_object().key("id").string(item.id);
   switch (item.kind) {
     case Kind::reasoning:
@@ -124,8 +125,9 @@ void ResponseWriter::grow(Kind kind, std::string_view text, const ChoiceState::C
 }
 
 void ResponseWriter::end_item() {
-  if (items_.empty() || items_.back().done) return;
-  Item& item = items_.back();
+  Item* const last = last_of(items_);
+  if (last == nullptr || last->done) return;
+  Item& item = *last;
   item.done = true;
   switch (item.kind) {
     case Kind::reasoning:

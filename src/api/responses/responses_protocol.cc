@@ -11,6 +11,7 @@
 #include "api/responses/response_writer.h"
 #include "api/responses/responses_parser.h"
 #include "api/responses/stored_response.h"
+#include "base/ends.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -94,8 +95,9 @@ std::string items_list(const StoredAnswer& answer, std::string_view id) {
   items = shown_items(items, id);
   std::reverse(items.begin(), items.end());  // the newest first, which is what clients get who say nothing
   json::object list{{"object", "list"}, {"has_more", false}};
-  list["first_id"] = items.empty() ? json::value("") : items.front().at("id");
-  list["last_id"] = items.empty() ? json::value("") : items.back().at("id");
+  const json::value *first = first_of(items), *last = last_of(items);
+  list["first_id"] = first == nullptr ? json::value("") : first->at("id");
+  list["last_id"] = last == nullptr ? json::value("") : last->at("id");
   list["data"] = std::move(items);
   return json::serialize(list);
 }

@@ -1,0 +1,95 @@
+#pragma once
+// For tests only: a JSON body with one of its nodes deleted, emptied or replaced by a value of another kind.
+// The nodes of a body are numbered from its root on; a change of each node is one of kNumChanges.
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace pagoda {
+
+inline std::size_t count_nodes(const boost::json::value& value) {
+  std::size_t count = 1;
+  if (const auto* object = value.if_object()) {
+    for (const auto& entry : *object) count += count_nodes(entry.value());
+  } else if (const auto* list = value.if_array()) {
+    for (const boost::json::value& entry : *list) count += count_nodes(entry);
+  }
+  return count;
+}
+
+// What may stand where something else is expected.
+inline const std::vector<boost::json::value>& replacements() {
+  static const auto* const values = new std::vector<boost::json::value>([] {
+    std::vector<boost::json::value> out;
+    constexpr std::string_view kTexts[] = {"null",
+                                           "[]",
+                                           "{}",
+                                           R"("")",
+                                           "true",
+                                           "false",
+                                           "0",
+                                           "-1",
+                                           "1",
+                                           "0.5",
+                                           "1e300",
+                                           "9007199254740993",
+                                           "18446744073709551615",
+                                           R"("x")",
+                                           R"(" \n")",
+                                           R"("1")",
+                                           R"("{")",
+                                           R"("null")",
+                                           R"("[]")",
+                                           R"("\u0000")",
+                                           "[null]",
+                                           "[[]]",
+                                           "[{}]",
+                                           R"([""])",
+                                           "[0]",
+                                           "[[0]]",
+                                           R"({"":null})",
+                                           R"({"type":"text"})",
+                                           R"({"type":"object","properties":{"a":{"$ref":"#"}}})"};
+    for (const std::string_view text : kTexts) out.push_back(boost::json::parse(text));
+    boost::json::value lists, objects;
+    for (int depth = 0; depth < 45; ++depth) {
+      lists = boost::json::array{std::move(lists)};
+      objects = boost::json::object{{"a", std::move(objects)}};
+    }
+    out.push_back(std::move(lists));
+    out.push_back(std::move(objects));
+    return out;
+  }());
+  return *values;
+}
+
+// Deleted, given twice (in a list), or replaced.
+inline std::size_t num_changes() { return 2 + replacements().size(); }
+
+// Changes the node of this number below `value`. False: there are fewer nodes; `node` is less by those there
+// are.
+inline bool change_node(boost::json::value& value, std::size_t& node, std::size_t change) {
+  const auto replace = [change](boost::json::value& old) {
+    if (change >= 2) old = replacements()[change - 2];
+  };
+  if (node-- == 0) return replace(value), true;
+  if (auto* object = value.if_object()) {
+    for (auto entry = object->begin(); entry != object->end(); ++entry) {
+      if (node == 0 && change == 0) return object->erase(entry), true;
+      if (change_node(entry->value(), node, change)) return true;
+    }
+  } else if (auto* list = value.if_array()) {
+    for (auto entry = list->begin(); entry != list->end(); ++entry) {
+      if (node == 0 && change == 0) return list->erase(entry), true;
+      if (node == 0 && change == 1) return list->insert(entry, boost::json::value(*entry)), true;
+      if (change_node(*entry, node, change)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace pagoda
