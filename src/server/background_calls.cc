@@ -81,10 +81,11 @@ void BackgroundCalls::run() {
     const std::shared_ptr<Generation> generation = call->second.generation;
     lock.unlock();
     std::string dropped;
-    while (!cancelled && generation->pump(dropped, kPiece)) dropped.clear();
-    const bool over = cancelled || generation->finished();
+    const bool more = !cancelled && generation->pump(dropped, kPiece);
+    const bool over = cancelled || (!more && generation->finished());
     if (over) generation->cancel();
     lock.lock();
+    if (more && !std::exchange(calls_[id].woken, true)) woken_.push_back(id);  // in its turn
     if (!over) continue;
     Call ended = std::move(calls_[id]);
     calls_.erase(id);

@@ -47,7 +47,6 @@ void StrandEvent::set() {
 Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
                        WakeList<Connection>& wakes, Origin origin, MemoryReservation memory)
     : server_(server),
-      id_(server.next_connection.fetch_add(1)),
       came_by_(origin),
       memory_(std::move(memory)),
       wakes_(wakes),

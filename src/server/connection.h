@@ -102,6 +102,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
+  // Whose request it is: its key's, or its peer's.
+  std::string_view tenant() const;
+
   Awaitable<void> linger();
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
@@ -123,7 +126,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
-  const std::uint64_t id_;
   const Origin came_by_;
   MemoryReservation memory_;
   WakeList<Connection>& wakes_;

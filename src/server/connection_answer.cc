@@ -193,6 +193,10 @@ asio::awaitable<Connection::Next> Connection::answer_when_ready(const Route& rou
 }
 
 asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::function<void()> work) {
+std::string_view Connection::tenant() const {
+  return key_ == nullptr ? std::string_view(peer_) : tenant_of(*key_, peer_);
+}
+
   if (cost == Cost::trifle) {
     work();
     co_return ok_status();
@@ -202,7 +206,7 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
     JobPool::End end = JobPool::End::done;
   };
   auto outcome = std::make_shared<Outcome>();  // the connection may be torn down at exit first
-  JobPool::Job job{.owner = id_, .cost = bytes, .work = std::move(work), .done = nullptr};
+  JobPool::Job job{.owner = std::string(tenant()), .cost = bytes, .work = std::move(work), .done = nullptr};
   if (timeout_s_) job.deadline = deadline_after(begun_, timeout_s_, std::nullopt);
   job.done = [outcome, self = shared_from_this()](JobPool::End end) {
     asio::post(self->stream_.get_executor(), [outcome, end, self] {

@@ -72,7 +72,7 @@ RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiCont
 asio::awaitable<Connection::Next> Connection::answer_generation(const Route& route, GenerationHandler handler,
                                                                 std::shared_ptr<ApiCall> call) {
   // Who could not be begun in time is told so unread: nothing is parsed, and no other thread waited for.
-  if (const auto refused = server_.engine.refuse_unread(tenant_of(*key_, peer_)))
+  if (const auto refused = server_.engine.refuse_unread(tenant()))
     co_return co_await send(refusal_after(refused->status, route.protocol, refused->wait_s));
   const std::size_t bytes = call->body.size();
   auto parsed = std::make_shared<std::optional<Result<ApiGeneration>>>();
@@ -198,7 +198,8 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
   // Hundreds of thousands of lists take their time to go, too.
   if (call->held_bytes() > kLargeAnswer) {
     std::function<void()> dispose = [call = std::move(call)] {};
-    (void)server_.jobs.submit({.owner = id_, .cost = 0, .work = std::move(dispose), .done = nullptr});
+    (void)server_.jobs.submit(
+        {.owner = std::string(tenant()), .cost = 0, .work = std::move(dispose), .done = nullptr});
   }
   co_return gone_ ? Next::gone : next;
 }

@@ -7,26 +7,30 @@
 
 namespace pagoda {
 namespace {
-constexpr double kJobCost = 4096;  // of any job, in bytes
-constexpr std::size_t kMaxOwners = 4096;
+constexpr double kJobCost = 4096;                     // of any job, in bytes
+constexpr double kBytesPerSecond = 8 << 20;           // of a text's way through JSON, template and tokenizer
+constexpr std::size_t kSpare = 2;                     // times max_jobs, for owners with few
+constexpr std::chrono::milliseconds kLookOften{100};  // a clock that is passed in may jump
+
+double bytes_of(TimeNs duration) { return to_seconds(duration) * kBytesPerSecond; }
+
 }  // namespace
 
 JobPool::JobPool(Options options, const Clock& clock) : options_(options), clock_(clock) {
   for (std::int32_t i = 0; i < std::max(options.threads, 1); ++i)
-    threads_.emplace_back([this] { run(/*small_only=*/false); });
-  threads_.emplace_back([this] { run(/*small_only=*/true); });
+    threads_.emplace_back([this] { run(Lane::any); });
+  threads_.emplace_back([this] { run(Lane::small); });
+  threads_.emplace_back([this] { answer_late(); });
 }
 
 JobPool::~JobPool() { stop(); }
 
-double JobPool::tag_of(std::uint64_t owner, std::size_t cost, double& begin) {
-  if (last_tags_.size() >= kMaxOwners) {
-    std::erase_if(last_tags_, [this](const auto& entry) { return entry.second <= time_; });
-    if (last_tags_.size() >= kMaxOwners) last_tags_.clear();
-  }
-  double& last = last_tags_[owner];
-  begin = std::max(last, time_);
-  return last = begin + static_cast<double>(cost) + kJobCost;
+bool JobPool::is_full(const std::string& owner) const {
+  if (jobs_.size() < options_.max_jobs) return false;
+  const std::size_t waiting = queue_.num_waiting(owner);
+  const std::size_t owners = queue_.num_owners() + (waiting == 0 ? 1 : 0);
+  const bool has_few = (waiting + 1) * owners <= options_.max_jobs;
+  return !has_few || jobs_.size() >= kSpare * options_.max_jobs;
 }
 
 Result<JobPool::JobId> JobPool::submit(Job job) {
@@ -34,92 +38,113 @@ Result<JobPool::JobId> JobPool::submit(Job job) {
   JobId id = 0;
   {
     std::lock_guard lock(mutex_);
-    if (stopping_ || tags_.size() >= options_.max_jobs || job.cost > options_.max_bytes - bytes_)
+    if (stopping_ || is_full(job.owner) || job.cost > options_.max_bytes - bytes_)
       return resource_exhausted("Too many requests are waiting; please try again.");
     id = next_id_++;
     small = job.cost <= options_.small_bytes;
-    Waiting waiting{.job = std::move(job), .begin = 0, .since = clock_.now()};
-    const Tag tag{tag_of(waiting.job.owner, waiting.job.cost, waiting.begin), id};
-    bytes_ += waiting.job.cost;
-    tags_.emplace(id, tag);
-    (small ? small_ : large_).emplace(tag, std::move(waiting));
+    TimeNs due = clock_.now() + std::chrono::nanoseconds(options_.max_wait).count();
+    if (job.deadline != 0) due = std::min(due, job.deadline - 1);  // the deadline itself is too late
+    const bool is_earliest = queue_.next_due() == 0 || due < queue_.next_due();
+    queue_.push(id, job.owner, static_cast<double>(job.cost) + kJobCost, small, due);
+    bytes_ += job.cost;
+    jobs_.emplace(id, std::move(job));
+    if (is_earliest) due_.notify_one();
   }
   // A small job may be for any of the threads, a large one for some.
   small ? ready_.notify_one() : ready_.notify_all();
   return id;
 }
 
+JobPool::Job JobPool::take_out(JobId id) {
+  auto node = jobs_.extract(id);
+  bytes_ -= node.mapped().cost;
+  return std::move(node.mapped());
+}
+
 bool JobPool::cancel(JobId id) {
-  Queue::node_type gone;  // destroyed without the lock: it may hold megabytes
+  Job gone;  // destroyed without the lock: it may hold megabytes
   std::lock_guard lock(mutex_);
-  const auto it = tags_.find(id);
-  if (it == tags_.end()) return false;
-  gone = small_.extract(it->second);
-  if (gone.empty()) gone = large_.extract(it->second);
-  bytes_ -= gone.mapped().job.cost;
-  tags_.erase(it);
+  if (!queue_.remove(id)) return false;
+  gone = take_out(id);
   return true;
 }
 
-JobPool::Queue* JobPool::next_queue(bool small_only) {
-  if (small_only || large_.empty()) return small_.empty() ? nullptr : &small_;
-  if (small_.empty()) return &large_;
-  return small_.begin()->first < large_.begin()->first ? &small_ : &large_;
+void JobPool::end(Job job, End end) {
+  job.work = nullptr;  // what it held is free before anyone is told
+  if (job.done) job.done(end);
 }
 
-void JobPool::run(bool small_only) {
+void JobPool::run(Lane lane) {
   prefer_short_turns();
   std::unique_lock lock(mutex_);
   for (;;) {
-    Queue* queue = nullptr;
-    ready_.wait(lock, [&] { return stopping_ || (queue = next_queue(small_only)) != nullptr; });
+    ready_.wait(lock, [&] { return stopping_ || queue_.has(lane); });
     if (stopping_) return;
-    auto node = queue->extract(queue->begin());
-    Waiting waiting = std::move(node.mapped());
-    tags_.erase(node.key().second);
-    bytes_ -= waiting.job.cost;
-    time_ = std::max(time_, waiting.begin);
+    const TimeNs begun = clock_.now();
+    if (const auto late = queue_.late(begun)) {
+      Job job = take_out(*late);
+      lock.unlock();
+      end(std::move(job), End::late);
+      lock.lock();
+      continue;
+    }
+    const JobQueue::Taken taken = *queue_.take(lane);
+    Job job = take_out(taken.id);
     lock.unlock();
-    execute(std::move(waiting));
+    const std::string owner = job.owner;
+    const auto cost = static_cast<double>(job.cost) + kJobCost;
+    End how = End::done;
+    try {
+      job.work();
+    } catch (const std::exception&) {  // out of memory: this request fails, the others go on
+      how = End::out_of_memory;
+    }
+    const double measured = bytes_of(clock_.now() - begun);
+    end(std::move(job), how);
     lock.lock();
+    if (measured > cost) queue_.charge(owner, taken.tag, measured - cost);
   }
 }
 
-void JobPool::execute(Waiting waiting) {
-  End end = End::done;
-  const TimeNs now = clock_.now();
-  if (now - waiting.since > std::chrono::nanoseconds(options_.max_wait).count() ||
-      (waiting.job.deadline != 0 && now >= waiting.job.deadline)) {
-    end = End::late;
-  } else {
-    try {
-      waiting.job.work();
-    } catch (const std::exception&) {  // out of memory: this request fails, the others go on
-      end = End::out_of_memory;
+// Those whose turn does not come in time are told so when their time is up, not when it comes.
+void JobPool::answer_late() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const TimeNs now = clock_.now();
+    if (const auto late = queue_.late(now)) {
+      Job job = take_out(*late);
+      lock.unlock();
+      end(std::move(job), End::late);
+      lock.lock();
+      continue;
     }
+    const TimeNs due = queue_.next_due();
+    if (due == 0)
+      due_.wait(lock);
+    else
+      due_.wait_for(lock,
+                    std::min(std::chrono::nanoseconds(due - now + 1), std::chrono::nanoseconds(kLookOften)));
   }
-  waiting.job.work = nullptr;  // what it held is free before anyone is told
-  if (waiting.job.done) waiting.job.done(end);
 }
 
 void JobPool::stop() {
-  Queue small, large;  // destroyed without the lock
+  std::unordered_map<JobId, Job> jobs;  // destroyed without the lock
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    small.swap(small_);
-    large.swap(large_);
-    tags_.clear();
+    jobs.swap(jobs_);
+    queue_ = JobQueue();
     bytes_ = 0;
   }
   ready_.notify_all();
+  due_.notify_all();
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
 }
 
 std::size_t JobPool::num_waiting() const {
   std::lock_guard lock(mutex_);
-  return tags_.size();
+  return jobs_.size();
 }
 
 }  // namespace pagoda

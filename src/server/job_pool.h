@@ -1,33 +1,31 @@
 #pragma once
 // JobPool: the threads that do for a request what the I/O threads must not: reading JSON, templates,
-// tokenizing, building answers. A job has an owner (a connection), a cost (bytes) and can be taken back while
-// it waits. Jobs run whole: what may be long is cut into several by whoever submits it.
+// tokenizing, building answers. A job has an owner (a tenant), a cost (bytes) and can be taken back while it
+// waits. Jobs run whole: what may be long is cut into several by whoever submits it.
 //
 //     submit() -> waiting --a thread is free--> running -> done(End)
 //                    |  cancel(): gone, done is not called
-//                    `--waited longer than max_wait, or its deadline--> done(late), not run
+//                    `--waited longer than max_wait, or its deadline--> done(late) at that time, not run
 //
-// Order: self-clocked fair queueing over owners: a job's tag is its owner's last one, or the time of the
-// queue, plus its cost; the smallest tag is next. Owners with little to do go first, and who asks for much
-// waits for itself alone. Small jobs have a thread of their own that no large one ever holds. Invariants: at
-// most max_jobs and max_bytes of cost wait; every submitted job that was not cancelled gets exactly one
-// done() on a thread of the pool, unless the pool ends first.
-// Units: cost in bytes. Threads: any. Owner: the server.
-// Source: Golestani, "A self-clocked fair queueing scheme for broadband applications", INFOCOM'94.
+// Which job is next: job_queue.h. A job costs its bytes, or what its owner's thread took for it if that is
+// more. Small jobs have a thread of their own that no large one ever holds. Invariants: at most max_jobs
+// wait, and max_bytes of cost; an owner with less than its share of max_jobs finds a place although others
+// have filled them; every submitted job that was not cancelled gets exactly one done() on a thread of the
+// pool, unless the pool ends first. Units: cost in bytes. Threads: any. Owner: the server.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "server/job_queue.h"
 
 namespace pagoda {
 
@@ -42,13 +40,13 @@ class JobPool {
   };
   enum class End { done, out_of_memory, late };
   struct Job {
-    std::uint64_t owner = 0;
+    std::string owner;
     std::size_t cost = 0;
     std::function<void()> work;
     std::function<void(End)> done;  // may be empty; hands over and returns
     TimeNs deadline = 0;            // late after it, too; 0: only after max_wait
   };
-  using JobId = std::uint64_t;
+  using JobId = JobQueue::JobId;
 
   JobPool(Options options, const Clock& clock);  // borrows clock
   ~JobPool();                                    // stop()
@@ -64,27 +62,20 @@ class JobPool {
   std::size_t num_waiting() const;
 
  private:
-  using Tag = std::pair<double, JobId>;
-  struct Waiting {
-    Job job;
-    double begin;  // the tag without the job's own cost
-    TimeNs since;
-  };
-  using Queue = std::map<Tag, Waiting>;
+  using Lane = JobQueue::Lane;
 
-  void run(bool small_only);
-  Queue* next_queue(bool small_only);
-  double tag_of(std::uint64_t owner, std::size_t cost, double& begin);
-  void execute(Waiting waiting);
+  void run(Lane lane);
+  void answer_late();
+  bool is_full(const std::string& owner) const;
+  Job take_out(JobId id);
+  static void end(Job job, End end);
 
   const Options options_;
   const Clock& clock_;
   mutable std::mutex mutex_;
-  std::condition_variable ready_;
-  Queue small_, large_;
-  std::unordered_map<JobId, Tag> tags_;                  // of the jobs that wait
-  std::unordered_map<std::uint64_t, double> last_tags_;  // by owner; only those ahead of time_
-  double time_ = 0;                                      // of the queue: where the latest job began
+  std::condition_variable ready_, due_;
+  JobQueue queue_;
+  std::unordered_map<JobId, Job> jobs_;  // that wait
   JobId next_id_ = 1;
   std::size_t bytes_ = 0;  // of the jobs that wait
   bool stopping_ = false;

@@ -29,7 +29,7 @@ struct Rig {
   // Keeps a thread busy until release(); returns once it is.
   void hold(std::size_t cost) {
     std::promise<void> begun;
-    ASSERT_TRUE(pool.submit({.owner = 99,
+    ASSERT_TRUE(pool.submit({.owner = "99",
                              .cost = cost,
                              .work =
                                  [&] {
@@ -41,8 +41,8 @@ struct Rig {
   }
   void release() { open.set_value(); }
 
-  Result<JobPool::JobId> add(std::uint64_t owner, std::size_t cost, std::string name) {
-    return pool.submit({.owner = owner,
+  Result<JobPool::JobId> add(int owner, std::size_t cost, std::string name) {
+    return pool.submit({.owner = std::to_string(owner),
                         .cost = cost,
                         .work = [this, name] { note(name); },
                         .done = [this](JobPool::End end) { told(end); }});
@@ -106,7 +106,7 @@ TEST(JobPool, ACancelledJobIsGoneAtOnce) {
   rig.hold(kLarge);
   auto held = std::make_shared<int>(1);
   const auto id = rig.pool.submit(
-      {.owner = 1, .cost = kLarge, .work = [held] {}, .done = [&rig](JobPool::End end) { rig.told(end); }});
+      {.owner = "1", .cost = kLarge, .work = [held] {}, .done = [&rig](JobPool::End end) { rig.told(end); }});
   ASSERT_TRUE(id);
   EXPECT_EQ(held.use_count(), 2);
   EXPECT_FALSE(rig.add(1, kLarge, "x")) << "one may wait";
@@ -144,9 +144,47 @@ TEST(JobPool, WhatWaitedTooLongIsNotRun) {
   EXPECT_EQ(rig.ends.front(), JobPool::End::late);
 }
 
+TEST(JobPool, ALateJobIsAnsweredWhenItsTimeIsUp) {
+  Rig rig;
+  rig.hold(kLarge);
+  ASSERT_TRUE(rig.add(1, kLarge, "x"));
+  rig.clock.time = 10'000'000'001;
+  rig.wait_for(1);
+  EXPECT_EQ(rig.ends, (std::vector{JobPool::End::late})) << "while the thread is still held";
+  EXPECT_EQ(rig.pool.num_waiting(), 0u);
+  rig.release();
+}
+
+TEST(JobPool, AJobIsLateAtItsDeadline) {
+  Rig rig;
+  rig.hold(kLarge);
+  ASSERT_TRUE(rig.pool.submit({.owner = "1",
+                               .cost = kLarge,
+                               .work = [&rig] { rig.note("x"); },
+                               .done = [&rig](JobPool::End end) { rig.told(end); },
+                               .deadline = 500}));
+  rig.clock.time = 500;
+  rig.wait_for(1);
+  EXPECT_EQ(rig.ends, (std::vector{JobPool::End::late}));
+  rig.release();
+}
+
+TEST(JobPool, WhoFillsItKeepsNobodyElseOut) {
+  Rig rig({.max_jobs = 4});
+  rig.hold(kLarge);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(rig.add(1, kLarge, "a"));
+  EXPECT_FALSE(rig.add(1, kLarge, "a"));
+  ASSERT_TRUE(rig.add(2, kLarge, "b"));
+  ASSERT_TRUE(rig.add(2, kLarge, "b"));
+  EXPECT_FALSE(rig.add(2, kLarge, "b")) << "half is its share";
+  rig.release();
+  rig.wait_for(6);
+  EXPECT_EQ(rig.order, "ababaa");
+}
+
 TEST(JobPool, AJobWithoutMemoryFailsAlone) {
   Rig rig;
-  ASSERT_TRUE(rig.pool.submit({.owner = 1,
+  ASSERT_TRUE(rig.pool.submit({.owner = "1",
                                .cost = 1,
                                .work = [] { throw std::bad_alloc(); },
                                .done = [&rig](JobPool::End end) { rig.told(end); }}));

@@ -68,6 +68,11 @@ Result<ApiAnswer> slow(const ApiCall& call, const ApiContext&) {
   return ApiAnswer(std::string(call.parameter));
 }
 
+Result<ApiAnswer> nap(const ApiCall&, const ApiContext&) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return ApiAnswer("rested");
+}
+
 constexpr ApiRoute kRows[] = {
     {{.method = "POST",
       .path = "/say",
@@ -77,6 +82,7 @@ constexpr ApiRoute kRows[] = {
       .max_body_bytes = 100},
      say},
     {{.method = "POST", .path = "/slow/{name}", .cost = Cost::text, .body = BodyForm::json}, slow},
+    {{.method = "POST", .path = "/nap", .cost = Cost::text, .body = BodyForm::any}, nap},
 };
 std::string line_error(const ApiError& error) { return concat("E", error.status, " ", error.message); }
 constexpr Protocol kLines = {.name = "lines", .routes = kRows, .error_body = line_error};
@@ -138,6 +144,30 @@ TEST(JobsOfConnections, ThoseOfWhoLeftAreDroppedAndSmallOnesPassLargeOnes) {
   EXPECT_EQ(holder.read_response().body, "a");
   EXPECT_EQ(stays.read_response().body, "c");
   EXPECT_EQ(num_slow, 2) << "the five who left";
+}
+
+TEST(JobsOfConnections, OneThatIsKeptHasItsTurnBesideThoseThatAreOpenedForEachCall) {
+  ServerConfig config = with_lines();
+  config.worker_threads = 1;
+  RunningServer running(config);
+  std::atomic<bool> over = false;
+  std::atomic<int> num_others = 0;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 6; ++i)
+    others.emplace_back([&] {
+      while (!over) {
+        TestClient fresh(running.port());
+        if (fresh.post("/nap", "x").status == 200) ++num_others;
+      }
+    });
+  TestClient kept(running.port());
+  EXPECT_EQ(kept.post("/nap", "x").status, 200);
+  ASSERT_TRUE(eventually([&] { return num_others > 20; }));
+  const int before = num_others;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(kept.post("/nap", "x").status, 200);
+  EXPECT_LT(num_others - before, 100) << "of six others, in five turns";
+  over = true;
+  for (std::thread& other : others) other.join();
 }
 
 // D2: snapshots of a busy engine hold no thread, and many who ask cost it one.

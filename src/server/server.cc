@@ -293,7 +293,7 @@ asio::awaitable<void> Server::Impl::heed_signals() {
 // A file is read by the job pool; a broken one changes nothing but the log.
 void Server::Impl::reload_keys() {
   auto outcome = std::make_shared<Status>();
-  JobPool::Job job{.owner = 0, .cost = 0, .work = nullptr, .done = nullptr};
+  JobPool::Job job{.owner = {}, .cost = 0, .work = nullptr, .done = nullptr};
   job.work = [this, outcome] { *outcome = server.keys.reload(); };
   job.done = [this, outcome](JobPool::End end) {
     asio::post(control, [this, outcome, end] {

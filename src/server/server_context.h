@@ -91,7 +91,6 @@ struct ServerContext {
   std::atomic<std::int64_t> num_generating{0};  // calls in the engine, for /load
   std::atomic<std::size_t> num_connections{0};
   std::atomic<std::size_t> num_beyond{0};  // of those, accepted without room for them
-  std::atomic<std::uint64_t> next_connection{1};
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
   std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them

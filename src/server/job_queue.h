@@ -1,0 +1,93 @@
+#pragma once
+// JobQueue: which of the jobs that wait is next, and which have waited too long. Order only: it runs nothing
+// and reads no clock. Owners are tenants; each has its jobs in order of arrival.
+//
+//     push() -> waiting --take(): an owner's first job--> taken --charge()
+//                  |  remove(): gone, and its owner owes nothing for it
+//                  `--due--> late()
+//
+// Order: self-clocked fair queueing. The tag of an owner's first job is its cost behind the owner's last tag,
+// or behind the time of the queue when it arrived; the time is the highest tag of a job that was taken. The
+// smallest tag is next. So every job that is taken moves the time on, and those who come later, however many,
+// stand behind it: a job waits for its own owner's earlier jobs and for as much cost of each other owner, and
+// a job more. What a job really cost is charged afterwards and is what its owner waits for next time.
+//
+// take(Lane::small) is for a thread that no large job ever holds: it passes large jobs of the same owner.
+//
+// Invariants: a job is next once at most; an owner's jobs of one size are taken in order of arrival; an owner
+// with nothing waiting is forgotten once the time has passed its last tag.
+// Source: Golestani, "A self-clocked fair queueing scheme for broadband applications", INFOCOM'94.
+// Units: cost in bytes. Threads: none.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace pagoda {
+
+class JobQueue {
+ public:
+  using JobId = std::uint64_t;
+  enum class Lane : std::uint8_t { any, small };  // which jobs whoever asks may have
+
+  // Ids ascend. `due`: the job is late after it; 0: never.
+  void push(JobId id, std::string_view owner, double cost, bool small, TimeNs due = 0);
+  struct Taken {
+    JobId id;
+    double tag;
+  };
+  std::optional<Taken> take(Lane lane);
+  // Whether take() would find one.
+  bool has(Lane lane) const { return !(lane == Lane::small ? small_heads_ : heads_).empty(); }
+  // False: it does not wait.
+  bool remove(JobId id);
+  // A job of this owner that was taken with this tag cost so much more than it was pushed with.
+  void charge(std::string_view owner, double tag, double more);
+
+  // Takes out one that was due before `now`.
+  std::optional<JobId> late(TimeNs now);
+  TimeNs next_due() const { return due_.empty() ? 0 : due_.begin()->first; }  // 0: none
+
+  std::size_t size() const { return jobs_.size(); }
+  std::size_t num_waiting(std::string_view owner) const;
+  std::size_t num_owners() const { return num_owners_; }  // of which something waits
+  std::size_t num_known() const { return owners_.size(); }
+
+ private:
+  struct Waiting {
+    double cost, arrived;  // the time of the queue when it came
+    bool small;
+    TimeNs due;
+  };
+  struct Owner {
+    std::map<JobId, Waiting> jobs;  // in order of arrival
+    std::set<JobId> small_jobs;
+    double last = 0;      // the highest tag of its jobs that were taken, and what it was charged
+    double head_tag = 0;  // of its first job
+    JobId head = 0;       // that job; 0: nothing waits
+  };
+  using Owners = std::map<std::string, Owner, std::less<>>;
+  using Heads = std::set<std::pair<double, JobId>>;  // the first job of each owner
+
+  double tag_of(const Owner& owner, const Waiting& job) const;
+  void take_out(Owners::iterator owner, JobId id);
+  void list(Owner& owner);
+  void unlist(const Owner& owner);
+  void forget_who_owes_nothing();
+
+  Owners owners_;
+  std::unordered_map<JobId, Owners::iterator> jobs_;  // that wait
+  Heads heads_, small_heads_;                         // all owners; those that have a small job
+  std::set<std::pair<TimeNs, JobId>> due_;
+  double time_ = 0;
+  std::size_t num_owners_ = 0;
+};
+
+}  // namespace pagoda
