@@ -77,7 +77,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   bool stopping = false;
   std::int64_t live = 0;                                // threads that compile, those given up among them
   std::map<std::uint64_t, std::deque<JobPtr>> waiting;  // by owner
-  std::uint64_t last_owner = 0;                         // whose turn it was
+  std::deque<std::uint64_t> turns;                      // each owner in `waiting` once; the next one first
   std::unordered_map<std::string, JobPtr> open;         // waiting or being compiled, by key
   std::vector<JobPtr> running;                          // without those given up
   std::list<Cached> cache;                              // the latest used first
@@ -114,12 +114,15 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   }
 
   JobPtr next() {
-    auto owner = waiting.upper_bound(last_owner);
-    if (owner == waiting.end()) owner = waiting.begin();
-    last_owner = owner->first;
+    // Whoever comes new stands behind those who wait.
+    const auto owner = waiting.find(turns.front());
+    turns.pop_front();
     JobPtr job = owner->second.front();
     owner->second.pop_front();
-    if (owner->second.empty()) waiting.erase(owner);
+    if (owner->second.empty())
+      waiting.erase(owner);
+    else
+      turns.push_back(owner->first);
     --counts.waiting;
     return job;
   }
@@ -272,7 +275,9 @@ void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
   job->spec = std::move(spec);
   job->waiters.push_back(std::move(waiter));
   state.open.emplace(std::move(key), job);
-  state.waiting[owner].push_back(std::move(job));
+  std::deque<State::JobPtr>& jobs = state.waiting[owner];
+  if (jobs.empty()) state.turns.push_back(owner);
+  jobs.push_back(std::move(job));
   ++state.counts.waiting;
   lock.unlock();
   state.work.notify_one();

@@ -32,7 +32,7 @@ class GrammarService {
     std::int32_t max_at_once = 1;
     std::int32_t max_stuck = 4;
     std::size_t max_waiting = 256;  // grammars
-    std::size_t max_waiting_of_owner = 16;
+    std::size_t max_waiting_of_owner = 128;
     std::int64_t cache_bytes = std::int64_t{28} << 20;        // with what they share
     std::int64_t max_grammar_bytes = std::int64_t{32} << 20;  // of one, compiled
   };

@@ -118,7 +118,8 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
       });
     };
     CHECK(server_.api.grammars != nullptr);  // or the call would have been refused
-    server_.api.grammars->compile(id_, std::move(grammar), std::move(done));
+    const std::uint64_t owner = std::hash<std::string_view>{}(tenant());
+    server_.api.grammars->compile(owner, std::move(grammar), std::move(done));
     while (!outcome->has_value()) {
       co_await event_.wait();
       if (gone_) co_return unavailable("The client has gone.");
