@@ -65,8 +65,9 @@ std::int64_t FairOrder::arrived(const OrderRecord& record, OrderAccount& account
   account.num_sequences = record.num_sequences;
   account.rank = rank_by_priority(record.priority, ++num_arrived_);
   Tenant& tenant = this->tenant(account);
-  tenant.weight = account.weight;
   if (!tenant.here()) tenant.counter = std::max(tenant.counter, floor_);
+  weight_here_ += account.weight - (tenant.here() ? tenant.weight : 0);
+  tenant.weight = account.weight;
   ++tenant.num_waiting;
   return account.rank;
 }
@@ -110,6 +111,7 @@ void FairOrder::served(OrderAccount& account, std::int64_t num_prompt_tokens,
   account.num_output_tokens += num_output_tokens;
   tenant.ahead -= paid;
   tenant.counter += service;
+  floor_ += service * account.weight / weight_here_;
 }
 
 void FairOrder::left(OrderAccount& account) {
@@ -124,6 +126,7 @@ void FairOrder::left(OrderAccount& account) {
     --tenant.num_waiting;
   }
   account.running = false;
+  if (!tenant.here()) weight_here_ -= tenant.weight;
   if (account.begun) {
     const std::int64_t each =
         16 * std::max<std::int64_t>(1, account.num_output_tokens / account.num_sequences);

@@ -9,13 +9,16 @@
 //
 // The lowest turn is next; within a tenant priority and arrival decide (rank_by_priority). What is charged
 // ahead keeps a tenant that is behind from taking every place at once, and is given back where an answer is
-// shorter. A tenant that comes back after a while starts at the least counter of those who are here: having
-// been away is no credit. Who runs is ranked by seat: tokens of a step go first to those with few, and the
-// last group of the tenant with most gives way first, also for a newcomer: a tenant of which nothing runs,
-// and whose turn is earlier. Invariants: turns, counters and seats are whole numbers and depend on the calls
-// alone; counters never fall. Bounded: a tenant with nothing here is forgotten once its counter is no higher
-// than the least. Source: Sheng et al., "Fairness in Serving Large Language Models" (OSDI'24): VTC with lift,
-// and its variant that charges ahead; Goyal et al., "Start-time Fair Queuing" (SIGCOMM'96). Threads: none.
+// shorter. A tenant that comes, for the first time or again, starts at the floor: the least counter of those
+// who are here, or the service that each of them would have had of all that was done (by weight), if that is
+// more. So having been away is no credit, and tenants who come one after the other, each new, do not keep out
+// one who waits: each that is served moves the floor on. Who runs is ranked by seat: tokens of a step go
+// first to those with few, and the last group of the tenant with most gives way first, also for a newcomer: a
+// tenant of which nothing runs, and whose turn is earlier. Invariants: turns, counters and seats are whole
+// numbers and depend on the calls alone; counters never fall. Bounded: a tenant with nothing here is
+// forgotten once its counter is no higher than the floor. Source: Sheng et al., "Fairness in Serving Large
+// Language Models" (OSDI'24): VTC with lift, and its variant that charges ahead; Goyal et al., "Start-time
+// Fair Queuing" (SIGCOMM'96). Threads: none.
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -77,7 +80,8 @@ class FairOrder final : public AdmissionOrder {
   std::vector<std::int32_t> free_;
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> places_;
   std::size_t forget_at_ = 64;
-  std::int64_t floor_ = 0;  // the least counter of those who are here; of the last one, where nobody is
+  std::int64_t floor_ = 0;        // where who comes starts
+  std::int64_t weight_here_ = 0;  // of the tenants who are here
   std::int64_t num_arrived_ = 0;
 };
 

@@ -83,6 +83,29 @@ TEST(FairOrder, WhoComesBackStartsAtTheLeastOfThoseWhoAreHere) {
   EXPECT_GE(order.turn(third), fair_charge(10, 1000, 1));
 }
 
+// As of clients that each come with an address of their own.
+TEST(FairOrder, TenantsWhoAreAlwaysNewKeepNobodyOut) {
+  FairOrder order;
+  OrderAccount before, waiting;
+  order.arrived(record("old"), before);
+  OrderAccount other;
+  order.arrived(record("new"), other);
+  serve(order, record("old"), before, 500);
+  order.arrived(record("old"), waiting);
+  int served = 0;
+  for (; served < 2000 && order.turn(waiting) > order.turn(other); ++served) {
+    const std::string name = concat("new", served);  // comes while the last one is served: one always waits
+    const std::string last = served == 0 ? "new" : concat("new", served - 1);
+    OrderAccount next;
+    order.arrived(record(name), next);
+    serve(order, record(last), other, 10);
+    other = next;
+  }
+  // Each has 10 tokens of a prompt and 10 of an answer, a third of which old would have had.
+  EXPECT_LT(served, 200);
+  EXPECT_GT(served, 20) << "it has had its share of before";
+}
+
 TEST(FairOrder, TheLatestOfWhoHasMostGivesWayToANewcomer) {
   FairOrder order;
   OrderAccount running[3], light, second;
