@@ -101,6 +101,7 @@ struct Protocol {
   std::string_view name;
   std::span<const ApiRoute> routes;
   std::string (*error_body)(const ApiError& error) = nullptr;  // JSON
+  std::string_view request_id_header = {};  // where its clients look for the id, beside x-request-id
 };
 
 }  // namespace pagoda

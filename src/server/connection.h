@@ -19,6 +19,7 @@
 #include "server/http_response.h"
 #include "server/routes.h"
 #include "server/server_context.h"
+#include "server/stream_beat.h"
 #include "server/transport/transport.h"
 #include "server/wake_list.h"
 
@@ -85,6 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                     std::shared_ptr<ApiCall> call);
   Awaitable<Next> answer_stream(const Route& route, StreamHandler handler, std::shared_ptr<ApiCall> call);
   Awaitable<Next> stream(AnswerForm form, std::shared_ptr<EngineStream> from);
+  StreamBeat make_beat();
   // The events of an answer that is made without this client, until its end or the client's.
   Awaitable<Next> follow(std::shared_ptr<AnswerLog> log, std::size_t first_event);
   // Puts the compiled grammar that a call asks for into its requests.
@@ -100,11 +102,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // waiting when the client goes. Not ok: it was not run to its end.
   Awaitable<Status> run_job(Cost cost, std::size_t bytes, std::function<void()> work);
 
-  Awaitable<Next> send(HttpResponse response);
-  Awaitable<bool> write(std::string_view data);
   // Whose request it is: its key's, or its peer's.
   std::string_view tenant() const;
 
+  Awaitable<Next> send(HttpResponse response);
+  Awaitable<bool> write(std::string_view data);
   Awaitable<void> linger();
   // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
@@ -149,6 +151,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool metered_ = false;               // counts among the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
+  const Protocol* protocol_ = nullptr;  // of its route; null: the server's own, or not known yet
   std::string traceparent_;  // as the client sent it; kept where somebody traces
   ResponseFraming framing_;
   int status_ = 0;

@@ -41,6 +41,7 @@ std::string_view content_type_of(AnswerForm form) {
 
 asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
                                                      const RouteTable::Match& match) {
+  protocol_ = match.protocol;
   std::optional<HttpResponse> early = answer_from_head(request, match, key_.get(), server_);
   if (!early && match.role != Role::anyone && still_over_limit()) {
     early = error_response(unavailable("Too many connections."), match.protocol);
@@ -192,11 +193,11 @@ asio::awaitable<Connection::Next> Connection::answer_when_ready(const Route& rou
   co_return co_await send(std::move(*response));
 }
 
-asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::function<void()> work) {
 std::string_view Connection::tenant() const {
   return key_ == nullptr ? std::string_view(peer_) : tenant_of(*key_, peer_);
 }
 
+asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::function<void()> work) {
   if (cost == Cost::trifle) {
     work();
     co_return ok_status();
@@ -251,12 +252,15 @@ HttpResponse Connection::refusal_after(const Status& status, const Protocol* pro
 
 void Connection::add_common_headers(HttpResponse& response) const {
   response.headers.emplace_back("x-request-id", request_id_);
+  const std::string_view own = protocol_ == nullptr ? std::string_view() : protocol_->request_id_header;
+  if (!own.empty()) response.headers.emplace_back(own, request_id_);
   if (metered_)
     for (auto& header : key_->account->limit.headers(server_.clock.now()))
       response.headers.push_back(std::move(header));
   if (origin_.empty()) return;
   response.headers.emplace_back("access-control-allow-origin", origin_);
-  response.headers.emplace_back("access-control-expose-headers", "x-request-id");
+  response.headers.emplace_back("access-control-expose-headers",
+                                own.empty() ? "x-request-id" : concat("x-request-id, ", own));
   response.headers.emplace_back("vary", "origin");
 }
 

@@ -222,6 +222,7 @@ void Connection::tell_span(RequestSpan span, const Generation& call) const {
 asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::shared_ptr<Generation> call) {
   const AnswerForm form = call->streaming() ? route.facts.form : AnswerForm::json;
   bool head_sent = false;
+  StreamBeat beat = make_beat();
   while (!gone_) {
     if (shutting_down_) call->fail(unavailable("The server is shutting down."));
     if (!server_.engine.healthy()) call->fail(unavailable("The engine has stopped."));
@@ -241,7 +242,11 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
       response.body = std::move(piece);
       co_return co_await send(std::move(response));
     }
-    if (!piece.empty() || last) {
+    // The client learns that its call is accepted before anything is computed, and then that it goes on.
+    const bool waits = call->streaming() && piece.empty() && !more && !last;
+    if (waits && form == AnswerForm::sse && (!head_sent || beat.is_due())) call->ping(piece);
+    if (!piece.empty() || last || (waits && !head_sent)) {
+      beat.restart();
       std::string out;
       if (!std::exchange(head_sent, true)) out = stream_head(form);
       if (framing_.minor_version == 1)
@@ -256,10 +261,12 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
       call->shrink();
     }
     if (last) co_return framing_.minor_version == 1 && framing_.keep_alive ? Next::keep_alive : Next::close;
-    if (more)
+    if (more) {
       co_await yield();
-    else
+    } else {
+      if (form == AnswerForm::sse) beat.arm();
       co_await event_.wait();
+    }
   }
   co_return Next::gone;
 }

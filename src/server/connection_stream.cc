@@ -1,14 +1,11 @@
 // Connection: an answer of the server's own that goes on until either side ends it.
-#include <boost/asio/steady_timer.hpp>
-
 #include "server/connection.h"
 
 namespace pagoda {
 namespace {
 
 namespace asio = boost::asio;
-constexpr std::chrono::seconds kHeartbeat{15};
-constexpr std::string_view kNothing = ": nothing new\n\n";  // a comment, so that proxies keep the stream
+constexpr std::string_view kNothing = ": ping\n\n";  // a comment, so that proxies keep the stream
 
 class FollowedAnswer final : public EngineStream {
  public:
@@ -22,6 +19,13 @@ class FollowedAnswer final : public EngineStream {
 };
 
 }  // namespace
+
+StreamBeat Connection::make_beat() {
+  std::function<void()> wake = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->event_.set();
+  };
+  return StreamBeat(stream_.get_executor(), server_.config.stream_ping_interval, std::move(wake));
+}
 
 asio::awaitable<Connection::Next> Connection::answer_stream(const Route& route, StreamHandler handler,
                                                             std::shared_ptr<ApiCall> call) {
@@ -37,17 +41,15 @@ asio::awaitable<Connection::Next> Connection::follow(std::shared_ptr<AnswerLog> 
 
 asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::shared_ptr<EngineStream> from) {
   std::string out = stream_head(form);
-  asio::steady_timer beat(stream_.get_executor());
+  StreamBeat beat = make_beat();
   bool more = !framing_.head_only;
-  auto quiet_until = std::chrono::steady_clock::now() + kHeartbeat;
   const bool chunked = framing_.minor_version == 1;
   // Nothing may be sent for long, so who has ended its side is not asked whether it still reads.
   while (!gone_ && !half_closed_) {
     std::string piece;
     if (more) more = from->take(piece) && !shutting_down_ && server_.engine.healthy();
-    const auto now = std::chrono::steady_clock::now();
-    if (piece.empty() && more && now >= quiet_until) piece = kNothing;
-    if (!piece.empty()) quiet_until = now + kHeartbeat;
+    if (piece.empty() && more && beat.is_due()) piece = kNothing;
+    if (!piece.empty()) beat.restart();
     if (chunked)
       append_chunk(out, piece);
     else
@@ -59,12 +61,8 @@ asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::share
     }
     out.clear();
     if (!more) co_return chunked&& framing_.keep_alive ? Next::keep_alive : Next::close;
-    beat.expires_at(quiet_until);
-    beat.async_wait([weak = weak_from_this()](boost::system::error_code error) {
-      if (const auto self = weak.lock(); !error && self != nullptr) self->event_.set();
-    });
+    beat.arm();
     co_await event_.wait();
-    beat.cancel();
   }
   gone_ = true;
   co_return Next::gone;

@@ -39,6 +39,15 @@ class FakeEngine final : public EngineClient {
   std::atomic<bool> draining{false};
   std::atomic<int> num_aborted{0};
 
+  // Takes requests and computes nothing of them, until it is let go on.
+  void hold(bool held) {
+    {
+      std::lock_guard lock(mutex_);
+      held_ = held;
+    }
+    changed_.notify_all();
+  }
+
   // Asked for and not answered, until the test does.
   void debug_snapshot(std::function<void(Result<DebugSnapshot>)> done) override {
     std::lock_guard lock(mutex_);
@@ -194,8 +203,9 @@ class FakeEngine final : public EngineClient {
   void run() {
     std::unique_lock lock(mutex_);
     while (!ended_) {
-      if (running_.empty()) {
-        changed_.wait(lock, [this] { return ended_ || !running_.empty(); });
+      const auto may_run = [this] { return ended_ || (!running_.empty() && !held_); };
+      if (!may_run()) {
+        changed_.wait(lock, may_run);
         continue;
       }
       std::vector<std::pair<std::shared_ptr<OutputSink>, RequestOutput>> outputs;
@@ -220,7 +230,7 @@ class FakeEngine final : public EngineClient {
   std::map<std::string, PrefixInfo> prefixes_;
   std::vector<std::function<void(Result<DebugSnapshot>)>> snapshots_;
   std::string too_late_;  // a tenant
-  bool ended_ = false;
+  bool ended_ = false, held_ = false;
   std::thread thread_, adder_;
 };
 

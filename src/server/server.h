@@ -70,6 +70,7 @@ struct ServerConfig {
   std::size_t min_body_rate = 1000;                 // bytes a second, beyond body_timeout of credit
   std::chrono::milliseconds body_total_timeout{600'000};  // of a whole body, however it comes
   std::chrono::milliseconds write_timeout{60'000};  // a reader that takes nothing
+  std::chrono::milliseconds stream_ping_interval{10'000};  // in a stream that has nothing else to say
   std::chrono::milliseconds keep_alive_timeout{75'000};  // between requests
   std::chrono::milliseconds shutdown_timeout{30'000};    // for running requests on stop()
   std::chrono::milliseconds dead_engine_grace{5'000};    // with a red /health before run() gives up

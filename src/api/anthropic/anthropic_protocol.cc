@@ -48,7 +48,10 @@ constexpr ApiRoute kRoutes[] = {
      count_tokens},
 };
 
-constexpr Protocol kProtocol = {.name = "anthropic", .routes = kRoutes, .error_body = anthropic_error_body};
+constexpr Protocol kProtocol = {.name = "anthropic",
+                                .routes = kRoutes,
+                                .error_body = anthropic_error_body,
+                                .request_id_header = "request-id"};
 
 }  // namespace
 

@@ -106,6 +106,11 @@ void MessageWriter::begin_message(std::string& out) {
   event(out, "ping", [](JsonWriter&) {});
 }
 
+void MessageWriter::ping(std::string& out) {
+  if (!begun_) return begin_message(out);
+  event(out, "ping", [](JsonWriter&) {});
+}
+
 void MessageWriter::open_block(std::string& out, Block kind, const ChoiceState::CallPiece* call) {
   close_block(out);
   open_ = kind;

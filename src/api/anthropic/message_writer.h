@@ -17,6 +17,9 @@ class MessageWriter final : public StateWriter {
   // `clipped`: fewer tokens than max_tokens had room.
   MessageWriter(std::string id, AnswerOptions options, bool stream, bool clipped, const ApiContext& context);
 
+  // message_start comes at once; what the cache has of the prompt is known, and told, at the end.
+  void ping(std::string& out) override;
+
  private:
   enum class Block : std::uint8_t { none, thinking, text, tool };
 

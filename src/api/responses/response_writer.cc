@@ -224,18 +224,25 @@ void ResponseWriter::note_output() {
   keep();
 }
 
+// Once; an answer that is finished already is told by its end alone.
+void ResponseWriter::begin() {
+  if (std::exchange(begun_, true) || state_.finished()) return;
+  const auto response = [this](JsonWriter& json) {
+    json.key("response");
+    write_response(json);
+  };
+  event("response.created", response);
+  event("response.in_progress", response);
+}
+
+void ResponseWriter::ping(std::string& out) {
+  if (begun_) return StateWriter::ping(out);
+  begin();
+  out.append(std::exchange(events_, {}));
+}
+
 void ResponseWriter::write_events(std::string& out) {
-  if (!std::exchange(begun_, true)) {
-    const auto response = [this](JsonWriter& json) {
-      json.key("response");
-      write_response(json);
-    };
-    // Finished or not, it has just begun to whoever reads this.
-    if (!state_.finished()) {
-      event("response.created", response);
-      event("response.in_progress", response);
-    }
-  }
+  begin();
   take_fresh();
   if (state_.finished()) {
     const std::string type = concat("response.", status());

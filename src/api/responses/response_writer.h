@@ -30,6 +30,7 @@ class ResponseWriter final : public StateWriter {
                  std::shared_ptr<AnswerLog> log, const ApiContext& context);
   ~ResponseWriter() override;
 
+  void ping(std::string& out) override;
   bool needs_every_output() const override { return streaming() || !options_.stop.empty(); }
   // As the response stands: "in_progress" until it has ended.
   std::string response_json() const;
@@ -49,6 +50,7 @@ class ResponseWriter final : public StateWriter {
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
 
+  void begin();
   void grow(Kind kind, std::string_view text, const ChoiceState::CallPiece* call = nullptr);
   void begin_item(Kind kind, const ChoiceState::CallPiece* call);
   void end_item();
