@@ -30,6 +30,19 @@ TEST(Log, KeepsQuietBelowItsLevel) {
   EXPECT_NE(logged(LogLevel::debug, log_debug, "x"), "");
 }
 
+TEST(Log, AsJsonItIsOneObjectALine) {
+  set_log_format(LogFormat::json);
+  const std::string line = logged(LogLevel::info, log_warning, "a \"b\" \\ c\nä");
+  const std::string bytes = logged(LogLevel::info, log_info, "x\xff");
+  set_log_format(LogFormat::text);
+  const std::regex form(
+      R"re(\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","level":"warning","component":"engine","message":"(.*)"\}\n)re");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_match(line, match, form)) << line;
+  EXPECT_EQ(match[1], "a \\\"b\\\" \\\\ c\\u000aä");
+  EXPECT_NE(bytes.find(R"("message":"x\u00ff")"), std::string::npos) << bytes;
+}
+
 // A name taken from a file or a request must not forge a line or drive the terminal.
 TEST(Log, EscapesControlCharacters) {
   const std::string line = logged(LogLevel::info, log_info, "a\nERROR b\x1b[31m\x7f\tä");

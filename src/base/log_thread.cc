@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
+
 namespace pagoda {
 namespace {
 
@@ -39,7 +41,8 @@ struct LogThread::Queue {
       bytes -= line.size();
       lock.unlock();
       if (const std::int64_t dropped = g_dropped; dropped > reported) {
-        line.append("WARNING [log] " + std::to_string(dropped - reported) + " lines were lost here\n");
+        line.append(
+            log_line(LogLevel::warning, "log", std::to_string(dropped - reported) + " lines were lost here"));
         reported = dropped;
       }
       if (write(STDERR_FILENO, line.data(), line.size()) < 0) {

@@ -157,9 +157,11 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (match.route->facts.role == Role::admin && request.method == "POST" &&
       match.route->facts.body != BodyForm::json && from_browser(request))
     return refuse(403, "A browser's page may not ask for this.", "insufficient_permissions");
-  if (match.route->facts.body != BodyForm::json) return std::nullopt;
-  if (server.draining.load())
+  const bool begins_something = match.route->facts.body == BodyForm::json ||
+                                std::holds_alternative<StreamHandler>(match.route->handler);
+  if (begins_something && server.draining.load())
     return error_response(unavailable("The server is shutting down."), match.protocol);
+  if (match.route->facts.body != BodyForm::json) return std::nullopt;
   if (const std::string_view coding = request.header("content-encoding");
       !coding.empty() && lowered(coding) != "identity")
     return refuse(415, "The request body must be sent without a Content-Encoding.", "unsupported_media_type");

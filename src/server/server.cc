@@ -156,6 +156,7 @@ Status Server::check(const ServerConfig& config) {
   asio::io_context io;
   const Result<std::vector<Door>> doors = bind_all(io, config);
   if (!doors) return doors.error();
+  PAGODA_RETURN_IF_ERROR(config.tls.check());
   if (config.tls.wanted())
     if (const auto context = TlsContext::load(config.tls); !context) return context.error();
   if (config.api_key_file.empty()) return ok_status();
@@ -250,7 +251,9 @@ asio::awaitable<void> Server::Impl::drain() {
       co_await timer.async_wait(kAwait);
     }
   };
+  // Whoever connects meanwhile is told (503), /health among them: a balancer that asks takes the server out.
   co_await wait_until_idle(server.config.shutdown_timeout);
+  for (Door& door : doors) door.listener->close();
   if (const auto left = server.num_active.load(); left > 0)
     log_warning("server", concat("ending ", left, " requests that did not finish in time"));
   for_each_connection([](Connection& connection) { connection.shut_down(); });
@@ -263,7 +266,6 @@ void Server::Impl::begin_drain() {
   if (server.draining.exchange(true)) return;
   if (server.config.on_drain) server.config.on_drain();
   log_info("server", concat("Shutting down: waiting for ", server.num_active.load(), " running requests."));
-  for (Door& door : doors) door.listener->close();
   asio::co_spawn(control, drain(), asio::detached);
 }
 

@@ -124,11 +124,15 @@ TEST(ServerLifetime, DrainLetsRunningRequestsFinish) {
   client.send_post("/v1/completions", body);
   ASSERT_TRUE(client.wait_for("data: "));
   running.server->stop();
-  ASSERT_TRUE(eventually([&] { return !TestClient(running.port()).connected(); }));
+  ASSERT_TRUE(eventually([&] { return TestClient(running.port()).get("/health").status == 503; }));
   const TestResponse refused = kept.post("/v1/completions", kPrompt);
   EXPECT_EQ(refused.status, 503);
+  TestClient fresh(running.port());
+  EXPECT_EQ(fresh.post("/v1/completions", kPrompt).status, 503);
+  EXPECT_TRUE(fresh.closed_by_peer());
   EXPECT_TRUE(client.read_response().body.ends_with("data: [DONE]\n\n"));
   running.join();
+  EXPECT_FALSE(TestClient(running.port()).connected());
 }
 
 TEST(ServerLifetime, DrainEndsWhatTakesTooLongWithAnErrorEvent) {

@@ -51,6 +51,7 @@ struct ServerFlags {
   double shutdown_timeout_s = 30.0;     // SIGTERM: running requests may take so long to finish
   bool page = true;                     // at /: chat, and the engine live
   bool sandbox = true;                  // only its own files, no other programs
+  std::string log_format = "text";      // or json
   std::string log_level;                // debug, info, warning, error; empty: as the environment says
   bool access_log = false;              // one line per request (no prompts)
 };

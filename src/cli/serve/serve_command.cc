@@ -29,6 +29,7 @@
 #include "cli/serve/model_watch.h"
 #include "cli/serve/serve_sandbox.h"
 #include "cli/serve/service_manager.h"
+#include "cli/serve/try_lines.h"
 #include "server/protocols.h"
 #include "server/server.h"
 #include "tracing/otlp_exporter.h"
@@ -83,23 +84,15 @@ bool is_loopback(const std::string& host) {
   return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
 
-// The line a newcomer can paste into another terminal.
-void print_try_line(std::string url, const ServerFlags& flags, const AssembledEngine& engine) {
-  if (!flags.uds.empty()) url = concat("--unix-socket ", flags.uds, " ", url);
-  std::printf("Pagoda serves %s at %s\n", engine.model_name().c_str(), url.c_str());
-  if (engine.chat_template() != nullptr) {
-    std::printf(
-        "Try it:\n  curl %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-        "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of Japan?\"}], "
-        "\"temperature\": 0}'\n",
-        url.c_str());
-  } else {
-    std::printf(
-        "Try it:\n  curl %s/v1/completions -H 'Content-Type: application/json' \\\n"
-        "    -d '{\"prompt\": \"The capital of France is\", \"max_tokens\": 16}'\n",
-        url.c_str());
-  }
-  std::fflush(stdout);
+void warn_of_open_port(const ServerFlags& flags) {
+  if (!flags.uds.empty() || is_loopback(flags.host)) return;
+  if (flags.api_keys.empty() && flags.api_key_file.empty())
+    log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
+                                "reaches this port may use it"));
+  else if (flags.ssl_certfile.empty())
+    log_warning("start",
+                concat("--host ", flags.host, " without --ssl-certfile: keys, prompts and answers cross ",
+                       "the network as plain text unless a proxy in front speaks TLS"));
 }
 
 // With little memory what the allocator keeps for itself counts: it gives freed memory back at once, and
@@ -145,6 +138,7 @@ Status run_serve(const ServeArgs& args) {
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
                          std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };
+  if (flags.log_format == "json") set_log_format(LogFormat::json);
   if (!flags.log_level.empty()) PAGODA_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
   config.reload = LogLevelReload(engine_flags);
   auto protocols = protocols_named(flags.apis);
@@ -182,10 +176,9 @@ Status run_serve(const ServeArgs& args) {
   log_ledger((*engine)->ledger());
   log_info("start", concat("sandbox: ", *sandbox));
   save_memory((*engine)->ledger().limit());
-  if (flags.uds.empty() && !is_loopback(flags.host) && flags.api_keys.empty() && flags.api_key_file.empty())
-    log_warning("start", concat("--host ", flags.host, " without --api-key or --api-key-file: anyone who ",
-                                "reaches this port may use it"));
-  print_try_line((*server)->url(), flags, **engine);
+  warn_of_open_port(flags);
+  std::fputs(try_lines((*server)->url(), flags, (*engine)->api()).c_str(), stdout);
+  std::fflush(stdout);
   const LogThread log_thread;                                              // ranks have been forked before it
   const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);  // ends before the engine's metrics
   model_watch->start((*engine)->metrics());

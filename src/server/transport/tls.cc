@@ -42,7 +42,25 @@ Status refuse(const std::string& file, const char* problem) {
 
 }  // namespace
 
+Status TlsFiles::check() const {
+  const bool asks = client_certificates != 0;
+  if (!wanted() && (!key.empty() || !client_ca.empty() || asks))
+    return invalid_argument(
+        concat(!key.empty()         ? "--ssl-keyfile"
+               : !client_ca.empty() ? "--ssl-ca-certs"
+                                    : "--ssl-cert-reqs",
+               " needs --ssl-certfile: without a certificate the server would speak plain HTTP"));
+  if (asks && client_ca.empty())
+    return invalid_argument(
+        "--ssl-cert-reqs needs --ssl-ca-certs, which says who signs clients' certificates");
+  if (!asks && !client_ca.empty())
+    return invalid_argument(
+        "--ssl-ca-certs needs --ssl-cert-reqs 1 or 2: without it no client is asked for a certificate");
+  return ok_status();
+}
+
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files) {
+  PAGODA_RETURN_IF_ERROR(files.check());
   // OpenSSL writes to a socket as to a file: without this a client that has left would end the program.
   (void)std::signal(SIGPIPE, SIG_IGN);
   auto made = std::make_shared<TlsContext>();
@@ -71,8 +89,6 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files
     return refuse(key, "holds no private key in PEM that can be read, or one of another certificate");
   if (SSL_CTX_check_private_key(context) != 1) return refuse(key, "is the key of another certificate");
   if (files.client_certificates == 0) return std::shared_ptr<const TlsContext>(std::move(made));
-  if (files.client_ca.empty())
-    return invalid_argument("clients' certificates are asked for, and no file says who signs them");
   if (SSL_CTX_load_verify_locations(context, files.client_ca.c_str(), nullptr) != 1)
     return refuse(files.client_ca, "holds no certificates in PEM that can be read");
   SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(files.client_ca.c_str()));
@@ -89,6 +105,7 @@ SslSession TlsContext::new_session(int fd) const {
 }
 
 Status TlsStore::load(TlsFiles files) {
+  PAGODA_RETURN_IF_ERROR(files.check());
   files_ = std::move(files);
   return reload();
 }

@@ -21,6 +21,8 @@ struct TlsFiles {
   std::string client_ca;        // PEM; whose clients' certificates are accepted
   int client_certificates = 0;  // as Python's ssl.CERT_*: 0 none, 1 optional, 2 required
   bool wanted() const { return !certificates.empty(); }
+  // invalid_argument: files that would have no effect, so that what was asked for would not be there.
+  Status check() const;
 };
 
 struct SslDelete {

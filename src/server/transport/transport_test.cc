@@ -218,12 +218,22 @@ TEST(Tls, BadFilesAreToldByName) {
   const std::string text = testing::TempDir() + "pagoda_no.pem";
   std::ofstream(text) << "no certificate";
   EXPECT_TRUE(TlsContext::load(files_of(good)).has_value());
+  EXPECT_TRUE(TlsContext::load(files_of(good, "", other, 1)).has_value());
   for (const TlsFiles& files :
        {files_of(text), files_of("/nowhere.pem"), files_of(good, text), files_of(good, other),
         files_of(good, "", "", 1), files_of(good, "", text, 1)}) {
     const auto context = TlsContext::load(files);
     ASSERT_FALSE(context.has_value());
     EXPECT_EQ(context.error().message().find("error:"), std::string::npos) << context.error().message();
+  }
+  // What would have no effect is no plain server.
+  for (const TlsFiles& files :
+       {files_of("", good), files_of("", "", good), files_of("", "", "", 2), files_of(good, "", other, 0)}) {
+    EXPECT_FALSE(TlsStore().load(files).ok());
+    ServerConfig config;
+    config.port = 0;
+    config.tls = files;
+    EXPECT_EQ(Server::check(config).code(), StatusCode::invalid_argument);
   }
   TlsStore store;
   ASSERT_TRUE(store.load(files_of(good)).ok());
