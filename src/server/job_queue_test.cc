@@ -19,8 +19,9 @@ using Lane = JobQueue::Lane;
 TEST(JobQueue, EveryTakeMovesTheTimeOnSoThatNewOwnersStandBehindOldOnes) {
   JobQueue queue;
   JobQueue::JobId id = 0;
-  queue.push(++id, "busy", 10, true);
+  queue.push(++id, "kept", 10, true);
   EXPECT_EQ(queue.take(Lane::any)->id, 1u);
+  queue.push(++id, "fresh", 10, true);
   queue.push(++id, "kept", 10, true);
   int before = 0;
   for (int i = 0; i < 100 && queue.num_waiting("kept") > 0; ++i, ++before) {
@@ -78,8 +79,9 @@ struct Event {
   int kind = 0, owner = 0, cost = 1, which = 0;
 };
 std::ostream& operator<<(std::ostream& out, const Event& e) {
-  constexpr const char* kKinds[] = {"push", "push of a new owner", "take", "take small", "remove", "charge",
-                                    "pass"};
+  constexpr const char* kKinds[] = {
+      "push", "push of a new owner",          "take", "take small", "remove", "charge",
+      "pass", "push of a new owner, and take"};
   return out << "{" << kKinds[e.kind] << ", owner " << e.owner << ", cost " << e.cost << ", which " << e.which
              << "}";
 }
@@ -89,10 +91,10 @@ int between(int low, int high) { return *rc::gen::resize(rc::kNominalSize, rc::g
 std::vector<Event> draw_events() {
   std::vector<Event> events(static_cast<std::size_t>(between(1, 300)));
   for (Event& e : events) {
-    constexpr int kKinds[] = {0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 4, 5, 6};
-    e = {.kind = kKinds[between(0, 12)],
+    constexpr int kKinds[] = {0, 0, 1, 2, 2, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7, 7, 7};
+    e = {.kind = kKinds[between(0, std::size(kKinds) - 1)],
          .owner = between(0, 4),
-         .cost = between(1, 60),
+         .cost = between(10, 20),
          .which = between(0, 99)};
   }
   return events;
@@ -111,7 +113,7 @@ struct Known {
   std::size_t owners = 1;
 };
 
-constexpr double kLeast = 1, kSmall = 20;
+constexpr double kLeast = 10, kSmall = 14;
 constexpr TimeNs kMaxWait = 50;
 
 void play(const std::vector<Event>& events) {
@@ -157,35 +159,42 @@ void play(const std::vector<Event>& events) {
     RC_ASSERT(known.taken_before <= rounds * static_cast<double>(known.owners));
   };
 
+  const auto push = [&](const std::string& owner, double cost) {
+    Known known{
+        .id = next_id++, .owner = owner, .cost = cost, .small = cost <= kSmall, .due = now + kMaxWait};
+    known.own = cost + charged[owner];
+    for (const Known& one : waiting)
+      if (one.owner == owner) known.own += one.cost;
+    queue.push(known.id, owner, cost, known.small, known.due);
+    waiting.push_back(known);
+    count_owners();
+  };
+  const auto fresh = [&] { return "new" + std::to_string(num_fresh++); };
+
   for (const Event& e : events) {
     switch (e.kind) {
       case 0:
-      case 1: {
-        Known known{.id = next_id++,
-                    .owner = e.kind == 1 ? "new" + std::to_string(num_fresh++) : std::to_string(e.owner),
-                    .cost = static_cast<double>(e.cost),
-                    .small = e.cost <= kSmall,
-                    .due = now + kMaxWait};
-        known.own = known.cost + charged[known.owner];
-        for (const Known& one : waiting)
-          if (one.owner == known.owner) known.own += one.cost;
-        queue.push(known.id, known.owner, known.cost, known.small, known.due);
-        waiting.push_back(known);
-        count_owners();
+        push(std::to_string(e.owner), e.cost);
         break;
-      }
+      case 1:
+        push(fresh(), e.cost);
+        break;
       case 2:
         take(Lane::any);
         break;
       case 3:
         take(Lane::small);
         break;
+      case 7:  // as of clients that open a connection for each call
+        push(fresh(), e.cost);
+        take(Lane::any);
+        break;
       case 4:
         if (waiting.empty()) break;
         RC_ASSERT(queue.remove(forget(waiting[static_cast<std::size_t>(e.which) % waiting.size()].id).id));
         break;
       case 5:
-        if (last_owner.empty()) break;
+        if (last_owner != "0") break;  // the others' shares are not blurred by it
         queue.charge(last_owner, last_tag, e.cost);
         charged[last_owner] += e.cost;
         for (Known& one : waiting)
