@@ -25,7 +25,7 @@ file(GLOB xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/*.cc ${PAGODA_XGRAMMAR_
      ${PAGODA_XGRAMMAR_SOURCE}/cpp/converter_ext/*.cc)
 list(REMOVE_ITEM xgrammar_sources ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_compiler.cc)  # within shared_masks.cpp
 
-# A few lines of four files are changed, in copies within the build folder.
+# A few lines of some files are changed, in copies within the build folder.
 function(pagoda_change_text name old new)
   string(REPLACE "${old}" "${new}" changed "${${name}}")
   if("${changed}" STREQUAL "${${name}}")
@@ -63,13 +63,40 @@ pagoda_change_text(text "          token_it =\n              std::lower_bound(to
           token_it = std::lower_bound(
               token_it + step / 2, token_it + std::min(step, search_size), last_rejected_uncertain_range
           );]])
+# Near the end of a counted repetition (counted.h) a token has to be short enough: its mask is cut to that.
+pagoda_change_text(text [[
+  std::vector<std::pair<ParserState, decltype(adaptive_token_mask_cache.cbegin())>>
+      latest_states_with_masks;
+]] [[
+  std::vector<std::pair<ParserState, const AdaptiveTokenMask*>> latest_states_with_masks;
+  std::list<AdaptiveTokenMask> cut_masks;
+]])
+pagoda_change_text(text "    latest_states_with_masks.push_back(std::make_pair(state, adaptive_token_mask_it));\n" [[
+    const pagoda::CountedPlace place = pagoda::counted_place(grammar_, rule_id_to_completable_states_, state);
+    if (place.left < tokenizer_info_.ImplPtr()->GetMaxTokenChars()) {
+      cut_masks.push_back(pagoda::cut_mask(adaptive_token_mask, place, tokenizer_info_));
+      tmp_accepted_bitset_ |= cut_masks.back().accepted_bitset;
+      latest_states_with_masks.emplace_back(state, &cut_masks.back());
+      continue;
+    }
+    latest_states_with_masks.emplace_back(state, &adaptive_token_mask);
+]])
+pagoda_change_text(text "  for (const auto& [state, adaptive_token_mask_it] : latest_states_with_masks) {
+    const AdaptiveTokenMask& adaptive_token_mask = adaptive_token_mask_it->second;"
+                        "  for (const auto& [state, mask] : latest_states_with_masks) {
+    const AdaptiveTokenMask& adaptive_token_mask = *mask;")
+set(text "#include <list>\n#include \"counted.h\"\n${text}")
 pagoda_use_copy(grammar_matcher.cc text)
 # The compiler, which shared_masks.cpp reads: masks that are known are found before a parser is made for their place,
 # and what the rest of a token meets behind a rule is asked once for each rest, not for each token and place.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_compiler.cc text)
 pagoda_change_text(text "  AdaptiveTokenMask GetAdaptiveTokenMask(bool" "  pagoda::SharedMask GetAdaptiveTokenMask(bool")
 pagoda_change_text(text "AdaptiveTokenMask GrammarMatcherForTokenMaskCache::" "pagoda::SharedMask GrammarMatcherForTokenMaskCache::")
-pagoda_change_text(text "std::optional<AdaptiveTokenMask> crossing_cache" "std::optional<pagoda::SharedMask> crossing_cache")
+pagoda_change_text(text "std::optional<AdaptiveTokenMask> crossing_cache"
+                        "pagoda::SharedMask::begin();\n  std::optional<pagoda::SharedMask> crossing_cache")
+pagoda_change_text(text "        // A perfect match." "        pagoda::spend(crossing_cache->work());\n        // A perfect match.")
+pagoda_change_text(text "    // If the rule doesn't have a lookahead, then it is exactly the same fsm.\n    if (crossing_cache.has_value()) {"
+                        "    // If the rule doesn't have a lookahead, then it is exactly the same fsm.\n    if (crossing_cache.has_value()) {\n      pagoda::spend(crossing_cache->work());")
 pagoda_change_text(text "auto return_value = AdaptiveTokenMask(" "pagoda::SharedMask return_value = AdaptiveTokenMask(")
 pagoda_change_text(text [[
       AdaptCacheWithLookahead(&crossing_cache.value(), is_root_rule);
@@ -122,6 +149,7 @@ pagoda_change_text(text "  auto add_adaptive_token_mask = [&](const ParserState&
   std::optional<GrammarMatcherForTokenMaskCache> reused;  // max_threads_ is 1
   auto add_adaptive_token_mask = [&](const ParserState& state, bool is_root_rule) {
     if (auto known = known_masks.find(state, is_root_rule)) {
+      pagoda::spend(known->work());
       compiled_grammar_impl->adaptive_token_mask_cache[state] = std::move(*known);
       return;
     }
@@ -133,13 +161,33 @@ pagoda_change_text(text "    auto cur_adaptive_token_mask_cache = " [[
     auto& grammar_matcher = *reused;
     grammar_matcher.known_suffixes_ = known_masks.suffixes(state.rule_id);
     auto cur_adaptive_token_mask_cache = ]])
+# What leaves a counted repetition within a token is not known to be wrong: the count and what follows decide.
+pagoda_change_text(text [[
+        if ((!is_root_rule) && lookahead_accepted) {
+          if (lookahead_completed || !is_exact_lookahead) {
+            tmp_uncertain_indices_.push_back(i);]] [[
+        const bool counted = pagoda::is_counted(grammar_, init_rule_id_);
+        if ((!is_root_rule) && (lookahead_accepted || counted)) {
+          if (lookahead_completed || !is_exact_lookahead || !lookahead_accepted) {
+            tmp_uncertain_indices_.push_back(i);]])
+pagoda_change_text(text [[
+        if ((!is_root_rule) && lookahead_accepted) {
+          if (lookahead_completed || !is_exact_lookahead) {
+            tmp_uncertain_indices_.push_back(uncertain_index);]] [[
+        const bool counted = pagoda::is_counted(grammar_, init_rule_id_);
+        if ((!is_root_rule) && (lookahead_accepted || counted)) {
+          if (lookahead_completed || !is_exact_lookahead || !lookahead_accepted) {
+            tmp_uncertain_indices_.push_back(uncertain_index);]])
+pagoda_change_text(text "    for (int i = interval.first; i < interval.second; ++i) {"
+                        "    for (int i = interval.first; i < interval.second; ++i) {\n      pagoda::spend();")
+set(text "#include \"counted.h\"\n#include \"work.h\"\n${text}")
 file(CONFIGURE OUTPUT xgrammar/grammar_compiler.cc CONTENT "${text}" @ONLY)
 # What leaves the cache of masks is given back: else the place keeps it, with the room of the largest mask it ever held.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_functor.cc text)
 pagoda_change_text(text "AdaptiveTokenMask" "pagoda::SharedMask")
 pagoda_change_text(text "      shard.cache_list.Erase(oldest_it);"
                         "      oldest_it->second = pagoda::SharedMask();\n      shard.cache_list.Erase(oldest_it);")
-# Automata of expressions that are known (known_regexes.h). One that has brought new rules is this grammar's own.
+# Automata of expressions that are known (known_regexes.h). One that leads to rules is this grammar's own.
 pagoda_change_text(text "  return BuildExpressionFSM(\n      grammar->GetGrammarExpr(rule.body_expr_id), grammar" [[
   const auto body = grammar->GetGrammarExpr(rule.body_expr_id);
   if (body.type == ExprType::kRegex) {
@@ -147,21 +195,95 @@ pagoda_change_text(text "  return BuildExpressionFSM(\n      grammar->GetGrammar
     static thread_local Known known_regexes;
     std::vector<int32_t> key(body.begin(), body.end());
     if (const FSMWithStartEnd* known = known_regexes.find(key)) return *known;
-    const int num_rules = grammar->NumRules();
+    const std::int64_t before = pagoda::work_done();
     FSMWithStartEnd built = BuildExpressionFSM(body, grammar, &rule.name, grammar_builder);
-    if (grammar->NumRules() == num_rules && built.NumStates() <= Known::kMostStates)
-      known_regexes.keep(std::move(key), built);
+    if (built.IsLeaf() && built.NumStates() <= Known::kMostStates)
+      known_regexes.keep(std::move(key), built, pagoda::work_done() - before);
     return built;
   }
   return BuildExpressionFSM(
       grammar->GetGrammarExpr(rule.body_expr_id), grammar]])
-set(text "#include \"known_regexes.h\"\n${text}")
+# Whether an expression has an automaton is asked with its repetitions counted, as it will be compiled (counted.h).
+pagoda_change_text(text "regex, GrammarFSMBuilder::JSONStringForbiddenChars()\n" "regex, GrammarFSMBuilder::JSONStringForbiddenChars(), &scratch\n")
+pagoda_change_text(text ": RegexFSMBuilder::Build(regex);" ": RegexFSMBuilder::Build(regex, &scratch);")
+pagoda_change_text(text "  auto build_result = json_string ? RegexFSMBuilder"
+                        "  GrammarBuilder scratch;\n  const pagoda::CountedRules rules;\n  auto build_result = json_string ? RegexFSMBuilder")
+pagoda_change_text(text "    int32_t num_original_rules = (*grammar)->NumRules();\n"
+                        "    int32_t num_original_rules = (*grammar)->NumRules();\n    const pagoda::CountedRules rules;\n")
+pagoda_change_text(text "  // Case 1.1 small upper (<=threshold), unzip the repetition.\n" [[
+  if (builder_->GetGrammarExpr(grammar_expr_id).type == GrammarBuilder::GrammarExprType::kCharacterClass &&
+      std::max(lower, upper) > pagoda::kMostUnrolled && lower < pagoda::kEndless) {
+    return builder_->AddRuleRef(pagoda::counted_characters(
+        *builder_, cur_rule_name, grammar_expr_id, static_cast<int32_t>(lower),
+        upper == -1 || upper > pagoda::kEndless ? pagoda::kEndless : static_cast<int32_t>(upper)));
+  }
+]])
+set(text "#include \"counted.h\"\n#include \"known_regexes.h\"\n${text}")
 pagoda_use_copy(grammar_functor.cc text)
 # A class of characters takes what is UTF-8 alone (inside.cpp has the function): no surrogates, nothing longer than
 # it must be. Else a reader counts more characters than 'maxLength' says.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/fsm_builder.cc text)
 pagoda_change_text(text "void AddPackedUTF8RangeEdges(" "void AddAnyPackedRangeEdges(")
+# Repetitions are counted (counted.h), but for those of a few.
+pagoda_change_text(text "      bool is_large_repeat = upper_bound" [[
+      const RegexIR::State& repeated = std::get<RegexIR::State>(atom.item);
+      const bool character = std::holds_alternative<RegexIR::Leaf>(repeated);
+      if (builder != nullptr && !RegexIR::IsNullable(repeated) &&
+          std::max(lower_bound, upper_bound) >
+              (character ? pagoda::kMostUnrolled : pagoda::kMostUnrolledGroups)) {
+        const bool last = i + 1 == size || (i + 2 == size && regex[i + 1] == '$');
+        const bool grouped = std::any_of(stack.begin(), stack.end(), [](const RegexStackEntry& entry) {
+          const char* const marker = std::get_if<char>(&entry.item);
+          return marker != nullptr && *marker == '(';
+        });
+        const bool sealed = last && !grouped && character;
+        const std::string inner = (ir.case_insensitive ? "(?i)" : "") +
+                                  regex.substr(atom.span_begin, atom.span_end - atom.span_begin);
+        const int32_t rule = pagoda::counted_rule(*builder, inner, sealed);
+        if (rule < 0) return ResultErr(error_at(repeat_begin, "Nothing can be written of what is repeated"));
+        stack.push_back({RegexIR::RepeatSubrule{rule, lower_bound,
+                                                upper_bound == RegexIR::kRepeatNoUpperBound
+                                                    ? pagoda::kEndless
+                                                    : upper_bound},
+                         atom.span_begin, i + 1});
+        continue;
+      }
+      bool is_large_repeat = upper_bound]])
+pagoda_change_text(text "  auto build_result = Build(regex, builder, rule_hint);"
+                        "  const pagoda::JsonStrings within(forbidden_chars.any());\n  auto build_result = Build(regex, builder, rule_hint);")
+set(text "#include <algorithm>\n#include \"counted.h\"\n${text}")
 pagoda_use_copy(fsm_builder.cc text)
+# The state of a counted repetition has no other edge, or a count would be carried along it.
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/fsm.cc text)
+pagoda_change_text(text "      if (edge.IsExcludeToken()) {\n        has_exclude_token[i] = true;"
+                        "      if (edge.IsExcludeToken() || edge.IsRepeatRef()) {\n        has_exclude_token[i] = true;")
+pagoda_change_text(text "    // Case 1: Like ab | ac | ad" [[
+    for (int state = 0; state < n; ++state) {
+      for (const auto& edge : result.GetFsm().GetEdges(state)) {
+        if (edge.IsRepeatRef()) incoming_distinct_count[state] = 0;
+      }
+    }
+    // Case 1: Like ab | ac | ad]])
+# Here and in two more files the work of compiling is counted (work.h).
+pagoda_change_text(text "    edges_[from].push_back({min, max, to});" "    pagoda::spend();\n    edges_[from].push_back({min, max, to});")
+pagoda_change_text(text "    edges_.emplace_back();\n    return" "    pagoda::spend();\n    edges_.emplace_back();\n    return")
+pagoda_change_text(text "  for (int i = 0; i < static_cast<int>(edges_.size()); ++i) {\n    for (const auto& edge : edges_[i]) {\n      if (edge.IsEpsilon() &&"
+                        "  for (int i = 0; i < static_cast<int>(edges_.size()); ++i) {\n    for (const auto& edge : edges_[i]) {\n      pagoda::spend();\n      if (edge.IsEpsilon() &&")
+pagoda_change_text(text "    int n = result.NumStates();\n    union_find_set.Clear();" "    int n = result.NumStates();\n    pagoda::spend(n);\n    union_find_set.Clear();")
+pagoda_change_text(text "  while (now_process < static_cast<int>(closures.size())) {" "  while (now_process < static_cast<int>(closures.size())) {\n    pagoda::spend(static_cast<std::int64_t>(closures.size() + closures[now_process].size()));")
+pagoda_change_text(text "  while (!working_set.empty()) {" "  while (!working_set.empty()) {\n    pagoda::spend(NumStates());")
+pagoda_change_text(text "  return FSMWithStartEnd(fsm_.Copy(), start_, ends_, is_dfa_);" "  pagoda::spend(NumStates());\n  return FSMWithStartEnd(fsm_.Copy(), start_, ends_, is_dfa_);")
+set(text "#include \"work.h\"\n${text}")
+pagoda_use_copy(fsm.cc text)
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/grammar_builder.cc text)
+pagoda_change_text(text "  // Offsets into grammar_expr_data_ are stored as int32." "  pagoda::spend(1 + grammar_expr.data_len);")
+set(text "#include \"work.h\"\n${text}")
+pagoda_use_copy(grammar_builder.cc text)
+file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/earley_parser.cc text)
+pagoda_change_text(text "    tmp_process_state_queue_.pop();" "    tmp_process_state_queue_.pop();\n    pagoda::spend();")
+pagoda_change_text(text "    if (ref_id != state.rule_id) {" "    pagoda::spend();\n    if (ref_id != state.rule_id) {")
+set(text "#include \"work.h\"\n${text}")
+pagoda_use_copy(earley_parser.cc text)
 # Escapes of surrogates in strings come in pairs: a lone one is no character, and strict readers refuse it.
 file(READ ${PAGODA_XGRAMMAR_SOURCE}/cpp/json_schema_converter.cc text)
 pagoda_change_text(text "  builder_.UpdateRuleBody(kBasicEscape, Choice({escaped_character, unicode_escape}));" [[
@@ -179,17 +301,20 @@ pagoda_change_text(text "    auto fsm_result = GrammarFSMBuilder::Regex(regex, j
     static thread_local pagoda::KnownRegexes<std::string, bool> known_regexes;
     std::string key = (json_string ? "j" : "r") + regex;
     if (known_regexes.find(key) != nullptr) return builder_.AddRegex(regex, json_string);
+    const std::int64_t before = pagoda::work_done();
     auto fsm_result = GrammarFSMBuilder::Regex(regex, json_string);]])
 pagoda_change_text(text "        return builder_.AddRegex(regex, json_string);\n      }\n" [[
-        known_regexes.keep(std::move(key), true);
+        known_regexes.keep(std::move(key), true, pagoda::work_done() - before);
         return builder_.AddRegex(regex, json_string);
       }
 ]])
 set(text "#include \"known_regexes.h\"\n${text}")
 pagoda_use_copy(json_schema_converter.cc text)
 
+set(pagoda_sources inside.cpp counted.cpp shared_masks.cpp)
+list(TRANSFORM pagoda_sources PREPEND ${PROJECT_SOURCE_DIR}/cmake/xgrammar/)
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${xgrammar_sources}
-            ${PROJECT_SOURCE_DIR}/cmake/xgrammar/inside.cpp ${PROJECT_SOURCE_DIR}/cmake/xgrammar/shared_masks.cpp)
+            ${pagoda_sources})
 set_target_properties(xgrammar PROPERTIES CXX_STANDARD 17)
 target_include_directories(xgrammar SYSTEM PUBLIC ${PAGODA_XGRAMMAR_SOURCE}/include
                                                   ${PAGODA_XGRAMMAR_SOURCE}/3rdparty/dlpack/include)
@@ -200,8 +325,7 @@ target_include_directories(xgrammar PRIVATE ${PROJECT_SOURCE_DIR}/cmake/xgrammar
 file(RELATIVE_PATH relative ${PROJECT_BINARY_DIR} ${PAGODA_XGRAMMAR_SOURCE})  # as ccache may have it
 target_compile_options(xgrammar PRIVATE -w -Wno-error -ffile-prefix-map=${PAGODA_XGRAMMAR_SOURCE}/=
                                         -ffile-prefix-map=${relative}/=)
-foreach(source IN LISTS xgrammar_sources ITEMS ${PROJECT_SOURCE_DIR}/cmake/xgrammar/inside.cpp
-                                               ${PROJECT_SOURCE_DIR}/cmake/xgrammar/shared_masks.cpp)
+foreach(source IN LISTS xgrammar_sources pagoda_sources)
   file(STRINGS ${source} reads REGEX "\"(compiled_grammar_impl|grammar_functor)[.]h\"")
   if(reads)
     set_source_files_properties(${source} PROPERTIES

@@ -4,6 +4,8 @@
 #include "inside.h"
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -13,10 +15,48 @@
 #include "grammar_functor.h"
 #include "support/encoding.h"
 #include "support/logging.h"
+#include "work.h"
 
 namespace pagoda {
 
 thread_local std::string* xgrammar_warning = nullptr;
+__thread std::int64_t work_left = 0;
+
+namespace {
+
+constexpr std::int64_t kSlice = 20'000;  // units, between two looks at whether anybody waits
+constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
+
+struct Work {
+  std::int64_t most = kNoBound, given = 0;  // units; those in work_left are given
+  const std::atomic<bool>* given_up = nullptr;
+};
+thread_local Work work;
+
+}  // namespace
+
+void next_slice() {
+  if (work.most == kNoBound) {
+    work_left = kNoBound;
+    return;
+  }
+  const bool dropped = work.given_up != nullptr && work.given_up->load(std::memory_order_relaxed);
+  if (work.given - work_left > work.most || dropped) throw std::length_error("it takes too long to compile");
+  const std::int64_t more = kSlice - work_left;  // what is spent beyond the slice counts, too
+  work.given += more;
+  work_left += more;
+}
+
+std::int64_t work_done() { return work.given - work_left; }
+
+XgrammarWork::XgrammarWork(std::int64_t most, const std::atomic<bool>* given_up) {
+  work = {most, 0, given_up};
+  work_left = 0;
+}
+XgrammarWork::~XgrammarWork() {
+  work = {};
+  work_left = kNoBound;
+}
 
 bool xgrammar_holds_pattern(const std::string& pattern) {
   if (!std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c >= 0x20 && c <= 0x7e; }))

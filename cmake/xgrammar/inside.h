@@ -3,6 +3,7 @@
 // it needs its inner headers. Errors: exceptions, as XGrammar's. Source: XGrammar 0.2.8.
 #include <xgrammar/xgrammar.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,15 @@ namespace pagoda {
 
 // Where the thread's first warning goes; null: nowhere.
 extern thread_local std::string* xgrammar_warning;
+
+// While it lives, this thread's work on grammars is counted (work.h), and beyond `most` units, or once
+// `given_up` is true, XGrammar throws. Not nested.
+class XgrammarWork {
+ public:
+  XgrammarWork(std::int64_t most, const std::atomic<bool>* given_up);
+  ~XgrammarWork();
+  XgrammarWork(const XgrammarWork&) = delete;
+};
 
 // Whether XGrammar holds a pattern to within a JSON string: for others it falls back to expressions that may
 // write bare quotes and control characters.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "inside.h"
+#include "work.h"
 
 namespace pagoda {
 
@@ -19,17 +20,24 @@ class KnownRegexes {
   // Null: not known.
   const Value* find(const Key& key) const {
     const auto found = known_.find(key);
-    return found == known_.end() ? nullptr : &found->second;
+    if (found == known_.end()) return nullptr;
+    spend(found->second.work);
+    return &found->second.value;
   }
   // Not where there was a warning, or nobody would have heard of one: it has to come again.
-  void keep(Key key, Value value) {
+  // `work`: units of work.h that it took to compute.
+  void keep(Key key, Value value, std::int64_t work) {
     if (key.size() > kMostLength || xgrammar_warning == nullptr || !xgrammar_warning->empty()) return;
     if (known_.size() >= kMost) known_.clear();
-    known_.insert_or_assign(std::move(key), std::move(value));
+    known_.insert_or_assign(std::move(key), Known{std::move(value), work});
   }
 
  private:
-  std::map<Key, Value> known_;
+  struct Known {
+    Value value;
+    std::int64_t work;
+  };
+  std::map<Key, Known> known_;
 };
 
 }  // namespace pagoda

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "work.h"
+
 namespace pagoda {
 
 class SharedMask {
@@ -19,6 +21,11 @@ class SharedMask {
 
   SharedMask() = default;
   SharedMask(Mask mask) : kept_(std::make_shared<const Kept>(std::move(mask))) {}
+
+  // Units of work.h that it took to compute.
+  std::int64_t work() const { return kept_ == nullptr ? 0 : kept_->work; }
+  // The thread begins to compute a mask.
+  static void begin() { began() = work_done(); }
 
   operator const Mask&() const { return kept_ == nullptr ? none() : kept_->mask; }
 
@@ -29,14 +36,21 @@ class SharedMask {
 
  private:
   struct Kept {
-    explicit Kept(Mask from) : mask(std::move(from)), bytes(static_cast<std::int64_t>(MemorySize(mask))) {
+    explicit Kept(Mask from)
+        : mask(std::move(from)),
+          bytes(static_cast<std::int64_t>(MemorySize(mask))),
+          work(work_done() - began()) {
       live() += bytes;
     }
     ~Kept() { live() -= bytes; }
     Kept(const Kept&) = delete;
     const Mask mask;
-    const std::int64_t bytes;
+    const std::int64_t bytes, work;
   };
+  static std::int64_t& began() {
+    static thread_local std::int64_t work = 0;
+    return work;
+  }
   static const Mask& none() {
     static const Mask empty{};
     return empty;

@@ -2,6 +2,7 @@
 // GrammarBackend: compiles one grammar for one vocabulary. The library behind it is XGrammar
 // (xgrammar_backend.cc); a build without it has none. Threads: compile() from several at a time. Errors:
 // invalid_argument in our words, whatever is wrong with the grammar; no exception comes out.
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,7 +25,10 @@ struct CompiledConstraint {
 class GrammarBackend {
  public:
   virtual ~GrammarBackend() = default;
-  virtual Result<CompiledConstraint> compile(const GrammarSpec& spec) const = 0;
+  // The work is bounded, and the same grammar always takes the same. Once `*given_up` is true it ends soon,
+  // with an error; null: somebody waits to the end.
+  virtual Result<CompiledConstraint> compile(const GrammarSpec& spec,
+                                             const std::atomic<bool>* given_up = nullptr) const = 0;
   // Does beforehand what most grammars need; on the thread that will compile them.
   virtual void warm_up() const {}
   // Of what several grammars hold, each counted once, as long as anybody holds it.

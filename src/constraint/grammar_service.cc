@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -58,7 +59,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     SteadyTime began{};
     clockid_t clock{};
     std::chrono::nanoseconds cpu_began{};
-    bool given_up = false;
+    std::atomic<bool> given_up = false;
   };
   using JobPtr = std::shared_ptr<Job>;
   struct Cached {
@@ -139,7 +140,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
       job->cpu_began = cpu_time(job->clock);
       watch.notify_one();
       lock.unlock();
-      Result<CompiledConstraint> compiled = backend->compile(job->spec);
+      Result<CompiledConstraint> compiled = backend->compile(job->spec, &job->given_up);
       if (compiled && compiled->bytes + compiled->shared_bytes > options.max_grammar_bytes)
         compiled = invalid_argument("it makes a grammar that is too large");
       lock.lock();

@@ -6,13 +6,14 @@
 //               -> waiting, owners in turn -> compiling -> done(factory or error)
 //                                                `--over its time--> done(error); the thread is given up
 //
-// Up to max_at_once are compiled at the same time, each by a thread of its own. A compilation cannot be broken
-// off. One that takes more than its processor time costs its sender alone: the request fails, another thread
-// takes over, and the old one is let go when it comes back; for at most max_stuck another takes over, and once
-// all threads are stuck grammars are refused until one is back. Equal grammars that are asked for at the same
-// time are compiled once. Invariants: every compile() gets exactly one done(), unless the service ends first;
-// the cache holds at most cache_bytes, the least recently used leave first. Units: bytes; processor time.
-// Threads: any. Owner: whoever puts the program together; it outlives the server.
+// Up to max_at_once are compiled at the same time, each by a thread of its own. The backend bounds the work
+// of one by its text alone. Behind that stands processor time, with a wide margin, for work that the backend
+// did not count: the request fails, the backend is told to end, and another thread takes over until the old
+// one is back; for at most max_stuck another takes over, and once all threads are stuck grammars are refused
+// until one is back. Equal grammars that are asked for at the same time are compiled once. Invariants: every
+// compile() gets exactly one done(), unless the service ends first; the cache holds at most cache_bytes, the
+// least recently used leave first. Units: bytes; processor time. Threads: any. Owner: whoever puts the
+// program together; it outlives the server.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -27,8 +28,8 @@ namespace pagoda {
 class GrammarService {
  public:
   struct Options {
-    std::chrono::milliseconds max_compile_time{1000};  // of the processor
-    std::chrono::milliseconds max_wall_time{20'000};
+    std::chrono::milliseconds max_compile_time{10'000};  // of the processor
+    std::chrono::milliseconds max_wall_time{120'000};
     std::int32_t max_at_once = 1;
     std::int32_t max_stuck = 4;
     std::size_t max_waiting = 256;  // grammars
@@ -47,8 +48,8 @@ class GrammarService {
   ~GrammarService();  // drops what waits; does not wait for threads that are stuck
   GrammarService(const GrammarService&) = delete;
 
-  // `done` is called on any thread, maybe this one, several at a time: it hands over and returns. Errors: invalid_argument with
-  // the spec's param; resource_exhausted: too many wait.
+  // `done` is called on any thread, maybe this one, several at a time: it hands over and returns. Errors:
+  // invalid_argument with the spec's param; resource_exhausted: too many wait.
   void compile(std::uint64_t owner, GrammarSpec spec, Done done);
 
   Counts counts() const;

@@ -22,10 +22,11 @@ class Nothing final : public TokenConstraintFactory {
   std::unique_ptr<TokenConstraint> make() const override { return nullptr; }
 };
 
-// "ok", "bad", or "stuck…": turns in circles until it is let go.
+// "ok", "bad", "long…": turns in circles until it is given up, or "stuck…": until it is let go.
 class ObedientBackend final : public GrammarBackend {
  public:
-  Result<CompiledConstraint> compile(const GrammarSpec& spec) const override {
+  Result<CompiledConstraint> compile(const GrammarSpec& spec,
+                                     const std::atomic<bool>* given_up) const override {
     {
       std::lock_guard lock(mutex);
       seen.push_back(spec.text);
@@ -33,6 +34,9 @@ class ObedientBackend final : public GrammarBackend {
     }
     if (spec.text.starts_with("stuck"))
       while (!let_go) {
+      }
+    if (spec.text.starts_with("long"))
+      while (!*given_up) {
       }
     while (hold && !may_pass()) std::this_thread::sleep_for(1ms);
     --at_once;
@@ -138,6 +142,15 @@ TEST(GrammarService, AStuckOneCostsItsSenderAlone) {
   rig.backend->let_go = true;
   while (rig.service.counts().stuck > 0) std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(wait(rig.ask("ok2")).ok());
+}
+
+TEST(GrammarService, OneThatIsGivenUpEnds) {
+  Rig rig({.max_compile_time = 30ms});
+  for (int i = 0; i < 6; ++i) {  // more than may be stuck
+    EXPECT_EQ(wait(rig.ask("long" + std::to_string(i))).code(), StatusCode::invalid_argument);
+    while (rig.service.counts().stuck > 0) std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(rig.backend->at_once, 0);
 }
 
 TEST(GrammarService, WhenAllThreadsAreStuckOthersAreRefusedAndThenServedAgain) {

@@ -33,6 +33,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::size_t kMaxProblemBytes = 300;
+constexpr std::int64_t kMostWork = 30'000'000;  // units of xgrammar/work.h: one to three seconds
 constexpr std::size_t kMaxVocabularies = 4;
 constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // of each vocabulary: masks of rules
 
@@ -100,7 +101,8 @@ class XgrammarFactory final : public TokenConstraintFactory {
 // A schema with what most have.
 constexpr const char* kUsual =
     R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"number"},
-    "d":{"type":"boolean"},"e":{"type":"array","items":{"type":"string"}},"f":{"type":["string","null"]}},
+    "d":{"type":"boolean"},"e":{"type":"array","items":{"type":"string"}},"f":{"type":["string","null"]},
+    "g":{"type":"string","maxLength":9}},
     "required":["a","b"],"additionalProperties":false})";
 
 // What XGrammar would fall back on is nothing to tell.
@@ -129,8 +131,8 @@ void collect_tokens(const boost::json::value& part, std::vector<TokenId>& out) {
   if (object == nullptr) return;
   const boost::json::value* type = object->if_contains("type");
   const boost::json::value* token = object->if_contains("token");
-  if (type != nullptr && *type == "token" && token != nullptr && token->is_int64() && token->get_int64() >= 0 &&
-      token->get_int64() < std::numeric_limits<TokenId>::max())
+  if (type != nullptr && *type == "token" && token != nullptr && token->is_int64() &&
+      token->get_int64() >= 0 && token->get_int64() < std::numeric_limits<TokenId>::max())
     out.push_back(static_cast<TokenId>(token->get_int64()));
   for (const auto& entry : *object) collect_tokens(entry.value(), out);
 }
@@ -148,9 +150,11 @@ class XgrammarBackend final : public GrammarBackend {
   XgrammarBackend(const Tokenizer& tokenizer, std::int32_t vocab_size, std::vector<TokenId> stop_tokens)
       : tokenizer_(tokenizer), vocab_size_(vocab_size), stop_tokens_(std::move(stop_tokens)) {}
 
-  Result<CompiledConstraint> compile(const GrammarSpec& spec) const override {
+  Result<CompiledConstraint> compile(const GrammarSpec& spec,
+                                     const std::atomic<bool>* given_up) const override {
     std::string warning;
     xgrammar_warning = &warning;
+    const XgrammarWork work(kMostWork, given_up);
     Result<CompiledConstraint> compiled = invalid_argument("");
     try {
       compiled = compile_checked(spec);
@@ -164,8 +168,8 @@ class XgrammarBackend final : public GrammarBackend {
     return compiled;
   }
   void warm_up() const override {
-    (void)compile({.kind = GrammarSpec::Kind::json_schema, .text = kUsual});
-    (void)compile({.kind = GrammarSpec::Kind::json_object});
+    (void)compile({.kind = GrammarSpec::Kind::json_schema, .text = kUsual}, nullptr);
+    (void)compile({.kind = GrammarSpec::Kind::json_object}, nullptr);
   }
   std::int64_t live_shared_bytes() const override { return xgrammar_live_shared_bytes(); }
 

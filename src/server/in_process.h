@@ -3,6 +3,7 @@
 // and what holds for every answer: no exception, an error is the client's (4xx, or 501) and JSON in the form
 // of its protocol, and what was accepted keeps to the model's limits and can be answered, whole and as a
 // stream.
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <string>
@@ -24,7 +25,7 @@ namespace pagoda {
 // Checks a grammar as far as it goes before a library compiles it.
 class CheckedGrammars final : public GrammarBackend {
  public:
-  Result<CompiledConstraint> compile(const GrammarSpec& spec) const override {
+  Result<CompiledConstraint> compile(const GrammarSpec& spec, const std::atomic<bool>* = nullptr) const override {
     if (spec.kind == GrammarSpec::Kind::json_schema) {
       const auto schema = parse_grammar_json(spec.text);
       if (!schema) return schema.error();

@@ -1,0 +1,83 @@
+#pragma once
+// Counted repetitions: the `{3,5000}` of `[a-z]{3,5000}`. XGrammar unrolls those of up to 128 and copies 128
+// of larger ones, and computes a mask for each copy. Here what is repeated is a rule of its own, reached by
+// an edge that counts, whatever the bounds: its masks are computed once for all grammars. A token that stays
+// within the repetition is in the mask; where fewer repetitions are left than the longest token has
+// characters, the mask is cut to the tokens that are short enough. Each repetition takes at least one
+// character.
+//
+// A counted rule is known by its lookahead: an endless repetition of itself, which no grammar can spell.
+// Source: none; XGrammar 0.2.8. Threads: any; CountedRules and JsonStrings are of their thread.
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "earley_parser.h"
+#include "grammar_builder.h"
+
+namespace xgrammar {
+struct AdaptiveTokenMask;
+}
+
+namespace pagoda {
+
+constexpr int kMostUnrolled = 4;  // of one character
+constexpr int kMostUnrolledGroups =
+    64;  // of more: where a text can be divided in many ways, all counts go on at once
+constexpr std::int32_t kEndless = std::numeric_limits<std::int32_t>::max();
+
+// Whether the expressions that are read meanwhile are of what a JSON string holds.
+class JsonStrings {
+ public:
+  explicit JsonStrings(bool within) : before_(std::exchange(within_, within)) {}
+  ~JsonStrings() { within_ = before_; }
+  JsonStrings(const JsonStrings&) = delete;
+  static bool within() { return within_; }
+
+ private:
+  static thread_local bool within_;
+  const bool before_;
+};
+
+// The counted rules of the grammar that is built meanwhile: equal ones are one rule, and nested ones would
+// else be made again for each level.
+class CountedRules {
+ public:
+  CountedRules() : before_(std::exchange(current_, this)) {}
+  ~CountedRules() { current_ = before_; }
+  CountedRules(const CountedRules&) = delete;
+
+ private:
+  friend std::int32_t counted_rule(xgrammar::GrammarBuilder&, const std::string&, bool);
+  static thread_local CountedRules* current_;
+  CountedRules* const before_;
+  std::map<std::string, std::int32_t> rules_;
+};
+
+// The rule that repeats `expression`, which is never empty; -1: nothing can be written of it. `sealed`: one
+// character, behind whose repetition only the end of a JSON string can come.
+std::int32_t counted_rule(xgrammar::GrammarBuilder& builder, const std::string& expression, bool sealed);
+
+// The same of an expression of one character in a grammar: a rule named after `name` that repeats it.
+std::int32_t counted_characters(xgrammar::GrammarBuilder& builder, const std::string& name,
+                                std::int32_t character, std::int32_t least, std::int32_t most);
+
+bool is_counted(const xgrammar::Grammar& grammar, std::int32_t rule);
+
+struct CountedPlace {
+  std::int32_t left = kEndless;  // characters that certainly may come within the repetition
+  bool sealed = false;           // and no more than that
+};
+// `rows`: for each position the rules that are open there, with their parents.
+CountedPlace counted_place(
+    const xgrammar::Grammar& grammar,
+    const xgrammar::Compact2DArray<std::pair<std::int32_t, xgrammar::ParserState>>& rows,
+    const xgrammar::ParserState& state);
+
+// `mask` without the tokens of more characters than are left: they have to be checked, or cannot come.
+xgrammar::AdaptiveTokenMask cut_mask(const xgrammar::AdaptiveTokenMask& mask, CountedPlace place,
+                                     const xgrammar::TokenizerInfo& vocabulary);
+
+}  // namespace pagoda
