@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/tool_origins.h"
 #include "request/ids.h"
 #include "text/answer_parser.h"
 
@@ -27,6 +28,7 @@ struct AnswerOptions {
   std::vector<PromptInfo> prompts;
   // How reasoning and tool calls are told apart in the text; absent: all of it is content.
   std::optional<AnswerParserOptions> parser;
+  ToolOrigins origins = {};       // of the tools that calls are told of in other words than the model's
   bool parallel_calls = true;     // false: only the first call is told
   bool include_reasoning = true;  // false: reasoning is read and not told
 };

@@ -5,9 +5,11 @@
 #include <memory>
 #include <utility>
 
+#include "api/fitted_prompt.h"
 #include "api/prompt_limits.h"
 #include "base/strings.h"
 #include "text/answer_formats.h"
+#include "text/call_shape.h"
 
 namespace pagoda {
 namespace {
@@ -97,6 +99,22 @@ void set_answer_parser(AnswerParserOptions parser, std::vector<ToolSpec> declare
   answer.parser = std::move(parser);
 }
 
+std::optional<std::int32_t> thinking_budget(const ReasoningWish& wish, std::span<const ToolSpec> tools,
+                                            const ApiContext& context, const AnswerParserOptions& parser) {
+  if (!wish.budget || wish.budget_is_rule) return wish.budget;
+  if (wish.thinks == false || context.grammars == nullptr || parser.reasoning_parser.empty()) return {};
+  const ReasoningShape reasoning = reasoning_shape(parser.reasoning_parser);
+  if (reasoning.end.empty() || reasoning.by_token) return {};
+  if (tools.empty() || parser.tool_parser.empty()) return wish.budget;
+  // Beside held reasoning no special token is said that the grammar does not name.
+  const Tokenizer& tokenizer = *context.tokenizer;
+  const CallShape* calls = find_call_shape(
+      parser.tool_parser, [&](std::string_view token) { return tokenizer.find(token).has_value(); });
+  if (calls == nullptr) return {};
+  const std::optional<TokenId> marker = tokenizer.find(calls->opening());
+  return marker && tokenizer.is_special(*marker) ? std::nullopt : wish.budget;
+}
+
 Result<std::int32_t> token_budget(const ApiContext& context, std::string_view param,
                                   std::size_t prompt_tokens, std::optional<std::int64_t> asked,
                                   std::optional<std::int64_t> otherwise) {
@@ -147,6 +165,7 @@ Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::ve
   const auto room =
       static_cast<std::int64_t>(context.max_model_len) - static_cast<std::int64_t>(prompt.size());
   PAGODA_RETURN_IF_ERROR(check_form(call, context));
+  call.prompt_tokens = prompt.size();
   ChatRequest out;
   if (call.form) out.grammars.push_back(*std::move(call.form));
   std::optional<std::int64_t> asked = call.max_tokens;
@@ -167,14 +186,17 @@ Result<ChatRequest> make_chat_request(ChatCall& call, const ApiContext& context)
   PAGODA_RETURN_IF_ERROR(check_form(call, context));
   std::vector<ToolSpec> tools = call.conversation.tools;
   Result<std::vector<TokenId>> ids =
-      chat_prompt_tokens(std::move(call.conversation), context, call.prompt_options);
+      call.drop_oldest ? fitted_prompt_tokens(std::move(call.conversation), call.max_tokens.value_or(1),
+                                              context, call.prompt_options, call.warnings)
+                       : chat_prompt_tokens(std::move(call.conversation), context, call.prompt_options);
   if (!ids) return ids.error();
   AnswerParserOptions parser = answer_parser_options(context, !tools.empty(), *ids);
+  const std::optional<std::int32_t> budget = thinking_budget(call.reasoning, tools, context, parser);
   Result<std::vector<GrammarSpec>> grammars = hold_answer({.form = std::exchange(call.form, std::nullopt),
                                                            .tools = tools,
                                                            .choice = call.choice,
                                                            .parallel_calls = call.answer.parallel_calls,
-                                                           .thinking_budget = std::nullopt},
+                                                           .thinking_budget = budget},
                                                           context, parser);
   if (!grammars) return grammars.error();
   set_answer_parser(std::move(parser), std::move(tools), call.answer);

@@ -13,6 +13,8 @@
 #include "api/chat_prompt_tokens.h"
 #include "api/field_reader.h"
 #include "api/held_answer.h"
+#include "api/reasoning_fields.h"
+#include "api/warnings.h"
 #include "base/status.h"
 #include "request/request.h"
 #include "text/conversation.h"
@@ -37,6 +39,11 @@ AnswerParserOptions answer_parser_options(const ApiContext& context, bool may_ca
 // The answer is read so, with these tools declared; as it comes where neither format is known.
 void set_answer_parser(AnswerParserOptions parser, std::vector<ToolSpec> tools, AnswerOptions& answer);
 
+// How many tokens the reasoning may have, where that is to be held: a budget that is no rule is left to the
+// model where holding it would keep its tool calls from being written, or its reasoning is not told apart.
+std::optional<std::int32_t> thinking_budget(const ReasoningWish& wish, std::span<const ToolSpec> tools,
+                                            const ApiContext& context, const AnswerParserOptions& parser);
+
 // How many tokens an answer may have. `asked`: at least one, or what is left of the context (at most
 // `otherwise`). context_length_exceeded where there is no room for them.
 Result<std::int32_t> token_budget(const ApiContext& context, std::string_view param,
@@ -51,11 +58,15 @@ struct ChatCall {
   Conversation conversation;
   ChatPromptOptions prompt_options;
   SamplingParams sampling;
+  Warnings warnings = {};
   AnswerOptions answer;             // its prompt and parser are filled in
   std::optional<GrammarSpec> form;  // of the content
   ToolChoice choice;
+  ReasoningWish reasoning;
   std::optional<std::int64_t> max_tokens;
-  bool clip_max_tokens = false;  // what does not fit into the context is cut off, and not refused
+  bool drop_oldest = false;       // messages of a conversation that is too long, instead of refusing it
+  std::size_t prompt_tokens = 0;  // filled in, also where the prompt is too long
+  bool clip_max_tokens = false;   // what does not fit into the context is cut off, and not refused
 };
 struct ChatRequest {
   Request request;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "api/prompt_limits.h"
+#include "base/sentence.h"
 #include "base/strings.h"
 #include "text/chat_prompt.h"
 
@@ -11,7 +12,7 @@ namespace pagoda {
 namespace {
 
 Status bad_field(std::string_view param, std::string_view problem) {
-  return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
+  return invalid_argument(with_full_stop(concat("'", param, "' ", problem))).with_param(std::string(param));
 }
 
 }  // namespace

@@ -70,24 +70,38 @@ void ChoiceState::gather() {
         if (options_.include_reasoning) fresh.reasoning.append(event.text);
         break;
       case AnswerEvent::Kind::call_begun:
-        if (!told) break;
-        ++num_calls;
-        fresh.calls.push_back({.index = event.call,
-                               .name = std::move(event.text),
-                               .id = std::move(event.call_id),
-                               .arguments = {}});
+        if (told) begin_call(event);
         break;
       case AnswerEvent::Kind::call_arguments:
         if (!told) break;
-        if (const CallPiece* last = last_of(fresh.calls); last == nullptr || last->index != event.call)
-          fresh.calls.push_back({.index = event.call, .name = {}, .id = {}, .arguments = {}});
-        fresh.calls.back().arguments.append(event.text);
+        add_arguments(event.call, origin_ != nullptr && origin_->custom ? input_.push(event.text)
+                                                                        : std::move(event.text));
         break;
       case AnswerEvent::Kind::call_ended:
+        if (told && origin_ != nullptr && origin_->custom) add_arguments(event.call, input_.finish());
         break;
     }
   }
   events_.clear();
+}
+
+void ChoiceState::begin_call(AnswerEvent& event) {
+  ++num_calls;
+  const auto origin = options_.origins.find(event.text);
+  origin_ = origin == options_.origins.end() ? nullptr : &origin->second;
+  input_ = {};
+  fresh.calls.push_back({.index = event.call,
+                         .name = origin_ == nullptr ? std::move(event.text) : origin_->name,
+                         .id = std::move(event.call_id),
+                         .arguments = {},
+                         .origin = origin_});
+}
+
+void ChoiceState::add_arguments(std::int32_t call, std::string text) {
+  if (text.empty()) return;
+  if (const CallPiece* last = last_of(fresh.calls); last == nullptr || last->index != call)
+    fresh.calls.push_back({.index = call, .name = {}, .id = {}, .arguments = {}, .origin = origin_});
+  fresh.calls.back().arguments.append(text);
 }
 
 bool ChoiceState::absorb(SequenceDelta&& delta) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/answer_options.h"
+#include "api/custom_input.h"
 #include "request/request_output.h"
 #include "text/answer_parser.h"
 #include "text/detokenizer.h"
@@ -27,10 +28,11 @@ class ChoiceState {
 
   // A call of a tool, or more of its arguments.
   struct CallPiece {
-    std::int32_t index;               // of this choice's calls
-    std::optional<std::string> name;  // where the call begins
-    std::string id;                   // likewise; the model's own, empty where it has none
-    std::string arguments;
+    std::int32_t index;                  // of this choice's calls
+    std::optional<std::string> name;     // where the call begins
+    std::string id;                      // likewise; the model's own, empty where it has none
+    std::string arguments;               // of a custom tool its input
+    const ToolOrigin* origin = nullptr;  // null: the client knows the tool as the model does
   };
   // What has been absorbed since the last time the writer took it.
   struct Fresh {
@@ -58,6 +60,8 @@ class ChoiceState {
   bool push_text(const std::string& text, TokenId id);
   void tell(const AnswerPiece& piece);
   void gather();
+  void begin_call(AnswerEvent& event);
+  void add_arguments(std::int32_t call, std::string text);
   void end(FinishReason reason);
 
   const AnswerOptions& options_;
@@ -65,6 +69,8 @@ class ChoiceState {
   std::optional<AnswerParser> parser_;
   bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
+  const ToolOrigin* origin_ = nullptr;  // of the call that is being told
+  CustomInput input_;                   // likewise, where the tool is a custom one
   IncrementalDetokenizer detokenizer_;
   StopMatcher stop_matcher_;
 };

@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
+#include "base/sentence.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -61,7 +62,7 @@ std::string FieldReader::path_of(std::string_view name) const {
 
 void FieldReader::fail(std::string_view name, std::string_view problem) {
   const std::string path = path_of(name);
-  fail(invalid_argument(concat("'", path, "' ", problem, ".")).with_param(path));
+  fail(invalid_argument(with_full_stop(concat("'", path, "' ", problem))).with_param(path));
 }
 
 void FieldReader::fail(Status status) {
@@ -74,7 +75,7 @@ void FieldReader::not_built(std::string_view name, std::string_view why) {
   if (value->is_bool() && !value->as_bool()) return;
   if (value->is_array() && value->as_array().empty()) return;
   const std::string path = path_of(name);
-  fail(unimplemented(concat("'", path, "' is not supported: ", why, "."))
+  fail(unimplemented(with_full_stop(concat("'", path, "' is not supported: ", why)))
            .with_param(path)
            .with_reason("unsupported_parameter"));
 }

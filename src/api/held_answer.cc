@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 
 #include "api/call_arguments.h"
+#include "base/sentence.h"
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
 #include "text/answer_formats.h"
@@ -25,7 +26,7 @@ json::value sequence(json::array elements) {
 }
 
 Status bad_field(std::string_view param, std::string_view problem) {
-  return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
+  return invalid_argument(with_full_stop(concat("'", param, "' ", problem))).with_param(std::string(param));
 }
 
 // `middle` of a shape, with the name where it stands again.
@@ -39,12 +40,18 @@ std::string middle_of(const CallShape& shape, std::string_view name) {
 // The arguments of a tool as its schema has them, or as any object.
 Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, bool any) {
   json::object schema = tool.parameters;
-  if (any)
+  if (any && !tool.text)
     schema = {{"type", "object"}, {"additionalProperties", true}};
   else if (schema.empty())
     schema = {{"type", "object"}, {"additionalProperties", false}};
   else if (!schema.contains("type") && !schema.contains("$ref") && !schema.contains("anyOf"))
     schema["type"] = "object";
+  if (!any && tool.text && !tool.text->grammar.empty()) {
+    if (shape.style != "json") return unimplemented("a text of a grammar is only held inside JSON");
+    const json::object inside{
+        {"type", "json_string"}, {"syntax", tool.text->syntax}, {"grammar", tool.text->grammar}};
+    return sequence({text_of("{\"input\": \""), inside, text_of("\"}")});
+  }
   if (is_own_style(shape.style)) return own_arguments(schema, shape.style);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
   part["max_whitespace_cnt"] = kMaxCallSpace;
@@ -350,7 +357,8 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   AnswerWishes known = wishes;
   if (!held_calls) known.tools = {};
   if (!held_calls && !wishes.form && !wishes.thinking_budget) return std::vector<GrammarSpec>();
-  const CallShape& written = shape != nullptr ? *shape : hermes_call_shape();  // no calls are held where there is none
+  const CallShape& written =
+      shape != nullptr ? *shape : hermes_call_shape();  // no calls are held where there is none
   Builder builder(known, written, parser, *context.tokenizer);
   if (wishes.thinking_budget && !builder.has_reasoning())
     return bad_field("thinking_token_budget",

@@ -5,8 +5,6 @@
 #include <boost/json/value_stack.hpp>
 #include <charconv>
 #include <cmath>
-#include <set>
-#include <vector>
 
 #include "base/strings.h"
 #include "base/utf8.h"
@@ -17,12 +15,7 @@ namespace {
 namespace json = boost::json;
 using ErrorCode = boost::system::error_code;
 
-constexpr std::size_t kMaxDepth = 64;
-
-enum class Refusal { none, too_many_keys, duplicate_key };
-
-// The events of Boost's parser, turned into a value as its own parser does, with the two checks it
-// lacks: keys in total, and the same key twice (two readers of one body must not disagree).
+// The events of Boost's parser, turned into a value as its own parser does; the keys are counted.
 struct Handler {
   static constexpr std::size_t max_object_size = kMaxJsonKeys;
   static constexpr std::size_t max_array_size = std::size_t{1} << 24;
@@ -30,23 +23,16 @@ struct Handler {
   static constexpr std::size_t max_string_size = std::size_t{1} << 28;
 
   json::value_stack stack;
-  // Ordered, not hashed: keys that all hash alike cost no more than others.
-  std::vector<std::set<std::string>> keys_in_scope;
-  std::string partial_key;
   std::size_t keys_left = 0;
-  Refusal refusal = Refusal::none;
+  bool too_many_keys = false;
 
   bool on_document_begin(ErrorCode&) {
     stack.reset();
     return true;
   }
   bool on_document_end(ErrorCode&) { return true; }
-  bool on_object_begin(ErrorCode&) {
-    keys_in_scope.emplace_back();
-    return true;
-  }
+  bool on_object_begin(ErrorCode&) { return true; }
   bool on_object_end(std::size_t count, ErrorCode&) {
-    keys_in_scope.pop_back();
     stack.push_object(count);
     return true;
   }
@@ -56,19 +42,16 @@ struct Handler {
     return true;
   }
   bool on_key_part(json::string_view part, std::size_t, ErrorCode&) {
-    partial_key.append(part.data(), part.size());
     stack.push_chars(part);
     return true;
   }
   bool on_key(json::string_view part, std::size_t, ErrorCode& error) {
-    partial_key.append(part.data(), part.size());
-    if (keys_left == 0) refusal = Refusal::too_many_keys;
-    keys_left -= keys_left > 0;
-    if (!keys_in_scope.back().insert(std::exchange(partial_key, {})).second) refusal = Refusal::duplicate_key;
-    if (refusal != Refusal::none) {
+    if (keys_left == 0) {
+      too_many_keys = true;
       error = make_error_code(json::error::exception);
       return false;
     }
+    --keys_left;
     stack.push_key(part);
     return true;
   }
@@ -105,6 +88,17 @@ struct Handler {
   bool on_comment(json::string_view, ErrorCode&) { return true; }
 };
 
+std::size_t count_keys(const json::value& value) {
+  std::size_t count = 0;
+  if (const json::array* list = value.if_array())
+    for (const json::value& entry : *list) count += count_keys(entry);
+  if (const json::object* object = value.if_object()) {
+    count += object->size();
+    for (const auto& entry : *object) count += count_keys(entry.value());
+  }
+  return count;
+}
+
 Status malformed(std::string_view what) {
   return invalid_argument(concat("The request body is not valid JSON: ", what, "."))
       .with_reason("invalid_json");
@@ -119,25 +113,28 @@ Result<json::value> parse_json(std::string_view text) {
 
 Result<json::value> parse_json(std::string_view text, std::size_t& keys_left) {
   json::parse_options options;
-  options.max_depth = kMaxDepth;
+  options.max_depth = kMaxJsonDepth;
   json::basic_parser<Handler> parser(options);
   const std::size_t keys_here = std::min(keys_left, kMaxJsonKeys);
   parser.handler().keys_left = keys_here;
   ErrorCode error;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
-  keys_left -= keys_here - parser.handler().keys_left;
+  const std::size_t num_keys = keys_here - parser.handler().keys_left;
+  keys_left -= num_keys;
   if (error) {
-    const Refusal refusal = parser.handler().refusal;
-    if (refusal == Refusal::too_many_keys) return malformed(concat("it has more than ", keys_here, " keys"));
-    if (refusal == Refusal::duplicate_key) return malformed(concat("a key is given twice, near byte ", used));
-    if (error == json::error::too_deep) return malformed(concat("it is nested deeper than ", kMaxDepth));
+    if (parser.handler().too_many_keys) return malformed(concat("it has more than ", keys_here, " keys"));
+    if (error == json::error::too_deep)
+      return malformed(concat("it is nested deeper than ", kMaxJsonDepth, " levels"));
     if (!is_valid_utf8(text)) return malformed("it is not UTF-8");
     if (error == json::error::incomplete) return malformed("it ends too early");
     return malformed(concat("syntax error near byte ", used));
   }
   if (text.find_first_not_of(" \t\r\n", used) != std::string_view::npos)
     return malformed(concat("there is something after its end, at byte ", used));
-  return parser.handler().stack.release();
+  json::value value = parser.handler().stack.release();
+  // Boost keeps the last of equal keys; two readers of one body must not disagree on which one counts.
+  if (count_keys(value) != num_keys) return malformed("a key is given twice in one object");
+  return value;
 }
 
 std::string to_valid_utf8(std::string_view bytes) {

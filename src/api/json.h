@@ -1,8 +1,9 @@
 #pragma once
 // JSON of the API: strict reading within limits, and an append-only writer. No document model on the
 // way out: responses and stream chunks are written straight into a string.
-// Reading refuses: depth over 64, more than 10,000 keys, a key given twice in one object, invalid UTF-8,
-// NaN/Infinity. Error texts are our own and carry no input.
+// Reading refuses: depth over kMaxJsonDepth, more than kMaxJsonKeys keys, a key given twice in one object,
+// invalid UTF-8, NaN/Infinity. Error texts are our own and carry no input. How large a body may be is for who
+// reads it from a socket, which counts its memory, too (server/memory_accounts.h).
 // Threads: any.
 #include <boost/json/value.hpp>
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace pagoda {
 
-inline constexpr std::size_t kMaxJsonKeys = 10'000;
+inline constexpr std::size_t kMaxJsonKeys = 1'000'000;  // of all objects of a text
+inline constexpr std::size_t kMaxJsonDepth = 128;
 
 Result<boost::json::value> parse_json(std::string_view text);
 // The same for texts inside a text: the keys of all of them are taken off `keys_left`, too.

@@ -15,9 +15,9 @@ TEST(ParseJson, AcceptsWhatIsValid) {
 }
 
 TEST(ParseJson, RefusesWhatIsNot) {
-  std::string deep(65, '['), many = "{";
-  deep.append(65, ']');
-  for (int i = 0; i < 10'001; ++i) many += "\"" + std::to_string(i) + "\":0,";
+  std::string deep(129, '['), many = "{";
+  deep.append(129, ']');
+  for (std::size_t i = 0; i <= kMaxJsonKeys; ++i) many += "\"" + std::to_string(i) + "\":0,";
   many.back() = '}';
   const std::string bad[] = {"",
                              "{",
@@ -29,6 +29,7 @@ TEST(ParseJson, RefusesWhatIsNot) {
                              "{} {}",
                              "{\"a\":1,\"a\":2}",
                              "{\"a\":{\"b\":1,\"b\":1}}",
+                             "[{\"a\":{\"a\":1},\"b\":0,\"a\":{}}]",
                              "\"\xff\"",
                              "\"\xc3\"",
                              "\"\xed\xa0\x80\"",
@@ -46,8 +47,15 @@ TEST(ParseJson, RefusesWhatIsNot) {
   }
 }
 
-TEST(ParseJson, DepthOf64IsAllowed) {
-  EXPECT_TRUE(parse_json(std::string(64, '[') + std::string(64, ']')).has_value());
+TEST(ParseJson, WhatSchemasNeedIsAllowed) {
+  EXPECT_TRUE(parse_json(std::string(128, '[') + std::string(128, ']')).has_value());
+  std::string many = "{";
+  for (int i = 0; i < 100'000; ++i) many += "\"" + std::to_string(i) + "\":0,";
+  many.back() = '}';
+  EXPECT_TRUE(parse_json(many).has_value());
+  const auto deep = parse_json(std::string(129, '[') + std::string(129, ']'));
+  ASSERT_FALSE(deep);
+  EXPECT_NE(deep.error().message().find("deeper than 128 levels"), std::string::npos);
 }
 
 TEST(ParseJson, TheSameKeyInDifferentObjectsIsNoDuplicate) {

@@ -20,6 +20,7 @@
 #include "api/answer_writer.h"
 #include "api/api_context.h"
 #include "api/errors.h"
+#include "api/warnings.h"
 #include "base/status.h"
 #include "constraint/grammar_spec.h"
 #include "request/request.h"
@@ -83,6 +84,7 @@ struct ApiGeneration {
   // none.
   std::vector<GrammarSpec> grammars = {};
   std::unique_ptr<AnswerWriter> answer;
+  Warnings warnings = {};                // for the head of the answer
   std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
   // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
   std::optional<std::string> at_once = {};

@@ -219,6 +219,7 @@ void Connection::begin_request(const HttpRequest& request) {
   key_ = came_by_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);
   metered_ = false;
   protocol_ = nullptr;
+  warning_.clear();
   framing_.minor_version = request.minor_version;
   framing_.keep_alive = request.keep_alive && !server_.draining.load();
   framing_.head_only = request.method == "HEAD";

@@ -148,6 +148,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Of the request being answered.
   std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
+  std::string warning_;                // the header's value: what of the request was left out
   bool metered_ = false;               // counts among the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;

@@ -257,10 +257,12 @@ void Connection::add_common_headers(HttpResponse& response) const {
   if (metered_)
     for (auto& header : key_->account->limit.headers(server_.clock.now()))
       response.headers.push_back(std::move(header));
+  if (!warning_.empty()) response.headers.emplace_back("warning", warning_);
   if (origin_.empty()) return;
   response.headers.emplace_back("access-control-allow-origin", origin_);
-  response.headers.emplace_back("access-control-expose-headers",
-                                own.empty() ? "x-request-id" : concat("x-request-id, ", own));
+  response.headers.emplace_back(
+      "access-control-expose-headers",
+      own.empty() ? "x-request-id, warning" : concat("x-request-id, warning, ", own));
   response.headers.emplace_back("vary", "origin");
 }
 

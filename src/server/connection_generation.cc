@@ -100,6 +100,7 @@ asio::awaitable<Connection::Next> Connection::answer_generation(const Route& rou
   call.reset();
   release_body();
   ApiGeneration generation = std::move(**parsed).value();
+  warning_ = generation.warnings.header();
   if (const Status compiled = co_await compile_grammar(generation); !compiled.ok())
     co_return gone_ ? Next::gone : co_await send(error_response(compiled, route.protocol));
   text->reset();  // the prompts count among what the answer takes

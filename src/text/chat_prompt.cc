@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/ends.h"
+#include "base/sentence.h"
 #include "base/strings.h"
 #include "jinja/unicode.h"
 
@@ -25,7 +26,7 @@ constexpr std::array<std::string_view, 16> kReserved = {
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Status bad_field(std::string param, std::string_view what) {
-  std::string message = concat("'", param, "' ", what, ".");
+  std::string message = with_full_stop(concat("'", param, "' ", what));
   return invalid_argument(std::move(message)).with_param(std::move(param));
 }
 

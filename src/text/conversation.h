@@ -47,6 +47,12 @@ struct ToolSpec {
   std::string name;
   boost::json::object parameters;  // JSON Schema; may be empty
   bool strict = false;             // arguments have to be of the schema
+  // Of a tool whose only argument "input" is a text: its grammar, in Lark or as a regular expression; empty:
+  // any.
+  struct Text {
+    std::string syntax = {}, grammar = {};  // syntax: "lark" or "regex"
+  };
+  std::optional<Text> text = {};
   // As templates read it: {"type": "function", "function": {"name", "description", "parameters"}}, in the
   // order in which it was given.
   boost::json::object shown;

@@ -59,7 +59,7 @@ MEDIA = [
     ("/v1/messages", {"model": "small", "max_tokens": 1, "messages": [{"role": "user", "content": [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}]}]}, "image"),
     ("/v1/messages", {"model": "small", "max_tokens": 1, "messages": [{"role": "user", "content": [
-        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}]}]}, "document"),
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA=="}}]}]}, "document"),
     ("/api/chat", {"model": "small", "messages": [{"role": "user", "content": "x", "images": ["AA=="]}]}, "images"),
     ("/api/generate", {"model": "small", "prompt": "x", "images": ["AA=="]}, "images"),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "file:///etc/passwd"}}]}]}, "video_url"),

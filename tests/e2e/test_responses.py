@@ -118,7 +118,7 @@ def test_tools_are_declared_and_their_results_taken(client, conforms):
 
 
 def test_errors_name_the_field(client):
-    for arguments, param in [({"input": []}, "input"), ({"input": "x", "conversation": "c"}, "conversation"),
+    for arguments, param in [({"input": 3}, "input"), ({"input": "x", "conversation": "c"}, "conversation"),
                              ({"input": "x", "previous_response_id": "resp_none"}, "previous_response_id")]:
         with pytest.raises(openai.APIStatusError) as error:
             client.responses.create(**arguments, **GREEDY)

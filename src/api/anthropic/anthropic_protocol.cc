@@ -1,5 +1,7 @@
 #include "api/anthropic/anthropic_protocol.h"
 
+#include <algorithm>
+
 #include "api/anthropic/message_writer.h"
 #include "api/anthropic/messages_parser.h"
 #include "api/chat_prompt_tokens.h"
@@ -9,15 +11,29 @@
 namespace pagoda {
 namespace {
 
+// Claude Code compacts a conversation when it reads just this. What was too long to be tokenised has at least
+// some token for every few bytes.
+Status in_its_words(const Status& error, const ChatCall& call, std::size_t body_bytes,
+                    const ApiContext& context) {
+  if (error.reason() != "context_length_exceeded") return error;
+  const auto limit = static_cast<std::size_t>(context.max_model_len);
+  const std::size_t tokens =
+      call.prompt_tokens > 0 ? call.prompt_tokens : std::max(limit + 1, body_bytes / 4);
+  return invalid_argument(concat("prompt is too long: ", tokens, " tokens > ", limit, " maximum"))
+      .with_param(error.param())
+      .with_reason(error.reason());
+}
+
 Result<ApiGeneration> messages(const ApiCall& call, const ApiContext& context) {
   Result<MessagesCall> parsed = parse_messages_call(call.body, /*counting=*/false, context);
   if (!parsed) return parsed.error();
   Result<ChatRequest> made = make_chat_request(parsed->chat, context);
-  if (!made) return made.error();
+  if (!made) return in_its_words(made.error(), parsed->chat, call.body.size(), context);
   ApiGeneration out;
   out.id = concat("msg_", call.id);
   out.requests.push_back(std::move(made->request));
   out.grammars = std::move(made->grammars);
+  out.warnings = std::move(parsed->chat.warnings);
   out.answer = std::make_unique<MessageWriter>(out.id, std::move(parsed->chat.answer), parsed->stream,
                                                made->clipped, context);
   return out;

@@ -1,9 +1,13 @@
 #include "api/anthropic/messages_parser.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "api/content_parts.h"
+#include "api/declared_tools.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
+#include "api/reasoning_fields.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
 #include "base/ends.h"
@@ -35,110 +39,161 @@ std::string required_text(FieldReader& reader, std::string_view name) {
   return std::move(text).value_or("");
 }
 
-void refuse_block(FieldReader& reader, std::string_view type) {
-  if (type == "image" || type == "document" || type == "file")
-    reader.fail("type", concat("is '", type, "', but this model takes text only"));
-  else
-    reader.fail("type", concat("'", to_valid_utf8(type), "' is not known here"));
-}
-
 void add_text(Content& content, std::string text) {
   content.form = content.parts.empty() ? Content::Form::text : Content::Form::parts;
   content.parts.push_back({.text = std::move(text)});
 }
 
-// A text, or a list of text blocks.
-Content read_texts(FieldReader& owner, std::string_view name) {
-  Content out;
-  const json::value* value = owner.raw(name);
-  if (value == nullptr) return out;
-  if (value->is_string()) return Content::of(std::string(value->as_string()));
-  if (!value->is_array()) {
-    owner.fail(name, "must be a string or a list of text blocks");
-    return out;
+// What tools of the provider's servers gave back stands in the assistant's turn, and is a message to the
+// model.
+bool is_server_result(std::string_view type) {
+  return type.ends_with("_tool_result") && type != "tool_result";
+}
+
+// The texts of a result, whatever is around them: those that only the provider can read are left out.
+void collect_texts(const json::value& value, std::string& out) {
+  constexpr std::string_view kTexts[] = {"title",  "url",     "text",      "data",      "stdout",
+                                         "stderr", "content", "tool_name", "error_code"};
+  if (const json::array* list = value.if_array())
+    for (const json::value& entry : *list) collect_texts(entry, out);
+  const json::object* object = value.if_object();
+  if (object == nullptr) return;
+  for (const auto& [name, member] : *object) {
+    const bool shown = std::ranges::find(kTexts, std::string_view(name)) != std::end(kTexts);
+    if (!member.is_string())
+      collect_texts(member, out);
+    else if (shown && !member.as_string().empty())
+      out.append(out.empty() ? "" : "\n").append(member.as_string());
   }
-  const json::array* blocks = owner.array(name, kMaxMessages);
-  if (blocks == nullptr) return out;
-  each_block(owner, *blocks, name, [&out](FieldReader& block, std::string_view type) {
-    if (type != "text") return refuse_block(block, type);
-    add_text(out, required_text(block, "text"));
-  });
-  return out;
 }
 
-// Turns of the user one after the other are one turn to the model.
-void add_user_text(std::vector<ChatMessage>& messages, std::string text) {
-  ChatMessage* last = last_of(messages);
-  if (last == nullptr || last->role != "user") last = &messages.emplace_back(ChatMessage{.role = "user"});
-  add_text(last->content, std::move(text));
-}
+class MessageReader {
+ public:
+  MessageReader(Warnings& warnings, std::vector<ChatMessage>& out) : warnings_(warnings), out_(out) {}
 
-void read_user_blocks(FieldReader& message, const json::array& blocks, std::vector<ChatMessage>& out) {
-  if (blocks.empty()) return add_user_text(out, "");  // the same turn as an empty string
-  each_block(message, blocks, "content", [&out](FieldReader& block, std::string_view type) {
-    if (type == "text") return add_user_text(out, required_text(block, "text"));
-    if (type != "tool_result") return refuse_block(block, type);
-    ChatMessage result{.role = "tool"};
-    result.tool_call_id = required_text(block, "tool_use_id");
-    (void)block.boolean("is_error");  // the text says so itself
-    result.content = read_texts(block, "content");
-    if (result.content.form == Content::Form::none) result.content = Content::of("");
-    out.push_back(std::move(result));
-  });
-}
-
-void read_assistant_blocks(FieldReader& message, const json::array& blocks, ChatMessage& out) {
-  each_block(message, blocks, "content", [&out](FieldReader& block, std::string_view type) {
-    if (type == "text") {
-      add_text(out.content, required_text(block, "text"));
-    } else if (type == "thinking") {
-      out.reasoning = concat(out.reasoning.value_or(""), required_text(block, "thinking"));
-    } else if (type == "redacted_thinking") {  // nobody can read it
-    } else if (type == "tool_use") {
-      const std::string id = required_text(block, "id");
-      const std::optional<std::string> name = block.string("name", kMaxToolNameBytes);
-      if (block.ok() && !name) block.fail("name", "is required");
-      const json::object* input = block.object("input");
-      if (!block.ok()) return;
-      out.tool_calls.push_back(ToolCall::of(id, *name, input == nullptr ? json::object() : *input));
-      if (out.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' too often");
-    } else {
-      refuse_block(block, type);
+  // A text, or a list of blocks that are texts.
+  Content read_texts(FieldReader& owner, std::string_view name) {
+    Content content;
+    const json::value* value = owner.raw(name);
+    if (value == nullptr) return content;
+    if (value->is_string()) return Content::of(std::string(value->as_string()));
+    if (!value->is_array()) {
+      owner.fail(name, "must be a string or a list of text blocks");
+      return content;
     }
-  });
-}
-
-void read_message(FieldReader& message, std::vector<ChatMessage>& out) {
-  const std::string role = message.string("role", 64).value_or("");
-  if (message.ok() && role != "user" && role != "assistant" && role != "system")
-    message.fail("role", "must be 'user' or 'assistant'");
-  const json::value* content = message.raw("content");
-  if (message.ok() && content == nullptr) message.fail("content", "is required");
-  if (!message.ok()) return;
-  if (role == "system") {
-    out.push_back({.role = "system", .content = read_texts(message, "content")});
-    return;
+    for (ContentPart& part : read_parts(owner, name, value->as_array(), warnings_))
+      add_text(content, std::move(part.text));
+    return content;
   }
-  if (content->is_string()) {
-    std::string text(content->as_string());
-    if (role == "user")
-      add_user_text(out, std::move(text));
-    else
-      out.push_back({.role = role, .content = Content::of(std::move(text))});
-    return;
-  }
-  if (!content->is_array()) return message.fail("content", "must be a string or a list of blocks");
-  const json::array* blocks = message.array("content", kMaxMessages);
-  if (blocks == nullptr) return;
-  if (role == "user") return read_user_blocks(message, *blocks, out);
-  ChatMessage turn{.role = role};
-  read_assistant_blocks(message, *blocks, turn);
-  if (!turn.tool_calls.empty()) turn.content.be_text();
-  out.push_back(std::move(turn));
-}
 
-void read_messages(FieldReader& fields, Conversation& conversation) {
-  if (Content system = read_texts(fields, "system"); system.form != Content::Form::none)
+  void read(FieldReader& message) {
+    const std::string role = message.string("role", 64).value_or("");
+    if (message.ok() && role != "user" && role != "assistant" && role != "system")
+      message.fail("role", "must be 'user' or 'assistant'");
+    const json::value* content = message.raw("content");
+    if (message.ok() && content == nullptr) message.fail("content", "is required");
+    if (!message.ok()) return;
+    if (role == "system") {
+      out_.push_back({.role = "system", .content = read_texts(message, "content")});
+      return;
+    }
+    if (content->is_string()) {
+      std::string text(content->as_string());
+      if (role == "user")
+        add_user_text(std::move(text));
+      else
+        out_.push_back({.role = role, .content = Content::of(std::move(text))});
+      return;
+    }
+    if (!content->is_array()) return message.fail("content", "must be a string or a list of blocks");
+    const json::array* blocks = message.array("content", kMaxMessages);
+    if (blocks == nullptr) return;
+    role == "user" ? read_user_blocks(message, *blocks) : read_assistant_blocks(message, *blocks);
+  }
+
+ private:
+  // Turns of the user one after the other are one turn to the model.
+  void add_user_text(std::string text) {
+    ChatMessage* last = last_of(out_);
+    if (last == nullptr || last->role != "user") last = &out_.emplace_back(ChatMessage{.role = "user"});
+    add_text(last->content, std::move(text));
+  }
+
+  void add_result(std::string call_id, Content content) {
+    ChatMessage result{.role = "tool", .content = std::move(content)};
+    result.tool_call_id = std::move(call_id);
+    if (result.content.form == Content::Form::none) result.content = Content::of("");
+    out_.push_back(std::move(result));
+  }
+
+  void read_user_blocks(FieldReader& message, const json::array& blocks) {
+    const std::size_t before = out_.size();
+    each_block(message, blocks, "content", [this](FieldReader& block, std::string_view type) {
+      if (type == "tool_result" || type == "mcp_tool_result") {
+        std::string id = required_text(block, "tool_use_id");
+        (void)block.boolean("is_error");  // the text says so itself
+        Content content = read_texts(block, "content");
+        if (block.ok()) add_result(std::move(id), std::move(content));
+        return;
+      }
+      if (std::optional<PartText> part = read_part(block, warnings_)) add_user_text(std::move(part->text));
+    });
+    // None at all, or none that can be shown: the same turn as an empty string.
+    const ChatMessage* last = last_of(out_);
+    if (out_.size() == before && (last == nullptr || last->role != "user")) add_user_text("");
+  }
+
+  void read_call(FieldReader& block, ChatMessage& turn) {
+    const std::string id = required_text(block, "id");
+    const std::optional<std::string> name = block.string("name", kMaxToolNameBytes);
+    if (block.ok() && !name) block.fail("name", "is required");
+    const json::object* input = block.object("input");
+    if (!block.ok()) return;
+    turn.tool_calls.push_back(ToolCall::of(id, *name, input == nullptr ? json::object() : *input));
+    if (turn.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' too often");
+  }
+
+  void end_turn(ChatMessage& turn) {
+    if (!turn.tool_calls.empty()) turn.content.be_text();
+    out_.push_back(std::exchange(turn, {.role = "assistant"}));
+  }
+
+  void read_assistant_blocks(FieldReader& message, const json::array& blocks) {
+    ChatMessage turn{.role = "assistant"};
+    bool ended = false;  // and nothing has begun another one
+    each_block(message, blocks, "content", [&](FieldReader& block, std::string_view type) {
+      if (type == "tool_use" || type == "server_tool_use" || type == "mcp_tool_use") {
+        read_call(block, turn);
+      } else if (is_server_result(type)) {
+        const json::value* result = block.raw("content");
+        std::string text;
+        if (result != nullptr && result->is_string()) text = result->as_string();
+        if (result != nullptr) collect_texts(*result, text);
+        std::string id = block.string("tool_use_id", kAnyLength).value_or("");
+        if (!ended) end_turn(turn);
+        add_result(std::move(id), Content::of(std::move(text)));
+        ended = true;
+        return;
+      } else if (type != "redacted_thinking") {  // which nobody here can read, by design
+        const std::optional<PartText> part = read_part(block, warnings_);
+        if (!part) return;
+        if (part->thought)
+          turn.reasoning = concat(turn.reasoning.value_or(""), part->text);
+        else
+          add_text(turn.content, part->text);
+      }
+      ended = false;
+    });
+    if (!ended) end_turn(turn);
+  }
+
+  Warnings& warnings_;
+  std::vector<ChatMessage>& out_;
+};
+
+void read_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
+  MessageReader reader(warnings, conversation.messages);
+  if (Content system = reader.read_texts(fields, "system"); system.form != Content::Form::none)
     conversation.messages.push_back({.role = "system", .content = std::move(system)});
   const json::array* messages = fields.array("messages", kMaxMessages);
   if (!fields.ok()) return;
@@ -148,9 +203,9 @@ void read_messages(FieldReader& fields, Conversation& conversation) {
     const std::string path = concat("messages.", i);
     const json::object* message = (*messages)[i].if_object();
     if (message == nullptr) return fields.fail(path, "must be an object");
-    FieldReader reader(*message, path);
-    read_message(reader, conversation.messages);
-    if (!reader.ok()) fields.fail(reader.status());
+    FieldReader inner(*message, path);
+    reader.read(inner);
+    if (!inner.ok()) fields.fail(inner.status());
   }
   if (!fields.ok()) return;
   // What the assistant has begun is gone on with.
@@ -180,41 +235,15 @@ void read_tools(FieldReader& fields, ChatCall& call) {
     shown = type != "none";
     if (!reader.ok()) return fields.fail(reader.status());
   }
-  const json::array* tools = fields.array("tools", kMaxTools);
-  if (tools == nullptr) return;
-  for (std::size_t i = 0; i < tools->size() && fields.ok(); ++i) {
-    const std::string path = concat("tools.", i);
-    const json::object* tool = (*tools)[i].if_object();
-    if (tool == nullptr) return fields.fail(path, "must be an object");
-    FieldReader reader(*tool, path);
-    const std::string type = reader.string("type", 64).value_or("custom");
-    if (reader.ok() && type != "custom")
-      reader.not_built("type", "only tools that the client runs itself are known here");
-    const std::optional<std::string> name = reader.string("name", kMaxToolNameBytes);
-    if (reader.ok() && !name) reader.fail("name", "is required");
-    const std::string description = reader.string("description", kAnyLength).value_or("");
-    const json::object* schema = reader.object("input_schema");
-    const bool strict = reader.boolean("strict").value_or(false);
-    if (reader.ok() && schema == nullptr) reader.fail("input_schema", "is required");
-    if (!reader.ok()) return fields.fail(reader.status());
-    call.conversation.tools.push_back(ToolSpec::of(*name, description, *schema));
-    call.conversation.tools.back().strict = strict;
-  }
-  if (!shown) call.conversation.tools.clear();
-}
-
-void read_thinking(FieldReader& fields, const ApiContext& context, Conversation& conversation) {
-  const json::object* thinking = fields.object("thinking");
-  if (thinking == nullptr) return;
-  FieldReader reader(*thinking, "thinking");
-  const std::string type = reader.string("type", 64).value_or("");
-  (void)reader.integer("budget_tokens", 1, 1 << 30);  // the model thinks as long as it does
-  if (reader.ok() && type != "enabled" && type != "disabled" && type != "adaptive")
-    reader.fail("type", "must be 'enabled', 'adaptive' or 'disabled'");
-  if (!reader.ok()) return fields.fail(reader.status());
-  // Adaptive leaves it to the model, whose server may have been told otherwise.
-  if (type == "adaptive" && context.template_kwargs.contains("enable_thinking")) return;
-  conversation.template_kwargs["enable_thinking"] = type != "disabled";
+  DeclaredTools tools(ToolProtocol::messages);
+  tools.read(fields, "tools", call.warnings);
+  tools.settle();
+  if (tools.left_out(call.choice.name) && tools.find("", call.choice.name).empty())
+    fields.fail("tool_choice",
+                concat("names '", name_or_mark(call.choice.name), "', a tool that this server does not run"));
+  if (call.choice.forced() && tools.empty() && tools.any_left_out())
+    fields.fail("tool_choice", "forces a call, but this server can offer none of 'tools' to the model");
+  if (shown) call.conversation.tools = tools.take_tools();
 }
 
 }  // namespace
@@ -231,9 +260,10 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   ChatCall& chat = call.chat;
   chat.sampling = default_sampling(context);
   chat.clip_max_tokens = true;
-  read_messages(fields, chat.conversation);
+  read_messages(fields, chat.conversation, chat.warnings);
   read_tools(fields, chat);
-  read_thinking(fields, context, chat.conversation);
+  chat.reasoning = read_reasoning_wish(fields);
+  chat.reasoning.tell_template(chat.conversation.template_kwargs, context.template_kwargs);
   if (const json::object* config = fields.object("output_config")) {
     FieldReader inner(*config, "output_config");
     chat.form = read_response_format(inner, "format");

@@ -68,6 +68,47 @@ TEST(MessagesParser, CallsAndTheirResults) {
   EXPECT_EQ(got.tools[0].name, "f");
 }
 
+TEST(MessagesParser, ToolsOfTheProvidersAreLeftOutAndThoseOfTheClientKnown) {
+  const TestModel model;
+  const Result<MessagesCall> call = parse_messages_call(
+      body_of(concat(
+          R"("tools":[{"name":"f","input_schema":{"type":"object"}},)"
+          R"({"type":"web_search_20250305","name":"web_search","max_uses":3},)"
+          R"({"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"},)"
+          R"({"type":"bash_20250124","name":"bash"},{"type":"text_editor_20250728","name":"edit"},)"
+          R"({"type":"memory_20250818","name":"memory"},{"type":"bash_code_execution_20250825","name":"x"}],)",
+          kHi)),
+      false, model.context);
+  ASSERT_TRUE(call) << call.error().message();
+  std::string names;
+  for (const ToolSpec& tool : call->chat.conversation.tools) {
+    names += tool.name + ";";
+    EXPECT_TRUE(tool.parameters.contains("type")) << tool.name;
+  }
+  EXPECT_EQ(names, "f;bash;edit;memory;");
+  EXPECT_EQ(call->chat.warnings.texts().size(), 3u);
+}
+
+TEST(MessagesParser, TextsOfAllBlocksReachTheModel) {
+  const Conversation got = conversation_of(
+      R"("messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"doc"}},)"
+      R"({"type":"document","source":{"type":"content","content":[{"type":"text","text":"inner"}]}},)"
+      R"({"type":"search_result","source":"http://s","title":"S","content":[{"type":"text","text":"found"}]}]},)"
+      R"({"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"cats"}},)"
+      R"({"type":"web_search_tool_result","tool_use_id":"s1","content":[{"type":"web_search_result","title":"Cats","url":"http://c","encrypted_content":"zz"}]},)"
+      R"({"type":"text","text":"So."},{"type":"tool_use","id":"t1","name":"f","input":{}}]},)"
+      R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"tool_reference","tool_name":"later"},)"
+      R"({"type":"search_result","source":"x","title":"y","content":[{"type":"text","text":"z"}]}]}]}])");
+  ASSERT_EQ(got.messages.size(), 5u);
+  EXPECT_EQ(got.messages[0].content.joined(), "T\ndoc\ninner\nS\nhttp://s\nfound");
+  ASSERT_EQ(got.messages[1].tool_calls.size(), 1u);
+  EXPECT_EQ(got.messages[2].role, "tool");
+  EXPECT_EQ(got.messages[2].content.joined(), "Cats\nhttp://c");
+  EXPECT_EQ(got.messages[3].content.joined(), "So.");
+  EXPECT_EQ(got.messages[3].tool_calls.size(), 1u);
+  EXPECT_EQ(got.messages[4].content.joined(), "later\ny\nx\nz");
+}
+
 TEST(MessagesParser, NeighbouringTurnsOfTheUserAreOne) {
   const Conversation got =
       conversation_of(R"("messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}])");
@@ -101,7 +142,36 @@ TEST(MessagesParser, ThinkingIsForTheTemplate) {
   EXPECT_EQ(conversation_of(concat(R"("thinking":{"type":"disabled"},)", kHi))
                 .template_kwargs.at("enable_thinking"),
             false);
+  EXPECT_EQ(conversation_of(concat(R"("thinking":{"type":"between_tools"},)", kHi))
+                .template_kwargs.at("enable_thinking"),
+            true);
   EXPECT_TRUE(conversation_of(kHi).template_kwargs.empty());
+}
+
+// A budget is held where the reasoning is told apart and can be held, and is no reason to refuse elsewhere.
+TEST(MessagesParser, ABudgetOfThinkingIsHeldWhereItCanBe) {
+  const TestModel model;
+  const Result<MessagesCall> call = parse_messages_call(
+      body_of(concat(R"("thinking":{"type":"enabled","budget_tokens":1024},)", kHi)), false, model.context);
+  ASSERT_TRUE(call) << call.error().message();
+  EXPECT_EQ(call->chat.reasoning.budget, 1024);
+  AnswerParserOptions parser;
+  parser.reasoning_parser = "qwen3";
+  EXPECT_EQ(thinking_budget(call->chat.reasoning, {}, model.context, parser), std::nullopt)
+      << "no grammars here";
+}
+
+// Claude Code looks for these words, and nothing behind them.
+TEST(MessagesProtocol, APromptThatIsTooLongIsToldInAnthropicsWords) {
+  const TestModel model(20);
+  ApiCall call;
+  call.body = body_of(concat(R"("messages":[{"role":"user","content":")", std::string(30, 'x'), R"("}])"));
+  for (const ApiRoute& route : anthropic_protocol().routes) {
+    if (route.facts.path != "/v1/messages") continue;
+    const auto made = std::get<GenerationHandler>(route.handler)(call, model.context);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().message(), "prompt is too long: 48 tokens > 20 maximum");
+  }
 }
 
 TEST(MessagesParser, WhatIsWrongIsNamed) {
@@ -116,7 +186,14 @@ TEST(MessagesParser, WhatIsWrongIsNamed) {
             "messages.0.content.0.type");
   EXPECT_EQ(param(R"("messages":[{"role":"user","content":[{"type":"tool_result","content":"x"}]}])"),
             "messages.0.content.0.tool_use_id");
-  EXPECT_EQ(param(concat(R"("tools":[{"type":"web_search_20250305","name":"w"}],)", kHi)), "tools.0.type");
+  EXPECT_EQ(
+      param(concat(
+          R"("tools":[{"type":"web_search_20250305","name":"w"}],"tool_choice":{"type":"tool","name":"w"},)",
+          kHi)),
+      "tool_choice");
+  EXPECT_EQ(
+      param(R"("messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64"}}]}])"),
+      "messages.0.content.0.source.type");
   EXPECT_EQ(param(concat(R"("tools":[{"name":"f"}],)", kHi)), "tools.0.input_schema");
   EXPECT_EQ(param(concat(R"("system":3,)", kHi)), "system");
   EXPECT_EQ(param(concat(R"("temperature":"x",)", kHi)), "temperature");

@@ -8,6 +8,7 @@
 #include "api/ollama/ollama_embed.h"
 #include "api/ollama/ollama_parser.h"
 #include "api/ollama/ollama_writer.h"
+#include "api/time_text.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <ctime>
 #include <iterator>
 
 #include "api/logprob_writer.h"
+#include "api/time_text.h"
 #include "api/tool_fields.h"
 
 namespace pagoda {
@@ -17,15 +17,6 @@ std::string ollama_error_body(const ApiError& error) {
   std::string out;
   JsonWriter(out).begin_object().key("error").string(to_valid_utf8(error.message)).end_object();
   return out;
-}
-
-std::string rfc3339(std::int64_t unix_seconds) {
-  const std::time_t time = unix_seconds;
-  std::tm parts{};
-  char text[32] = {};
-  if (gmtime_r(&time, &parts) == nullptr) return "1970-01-01T00:00:00Z";
-  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return std::string(text, length);
 }
 
 OllamaWriter::OllamaWriter(OllamaCall call, std::string id, std::int64_t created, const ApiContext& context)

@@ -49,7 +49,5 @@ class OllamaWriter final : public StateWriter {
 
 // {"error": "…"}
 std::string ollama_error_body(const ApiError& error);
-// A time as Ollama writes it: RFC 3339, UTC.
-std::string rfc3339(std::int64_t unix_seconds);
 
 }  // namespace pagoda

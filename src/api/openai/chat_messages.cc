@@ -5,7 +5,11 @@
 #include <boost/json/array.hpp>
 
 #include "api/chat_prompt_tokens.h"
+#include "api/content_parts.h"
+#include "api/declared_tools.h"
 #include "api/json.h"
+#include "api/reasoning_fields.h"
+#include "api/tool_choice.h"
 #include "api/tool_fields.h"
 #include "base/ends.h"
 #include "base/strings.h"
@@ -20,8 +24,9 @@ constexpr std::size_t kMaxTemplateBytes = std::size_t{256} << 10;
 
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
-// `content`, checked: a string, or a list of text parts. Null is allowed where `optional` says so.
-Content read_content(FieldReader& message, bool optional) {
+// `content`, checked: a string, or a list of parts. Null is allowed where `optional` says so. Thoughts go to
+// `thoughts`, if that is given.
+Content read_content(FieldReader& message, bool optional, Warnings& warnings, std::string* thoughts) {
   Content out;
   const json::value* content = message.raw("content");
   if (content == nullptr) {
@@ -35,36 +40,30 @@ Content read_content(FieldReader& message, bool optional) {
     return {};
   }
   out.form = Content::Form::parts;
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    const std::string path = concat("content.", i);
-    const json::object* part = (*parts)[i].if_object();
-    if (part == nullptr) {
-      message.fail(path, "must be an object with a type");
-      return {};
-    }
-    FieldReader reader(*part, message.path_of(path));
-    const std::string type = reader.string("type", 64).value_or("");
-    if (reader.ok() && type != "text") {
-      if (type == "image_url" || type == "input_audio" || type == "file" || type == "video_url" ||
-          type == "refusal")
-        reader.fail("type", concat("is '", type, "', but this model takes text only"));
-      else
-        reader.fail("type", "must be 'text'");
-    }
-    std::optional<std::string> text = reader.string("text", kAnyLength);
-    if (reader.ok() && !text) reader.fail("text", "is required");
-    if (!reader.ok()) {
-      message.fail(reader.status());
-      return {};
-    }
-    out.parts.push_back({.text = *std::move(text)});
-  }
+  out.parts = read_parts(message, "content", *parts, warnings, thoughts);
   return out;
+}
+
+// {"type": "custom", "custom": {"name", "input"}}, as the model wrote it.
+ToolCall read_custom_call(FieldReader& call, const DeclaredTools& tools) {
+  const json::object* custom = call.object("custom");
+  if (call.ok() && custom == nullptr) call.fail("custom", "is required");
+  if (!call.ok()) return {};
+  FieldReader fields(*custom, call.path_of("custom"));
+  const std::optional<std::string> name = fields.string("name", kMaxToolNameBytes);
+  if (fields.ok() && !name) fields.fail("name", "is required");
+  const std::string group = call.string("namespace", kMaxToolNameBytes).value_or("");
+  const std::string input = fields.string("input", kAnyLength).value_or("");
+  const std::string id = call.string("id", kAnyLength).value_or("");
+  if (!fields.ok()) call.fail(fields.status());
+  if (!call.ok()) return {};
+  return ToolCall::of(id, tools.model_name(group, *name), {{"input", input}});
 }
 
 // OpenAI sends a call's arguments as JSON text; templates expect the object.
 // `keys_left`: for the arguments of the whole request.
-std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_left) {
+std::vector<ToolCall> read_tool_calls(FieldReader& message, const DeclaredTools& tools,
+                                      std::size_t& keys_left) {
   std::vector<ToolCall> calls;
   const json::array* list = message.array("tool_calls", kMaxTools);
   if (list == nullptr) return calls;
@@ -76,12 +75,20 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
       return calls;
     }
     FieldReader reader(*call, message.path_of(path));
+    if (reader.string("type", 64).value_or("function") == "custom") {
+      calls.push_back(read_custom_call(reader, tools));
+      if (!reader.ok()) return message.fail(reader.status()), calls;
+      continue;
+    }
     const json::object* function = reader.object("function");
     if (reader.ok() && function == nullptr) reader.fail("function", "is required");
     json::object copy = *call;
     if (reader.ok()) {
       FieldReader fields(*function, reader.path_of("function"));
-      if (!fields.string("name", 1024) && fields.ok()) fields.fail("name", "is required");
+      const std::optional<std::string> name = fields.string("name", 1024);
+      if (!name && fields.ok()) fields.fail("name", "is required");
+      const std::string group = reader.string("namespace", kMaxToolNameBytes).value_or("");
+      if (name && !group.empty()) copy["function"].as_object()["name"] = tools.model_name(group, *name);
       if (const json::value* arguments = fields.raw("arguments");
           arguments != nullptr && arguments->is_string())
         copy["function"].as_object()["arguments"] = read_call_arguments(fields, keys_left);
@@ -96,7 +103,7 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
   return calls;
 }
 
-std::vector<ChatMessage> read_messages(FieldReader& fields) {
+std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools& tools, Warnings& warnings) {
   std::vector<ChatMessage> out;
   std::size_t keys_left = kMaxArgumentKeys;
   const json::array* messages = fields.array("messages", kMaxMessages);
@@ -119,119 +126,21 @@ std::vector<ChatMessage> read_messages(FieldReader& fields) {
       reader.fail("role", "must be one of system, developer, user, assistant, tool, function");
     const bool assistant = role == "assistant";
     ChatMessage read;
+    std::string thoughts;
     if (reader.ok()) {
       read.role = *std::move(role);
-      read.content = read_content(reader, assistant);
+      read.content = read_content(reader, assistant, warnings, assistant ? &thoughts : nullptr);
     }
-    if (reader.ok() && assistant) read.tool_calls = read_tool_calls(reader, keys_left);
+    if (reader.ok() && assistant) read.tool_calls = read_tool_calls(reader, tools, keys_left);
     read.name = reader.string("name", kAnyLength);
     read.tool_call_id = reader.string("tool_call_id", kAnyLength);
     read.reasoning = reader.string("reasoning_content", kAnyLength);
     if (!read.reasoning) read.reasoning = reader.string("reasoning", kAnyLength);
+    if (!read.reasoning && !thoughts.empty()) read.reasoning = std::move(thoughts);
     if (!reader.ok()) fields.fail(reader.status());
     out.push_back(std::move(read));
   }
   return out;
-}
-
-// tool_choice: a word, or {"type": "function", "function": {"name"}}.
-ToolChoice read_tool_choice(FieldReader& fields) {
-  using Kind = ToolChoice::Kind;
-  const json::value* choice = fields.raw("tool_choice");
-  if (choice == nullptr) return {};
-  if (const json::string* word = choice->if_string()) {
-    if (*word == "none") return {.kind = Kind::none};
-    if (*word == "auto") return {};
-    if (*word == "required") return {.kind = Kind::required};
-  }
-  const json::object* object = choice->if_object();
-  if (object == nullptr) {
-    fields.fail("tool_choice", "must be 'none', 'auto', 'required' or an object");
-    return {};
-  }
-  FieldReader reader(*object, "tool_choice");
-  ToolChoice named{.kind = Kind::named};
-  if (reader.string("type", 64).value_or("function") != "function" && reader.ok())
-    reader.fail("type", "must be 'function'");
-  const json::object* function = reader.object("function");
-  if (reader.ok() && function == nullptr) reader.fail("function", "is required");
-  if (reader.ok()) {
-    FieldReader inner(*function, reader.path_of("function"));
-    std::optional<std::string> name = inner.string("name", 256);
-    if (inner.ok() && !name) inner.fail("name", "is required");
-    if (!inner.ok()) reader.fail(inner.status());
-    named.name = name.value_or("");
-  }
-  if (!reader.ok()) fields.fail(reader.status());
-  return named;
-}
-
-// The declared tools, for the template to show.
-std::vector<ToolSpec> read_tools(FieldReader& fields) {
-  const json::array* tools = fields.array("tools", kMaxTools);
-  std::vector<ToolSpec> out;
-  if (tools == nullptr) return out;
-  for (std::size_t i = 0; i < tools->size() && fields.ok(); ++i) {
-    const std::string path = concat("tools.", i);
-    const json::object* tool = (*tools)[i].if_object();
-    if (tool == nullptr) {
-      fields.fail(path, "must be an object");
-      break;
-    }
-    FieldReader reader(*tool, path);
-    if (reader.raw("type") == nullptr) reader.fail("type", "must be 'function'");
-    out.push_back(read_function_tool(reader, *tool));
-    if (!reader.ok()) fields.fail(reader.status());
-  }
-  return out;
-}
-
-// {"type": "enabled"} or "disabled", as DeepSeek and Z.ai have it; "auto" and "adaptive" leave it to the
-// model.
-std::optional<bool> read_thinking_type(FieldReader& fields) {
-  const json::value* value = fields.raw("thinking");
-  if (value == nullptr) return {};
-  if (value->is_bool()) return value->as_bool();
-  const json::object* thinking = fields.object("thinking");
-  if (thinking == nullptr) return {};
-  FieldReader reader(*thinking, "thinking");
-  const std::string type = reader.string("type", 32).value_or("auto");
-  if (reader.ok() && type != "enabled" && type != "disabled" && type != "auto" && type != "adaptive")
-    reader.fail("type", "must be 'enabled', 'disabled', 'auto' or 'adaptive'");
-  if (!reader.ok()) fields.fail(reader.status());
-  if (type == "enabled") return true;
-  if (type == "disabled") return false;
-  return {};
-}
-
-// {"effort": …, "enabled": …}, as OpenRouter has it.
-std::optional<bool> read_reasoning_object(FieldReader& fields, std::optional<std::string>& effort) {
-  const json::object* reasoning = fields.object("reasoning");
-  if (reasoning == nullptr) return {};
-  FieldReader reader(*reasoning, "reasoning");
-  if (std::optional<std::string> level = reader.string("effort", 32); level && !effort)
-    effort = std::move(level);
-  const std::optional<bool> enabled = reader.boolean("enabled");
-  if (!reader.ok()) fields.fail(reader.status());
-  return enabled;
-}
-
-// How much the model is to reason, in the words that templates know.
-void read_reasoning_fields(FieldReader& fields, json::object& kwargs, ChatPrompt& prompt) {
-  std::optional<bool> thinking = fields.boolean("enable_thinking");
-  std::optional<std::string> effort = fields.string("reasoning_effort", 32);
-  const std::optional<bool> enabled = read_reasoning_object(fields, effort),
-                            typed = read_thinking_type(fields);
-  if (!thinking) thinking = typed ? typed : enabled;
-  if (effort) {
-    if (!kwargs.contains("reasoning_effort")) kwargs["reasoning_effort"] = *effort;
-    if (*effort == "none" && !thinking) thinking = false;
-  }
-  if (thinking)
-    for (const std::string_view name : {"enable_thinking", "thinking"})
-      if (!kwargs.contains(name)) kwargs[name] = *thinking;
-  if (const auto budget = fields.integer("thinking_token_budget", 0, 1 << 30))
-    prompt.thinking_budget = static_cast<std::int32_t>(*budget);
 }
 
 }  // namespace
@@ -239,10 +148,13 @@ void read_reasoning_fields(FieldReader& fields, json::object& kwargs, ChatPrompt
 ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   ChatPrompt result;
   Conversation conversation;
-  conversation.messages = read_messages(fields);
-  conversation.tools = read_tools(fields);
-  result.choice = read_tool_choice(fields);
-  if (result.choice.kind == ToolChoice::Kind::none) conversation.tools.clear();
+  DeclaredTools tools(ToolProtocol::chat);
+  tools.read(fields, "tools", result.warnings);
+  tools.settle();
+  conversation.messages = read_messages(fields, tools, result.warnings);
+  result.choice = read_tool_choice(fields, tools);
+  result.origins = tools.origins();
+  if (result.choice.kind != ToolChoice::Kind::none) conversation.tools = tools.take_tools();
   if (const json::array* documents = fields.array("documents", kMaxMessages))
     conversation.documents = *documents;
   conversation.continue_final_message = fields.boolean("continue_final_message").value_or(false);
@@ -250,7 +162,8 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
       fields.boolean("add_generation_prompt").value_or(!conversation.continue_final_message);
   if (const json::object* kwargs = fields.object("chat_template_kwargs"))
     conversation.template_kwargs = *kwargs;
-  read_reasoning_fields(fields, conversation.template_kwargs, result);
+  result.reasoning = read_reasoning_wish(fields);
+  result.reasoning.tell_template(conversation.template_kwargs, api.template_kwargs);
   ChatPromptOptions options;
   options.own_template = fields.string("chat_template", kMaxTemplateBytes);
   if (options.own_template && !api.allow_request_chat_template)

@@ -3,6 +3,9 @@
 #include "api/api_context.h"
 #include "api/field_reader.h"
 #include "api/held_answer.h"
+#include "api/reasoning_fields.h"
+#include "api/tool_origins.h"
+#include "api/warnings.h"
 #include "text/conversation.h"
 
 namespace pagoda {
@@ -11,7 +14,9 @@ struct ChatPrompt {
   std::vector<TokenId> token_ids;
   std::vector<ToolSpec> tools;  // that the model may call: none for tool_choice none
   ToolChoice choice;
-  std::optional<std::int32_t> thinking_budget;  // tokens
+  ReasoningWish reasoning;
+  ToolOrigins origins;  // of these tools
+  Warnings warnings;
   std::string continued;  // the content of a last message that is being continued; else empty
 };
 

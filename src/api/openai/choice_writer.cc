@@ -95,16 +95,20 @@ void ChoiceWriter::write_calls(JsonWriter& writer, std::size_t index,
                                const std::vector<ChoiceState::CallPiece>& calls, bool chunk) const {
   writer.key("tool_calls").begin_array();
   for (const ChoiceState::CallPiece& call : calls) {
+    const bool custom = call.origin != nullptr && call.origin->custom;
     writer.begin_object();
     if (chunk) writer.key("index").integer(call.index);
     if (call.name)
       writer.key("id")
           .string(call.id.empty() ? tool_call_id(options_.id, index, call.index) : call.id)
           .key("type")
-          .string("function");
-    writer.key("function").begin_object();
+          .string(custom ? "custom" : "function");
+    writer.key(custom ? "custom" : "function").begin_object();
     if (call.name) writer.key("name").string(*call.name);
-    writer.key("arguments").string(call.arguments).end_object().end_object();
+    writer.key(custom ? "input" : "arguments").string(call.arguments).end_object();
+    if (call.name && call.origin != nullptr && !call.origin->group.empty())
+      writer.key("namespace").string(call.origin->group);
+    writer.end_object();
   }
   writer.end_array();
 }
@@ -220,6 +224,8 @@ void ChoiceWriter::write_usage(JsonWriter& writer, const Usage& usage, const Ans
       .key("cached_tokens")
       .integer(usage.cached_tokens)
       .end_object();
+  writer.key("completion_tokens_details").begin_object();
+  writer.key("reasoning_tokens").integer(usage.reasoning_tokens).end_object();
   if (whole != nullptr) {
     writer.key("timings");
     write_timings(writer, *whole);

@@ -16,6 +16,7 @@ Result<ApiGeneration> generation(CallKind kind, const ApiCall& call, const ApiCo
   out.requests = std::move(parsed->requests);
   out.timeout_s = parsed->timeout_s;
   out.grammars = std::move(parsed->grammars);
+  out.warnings = std::move(parsed->warnings);
   out.answer = std::make_unique<ResponseBuilder>(std::move(parsed->response), context);
   return out;
 }
@@ -39,11 +40,15 @@ Result<ApiAnswer> detokenize(const ApiCall& call, const ApiContext& context) {
 Result<ApiAnswer> apply_template(const ApiCall& call, const ApiContext& context) {
   return answer(apply_template_body(call.body, context));
 }
-Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
-  return ApiAnswer(models_body(context));
+// Both makers' clients ask at the same path; Anthropic's say which version of its API they speak.
+ModelForm model_form(const ApiCall& call) {
+  return call.header("anthropic-version").empty() ? ModelForm::openai : ModelForm::anthropic;
+}
+Result<ApiAnswer> models(const ApiCall& call, const ApiContext& context) {
+  return ApiAnswer(models_body(context, model_form(call)));
 }
 Result<ApiAnswer> model(const ApiCall& call, const ApiContext& context) {
-  return answer(model_body(call.parameter, context));
+  return answer(model_body(call.parameter, context, model_form(call)));
 }
 Result<ApiAnswer> version(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(version_body(context));

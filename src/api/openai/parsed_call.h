@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/answer_options.h"
+#include "api/warnings.h"
 #include "constraint/grammar_spec.h"
 #include "request/request.h"
 
@@ -33,6 +34,7 @@ struct ParsedCall {
   std::optional<double> timeout_s;    // how long the client waits for the answer
   std::vector<GrammarSpec> grammars;  // that hold the answers: the first that compiles
   ResponseOptions response;
+  Warnings warnings;
 };
 
 }  // namespace pagoda

@@ -189,17 +189,19 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
                    std::optional<GrammarSpec> form) {
   ResponseOptions& response = call.response;
   response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
-  response.include_reasoning = fields.boolean("include_reasoning").value_or(true);
+  response.include_reasoning = fields.boolean("include_reasoning").value_or(prompt.reasoning.told);
   const bool may_call = !prompt.tools.empty() && prompt.choice.kind != ToolChoice::Kind::none;
   AnswerParserOptions parser = answer_parser_options(context, may_call, prompt.token_ids);
-  const AnswerWishes wishes{.form = std::move(form),
-                            .tools = prompt.tools,
-                            .choice = prompt.choice,
-                            .parallel_calls = response.parallel_calls,
-                            .thinking_budget = prompt.thinking_budget};
+  const AnswerWishes wishes{
+      .form = std::move(form),
+      .tools = prompt.tools,
+      .choice = prompt.choice,
+      .parallel_calls = response.parallel_calls,
+      .thinking_budget = thinking_budget(prompt.reasoning, prompt.tools, context, parser)};
   Result<std::vector<GrammarSpec>> grammars = hold_answer(wishes, context, parser);
   if (!grammars) return fields.fail(grammars.error());
   call.grammars = *std::move(grammars);
+  response.origins = std::move(prompt.origins);
   set_answer_parser(std::move(parser), std::move(prompt.tools), response);
 }
 
@@ -236,6 +238,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     if (response.echo) response.echo_prefix = std::move(prompt.continued);
     response.echo = response.echo && !response.echo_prefix.empty();
     if (fields.ok()) choose_parser(fields, context, prompt, call, std::move(form));
+    call.warnings = std::move(prompt.warnings);
     response.prompts.push_back({.text = {}, .token_ids = std::move(prompt.token_ids)});
   } else {
     response.prompts = read_prompts(fields, context, response.echo);

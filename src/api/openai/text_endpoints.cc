@@ -7,6 +7,7 @@
 #include "api/openai/chat_messages.h"
 #include "api/openai/request_parser.h"
 #include "api/prompt_limits.h"
+#include "api/time_text.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -18,7 +19,14 @@ constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr std::size_t kTextBytes = std::size_t{1} << 20;  // may be counted, however short the context is
 
-void write_model(JsonWriter& writer, const std::string& name, const ApiContext& context) {
+void write_model(JsonWriter& writer, const std::string& name, const ApiContext& context, ModelForm form) {
+  if (form == ModelForm::anthropic) {
+    writer.begin_object().key("type").string("model").key("id").string(name).key("display_name").string(name);
+    writer.key("created_at").string(rfc3339(context.model_created)).key("lifecycle").string("active");
+    writer.key("max_input_tokens").integer(context.max_model_len);
+    writer.key("max_tokens").integer(context.max_model_len).end_object();
+    return;
+  }
   writer.begin_object().key("id").string(name).key("object").string("model");
   writer.key("created").integer(context.model_created).key("owned_by").string("pagoda");
   writer.key("root").string(to_valid_utf8(context.model_root.empty() ? name : context.model_root));
@@ -104,20 +112,27 @@ Result<std::string> detokenize_body(std::string_view body, const ApiContext& con
   return out;
 }
 
-std::string models_body(const ApiContext& context) {
+std::string models_body(const ApiContext& context, ModelForm form) {
   std::string out;
   JsonWriter writer(out);
-  writer.begin_object().key("object").string("list").key("data").begin_array();
-  for (const std::string& name : context.model_names) write_model(writer, name, context);
-  writer.end_array().end_object();
+  writer.begin_object();
+  if (form == ModelForm::openai) writer.key("object").string("list");
+  writer.key("data").begin_array();
+  for (const std::string& name : context.model_names) write_model(writer, name, context, form);
+  writer.end_array();
+  if (form == ModelForm::anthropic) {
+    writer.key("has_more").boolean(false).key("first_id").string(context.model_names.front());
+    writer.key("last_id").string(context.model_names.back());
+  }
+  writer.end_object();
   return out;
 }
 
-Result<std::string> model_body(std::string_view name, const ApiContext& context) {
+Result<std::string> model_body(std::string_view name, const ApiContext& context, ModelForm form) {
   PAGODA_RETURN_IF_ERROR(check_model(name, context));
   std::string out;
   JsonWriter writer(out);
-  write_model(writer, std::string(name), context);
+  write_model(writer, std::string(name), context, form);
   return out;
 }
 

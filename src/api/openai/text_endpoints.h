@@ -16,9 +16,10 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
 // llama.cpp's: the text of a conversation's prompt.
 Result<std::string> apply_template_body(std::string_view body, const ApiContext& context);
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context);
-std::string models_body(const ApiContext& context);
+enum class ModelForm { openai, anthropic };
+std::string models_body(const ApiContext& context, ModelForm form);
 // One entry of the list; not_found (model_not_found).
-Result<std::string> model_body(std::string_view name, const ApiContext& context);
+Result<std::string> model_body(std::string_view name, const ApiContext& context, ModelForm form);
 std::string version_body(const ApiContext& context);
 
 }  // namespace pagoda

@@ -74,6 +74,29 @@ TEST(ToolAnswers, AWholeMessage) {
   EXPECT_FALSE(calls[0].as_object().contains("index"));
 }
 
+TEST(ToolAnswers, ACustomToolIsCalledWithAText) {
+  const std::string tools =
+      R"("tools":[{"type":"custom","custom":{"name":"say","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"[a-z]+"}}}}])";
+  const std::string said =
+      "</think><tool_call>{\"name\": \"say\", \"arguments\": {\"input\": \"a\\tb\"}}</tool_call>";
+  Call whole(tools), stream(tools + R"(,"stream":true)");
+  whole.answer(said);
+  const json::value call = whole.choice().at("message").at("tool_calls").at(0);
+  EXPECT_EQ(call.at("type"), "custom");
+  EXPECT_EQ(call.at("custom"), (json::object{{"name", "say"}, {"input", "a\tb"}}));
+  stream.answer(said);
+  EXPECT_NE(stream.stream.find(R"("type":"custom","custom":{"name":"say","input":"a\tb"})"),
+            std::string::npos)
+      << stream.stream;
+}
+
+TEST(ToolAnswers, UsageTellsTheTokensOfTheReasoning) {
+  Call call(kTools);
+  call.answer("hm</think>ok");
+  const json::value usage = parse_json(call.builder->body())->at("usage");
+  EXPECT_EQ(usage.at("completion_tokens_details").at("reasoning_tokens"), 10);
+}
+
 TEST(ToolAnswers, ContentIsNullWhereThereAreOnlyCalls) {
   Call call(kTools, "");
   call.answer("<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>");

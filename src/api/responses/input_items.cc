@@ -1,5 +1,9 @@
 #include "api/responses/input_items.h"
 
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+
+#include "api/content_parts.h"
 #include "api/json.h"
 #include "api/tool_fields.h"
 #include "base/ends.h"
@@ -10,38 +14,114 @@ namespace {
 
 namespace json = boost::json;
 
-// A text, or a list of parts whose types are among `types`.
-Content read_parts(FieldReader& owner, std::string_view name, std::initializer_list<std::string_view> types) {
-  Content out;
+// What an item is to the model.
+enum class ItemForm : std::uint8_t {
+  message,
+  agent_message,  // another agent's, to this one
+  reasoning,
+  call,         // its arguments as JSON text
+  custom_call,  // its input as a text
+  action,       // a call whose arguments are a field of their own
+  hosted,       // the same with its result in it
+  output,
+  tools,        // declares tools
+  found_tools,  // likewise, as the output of a call
+  unreadable,
+};
+
+struct ItemType {
+  std::string_view name;
+  ItemForm form;
+  std::string_view tool = {};    // the name that a call is shown with; empty: its own
+  std::string_view input = {};   // the field with its arguments
+  std::string_view output = {};  // the field with its result
+};
+
+using enum ItemForm;
+
+constexpr ItemType kItems[] = {
+    {"message", message},
+    {"agent_message", agent_message},
+    {"reasoning", reasoning},
+    {"function_call", call},
+    {"function_call_output", output, "", "", "output"},
+    {"custom_tool_call", custom_call},
+    {"custom_tool_call_output", output, "", "", "output"},
+    {"local_shell_call", action, "local_shell", "action"},
+    {"local_shell_call_output", output, "", "", "output"},
+    {"shell_call", action, "shell", "action"},
+    {"shell_call_output", output, "", "", "output"},
+    {"apply_patch_call", action, "apply_patch", "operation"},
+    {"apply_patch_call_output", output, "", "", "output"},
+    {"computer_call", action, "computer", "action"},
+    {"computer_call_output", output, "", "", "output"},
+    {"tool_search_call", action, "tool_search", "arguments"},
+    {"tool_search_output", found_tools},
+    {"additional_tools", tools},
+    {"program", action, "program", "code"},
+    {"program_output", output, "", "", "result"},
+    {"web_search_call", hosted, "web_search", "action", "status"},
+    {"file_search_call", hosted, "file_search", "queries", "results"},
+    {"code_interpreter_call", hosted, "code_interpreter", "code", "outputs"},
+    {"mcp_call", hosted, "", "arguments", "output"},
+    {"mcp_approval_request", action, "", "arguments"},
+    {"mcp_approval_response", output, "", "", "approve"},
+    {"mcp_list_tools", unreadable},
+    {"image_generation_call", unreadable},
+    {"compaction", unreadable},
+    {"compaction_summary", unreadable},
+    {"compaction_trigger", unreadable},
+    {"context_compaction", unreadable},
+    {"configuration_update", unreadable},
+    {"ghost_snapshot", unreadable},
+};
+
+const ItemType* find_item_type(std::string_view name) {
+  const auto* found = std::ranges::find(kItems, name, &ItemType::name);
+  return found == std::end(kItems) ? nullptr : found;
+}
+
+// A text, or a list of parts.
+Content read_content(FieldReader& owner, std::string_view name, Warnings& warnings) {
   const json::value* value = owner.raw(name);
-  if (value == nullptr) return out;
+  if (value == nullptr) return {};
   if (value->is_string()) return Content::of(std::string(value->as_string()));
   const json::array* parts = value->if_array();
-  if (parts == nullptr || parts->size() > kMaxMessages) {
+  if (parts == nullptr) {
     owner.fail(name, "must be a string or a list of parts");
+    return {};
+  }
+  Content out{.parts = read_parts(owner, name, *parts, warnings)};
+  if (!out.parts.empty()) out.form = out.parts.size() == 1 ? Content::Form::text : Content::Form::parts;
+  return out;
+}
+
+// The result of a tool as a text, whatever it is: texts as they are, lists line by line, others as JSON.
+std::string text_of(const json::value& value) {
+  if (value.is_null()) return {};
+  if (const json::string* text = value.if_string()) return std::string(*text);
+  if (const json::array* list = value.if_array()) {
+    std::string out;
+    for (const json::value& entry : *list) out.append(out.empty() ? "" : "\n").append(text_of(entry));
     return out;
   }
-  for (std::size_t i = 0; i < parts->size() && owner.ok(); ++i) {
-    const std::string path = concat(name, ".", i);
-    const json::object* part = (*parts)[i].if_object();
-    if (part == nullptr) {
-      owner.fail(path, "must be an object with a type");
-      break;
-    }
-    FieldReader reader(*part, owner.path_of(path));
-    const std::string type = reader.string("type", 64).value_or("");
-    const bool known = std::find(types.begin(), types.end(), type) != types.end();
-    if (reader.ok() && (type == "input_image" || type == "input_file" || type == "input_audio"))
-      reader.fail("type", concat("is '", type, "', but this model takes text only"));
-    else if (reader.ok() && !known)
-      reader.fail("type", "is not one that may stand here");
-    std::optional<std::string> text = reader.string(type == "refusal" ? "refusal" : "text", kAnyLength);
-    if (reader.ok() && !text) reader.fail("text", "is required");
-    if (!reader.ok()) return owner.fail(reader.status()), out;
-    out.form = i == 0 ? Content::Form::text : Content::Form::parts;
-    out.parts.push_back({.text = *std::move(text)});
-  }
-  return out;
+  if (const json::object* object = value.if_object())
+    for (const std::string_view name : {"text", "logs"})
+      if (const json::value* text = object->if_contains(name); text != nullptr && text->is_string())
+        return std::string(text->as_string());
+  return json::serialize(value);
+}
+
+bool has_typed_parts(const json::value& value) {
+  const json::array* list = value.if_array();
+  return list != nullptr && !list->empty() && list->front().is_object() &&
+         list->front().as_object().contains("type");
+}
+
+// Arguments that are no object are the only one of a name.
+json::object as_arguments(const json::value& value, std::string_view name) {
+  if (const json::object* object = value.if_object()) return *object;
+  return {{name, value}};
 }
 
 // The assistant's turn that still may grow.
@@ -53,28 +133,48 @@ ChatMessage& open_turn(std::vector<ChatMessage>& out, bool usable) {
 
 class ItemReader {
  public:
-  explicit ItemReader(std::vector<ChatMessage>& out) : out_(out) {}
+  ItemReader(const DeclaredTools& tools, Warnings& warnings, std::vector<ChatMessage>& out)
+      : tools_(tools), warnings_(warnings), out_(out) {}
 
   void read(FieldReader& item) {
-    const std::string type = item.string("type", 64).value_or("message");
+    const std::string name = item.string("type", 128).value_or("message");
     if (!item.ok()) return;
-    if (type == "message") return message(item);
-    if (type == "reasoning") return reasoning(item);
-    if (type == "function_call") return call(item);
-    if (type == "function_call_output") return output(item);
-    item.not_built("type",
-                   "it is of a tool that the server would have to run, or of an answer kept elsewhere");
+    const ItemType* type = find_item_type(name);
+    if (type == nullptr) return item.not_built("type", "this server knows no such item");
+    switch (type->form) {
+      case message:
+        return read_message(item, item.string("role", 64).value_or(""));
+      case agent_message:
+        return read_message(item, "user");
+      case reasoning:
+        return read_reasoning(item);
+      case call:
+        return read_call(item);
+      case custom_call:
+        return read_custom_call(item);
+      case action:
+      case hosted:
+        return read_action(item, *type);
+      case output:
+        return read_output(item, *type);
+      case found_tools:
+        return read_found_tools(item);
+      case tools:
+        return;
+      case unreadable:
+        return warnings_.add(item.path_of("type"), concat("an item of the type '", type->name,
+                                                          "' holds no text for the model and is left out"));
+    }
   }
 
  private:
   const ChatMessage* last() const { return last_of(out_); }
 
-  void message(FieldReader& item) {
-    std::string role = item.string("role", 64).value_or("");
+  void read_message(FieldReader& item, std::string role) {
     if (item.ok() && role != "user" && role != "assistant" && role != "system" && role != "developer")
       item.fail("role", "must be 'user', 'assistant', 'system' or 'developer'");
     if (item.ok() && item.raw("content") == nullptr) item.fail("content", "is required");
-    Content content = read_parts(item, "content", {"input_text", "output_text", "text", "refusal"});
+    Content content = read_content(item, "content", warnings_);
     if (!item.ok()) return;
     if (role != "assistant") return out_.push_back({.role = std::move(role), .content = std::move(content)});
     const bool open =
@@ -82,9 +182,9 @@ class ItemReader {
     open_turn(out_, open).content = std::move(content);
   }
 
-  void reasoning(FieldReader& item) {
-    Content text = read_parts(item, "content", {"reasoning_text", "text"});
-    if (text.form == Content::Form::none) text = read_parts(item, "summary", {"summary_text"});
+  void read_reasoning(FieldReader& item) {
+    Content text = read_content(item, "content", warnings_);
+    if (text.form == Content::Form::none) text = read_content(item, "summary", warnings_);
     if (!item.ok()) return;
     const bool open =
         last() != nullptr && last()->content.form == Content::Form::none && last()->tool_calls.empty();
@@ -92,27 +192,105 @@ class ItemReader {
     turn.reasoning = concat(turn.reasoning.value_or(""), text.joined());
   }
 
-  void call(FieldReader& item) {
+  // The name that the model is shown for the tool of a call.
+  std::string read_tool_name(FieldReader& item) {
     const std::optional<std::string> name = item.string("name", kMaxToolNameBytes);
+    const std::string group = item.string("namespace", kMaxToolNameBytes).value_or("");
     if (item.ok() && !name) item.fail("name", "is required");
+    return name ? tools_.model_name(group, *name) : std::string();
+  }
+  static std::optional<std::string> read_call_id(FieldReader& item) {
     std::optional<std::string> id = item.string("call_id", 256);
+    return id ? id : item.string("id", 256);
+  }
+
+  void read_call(FieldReader& item) {
+    const std::string name = read_tool_name(item);
+    const std::optional<std::string> id = item.string("call_id", 256);
     if (item.ok() && !id) item.fail("call_id", "is required");
     json::object arguments = read_call_arguments(item, keys_left_);
     if (!item.ok()) return;
-    open_turn(out_, true).tool_calls.push_back(ToolCall::of(*id, *name, std::move(arguments)));
+    open_turn(out_, true).tool_calls.push_back(ToolCall::of(*id, name, std::move(arguments)));
   }
 
-  void output(FieldReader& item) {
-    ChatMessage result{.role = "tool"};
-    result.tool_call_id = item.string("call_id", 256);
-    if (item.ok() && item.raw("output") == nullptr) item.fail("output", "is required");
-    result.content = read_parts(item, "output", {"input_text", "output_text", "text"});
-    if (item.ok()) out_.push_back(std::move(result));
+  void read_custom_call(FieldReader& item) {
+    const std::string name = read_tool_name(item);
+    const std::optional<std::string> id = item.string("call_id", 256);
+    if (item.ok() && !id) item.fail("call_id", "is required");
+    const std::optional<std::string> input = item.string("input", kAnyLength);
+    if (item.ok() && !input) item.fail("input", "is required");
+    if (!item.ok()) return;
+    open_turn(out_, true).tool_calls.push_back(ToolCall::of(*id, name, {{"input", *input}}));
   }
 
+  void read_action(FieldReader& item, const ItemType& type) {
+    const std::string id = read_call_id(item).value_or("");
+    const std::string name = type.tool.empty() ? read_tool_name(item) : std::string(type.tool);
+    const json::value* input = item.raw(type.input);
+    json::object arguments;
+    if (input != nullptr && type.tool.empty())
+      arguments = read_call_arguments(item, keys_left_);
+    else if (input != nullptr)
+      arguments = as_arguments(*input, type.input);
+    if (!item.ok()) return;
+    open_turn(out_, true).tool_calls.push_back(ToolCall::of(id, name, std::move(arguments)));
+    if (type.form != hosted) return;
+    const json::value* result = item.raw(type.output);
+    if (result == nullptr) result = item.raw("error");
+    add_result(id, Content::of(result == nullptr ? "" : text_of(*result)));
+  }
+
+  void read_output(FieldReader& item, const ItemType& type) {
+    const json::value* given = item.raw(type.output);
+    if (given == nullptr) given = item.raw("status");
+    if (item.ok() && given == nullptr) item.fail(type.output, "is required");
+    std::optional<std::string> id = item.string("approval_request_id", 256);
+    if (!id) id = read_call_id(item);
+    if (!item.ok()) return;
+    if (const json::object* object = given->if_object(); object != nullptr && object->contains("type")) {
+      const json::array one{*given};  // a part by itself, as a screenshot is
+      return add_result(std::move(id), Content{.form = Content::Form::parts,
+                                               .parts = read_parts(item, type.output, one, warnings_)});
+    }
+    Content content =
+        has_typed_parts(*given) ? read_content(item, type.output, warnings_) : Content::of(text_of(*given));
+    if (item.ok()) add_result(std::move(id), std::move(content));
+  }
+
+  void read_found_tools(FieldReader& item) {
+    std::string names;
+    if (const json::array* found = item.array("tools", kMaxTools))
+      for (const json::value& tool : *found)
+        if (const json::object* object = tool.if_object())
+          if (const json::value* name = object->if_contains("name"); name != nullptr && name->is_string())
+            names.append(names.empty() ? "" : ", ").append(name->as_string());
+    if (item.ok()) add_result(read_call_id(item), Content::of(names));
+  }
+
+  void add_result(std::optional<std::string> id, Content content) {
+    ChatMessage result{.role = "tool", .content = std::move(content)};
+    result.tool_call_id = std::move(id);
+    out_.push_back(std::move(result));
+  }
+
+  const DeclaredTools& tools_;
+  Warnings& warnings_;
   std::vector<ChatMessage>& out_;
   std::size_t keys_left_ = kMaxArgumentKeys;
 };
+
+// Each item until one is wrong.
+template <class Take>
+void each_item(FieldReader& fields, std::string_view name, const json::array& items, Take take) {
+  for (std::size_t i = 0; i < items.size() && fields.ok(); ++i) {
+    const std::string path = concat(name, ".", i);
+    const json::object* item = items[i].if_object();
+    if (item == nullptr) return fields.fail(path, "must be an object");
+    FieldReader inner(*item, path);
+    take(inner);
+    if (!inner.ok()) fields.fail(inner.status());
+  }
+}
 
 }  // namespace
 
@@ -128,17 +306,19 @@ json::array read_input(FieldReader& fields, std::string_view name) {
   return items == nullptr ? json::array() : *items;
 }
 
+void read_item_tools(FieldReader& fields, std::string_view name, const json::array& items,
+                     DeclaredTools& tools, Warnings& warnings) {
+  each_item(fields, name, items, [&](FieldReader& item) {
+    const ItemType* type = find_item_type(item.string("type", 128).value_or("message"));
+    if (type != nullptr && (type->form == ItemForm::tools || type->form == ItemForm::found_tools))
+      tools.read(item, "tools", warnings);
+  });
+}
+
 void append_messages(FieldReader& fields, std::string_view name, const json::array& items,
-                     std::vector<ChatMessage>& out) {
-  ItemReader reader(out);
-  for (std::size_t i = 0; i < items.size() && fields.ok(); ++i) {
-    const std::string path = concat(name, ".", i);
-    const json::object* item = items[i].if_object();
-    if (item == nullptr) return fields.fail(path, "must be an object");
-    FieldReader inner(*item, path);
-    reader.read(inner);
-    if (!inner.ok()) fields.fail(inner.status());
-  }
+                     const DeclaredTools& tools, Warnings& warnings, std::vector<ChatMessage>& out) {
+  ItemReader reader(tools, warnings, out);
+  each_item(fields, name, items, [&](FieldReader& item) { reader.read(item); });
 }
 
 json::array shown_items(const json::array& items, std::string_view response_id) {

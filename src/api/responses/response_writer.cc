@@ -28,7 +28,7 @@ void ResponseWriter::item_event(std::string_view type, Write write) {
   event(type, [&](JsonWriter& json) {
     json.key("item_id").string(items_.back().id);
     json.key("output_index").integer(static_cast<std::int64_t>(items_.size()) - 1);
-    if (items_.back().kind != Kind::call) json.key("content_index").integer(0);
+    if (!items_.back().is_call()) json.key("content_index").integer(0);
     write(json);
   });
 }
@@ -78,8 +78,13 @@ void ResponseWriter::write_item(JsonWriter& json, const Item& item) const {
       json.key("type").string("function_call").key("call_id").string(item.call_id);
       json.key("name").string(item.name).key("arguments").string(item.text);
       break;
+    case Kind::custom_call:
+      json.key("type").string("custom_tool_call").key("call_id").string(item.call_id);
+      json.key("name").string(item.name).key("input").string(item.text);
+      break;
   }
-  if (item.kind != Kind::call) {
+  if (!item.group.empty()) json.key("namespace").string(item.group);
+  if (!item.is_call()) {
     json.key("content").begin_array();
     if (item.done) write_part(json, item, item.text);
     json.end_array();
@@ -89,11 +94,12 @@ void ResponseWriter::write_item(JsonWriter& json, const Item& item) const {
 
 void ResponseWriter::begin_item(Kind kind, const ChoiceState::CallPiece* call) {
   end_item();
-  constexpr std::string_view kPrefixes[] = {"rs_", "msg_", "fc_"};
+  constexpr std::string_view kPrefixes[] = {"rs_", "msg_", "fc_", "ctc_"};
   Item item{.kind = kind, .id = concat(kPrefixes[static_cast<std::size_t>(kind)], items_.size(), "_", id_)};
   if (call != nullptr) {
     item.call = call->index;
     item.name = to_valid_utf8(call->name.value_or(""));
+    if (call->origin != nullptr) item.group = call->origin->group;
     item.call_id =
         call->id.empty() ? concat("call_", tool_call_id(id_, 0, call->index)) : to_valid_utf8(call->id);
   }
@@ -102,7 +108,7 @@ void ResponseWriter::begin_item(Kind kind, const ChoiceState::CallPiece* call) {
     json.key("output_index").integer(static_cast<std::int64_t>(items_.size()) - 1).key("item");
     write_item(json, items_.back());
   });
-  if (kind == Kind::call) return;
+  if (items_.back().is_call()) return;
   item_event("response.content_part.added", [this](JsonWriter& json) {
     json.key("part");
     write_part(json, items_.back(), "");
@@ -117,7 +123,8 @@ void ResponseWriter::grow(Kind kind, std::string_view text, const ChoiceState::C
   items_.back().text.append(valid);
   if (valid.empty()) return;
   constexpr std::string_view kTypes[] = {"response.reasoning_text.delta", "response.output_text.delta",
-                                         "response.function_call_arguments.delta"};
+                                         "response.function_call_arguments.delta",
+                                         "response.custom_tool_call_input.delta"};
   item_event(kTypes[static_cast<std::size_t>(kind)], [&](JsonWriter& json) {
     json.key("delta").string(valid);
     if (kind == Kind::message) json.key("logprobs").begin_array().end_array();
@@ -144,8 +151,12 @@ void ResponseWriter::end_item() {
         json.key("name").string(item.name).key("arguments").string(item.text);
       });
       break;
+    case Kind::custom_call:
+      item_event("response.custom_tool_call_input.done",
+                 [&](JsonWriter& json) { json.key("input").string(item.text); });
+      break;
   }
-  if (item.kind != Kind::call)
+  if (!item.is_call())
     item_event("response.content_part.done", [&](JsonWriter& json) {
       json.key("part");
       write_part(json, item, item.text);
@@ -160,7 +171,10 @@ void ResponseWriter::take_fresh() {
   const ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
   if (!fresh.reasoning.empty()) grow(Kind::reasoning, fresh.reasoning);
   if (!fresh.text.empty()) grow(Kind::message, fresh.text);
-  for (const ChoiceState::CallPiece& call : fresh.calls) grow(Kind::call, call.arguments, &call);
+  for (const ChoiceState::CallPiece& call : fresh.calls) {
+    const bool custom = call.origin != nullptr && call.origin->custom;
+    grow(custom ? Kind::custom_call : Kind::call, call.arguments, &call);
+  }
   if (state_.finished()) end_item();
 }
 

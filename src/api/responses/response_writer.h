@@ -36,14 +36,16 @@ class ResponseWriter final : public StateWriter {
   std::string response_json() const;
 
  private:
-  enum class Kind : std::uint8_t { reasoning, message, call };
+  enum class Kind : std::uint8_t { reasoning, message, call, custom_call };
   struct Item {
     Kind kind;
     std::string id;
-    std::string text = {};  // of its part, or the arguments
-    std::string name = {}, call_id = {};
+    std::string text = {};  // of its part, or the arguments or input
+    std::string name = {}, group = {}, call_id = {};
     std::int32_t call = -1;
     bool done = false;
+
+    bool is_call() const { return kind == Kind::call || kind == Kind::custom_call; }
   };
 
   void note_output() override;

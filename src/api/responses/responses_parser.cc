@@ -1,10 +1,14 @@
 #include "api/responses/responses_parser.h"
 
+#include <algorithm>
+
 #include "api/answer_store.h"
+#include "api/declared_tools.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/responses/input_items.h"
 #include "api/responses/stored_response.h"
+#include "api/tool_choice.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
@@ -14,64 +18,36 @@ namespace {
 
 namespace json = boost::json;
 
-ToolChoice read_choice(FieldReader& fields) {
-  using Kind = ToolChoice::Kind;
-  const json::value* choice = fields.raw("tool_choice");
-  if (choice == nullptr) return {};
-  if (choice->is_string()) {
-    if (choice->as_string() == "auto") return {};
-    if (choice->as_string() == "none") return {.kind = Kind::none};
-    if (choice->as_string() == "required") return {.kind = Kind::required};
-    fields.fail("tool_choice", "must be 'auto', 'none', 'required' or an object");
-    return {};
-  }
-  ToolChoice named{.kind = Kind::named};
-  const json::object* object = fields.object("tool_choice");
-  if (object == nullptr) return {};
-  FieldReader reader(*object, "tool_choice");
-  if (reader.string("type", 64).value_or("") != "function")
-    reader.not_built("type", "only a function can be chosen");
-  if (const auto name = reader.string("name", kMaxToolNameBytes))
-    named.name = *name;
-  else if (reader.ok())
-    reader.fail("name", "is required");
-  if (!reader.ok()) fields.fail(reader.status());
-  return named;
+struct ItemList {
+  std::string_view name;
+  const json::array* items;
+};
+
+// As it was declared, with what a client expects of every function.
+json::value echoed(const json::value& tool) {
+  const json::object* object = tool.if_object();
+  const json::value* type = object == nullptr ? nullptr : object->if_contains("type");
+  if (type == nullptr || *type != "function") return tool;
+  json::object out = *object;
+  for (const std::string_view name : {"parameters", "strict"})
+    if (!out.contains(name)) out[name] = nullptr;
+  return out;
 }
 
-void read_tools(FieldReader& fields, ResponsesCall& call) {
-  call.chat.choice = read_choice(fields);
-  const bool shown = call.chat.choice.kind != ToolChoice::Kind::none;
+// `items`: the lists of items, earlier ones first, which may declare tools, too.
+void read_tools(FieldReader& fields, std::initializer_list<ItemList> items, DeclaredTools& tools,
+                ResponsesCall& call) {
   const json::value* choice = fields.raw("tool_choice");
   call.shown["tool_choice"] = choice == nullptr ? json::value("auto") : *choice;
   call.chat.answer.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
   call.shown["parallel_tool_calls"] = call.chat.answer.parallel_calls;
-  json::array echoed;
-  const json::array* tools = fields.array("tools", kMaxTools);
-  for (std::size_t i = 0; tools != nullptr && i < tools->size() && fields.ok(); ++i) {
-    const std::string path = concat("tools.", i);
-    const json::object* tool = (*tools)[i].if_object();
-    if (tool == nullptr) return fields.fail(path, "must be an object");
-    FieldReader reader(*tool, path);
-    if (reader.string("type", 64).value_or("") != "function")
-      reader.not_built("type", "only functions that the client runs itself are known here");
-    const std::optional<std::string> name = reader.string("name", kMaxToolNameBytes);
-    if (reader.ok() && !name) reader.fail("name", "is required");
-    const std::string description = reader.string("description", kAnyLength).value_or("");
-    const json::object* parameters = reader.object("parameters");
-    const std::optional<bool> strict = reader.boolean("strict");
-    if (!reader.ok()) return fields.fail(reader.status());
-    call.chat.conversation.tools.push_back(
-        ToolSpec::of(*name, description, parameters == nullptr ? json::object() : *parameters));
-    call.chat.conversation.tools.back().strict = strict.value_or(false);
-    json::object echo{{"type", "function"}, {"name", *name}};
-    if (!description.empty()) echo["description"] = description;
-    echo["parameters"] = parameters == nullptr ? json::value(nullptr) : json::value(*parameters);
-    echo["strict"] = strict ? json::value(*strict) : json::value(nullptr);
-    echoed.push_back(std::move(echo));
-  }
-  call.shown["tools"] = std::move(echoed);
-  if (!shown) call.chat.conversation.tools.clear();
+  json::array echo;
+  if (const json::array* declared = fields.array("tools", kMaxTools))
+    for (const json::value& tool : *declared) echo.push_back(echoed(tool));
+  call.shown["tools"] = std::move(echo);
+  tools.read(fields, "tools", call.chat.warnings);
+  for (const auto& [name, list] : items) read_item_tools(fields, name, *list, tools, call.chat.warnings);
+  tools.settle();
 }
 
 void read_format(FieldReader& fields, ResponsesCall& call) {
@@ -85,20 +61,11 @@ void read_format(FieldReader& fields, ResponsesCall& call) {
   if (!reader.ok()) fields.fail(reader.status());
 }
 
-void read_reasoning(FieldReader& fields, ResponsesCall& call) {
-  json::value effort = nullptr;
-  if (const json::object* reasoning = fields.object("reasoning")) {
-    FieldReader reader(*reasoning, "reasoning");
-    if (const std::optional<std::string> level = reader.string("effort", 32)) {
-      effort = *level;
-      json::object& names = call.chat.conversation.template_kwargs;
-      if (*level == "none")
-        names["enable_thinking"] = false;
-      else
-        names["reasoning_effort"] = *level;
-    }
-    if (!reader.ok()) fields.fail(reader.status());
-  }
+void read_reasoning(FieldReader& fields, const ApiContext& context, ResponsesCall& call) {
+  ReasoningWish& wish = call.chat.reasoning = read_reasoning_wish(fields);
+  wish.tell_template(call.chat.conversation.template_kwargs, context.template_kwargs);
+  if (!wish.told) call.chat.answer.include_reasoning = false;
+  const json::value effort = wish.effort ? json::value(*wish.effort) : json::value(nullptr);
   call.shown["reasoning"] = json::object{{"effort", effort}, {"summary", nullptr}};
 }
 
@@ -159,15 +126,16 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
       fields.boolean("store").value_or(true) && context.answers != nullptr && context.answers->enabled();
   read_sampling_fields(fields, call);
   read_format(fields, call);
-  read_reasoning(fields, call);
-  read_tools(fields, call);
+  read_reasoning(fields, context, call);
   for (const std::string_view name : {"conversation", "prompt", "moderation", "context_management"})
     fields.not_built(name, "it is not built in");
-  if (fields.string("truncation", 32).value_or("disabled") != "disabled")
-    fields.not_built("truncation", "a conversation that is too long is refused");
   const json::object* metadata = fields.object("metadata");
   call.shown["metadata"] = metadata == nullptr ? json::object() : *metadata;
-  call.shown["truncation"] = "disabled";
+  const std::string truncation = fields.string("truncation", 32).value_or("disabled");
+  if (fields.ok() && truncation != "auto" && truncation != "disabled")
+    fields.fail("truncation", "must be 'auto' or 'disabled'");
+  call.shown["truncation"] = truncation;
+  call.chat.drop_oldest = truncation == "auto";
   call.shown["store"] = call.store;
   call.shown["background"] = call.background;
   if (call.background && (!call.store || context.detached == nullptr))
@@ -180,10 +148,21 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   if (instructions && !instructions->empty())
     messages.push_back({.role = "system", .content = Content::of(*std::move(instructions))});
   read_previous(fields, owner, context, call);
-  if (fields.ok()) append_messages(fields, "previous_response_id", call.conversation, messages);
   const json::array input = read_input(fields, "input");
-  if (fields.ok() && input.empty() && call.conversation.empty()) fields.fail("input", "is required");
-  append_messages(fields, "input", input, messages);
+  if (fields.ok() && fields.raw("input") == nullptr && call.conversation.empty())
+    fields.fail("input", "is required");
+  constexpr std::string_view kPrevious = "previous_response_id";
+  DeclaredTools tools(ToolProtocol::responses);
+  read_tools(fields, {{kPrevious, &call.conversation}, {"input", &input}}, tools, call);
+  append_messages(fields, kPrevious, call.conversation, tools, call.chat.warnings, messages);
+  append_messages(fields, "input", input, tools, call.chat.warnings, messages);
+  // Codex asks with an empty list whether a server is there: templates want somebody to have spoken.
+  const auto speaks = [](const ChatMessage& message) { return message.role != "system"; };
+  if (std::ranges::none_of(messages, speaks))
+    messages.push_back({.role = "user", .content = Content::of("")});
+  call.chat.choice = read_tool_choice(fields, tools);
+  call.chat.answer.origins = tools.origins();
+  if (call.chat.choice.kind != ToolChoice::Kind::none) call.chat.conversation.tools = tools.take_tools();
   for (ChatMessage& message : messages) message.content.be_text();
   if (!fields.ok()) return fields.status();
   note_unknown_fields(fields, "responses",

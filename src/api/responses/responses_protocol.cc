@@ -43,6 +43,7 @@ Result<ApiGeneration> create(const ApiCall& call, const ApiContext& context) {
   ApiGeneration out;
   out.id = concat("resp_", call.id);
   out.grammars = std::move(made->grammars);
+  out.warnings = std::move(parsed->chat.warnings);
   const bool background = parsed->background;
   std::string conversation;
   if (background)

@@ -121,16 +121,165 @@ TEST(ResponsesParser, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("input":[{"role":"robot","content":"x"}])"), "input.0.role");
   EXPECT_EQ(param(R"("input":[{"role":"user","content":[{"type":"input_image"}]}])"),
             "input.0.content.0.type");
-  EXPECT_EQ(param(R"("input":[{"type":"computer_call"}])"), "input.0.type");
+  EXPECT_EQ(param(R"("input":[{"type":"no_such_item"}])"), "input.0.type");
+  EXPECT_EQ(
+      param(
+          R"("input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}])"),
+      "input.0.output.0.type");
+  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"namespace","name":"n"}])"), "tools.0.tools");
+  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"namespace"}]}])"),
+            "tools.0.tools.0.type");
+  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"functon","name":"f"}])"), "tools.0.type");
+  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"})"),
+            "tool_choice.type");
+  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"web_search"}],"tool_choice":"required")"), "tool_choice");
   EXPECT_EQ(param(R"("input":[{"type":"function_call","call_id":"c","name":"f","arguments":"["}])"),
             "input.0.arguments");
-  EXPECT_EQ(param(R"("input":"x","tools":[{"type":"web_search"}])"), "tools.0.type");
   EXPECT_EQ(param(R"("input":"x","previous_response_id":"resp_no")"), "previous_response_id");
-  EXPECT_EQ(param(R"("input":"x","truncation":"auto")"), "truncation");
+  EXPECT_EQ(param(R"("input":"x","truncation":"middle")"), "truncation");
   EXPECT_EQ(param(R"("input":"x","max_output_tokens":0)"), "max_output_tokens");
   EXPECT_EQ(param(R"("input":"x","background":true)"), "background");
   EXPECT_EQ(param(R"("input":"x","text":{"format":{"type":"json_schema","name":"x","schema":1}})"),
             "text.format.schema");
+}
+
+// As Codex declares them: a namespace, a tool of one text, tools of the provider's.
+constexpr std::string_view kAgentTools =
+    R"("tools":[{"type":"function","name":"team__close","parameters":{"type":"object"}},)"
+    R"({"type":"namespace","name":"team","description":"Agents.","tools":[)"
+    R"({"type":"function","name":"close","description":"Closes one.","parameters":{"type":"object"}}]},)"
+    R"({"type":"custom","name":"apply_patch","description":"Edits.","format":{"type":"grammar","syntax":"lark","definition":"start: \"a\""}},)"
+    R"({"type":"web_search","external_web_access":false},{"type":"local_shell"}],)";
+
+TEST(ResponsesParser, GroupsAreFlattenedAndTextsAreAnArgument) {
+  Kept kept;
+  const Result<ResponsesCall> call = kept.parse(concat(kAgentTools, R"("input":"x")"));
+  ASSERT_TRUE(call) << call.error().message();
+  const std::vector<ToolSpec>& tools = call->chat.conversation.tools;
+  ASSERT_EQ(tools.size(), 3u);
+  EXPECT_EQ(tools[0].name, "team__close");
+  EXPECT_EQ(tools[1].name, "team__close_") << "its name is taken";
+  EXPECT_EQ(tools[1].shown.at("function").at("name"), "team__close_");
+  EXPECT_EQ(tools[1].shown.at("function").at("description"), "Agents.\n\nCloses one.");
+  EXPECT_EQ(tools[2].parameters.at("required"), json::array{"input"});
+  EXPECT_TRUE(tools[2].shown.at("function").at("description").as_string().ends_with("start: \"a\""));
+  EXPECT_EQ(call->chat.answer.origins.size(), 2u);
+  EXPECT_EQ(call->chat.answer.origins.at("team__close_"), (ToolOrigin{.group = "team", .name = "close"}));
+  ASSERT_EQ(call->chat.warnings.texts().size(), 2u);
+  EXPECT_EQ(call->chat.warnings.texts()[0],
+            "tools.3.type: a tool of the type 'web_search' is not run by this server and is left out");
+  EXPECT_EQ(call->shown.at("tools").as_array().size(), 5u) << "shown as they were declared";
+}
+
+TEST(ResponsesParser, CallsOfThePastHaveTheNamesThatAreShown) {
+  Kept kept;
+  const Result<ResponsesCall> call = kept.parse(
+      concat(kAgentTools,
+             R"("input":[{"role":"user","content":"q"},)"
+             R"({"type":"function_call","call_id":"1","namespace":"team","name":"close","arguments":"{}"},)"
+             R"({"type":"function_call_output","call_id":"1","output":"done"},)"
+             R"({"type":"custom_tool_call","call_id":"2","name":"apply_patch","input":"a\nb"},)"
+             R"({"type":"custom_tool_call_output","call_id":"2","output":"ok"},)"
+             R"({"type":"function_call","call_id":"3","namespace":"gone","name":"f","arguments":"{}"}])"));
+  ASSERT_TRUE(call) << call.error().message();
+  const std::vector<ChatMessage>& got = call->chat.conversation.messages;
+  ASSERT_EQ(got.size(), 6u);
+  EXPECT_EQ(got[1].tool_calls.at(0).shown.at("function").at("name"), "team__close_");
+  EXPECT_EQ(got[3].tool_calls.at(0).shown.at("function").at("arguments"), (json::object{{"input", "a\nb"}}));
+  EXPECT_EQ(got[5].tool_calls.at(0).shown.at("function").at("name"), "gone__f");
+}
+
+TEST(ResponsesParser, OtherToolsItemsAreCallsAndResults) {
+  Kept kept;
+  const Result<ResponsesCall> call = kept.parse(
+      R"("input":[{"role":"user","content":"q"},)"
+      R"({"type":"local_shell_call","call_id":"1","action":{"type":"exec","command":["ls"]}},)"
+      R"({"type":"local_shell_call_output","id":"1","output":"a.txt"},)"
+      R"({"type":"shell_call","call_id":"2","action":{"commands":["pwd"]}},)"
+      R"({"type":"shell_call_output","call_id":"2","output":[{"stdout":"/home","stderr":"","outcome":{"type":"exit","exit_code":0}}]},)"
+      R"({"type":"mcp_call","id":"m","server_label":"s","name":"look","arguments":"{\"a\":1}","output":"seen"},)"
+      R"({"type":"web_search_call","id":"w","status":"completed","action":{"type":"search","query":"cats"}},)"
+      R"({"type":"tool_search_call","call_id":"t","arguments":{"q":"x"}},)"
+      R"({"type":"tool_search_output","call_id":"t","tools":[{"type":"function","name":"found","parameters":{}}]},)"
+      R"({"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"more","parameters":{}}]},)"
+      R"({"type":"compaction","encrypted_content":"zz"},{"type":"image_generation_call","result":"AA=="}])");
+  ASSERT_TRUE(call) << call.error().message();
+  const std::vector<ChatMessage>& got = call->chat.conversation.messages;
+  std::string all;
+  for (const ChatMessage& message : got) {
+    all += concat(message.role, ":", message.content.joined(), ";");
+    for (const ToolCall& made : message.tool_calls) all += json::serialize(made.shown.at("function")) + ";";
+  }
+  for (const std::string_view text :
+       {R"({"name":"local_shell","arguments":{"type":"exec","command":["ls"]}})", "tool:a.txt;",
+        R"({"name":"shell","arguments":{"commands":["pwd"]}})", "/home",
+        R"({"name":"look","arguments":{"a":1}})", "tool:seen;", "cats", "tool:found;"})
+    EXPECT_NE(all.find(text), std::string::npos) << text << " in " << all;
+  ASSERT_EQ(call->chat.conversation.tools.size(), 2u);
+  EXPECT_EQ(call->chat.conversation.tools[0].name, "found");
+  EXPECT_EQ(call->chat.conversation.tools[1].name, "more");
+  EXPECT_EQ(call->chat.warnings.texts().size(), 2u);
+}
+
+TEST(ResponsesParser, AllowedToolsAreThoseShown) {
+  Kept kept;
+  const auto names = [&](std::string_view choice) {
+    const Result<ResponsesCall> call =
+        kept.parse(concat(kAgentTools, R"("input":"x","tool_choice":)", choice));
+    EXPECT_TRUE(call) << call.error().message();
+    std::string out;
+    if (!call) return out;
+    for (const ToolSpec& tool : call->chat.conversation.tools) out += tool.name + ";";
+    return out + (call->chat.choice.forced() ? concat("forced ", call->chat.choice.name) : "");
+  };
+  EXPECT_EQ(
+      names(
+          R"({"type":"allowed_tools","mode":"auto","tools":[{"type":"custom","name":"apply_patch"},{"type":"web_search"}]})"),
+      "apply_patch;");
+  EXPECT_EQ(
+      names(R"({"type":"allowed_tools","mode":"required","tools":[{"type":"namespace","name":"team"}]})"),
+      "team__close_;forced ");
+  EXPECT_EQ(names(R"({"type":"function","namespace":"team","name":"close"})"),
+            "team__close;team__close_;apply_patch;forced team__close_");
+  EXPECT_EQ(names(R"({"type":"custom","name":"apply_patch"})"),
+            "team__close;team__close_;apply_patch;forced apply_patch");
+}
+
+TEST(ResponsesParser, AnEmptyListIsAConversationWithoutWords) {
+  Kept kept;
+  const Result<ResponsesCall> call = kept.parse(R"("input":[],"instructions":"be")");
+  ASSERT_TRUE(call) << call.error().message();
+  ASSERT_EQ(call->chat.conversation.messages.size(), 2u);
+  EXPECT_EQ(call->chat.conversation.messages[1].role, "user");
+}
+
+TEST(ResponseWriter, CallsComeAsTheirToolsWereDeclared) {
+  Kept kept;
+  const std::string_view said =
+      "<tool_call>{\"name\": \"team__close_\", \"arguments\": {\"id\": 1}}</tool_call>"
+      "<tool_call>{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"a\\n\\\"b\\u00e9\"}}</tool_call>";
+  Answered whole(kept, concat(kAgentTools, R"("input":"q")")),
+      stream(kept, concat(kAgentTools, R"("input":"q","stream":true)"), "1");
+  EXPECT_TRUE((*whole.made)->warnings.header().starts_with("299 pagoda \"tools.3.type: "));
+  whole.say(said);
+  stream.say(said);
+  const json::array output = parse_json(whole.out)->at("output").as_array();
+  ASSERT_EQ(output.size(), 2u);
+  EXPECT_EQ(output[0].at("type"), "function_call");
+  EXPECT_EQ(output[0].at("name"), "close");
+  EXPECT_EQ(output[0].at("namespace"), "team");
+  EXPECT_EQ(output[1].at("type"), "custom_tool_call");
+  EXPECT_EQ(output[1].at("input"), "a\n\"b\u00e9");
+  EXPECT_FALSE(output[1].as_object().contains("namespace"));
+  std::string input;
+  for (const json::value& event : stream.events()) {
+    if (event.at("type") == "response.custom_tool_call_input.delta") input += event.at("delta").as_string();
+    if (event.at("type") == "response.custom_tool_call_input.done") {
+      EXPECT_EQ(event.at("input").as_string(), std::string_view(input));
+    }
+  }
+  EXPECT_EQ(input, "a\n\"b\u00e9");
+  EXPECT_EQ(stream.events().back().at("response").at("output"), output);
 }
 
 TEST(ResponseWriter, AWholeResponse) {

@@ -4,6 +4,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "api/json.h"
 #include "base/check.h"
 
 namespace pagoda {
@@ -14,7 +15,7 @@ namespace json = boost::json;
 // Our own text: deeper by what stands around than what a client may send.
 json::value parse_own(const std::string& text) {
   json::parse_options options;
-  options.max_depth = 128;
+  options.max_depth = 2 * kMaxJsonDepth;
   boost::system::error_code error;
   json::value value = json::parse(text, error, {}, options);
   CHECK(!error && value.is_object());

@@ -1,0 +1,160 @@
+#include "api/content_parts.h"
+
+#include <algorithm>
+
+#include "api/tool_fields.h"
+#include "base/strings.h"
+
+namespace pagoda {
+namespace {
+
+namespace json = boost::json;
+
+enum class PartForm : std::uint8_t { text, thought, document, search_result, unreadable, media };
+
+struct PartType {
+  std::string_view name;
+  PartForm form;
+  std::string_view field = {};  // that holds the text
+};
+
+constexpr PartType kParts[] = {
+    {"text", PartForm::text, "text"},
+    {"input_text", PartForm::text, "text"},
+    {"output_text", PartForm::text, "text"},
+    {"summary_text", PartForm::text, "text"},
+    {"reasoning_text", PartForm::text, "text"},
+    {"refusal", PartForm::text, "refusal"},
+    {"tool_reference", PartForm::text, "tool_name"},
+    {"thinking", PartForm::thought, "thinking"},
+    {"reasoning", PartForm::thought, "text"},
+    {"document", PartForm::document},
+    {"search_result", PartForm::search_result},
+    {"redacted_thinking", PartForm::unreadable},
+    {"encrypted_content", PartForm::unreadable},
+    {"container_upload", PartForm::unreadable},
+    {"image", PartForm::media},
+    {"image_url", PartForm::media},
+    {"image_file", PartForm::media},
+    {"input_image", PartForm::media},
+    {"computer_screenshot", PartForm::media},
+    {"audio", PartForm::media},
+    {"audio_url", PartForm::media},
+    {"input_audio", PartForm::media},
+    {"video", PartForm::media},
+    {"video_url", PartForm::media},
+    {"file", PartForm::media},
+    {"input_file", PartForm::media},
+};
+
+std::string joined(const std::vector<ContentPart>& parts) { return Content{.parts = parts}.joined(); }
+
+// A field that is a text or a list of parts.
+std::string text_of(FieldReader& fields, std::string_view name, Warnings& warnings) {
+  const json::value* value = fields.raw(name);
+  if (value == nullptr || value->is_string()) return fields.string(name, kAnyLength).value_or("");
+  const json::array* parts = fields.array(name, kMaxMessages);
+  return parts == nullptr ? std::string() : joined(read_parts(fields, name, *parts, warnings));
+}
+
+// On lines of their own, those that are empty left out.
+std::string lines(std::initializer_list<std::string_view> texts) {
+  std::string out;
+  for (const std::string_view text : texts)
+    if (!text.empty()) out.append(out.empty() ? "" : "\n").append(text);
+  return out;
+}
+
+std::optional<PartText> read_document(FieldReader& part, Warnings& warnings) {
+  const std::string title = part.string("title", kAnyLength).value_or("");
+  const std::string context = part.string("context", kAnyLength).value_or("");
+  const json::object* source = part.object("source");
+  if (part.ok() && source == nullptr) part.fail("source", "is required");
+  if (!part.ok()) return std::nullopt;
+  FieldReader reader(*source, part.path_of("source"));
+  const std::string type = reader.string("type", 64).value_or("");
+  std::string text;
+  if (type == "text")
+    text = reader.string("data", kAnyLength).value_or("");
+  else if (type == "content")
+    text = text_of(reader, "content", warnings);
+  else if (reader.ok())
+    reader.fail("type",
+                concat("is '", name_or_mark(type), "' of a document, but this model takes text only"));
+  if (!reader.ok()) part.fail(reader.status());
+  if (!part.ok()) return std::nullopt;
+  return PartText{.text = lines({title, context, text})};
+}
+
+std::optional<PartText> read_search_result(FieldReader& part, Warnings& warnings) {
+  const std::string title = part.string("title", kAnyLength).value_or("");
+  const std::string source = part.string("source", kAnyLength).value_or("");
+  const std::string text = text_of(part, "content", warnings);
+  if (!part.ok()) return std::nullopt;
+  return PartText{.text = lines({title, source, text})};
+}
+
+std::optional<PartText> read_field(FieldReader& part, const PartType& type) {
+  std::optional<std::string> text = part.string(type.field, kAnyLength);
+  if (part.ok() && !text) part.fail(type.field, "is required");
+  if (!part.ok()) return std::nullopt;
+  return PartText{.text = *std::move(text), .thought = type.form == PartForm::thought};
+}
+
+}  // namespace
+
+std::optional<PartText> read_part(FieldReader& part, Warnings& warnings) {
+  const std::string name = part.string("type", 128).value_or(part.raw("text") != nullptr ? "text" : "");
+  if (part.ok() && name.empty()) part.fail("type", "is required");
+  if (!part.ok()) return std::nullopt;
+  const auto* type = std::ranges::find(kParts, name, &PartType::name);
+  if (type == std::end(kParts)) {
+    part.fail("type", concat("is '", name_or_mark(name), "', a part of content that is not known here"));
+    return std::nullopt;
+  }
+  switch (type->form) {
+    case PartForm::text:
+    case PartForm::thought:
+      return read_field(part, *type);
+    case PartForm::document:
+      return read_document(part, warnings);
+    case PartForm::search_result:
+      return read_search_result(part, warnings);
+    case PartForm::unreadable:
+      warnings.add(part.path_of("type"),
+                   concat("a part of the type '", name, "' cannot be read here and is left out"));
+      return std::nullopt;
+    case PartForm::media:
+      part.fail("type", concat("is '", name, "', but this model takes text only"));
+  }
+  return std::nullopt;
+}
+
+std::vector<ContentPart> read_parts(FieldReader& owner, std::string_view name, const json::array& parts,
+                                    Warnings& warnings, std::string* thoughts) {
+  std::vector<ContentPart> out;
+  if (parts.size() > kMaxMessages) owner.fail(name, concat("must have at most ", kMaxMessages, " parts"));
+  for (std::size_t i = 0; i < parts.size() && owner.ok(); ++i) {
+    const std::string path = concat(name, ".", i);
+    if (const json::string* text = parts[i].if_string()) {
+      out.push_back({.text = std::string(*text)});
+      continue;
+    }
+    const json::object* part = parts[i].if_object();
+    if (part == nullptr) {
+      owner.fail(path, "must be an object with a type, or a text");
+      break;
+    }
+    FieldReader reader(*part, owner.path_of(path));
+    std::optional<PartText> read = read_part(reader, warnings);
+    if (!reader.ok()) owner.fail(reader.status());
+    if (!read) continue;
+    if (read->thought && thoughts != nullptr)
+      thoughts->append(read->text);
+    else
+      out.push_back({.text = std::move(read->text)});
+  }
+  return out;
+}
+
+}  // namespace pagoda

@@ -1,0 +1,21 @@
+#pragma once
+// ToolOrigins: tools that the model knows by another name or in another form than the client declared them.
+// Calls are told to the client in its own terms. Plain data.
+#include <functional>
+#include <map>
+#include <string>
+
+namespace pagoda {
+
+struct ToolOrigin {
+  std::string group;    // OpenAI's namespace; empty: none
+  std::string name;     // inside the group
+  bool custom = false;  // its input is one text, which the model writes as the argument "input"
+
+  bool operator==(const ToolOrigin&) const = default;
+};
+
+// By the model's name for the tool. Tools that are the same to both sides are not in it.
+using ToolOrigins = std::map<std::string, ToolOrigin, std::less<>>;
+
+}  // namespace pagoda

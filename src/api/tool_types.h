@@ -1,0 +1,33 @@
+#pragma once
+// The types of tools that clients declare, and what is done with each: one table for all protocols. Tools
+// which the provider's own servers run (web search, code execution) cannot be offered to the model and are
+// left out. Source: OpenAI's OpenAPI files, Anthropic's API reference, Codex 0.163. Threads: any.
+#include <cstdint>
+#include <string_view>
+
+namespace pagoda {
+
+enum class ToolProtocol : std::uint8_t { chat, responses, messages };
+
+enum class ToolForm : std::uint8_t {
+  function,  // arguments by a JSON Schema
+  custom,    // one text, maybe of a grammar
+  group,     // tools under a common name
+  known,     // the client runs it, and knows its schema without being told
+  left_out,
+};
+
+struct ToolType {
+  std::string_view name;  // a last '*' stands for anything: a version, a date
+  ToolForm chat, responses, messages;
+  std::string_view description = {}, parameters = {};  // of ToolForm::known
+
+  ToolForm in(ToolProtocol protocol) const {
+    return protocol == ToolProtocol::chat ? chat : protocol == ToolProtocol::responses ? responses : messages;
+  }
+};
+
+// Null: nobody knows the type.
+const ToolType* find_tool_type(std::string_view name);
+
+}  // namespace pagoda
