@@ -257,10 +257,12 @@ void GrammarService::compile(std::uint64_t owner, GrammarSpec spec, Done done) {
     return;
   }
   std::optional<Status> refusal;
-  if (spec.text.size() > kMaxGrammarBytes)
-    refusal = with_param(
-        invalid_argument(concat("it has ", spec.text.size(), " bytes, and may have ", kMaxGrammarBytes)),
-        spec.param);
+  const std::size_t max_bytes =
+      spec.kind == GrammarSpec::Kind::structural_tag ? kMaxTagBytes : kMaxGrammarBytes;
+  if (spec.text.size() > max_bytes)
+    refusal =
+        with_param(invalid_argument(concat("it has ", spec.text.size(), " bytes, and may have ", max_bytes)),
+                   spec.param);
   const auto queue = state.waiting.find(owner);
   if (!refusal &&
       (state.blocked() || state.counts.waiting >= static_cast<std::int64_t>(state.options.max_waiting) ||

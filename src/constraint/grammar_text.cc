@@ -95,9 +95,9 @@ Status prepare_formats(json::value& value, HoldsPattern holds_pattern, std::size
 
 }  // namespace
 
-Result<json::value> parse_grammar_json(std::string_view text) {
-  if (text.size() > kMaxGrammarBytes)
-    return invalid_argument(concat("it has ", text.size(), " bytes, and may have ", kMaxGrammarBytes));
+Result<json::value> parse_grammar_json(std::string_view text, std::size_t max_bytes) {
+  if (text.size() > max_bytes)
+    return invalid_argument(concat("it has ", text.size(), " bytes, and may have ", max_bytes));
   boost::system::error_code error;
   json::parse_options options;
   options.max_depth = kMaxDepth;
@@ -126,7 +126,7 @@ Result<std::string> choice_grammar(std::string_view choices) {
 }
 
 Result<json::value> structural_format(std::string_view text, HoldsPattern holds_pattern) {
-  Result<json::value> value = parse_grammar_json(text);
+  Result<json::value> value = parse_grammar_json(text, kMaxTagBytes);
   if (!value) return value.error();
   const json::object* tag = value->if_object();
   if (tag == nullptr) return invalid_argument("a structural tag must be an object");

@@ -11,8 +11,9 @@
 
 namespace pagoda {
 
-// Strict JSON within kMaxGrammarBytes and a depth of 64.
-Result<boost::json::value> parse_grammar_json(std::string_view text);
+// Strict JSON within `max_bytes` and a depth of 64.
+Result<boost::json::value> parse_grammar_json(std::string_view text,
+                                              std::size_t max_bytes = kMaxGrammarBytes);
 
 // GBNF of `choices`, a JSON list of strings.
 Result<std::string> choice_grammar(std::string_view choices);

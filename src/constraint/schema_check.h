@@ -17,6 +17,8 @@ namespace pagoda {
 // stop.
 inline constexpr int kMaxWhiteSpace = 32;
 inline constexpr std::size_t kMaxGrammarBytes = std::size_t{64} << 10;  // of a schema's or grammar's text
+// Of a structural tag's, which holds the schemas of all tools.
+inline constexpr std::size_t kMaxTagBytes = std::size_t{1} << 20;
 
 // Whether the compiler holds strings to a pattern, which it is never asked with other bytes than printable
 // ASCII.

@@ -26,6 +26,7 @@ std::shared_ptr<const GrammarBackend> make_xgrammar_backend(const Tokenizer&, st
 #include "base/check.h"
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
+#include "constraint/json_string_grammar.h"
 #include "constraint/schema_check.h"
 
 namespace pagoda {
@@ -138,11 +139,50 @@ void collect_tokens(const boost::json::value& part, std::vector<TokenId>& out) {
 }
 std::vector<TokenId> said_tokens(std::string_view tag) {
   std::vector<TokenId> out;
-  if (const Result<boost::json::value> parsed = parse_grammar_json(tag)) collect_tokens(*parsed, out);
+  if (const Result<boost::json::value> parsed = parse_grammar_json(tag, kMaxTagBytes))
+    collect_tokens(*parsed, out);
   std::ranges::sort(out);
   const auto [first, last] = std::ranges::unique(out);
   out.erase(first, last);
   return out;
+}
+
+// {"type": "json_string", "syntax": "lark" | "regex", "grammar": …} is a text of that grammar as it stands
+// inside a JSON string.
+Result<boost::json::value> json_string(const boost::json::object& part) {
+  const boost::json::value* grammar = part.if_contains("grammar");
+  const boost::json::value* syntax = part.if_contains("syntax");
+  if (grammar == nullptr || !grammar->is_string()) return invalid_argument("a json_string needs a grammar");
+  const std::string text(grammar->as_string());
+  const bool regex = syntax != nullptr && *syntax == "regex";
+  const xgrammar::Grammar parsed =
+      regex ? xgrammar::Grammar::FromRegex(text) : xgrammar::Grammar::FromLark(text);
+  const Result<std::string> inside = json_string_grammar(parsed.ToString());
+  if (!inside) return inside.error();
+  return boost::json::value{{"type", "grammar"}, {"grammar", *inside}};
+}
+Status expand_json_strings(boost::json::value& part) {
+  if (boost::json::array* list = part.if_array())
+    for (boost::json::value& one : *list) PAGODA_RETURN_IF_ERROR(expand_json_strings(one));
+  boost::json::object* object = part.if_object();
+  if (object == nullptr) return ok_status();
+  const boost::json::value* type = object->if_contains("type");
+  if (type != nullptr && *type == "json_string") {
+    Result<boost::json::value> expanded = json_string(*object);
+    if (!expanded) return expanded.error();
+    part = *std::move(expanded);
+    return ok_status();
+  }
+  for (auto& entry : *object)
+    if (entry.key() != "json_schema") PAGODA_RETURN_IF_ERROR(expand_json_strings(entry.value()));
+  return ok_status();
+}
+Result<std::string> with_json_strings(const std::string& tag) {
+  if (tag.find("\"json_string\"") == std::string::npos) return tag;
+  Result<boost::json::value> parsed = parse_grammar_json(tag, kMaxTagBytes);
+  if (!parsed) return parsed.error();
+  PAGODA_RETURN_IF_ERROR(expand_json_strings(*parsed));
+  return boost::json::serialize(*parsed);
 }
 
 class XgrammarBackend final : public GrammarBackend {
@@ -207,7 +247,9 @@ class XgrammarBackend final : public GrammarBackend {
       case GrammarSpec::Kind::structural_tag: {
         const Result<std::string> tag = prepare_structural_tag(spec.text, xgrammar_holds_pattern);
         if (!tag) return tag.error();
-        return whole(compiler->structural_tag(*tag));
+        const Result<std::string> expanded = with_json_strings(*tag);
+        if (!expanded) return expanded.error();
+        return whole(compiler->structural_tag(*expanded));
       }
     }
     return internal_error("a kind of grammar that nobody knows");
