@@ -60,10 +60,8 @@ Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::load(device::Device& devic
   auto architecture = find_architecture(written.architecture);
   if (!architecture) return architecture.error();
   WeightNames names = (*architecture)->names(source.format());
-  if (!names.rope_factors_short.empty()) names.rope_factors = names.rope_factors_short;
-  // A GGUF file says that its head is tied by not having one.
-  if (source.format() == ModelFormat::gguf)
-    config->tied_head = source.find(names.head + ".weight") == nullptr;
+  if (source.find(names.rope_factors_short) != nullptr) names.rope_factors = names.rope_factors_short;
+  config->tied_head = head_is_tied(source, names, *config);
   auto weights = load_device_weights(
       device, stream, source, names, *config, options.weights,
       options.products == MatrixProducts::library ? QuantizedRows::widen : QuantizedRows::keep);

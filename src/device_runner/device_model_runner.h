@@ -58,6 +58,7 @@ class DeviceModelRunner final : public ModelRunner {
   std::int64_t free_bytes() const { return static_cast<std::int64_t>(device_->free_bytes()); }
   MemoryPlan memory_plan() const;
   std::int64_t embedding_bytes() const { return decoder_->weights().embedding.weight.size_bytes(); }
+  bool head_is_tied() const { return decoder_->config().tied_head; }
   const std::vector<std::string>& ignored_tensors() const { return decoder_->weights().ignored_tensors; }
   const device::Device& device() const { return *device_; }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/strings.h"
+#include "loader/model_files.h"
 
 namespace pagoda {
 namespace {
@@ -117,7 +118,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     const std::string_view name = base_name(file);
     const bool top = file.find('/') == file.npos;
     if (name.ends_with(".gguf")) {
-      if (!lower(name).starts_with("mmproj")) gguf.push_back(file);
+      if (!is_projector_name(name)) gguf.push_back(file);
     } else if (top && name.ends_with(".safetensors")) {
       if (!name.starts_with("consolidated") && !name.starts_with("adapter")) safetensors.push_back(file);
     } else if (top && is_companion(name)) {

@@ -12,14 +12,15 @@ std::int32_t size_of(Fields& fields, std::string_view name, std::int32_t otherwi
   return std::clamp(fields.integer(name, otherwise), -1, 1 << 20);
 }
 
-// Where the rotation is stretched (yarn), the products of queries and rows are scaled, too.
+// Where the rotation is stretched, by whatever rule, the products of queries and rows are scaled, too.
 float stretched_scale(Fields& fields, const ModelConfig& config) {
   const json::object* object = fields.object("rope_scaling");
   if (object == nullptr || object->empty()) object = fields.object("rope_parameters");
   const float plain = 1 / std::sqrt(static_cast<float>(std::max(config.head_size, 1)));
-  if (config.rope_scaling != RopeScaling::yarn || object == nullptr || config.rope_factor <= 1) return plain;
+  if (object == nullptr) return plain;
   Fields rope(*object, fields.shared_status());
-  const float scale = 0.1f * rope.number("mscale_all_dim", 0) * std::log(config.rope_factor) + 1;
+  if (rope.string("rope_type", rope.string("type", "default")) == "default") return plain;
+  const float scale = yarn_scale(rope.number("factor", config.rope_factor), rope.number("mscale_all_dim", 0));
   return plain * scale * scale;
 }
 

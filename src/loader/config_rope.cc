@@ -26,17 +26,16 @@ void read_llama3(Fields& fields, Fields& rope, std::string_view where, ModelConf
   config.rope_high_freq_factor = required(fields, rope, where, "high_freq_factor");
 }
 
-// What the whole is scaled by, to the power of `weight`.
-float yarn_scale(float factor, float weight) {
-  return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
-}
-
 void read_yarn(Fields& fields, Fields& rope, ModelConfig& config) {
   config.rope_scaling = RopeScaling::yarn;
   const float original = static_cast<float>(config.rope_original_positions);
   config.rope_factor = rope.number("factor", static_cast<float>(config.max_positions) / original);
-  config.rope_beta_fast = rope.number("beta_fast", 32);
-  config.rope_beta_slow = rope.number("beta_slow", 1);
+  const auto or_default = [&](std::string_view name, float otherwise) {
+    const float value = rope.number(name, 0);
+    return value == 0 ? otherwise : value;
+  };
+  config.rope_beta_fast = or_default("beta_fast", 32);
+  config.rope_beta_slow = or_default("beta_slow", 1);
   config.rope_truncate = rope.boolean("truncate", true);
   const float mscale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
   const float scale = mscale != 0 && all != 0
@@ -81,6 +80,8 @@ void read_scaling(Fields& fields, Fields& rope, std::string_view where, ModelCon
     config.rope_turned =
         static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * static_cast<float>(config.head_size / 2)) *
         2;
+    config.rope_factor = rope.number("factor", 1);
+    if (config.rope_factor != 1) config.rope_scaling = RopeScaling::linear;
     return;
   }
   if (partial > 0 && may_be_partial) set_partial(fields, partial, config);
@@ -190,6 +191,8 @@ void read_rope_by_layer(Fields& fields, ModelConfig& config, float default_theta
     Fields rope(each->get_object(), fields.shared_status());
     if (each == full) {
       read_rope_object(fields, rope, "rope_parameters.full_attention", config, may_be_partial);
+      // Which transformers looks for beside the kinds of layers.
+      config.rope_truncate = Fields(*both, fields.shared_status()).boolean("truncate", true);
       // A scaling in the older form beside it is of these layers.
       if (const json::object* scaling = fields.object("rope_scaling")) {
         Fields more(*scaling, fields.shared_status());

@@ -204,19 +204,13 @@ Result<Description> describe_safetensors_file(const std::string& path) {
   return out;
 }
 
-bool starts_with_gguf_magic(const std::string& path) {
-  const Result<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
-  if (!file || (*file)->bytes().size() < 4) return false;
-  return std::string_view(reinterpret_cast<const char*>((*file)->bytes().data()), 4) == "GGUF";
-}
-
 }  // namespace
 
 Result<Description> describe(const std::string& path, const HubPaths& hub) {
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
     const std::string extension = fs::path(path).extension().string();
-    if (extension == ".gguf" || starts_with_gguf_magic(path)) return describe_gguf(path);
+    if (extension == ".gguf" || has_gguf_magic(path)) return describe_gguf(path);
     if (extension == ".safetensors") return describe_safetensors_file(path);
     if (extension == ".json") return describe_json_file(path);
   }

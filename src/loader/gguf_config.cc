@@ -1,7 +1,6 @@
 #include "loader/gguf_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/strings.h"
@@ -11,51 +10,6 @@
 
 namespace pagoda {
 namespace {
-
-// What the whole is scaled by, to the power of `weight`.
-float yarn_scale(float factor, float weight) {
-  return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
-}
-
-void read_yarn(Keys& keys, float factor, ModelConfig& config) {
-  config.rope_scaling = RopeScaling::yarn;
-  config.rope_factor = factor;
-  config.rope_original_positions = keys.integer("rope.scaling.original_context_length", config.max_positions);
-  config.rope_beta_fast = keys.number("rope.scaling.yarn_beta_fast", 32.0f);
-  config.rope_beta_slow = keys.number("rope.scaling.yarn_beta_slow", 1.0f);
-  const float all = keys.number("rope.scaling.yarn_log_multiplier", 0.0f);
-  config.rope_attention_factor = keys.number("rope.scaling.attn_factor", 1.0f) *
-                                 keys.number("rope.scaling.yarn_attn_factor", 1.0f) * yarn_scale(factor, 1) /
-                                 (all != 0 ? yarn_scale(factor, all) : 1.0f);
-}
-
-void read_rope(Keys& keys, ModelConfig& config) {
-  config.rotary_size = keys.integer("rope.dimension_count", config.head_size);
-  config.rope_theta = keys.number("rope.freq_base", 10000.0f);
-  const std::string type = keys.string("rope.scaling.type", "");
-  const float factor = keys.has("rope.scaling.factor") ? keys.number("rope.scaling.factor")
-                                                       : keys.number("rope.scale_linear", 1.0f);
-  if (type == "yarn") return read_yarn(keys, factor, config);
-  if (type == "longrope") {  // its factors are tensors
-    config.rope_scaling = RopeScaling::longrope;
-    config.rope_original_positions =
-        keys.integer("rope.scaling.original_context_length", config.max_positions);
-    config.rope_attention_factor = keys.number("rope.scaling.attn_factor", 1.0f);
-    return;
-  }
-  if (type == "linear" || (type.empty() && factor != 1.0f && factor != 0.0f)) {
-    config.rope_scaling = RopeScaling::linear;
-    config.rope_factor = factor;
-  } else if (!type.empty() && type != "none") {
-    keys.fail(
-        unimplemented(concat("rope scaling type '", printable(type),
-                             "' is not supported; supported: none, linear, yarn, longrope, and llama3 by "
-                             "rope_freqs.weight")));
-  }
-  if (keys.number("rope.scaling.attn_factor", 1.0f) != 1.0f) {
-    keys.fail(unimplemented("GGUF option 'rope.scaling.attn_factor' is not supported"));
-  }
-}
 
 void read_special_tokens(const GgufFile& file, ModelConfig& config) {
   const auto token = [&](std::string_view name) -> std::int32_t {
@@ -168,6 +122,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   const std::span<const GgufFamily> families = gguf_families();
   const auto family = std::find_if(families.begin(), families.end(),
                                    [&](const GgufFamily& each) { return each.name == *architecture; });
+  if (*architecture == "clip")
+    return unimplemented("the file is the vision or audio part of a model (mmproj), not the model");
   if (family == families.end()) return unsupported_architecture(*architecture, supported_names());
 
   ModelConfig config;
@@ -200,6 +156,8 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   }
   for (LayerSizes& layer : config.layer_sizes) layer.head_size = config.head_size;
   config.max_positions = keys.integer("context_length");
+  if (config.max_positions == config.hidden_size && family->context_instead_of_width > 0)
+    config.max_positions = family->context_instead_of_width;
   config.sliding_window = keys.integer("attention.sliding_window", 0);
   const auto causal = file.metadata().find(concat(*architecture, ".attention.causal"));
   if (causal != file.metadata().end() && causal->second == GgufValue(false) && !family->encoder) {
@@ -219,7 +177,7 @@ Result<ModelConfig> gguf_config(const GgufFile& file) {
   const bool either = family->may_have_rms_norms && keys.has("attention.layer_norm_rms_epsilon");
   config.norm_eps = keys.number(family->layer_norm && !either ? "attention.layer_norm_epsilon"
                                                               : "attention.layer_norm_rms_epsilon");
-  if (family->rotates) read_rope(keys, config);
+  if (family->rotates) read_gguf_rope(file, keys, config);
   read_special_tokens(file, config);
   if (family->experts.known) read_experts(keys, family->experts, config);
   if (family->read != nullptr) family->read(file, keys, config);

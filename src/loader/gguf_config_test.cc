@@ -295,7 +295,6 @@ TEST(GgufConfig, RefusesByName) {
   expect_refused(llama().string("llama.rope.scaling.type", "yarn").f32("llama.rope.freq_base", 0.5f),
                  "rope theta");
   expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
-  expect_refused(llama().f32("llama.rope.scaling.attn_factor", 2.0f), "attn_factor");
   expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4, 2}), "entries for");
   expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}), "not plausible");
   expect_refused(uneven({2, 4}, {2, 1}, {64, 0}), "not plausible");
@@ -315,6 +314,24 @@ TEST(GgufConfig, ListsWhatNobodyKnows) {
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->unknown_options, (std::vector<std::string>{"llama.some_hint"}));
   EXPECT_TRUE(config_of(llama())->unknown_options.empty());
+}
+
+// llama.cpp's converter writes the width where config.json of GLM 4 has no context.
+TEST(GgufConfig, ContextOfGlm) {
+  const auto context = [](const GgufBuilder& builder) {
+    const auto config = config_of(builder);
+    return config ? config->max_positions : -1;
+  };
+  GgufBuilder glm;
+  for (const auto& [key, value] : {std::pair("chatglm.context_length", 64u), {"chatglm.embedding_length", 64u},
+                                   {"chatglm.block_count", 2u}, {"chatglm.feed_forward_length", 128u},
+                                   {"chatglm.attention.head_count", 4u}})
+    glm.u32(key, value);
+  glm.string("general.architecture", "chatglm")
+      .f32("chatglm.attention.layer_norm_rms_epsilon", 1e-6f)
+      .strings("tokenizer.ggml.tokens", {"a"});
+  EXPECT_EQ(context(glm), 131072);
+  EXPECT_EQ(context(llama("chatglm")), 512);
 }
 
 TEST(GgufConfig, LayersMayDifferInAnyFamily) {

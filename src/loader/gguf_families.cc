@@ -49,7 +49,7 @@ void read_phimoe(const GgufFile&, Keys&, ModelConfig& config) {
 void read_olmo2(const GgufFile& file, Keys& keys, ModelConfig& config) {
   if (config.sliding_window == 0) return;
   read_window_pattern(file, keys, 4, config);
-  config.rope_local_theta = config.rope_theta;
+  config.rope_local_theta = keys.number("rope.freq_base_swa", config.rope_theta);
 }
 
 void read_mistral3(const GgufFile&, Keys& keys, ModelConfig& config) {
@@ -197,8 +197,7 @@ void read_deepseek2(const GgufFile& file, Keys& keys, ModelConfig& config) {
     return;
   const float scale = 0.1f * all * std::log(config.rope_factor) + 1;
   config.attention_scale = scale * scale / std::sqrt(static_cast<float>(config.head_size));
-  config.rope_attention_factor =
-      keys.number("rope.scaling.attn_factor", 1.0f) * keys.number("rope.scaling.yarn_attn_factor", 1.0f);
+  config.rope_attention_factor = gguf_yarn_scale(keys, 1);
 }
 
 // Old files leave out the scales of the first models.
@@ -244,18 +243,17 @@ std::span<const GgufFamily> gguf_families() {
        .own_keys = {"attn_logit_softcapping", "final_logit_softcapping"}},
       {.name = "gemma3",
        .activation = "gelu_new",
-       .read = read_gguf_gemma3,
-       .own_keys = {"rope.freq_base_swa"}},
+       .read = read_gguf_gemma3},
       {.name = "gemma3n",
        .activation = "gelu_new",
        .read = read_gguf_gemma3n,
-       .own_keys = {"rope.freq_base_swa", "attention.shared_kv_layers", "final_logit_softcapping",
+       .own_keys = {"attention.shared_kv_layers", "final_logit_softcapping",
                     "embedding_length_per_layer_input", "altup.active_idx", "altup.num_inputs",
                     "activation_sparsity_scale"}},
       {.name = "gemma4",
        .activation = "gelu_new",
        .read = read_gguf_gemma4,
-       .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa",
+       .own_keys = {"rope.dimension_count_swa", "attention.key_length_swa",
                     "attention.value_length_swa", "attention.shared_kv_layers", "final_logit_softcapping",
                     "embedding_length_per_layer_input"},
        .experts = {.known = true}},
@@ -281,7 +279,7 @@ std::span<const GgufFamily> gguf_families() {
        .interleaved_rows = true,
        .read = read_mistral3,
        .own_keys = {"attention.temperature_scale", "attention.temperature_length"}},
-      {.name = "chatglm", .interleaved_rows = true},
+      {.name = "chatglm", .interleaved_rows = true, .context_instead_of_width = 131072},
       {.name = "glm4", .interleaved_rows = true},
       {.name = "command-r",
        .layer_norm = true,
@@ -317,16 +315,15 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "afmoe", .read = read_gguf_afmoe, .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "laguna",
        .read = read_gguf_laguna,
-       .own_keys = {"rope.freq_base_swa", "rope.dimension_count_swa"},
+       .own_keys = {"rope.dimension_count_swa"},
        .experts = {.known = true, .score = ExpertScore::sigmoid}},
       {.name = "mellum",
        .read = read_gguf_mellum,
-       .own_keys = {"rope.freq_base_swa"},
        .experts = {.known = true}},
       {.name = "muse-glimmer",
        .interleaved_rows = true,
        .read = read_muse_glimmer,
-       .own_keys = {"logit_scale", "final_logit_softcapping", "rope.freq_base_swa"}},
+       .own_keys = {"logit_scale", "final_logit_softcapping"}},
       {.name = "apertus", .read = read_apertus},
       {.name = "arcee", .activation = "relu2", .interleaved_rows = true},
       {.name = "stablelm", .layer_norm = true, .may_be_parallel = true, .read = read_query_key_norm},
@@ -334,7 +331,12 @@ std::span<const GgufFamily> gguf_families() {
       {.name = "phi2", .activation = "gelu_new", .layer_norm = true, .parallel = true},
       {.name = "gptneox", .activation = "gelu", .layer_norm = true, .may_be_parallel = true},
       {.name = "falcon", .activation = "gelu", .layer_norm = true, .parallel = true, .read = read_falcon},
-      {.name = "bloom", .activation = "gelu_new", .layer_norm = true, .rotates = false, .read = read_alibi},
+      {.name = "bloom",
+       .activation = "gelu_new",
+       .layer_norm = true,
+       .rotates = false,
+       .context_instead_of_width = 2048,
+       .read = read_alibi},
       {.name = "mpt",
        .activation = "gelu",
        .layer_norm = true,
@@ -365,13 +367,13 @@ std::span<const GgufFamily> gguf_families() {
        .layer_norm = true,
        .encoder = true,
        .read = read_gguf_modern_bert,
-       .own_keys = {"rope.freq_base_swa", "hidden_activation", "classifier.output_labels",
+       .own_keys = {"hidden_activation", "classifier.output_labels",
                     "token_type_count"}},
       {.name = "gemma-embedding",
        .activation = "gelu_new",
        .encoder = true,
        .read = read_gguf_gemma_embedding,
-       .own_keys = {"rope.freq_base_swa", "dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in",
+       .own_keys = {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in",
                     "dense_3_feat_out"}},
       {.name = "olmoe", .read = read_layers_with_routers, .experts = {.known = true, .renormalize = false}},
       {.name = "granitemoe",

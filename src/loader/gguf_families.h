@@ -28,6 +28,8 @@ struct GgufFamily {
   bool parallel = false;          // the feed-forward sees what attention sees
   bool encoder = false;           // every token attends to all others
   bool may_be_parallel = false;   // as use_parallel_residual says
+  // Where converters write the width because config.json has no such field: what the family's default is.
+  std::int32_t context_instead_of_width = 0;
   bool latent = false;            // latent attention; read() reads the sizes of heads
   void (*read)(const GgufFile& file, Keys& keys, ModelConfig& config) = nullptr;
   std::array<std::string_view, 12> own_keys = {};
@@ -42,6 +44,11 @@ void read_layers_with_routers(const GgufFile& file, Keys& keys, ModelConfig& con
 void read_granite(const GgufFile& file, Keys& keys, ModelConfig& config);
 // Every `period`-th layer sees everything, or as an array says, one entry for each layer.
 void read_window_pattern(const GgufFile& file, Keys& keys, std::int32_t period, ModelConfig& config);
+
+// Rotation (gguf_rope.cc). sliding_window is known.
+void read_gguf_rope(const GgufFile& file, Keys& keys, ModelConfig& config);
+// What yarn scales cosines and sines by: what the file says, or `otherwise`, which follows from its factor.
+float gguf_yarn_scale(Keys& keys, float otherwise);
 
 // Gemma's (gguf_gemma.cc).
 void read_gguf_gemma2(const GgufFile& file, Keys& keys, ModelConfig& config);

@@ -36,6 +36,7 @@ inline constexpr std::array kKnownKeys = std::to_array<std::string_view>({
     "attention.causal",
     "rope.dimension_count",
     "rope.freq_base",
+    "rope.freq_base_swa",
     "rope.scale_linear",
     "rope.scaling.type",
     "rope.scaling.factor",

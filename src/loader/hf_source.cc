@@ -174,7 +174,12 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   } else {
     for (const std::string& path : files.weights) PAGODA_RETURN_IF_ERROR(add_file(path, weights));
     for (const SafetensorsFile& file : weights.files) {
-      for (const auto& [name, tensor] : file.tensors()) take_tensor(name, tensor, weights);
+      for (const auto& [name, tensor] : file.tensors()) {
+        if (weights.tensors.contains(name))
+          return corrupt_data(concat("tensor '", printable(name), "' is in two files of '",
+                                     printable(files.path), "', which has no index"));
+        take_tensor(name, tensor, weights);
+      }
       for (const SafetensorsTensor& each : file.tensor_list()) take_if_mxfp4(each, weights);
     }
   }

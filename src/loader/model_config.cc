@@ -121,6 +121,10 @@ void set_state_size(ModelConfig& config) {
   config.state_size = (config.conv_taps - 1) * (2 * keys + values) + values * state.key_size;
 }
 
+float yarn_scale(float factor, float weight) {
+  return factor <= 1 ? 1.0f : 0.1f * weight * std::log(factor) + 1.0f;
+}
+
 Status finish_config(ModelConfig& config) {
   struct Bound {
     const char* name;

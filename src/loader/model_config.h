@@ -182,6 +182,9 @@ struct ModelConfig {
 // floats. Drops special token ids outside the vocabulary. corrupt_data names the first field that is off.
 Status finish_config(ModelConfig& config);
 
+// YaRN's scale of cosines and sines where the context is `factor` times as long, to the power of `weight`.
+float yarn_scale(float factor, float weight);
+
 // conv_taps and state are known. state_size: the last inputs of a convolution, and the heads' matrices.
 void set_state_size(ModelConfig& config);
 

@@ -1,7 +1,9 @@
 #include "loader/model_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <fstream>
 
 #include "base/strings.h"
 #include "loader/hub_cache.h"
@@ -54,10 +56,10 @@ std::string base_name(const std::string& path) {
 Result<ModelFiles> from_file(const std::string& path) {
   const std::string extension = fs::path(path).extension().string();
   ModelFiles files;
-  if (extension == ".gguf") {
+  if (extension == ".gguf" || has_gguf_magic(path)) {
     files.format = ModelFormat::gguf;
     files.path = path;
-    files.name = fs::path(path).stem().string();
+    files.name = extension == ".gguf" ? fs::path(path).stem().string() : fs::path(path).filename().string();
     return files;
   }
   if (extension == ".safetensors") {
@@ -78,6 +80,20 @@ Result<ModelFiles> from_file(const std::string& path) {
       concat("'", printable(path), "' is not a model; expected a folder, a .gguf or a .safetensors file"));
 }
 
+// Of shards without an index, which are numbered: "model-00001-of-00002.safetensors".
+Status check_all_shards(const std::string& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::size_t at = name.find("-of-");
+    std::int64_t count = 0;
+    if (at == name.npos) continue;
+    std::from_chars(name.data() + at + 4, name.data() + name.size(), count);
+    if (count != static_cast<std::int64_t>(names.size()))
+      return invalid_argument(concat("folder '", printable(folder), "' has no ", kIndexName, " and ",
+                                     names.size(), " .safetensors files of ", count, ": ", join(names)));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count) {
@@ -96,13 +112,27 @@ std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t 
   return paths;
 }
 
+bool has_gguf_magic(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  char magic[4] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(magic, sizeof magic) && std::string_view(magic, sizeof magic) == "GGUF";
+}
+
+bool is_projector_name(std::string_view name) {
+  constexpr std::string_view kWord = "mmproj";
+  const auto same = [](char a, char b) { return (a | 0x20) == b; };
+  return name.ends_with(".gguf") && !std::ranges::search(name, kWord, same).empty();
+}
+
 bool plain_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\\') == name.npos && name.find('\0') == name.npos;
 }
 
 Result<ModelFiles> model_files_in_folder(const std::string& folder) {
-  std::vector<std::string> gguf, safetensors, foreign;
+  std::vector<std::string> gguf, projectors, safetensors, foreign;
   std::error_code error;
   std::size_t count = 0;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -111,7 +141,7 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     const std::string extension = entry->path().extension().string();
     std::string name = entry->path().filename().string();
     if (extension == ".gguf")
-      gguf.push_back(std::move(name));
+      (is_projector_name(name) ? projectors : gguf).push_back(std::move(name));
     else if (extension == ".safetensors")
       safetensors.push_back(std::move(name));
     else if (foreign_weights(extension))
@@ -135,16 +165,19 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
       files.index = full(kIndexName);
       return files;
     }
-    if (safetensors.size() == 1) {
-      files.weights = {full(safetensors.front())};
+    // All there are, as vLLM takes them. Mistral's own form and adapters are other things.
+    std::erase_if(safetensors, [&](const std::string& name) {
+      return safetensors.size() > 1 && (name.starts_with("consolidated") || name.starts_with("adapter"));
+    });
+    if (!safetensors.empty()) {
+      PAGODA_RETURN_IF_ERROR(check_all_shards(folder, safetensors));
+      for (const std::string& name : safetensors) files.weights.push_back(full(name));
       return files;
     }
-    if (safetensors.size() > 1) {
-      return invalid_argument(concat("folder '", printable(folder),
-                                     "' has several .safetensors files and no ", kIndexName,
-                                     "; name one of: ", join(safetensors)));
-    }
   }
+  if (gguf.empty() && !projectors.empty())
+    return not_found(concat("folder '", printable(folder), "' holds only the vision part of a model: ",
+                            join(projectors)));
   if (gguf.size() == 1) return from_file(full(gguf.front()));
   // The parts of one model; sorted, the first comes first.
   if (const auto parts = gguf.empty() ? std::vector<std::string>()

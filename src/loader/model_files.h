@@ -28,6 +28,13 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder);
 // its name says something else.
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count);
 
+// Whether the file begins as a GGUF file does, whatever its name.
+bool has_gguf_magic(const std::string& path);
+
+// Whether a file of this name is the vision or audio part of a model in GGUF, which stands beside the model:
+// "mmproj-F16.gguf".
+bool is_projector_name(std::string_view name);
+
 // True for a name that is one path component: no separator, not "." or "..".
 bool plain_file_name(std::string_view name);
 

@@ -130,6 +130,51 @@ TEST(ModelSource, ResolvesFolders) {
   expect_refused("", "no model given");
 }
 
+// As Ollama names its files.
+TEST(ModelSource, KnowsGgufByItsFirstBytes) {
+  const ScratchFolder scratch;
+  const auto source = ModelSource::open(scratch.write("sha256-1f", read_binary(fixture("all_types.gguf"))));
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->format(), ModelFormat::gguf);
+  expect_refused(scratch.write("sha256-2e", "GGU"), "is not a model");
+  ASSERT_EQ(::mkfifo((scratch.path() + "/pipe").c_str(), 0600), 0);
+  expect_refused(scratch.path() + "/pipe", "is not a model");
+}
+
+TEST(ModelSource, AVisionPartBesideAModelIsNotASecondOne) {
+  const ScratchFolder scratch;
+  const std::string part = GgufBuilder().string("general.architecture", "clip").build();
+  const std::string alone = scratch.write("mmproj-model-f16.gguf", part);
+  expect_refused(alone, "vision or audio part of a model (mmproj)");
+  expect_refused(scratch.path(), "holds only the vision part of a model: mmproj-model-f16.gguf");
+  scratch.write("gemma-MMPROJ.gguf", part);
+  scratch.write("model-Q8.gguf", read_binary(fixture("all_types.gguf")));
+  const auto source = ModelSource::open(scratch.path());
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_TRUE((*source)->path().ends_with("model-Q8.gguf"));
+}
+
+TEST(ModelSource, OpensShardsWithoutAnIndex) {
+  const ScratchFolder scratch;
+  for (const char* file : {"config.json", "model-00001-of-00002.safetensors"})
+    scratch.write(file, read_binary(fixture("sharded/") + file));
+  expect_refused(scratch.path(), "1 .safetensors files of 2: model-00001-of-00002.safetensors");
+  const std::string last = read_binary(fixture("sharded/model-00002-of-00002.safetensors"));
+  scratch.write("model-00002-of-00002.safetensors", last);
+  for (const char* other : {"consolidated.safetensors", "adapter_model.safetensors"})
+    scratch.write(other, last);
+  const auto source = ModelSource::open(scratch.path());
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->tensor_names(),
+            (std::vector<std::string>{"model.embed_tokens.weight", "model.norm.weight"}));
+  scratch.write("second.safetensors", last);
+  expect_refused(scratch.path(), "3 .safetensors files of 2");
+  std::filesystem::rename(scratch.path() + "/model-00002-of-00002.safetensors",
+                          scratch.path() + "/first.safetensors");
+  std::filesystem::remove(scratch.path() + "/model-00001-of-00002.safetensors");
+  expect_refused(scratch.path(), "tensor 'model.norm.weight' is in two files");
+}
+
 TEST(ModelSource, ResolvesTheHubCache) {
   const ScratchFolder scratch;
   const HubPaths hub{{scratch.path() + "/absent", scratch.path() + "/hub"}};

@@ -9,6 +9,7 @@
 
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
+#include "model_runner/fused_gguf.h"
 #include "model_runner/test_ranks.h"
 #include "models/families.h"
 
@@ -75,6 +76,17 @@ TEST_P(Family, AgreesWithTransformers) {
     for (const boost::json::value& line : family.at("goldens").as_array())
       expect_golden(*run, run->kv_layout().block_size, line.as_object());
   }
+}
+
+// The same file with matrices joined, and without dimensions that say nothing.
+TEST_P(Family, AgreesHoweverAConverterJoinsMatrices) {
+  const boost::json::object family = read_family(GetParam());
+  const std::string gguf = write_family_gguf(GetParam(), folder_ + "/gguf");
+  if (gguf.empty() || FusedGguf::write(gguf) == 0) return;
+  const auto run = runner(gguf, Backend::cpu);
+  ASSERT_NE(run, nullptr);
+  EXPECT_TRUE(run->ignored_tensors().empty()) << run->ignored_tensors().front();
+  expect_golden(*run, run->kv_layout().block_size, family.at("goldens").as_array().front().as_object());
 }
 
 // Each alone in one chunk on one thread; then together, in small chunks, on two threads, one of them computed

@@ -98,25 +98,26 @@ AttentionWeights read_attention(const AttentionConfig& config, const HeadShard& 
     if (!all.empty()) weights.sinks.assign(all.begin() + shard.query.first, all.begin() + shard.query.end());
   }
   Matrices& qkv = weights.query_key_value;
-  const bool fused = config.has_own_kv() && !names.fused_qkv.empty() &&
+  const bool fused = !names.fused_qkv.empty() &&
                      (names.query.empty() || loader.reader().has(prefix + names.fused_qkv + ".weight"));
   if (fused && names.qkv_by_group) {
     loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size,
                rows_by_group(config, shard));
-  } else if (fused) {
-    const Range key = {config.query_size() + kv.first, kv.count};
-    const Range value = {config.query_size() + config.kv_size() + kv.first, kv.count};
-    for (const Range& rows : {query, key, value})
-      loader.add(qkv, prefix + names.fused_qkv, config.qkv_size(), place.hidden_size, std::array{rows});
   } else {
     const bool gates_between = config.gate_size() > 0 && names.output_gate.empty();
+    const std::int64_t query_rows = gates_between ? 2 * config.query_size() : config.query_size();
+    // Rows of one of the three, or of where it begins in the matrix of all.
+    const auto add = [&](const std::string& name, std::int64_t begin, std::int64_t count,
+                         std::vector<Range> rows, float factor) {
+      if (fused)
+        for (Range& range : rows) range.first += begin;
+      loader.add(qkv, prefix + (fused ? names.fused_qkv : name),
+                 fused ? query_rows + 2 * config.kv_size() : count, place.hidden_size, rows, factor,
+                 config.input_factor);
+    };
     const auto add_queries = [&](std::int64_t part) {  // or, part 1, their gates
-      if (gates_between)
-        loader.add(qkv, prefix + names.query, 2 * config.query_size(), place.hidden_size,
-                   every_other_head(config, shard, part));
-      else
-        loader.add(qkv, prefix + names.query, config.query_size(), place.hidden_size, std::array{query},
-                   config.query_factor, config.input_factor);
+      add(names.query, 0, query_rows,
+          gates_between ? every_other_head(config, shard, part) : std::vector{query}, config.query_factor);
     };
     add_queries(0);
     // Some files have those of layers that do not read them.
@@ -124,12 +125,11 @@ AttentionWeights read_attention(const AttentionConfig& config, const HeadShard& 
       for (const std::string& name : {names.key, names.value, names.key_norm})
         loader.reader().ignore(prefix + name + ".weight");
     // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
-    if (config.has_own_kv())
-      for (const auto& [name, factor] :
-           {std::pair{names.key, config.key_factor},
-            std::pair{config.key_is_value ? names.key : names.value, config.value_factor}})
-        loader.add(qkv, prefix + name, config.kv_size(), place.hidden_size, std::array{kv}, factor,
-                   config.input_factor);
+    if (config.has_own_kv()) {
+      const std::int64_t value = query_rows + (config.key_is_value ? 0 : config.kv_size());
+      add(names.key, query_rows, config.kv_size(), {kv}, config.key_factor);
+      add(config.key_is_value ? names.key : names.value, value, config.kv_size(), {kv}, config.value_factor);
+    }
     if (gates_between)
       add_queries(1);
     else if (config.gate_size() > 0)

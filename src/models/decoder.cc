@@ -10,6 +10,7 @@
 #include "kernels/read_ahead.h"
 #include "kernels/tiles.h"
 #include "models/architecture.h"
+#include "models/weight_reader.h"
 
 namespace pagoda {
 namespace {
@@ -38,6 +39,20 @@ float embedding_scale(const DecoderConfig& config, DType stored) {
   return std::ldexp(std::nearbyint(significand * digits) / digits, exponent);
 }
 
+bool head_is_tied(const ModelSource& source, const WeightNames& names, const DecoderConfig& config) {
+  if (source.format() == ModelFormat::gguf) return source.find(names.head + ".weight") == nullptr;
+  if (!config.tied_head || !config.head) return config.tied_head;
+  WeightReader reader(source, names.prefix, names.other_prefixes);
+  const std::string& name = reader.has(names.head + ".weight") ? names.head : names.other_head;
+  if (name.empty() || !reader.has(name + ".weight")) return true;
+  const TensorView head = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
+  const TensorView embedding =
+      reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
+  if (!reader.status().ok()) return true;  // refused where they are loaded
+  return head.dtype == embedding.dtype &&
+         std::memcmp(head.data, embedding.data, static_cast<std::size_t>(head.bytes())) == 0;
+}
+
 Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                                  ExchangeKind exchange) {
   auto config = describe_decoder(source.config());
@@ -60,10 +75,8 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   auto architecture = find_architecture(source.config().architecture);
   if (!architecture) return architecture.error();
   const WeightNames names = (*architecture)->names(source.format());
-  // A GGUF file says that its head is tied by not having one.
-  if (source.format() == ModelFormat::gguf)
-    config->tied_head = source.find(names.head + ".weight") == nullptr;
   config->head = with_head;
+  config->tied_head = head_is_tied(source, names, *config);
   auto shard = plan_shard(*config, column_blocks(source, names, *config, dtype), parallel.rank(),
                           parallel.size(), parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum);
   if (!shard) return shard.error();

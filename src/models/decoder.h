@@ -30,6 +30,10 @@ namespace pagoda {
 // so, as PyTorch keeps it.
 float embedding_scale(const DecoderConfig& config, DType stored);
 
+// Whether the embedding is the head. A GGUF file says so by having none; a folder whose config.json says so
+// has one of its own nevertheless where it stores another matrix under that name, as in transformers.
+bool head_is_tied(const ModelSource& source, const WeightNames& names, const DecoderConfig& config);
+
 class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing

@@ -123,7 +123,6 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
         for (float& value : *part) value *= config.logit_scale;
   }
 
-  // Tied weights are sometimes stored a second time: the embedding is what the model was trained with.
   Matrices head;
   const auto add_bias = [&](const std::string& name) {
     const std::vector<float> bias = reader.optional_vector(name + ".bias", config.vocab_size);
@@ -138,7 +137,8 @@ Result<DecoderWeights> load_decoder_weights(const KernelContext& context, const 
     loader.add_rows(head, all_tokens, embedding, shard.own_vocab());
     add_bias(names.head);
     weights.head = loader.pack(std::move(head), embedding);
-    reader.ignore(names.head + ".weight");
+    for (const std::string& name : {names.head, names.other_head})  // stored a second time
+      reader.ignore(name + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
     const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
                        reader.has(names.other_head + ".weight");

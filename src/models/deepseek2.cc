@@ -34,8 +34,6 @@ WeightNames names(ModelFormat format) {
     names.kv_b = "attn_kv_b";
     names.key_b = "attn_k_b";
     names.value_b = "attn_v_b";
-    names.rope_factors_short = "rope_factors_short.weight";
-    names.rope_factors_long = "rope_factors_long.weight";
     return names;
   }
   names.query_a = "self_attn.q_a_proj";

@@ -42,6 +42,13 @@ class DenseFeedForward final : public FeedForward {
 
 }  // namespace
 
+bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place,
+                   WeightLoader& loader) {
+  const WeightReader& reader = loader.reader();
+  return !reader.has(place.prefix + names.gate + ".weight") &&
+         reader.has_matrix(place.prefix + names.up + ".weight", 2 * inner, place.hidden_size);
+}
+
 Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
                     const LayerPlace& place, WeightLoader& loader) {
   const std::array own_rows = {own};
@@ -51,6 +58,8 @@ Matrices read_dense(const DenseFeedForwardConfig& config, const DenseNames& name
     const std::array up_rows = {Range{inner + own.first, own.count}};
     for (const auto& rows : {own_rows, up_rows})
       loader.add(in, place.prefix + names.gate_up, 2 * inner, place.hidden_size, rows);
+  } else if (config.gated && gate_is_in_up(names, inner, place, loader)) {
+    return read_dense(config, {"", "", names.down, names.up}, own, place, loader);
   } else {
     if (config.gated)
       loader.add(in, place.prefix + names.gate, inner, place.hidden_size, own_rows, config.gate_factor);

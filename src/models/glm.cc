@@ -20,13 +20,6 @@ WeightNames glm_names(ModelFormat format) {
   return names;
 }
 
-// As GGUF calls it; older files have query, key and value in one matrix.
-WeightNames chatglm_names(ModelFormat format) {
-  WeightNames names = glm_names(format);
-  names.fused_qkv = "attn_qkv";
-  return names;
-}
-
 WeightNames glm4_names(ModelFormat format) {
   WeightNames names = glm_names(format);
   const bool gguf = format == ModelFormat::gguf;
@@ -38,7 +31,7 @@ WeightNames glm4_names(ModelFormat format) {
 }  // namespace
 
 const Architecture kGlm = {"glm", common_description, glm_names};
-const Architecture kChatGlm = {"chatglm", common_description, chatglm_names};
+const Architecture kChatGlm = {"chatglm", common_description, glm_names};  // as GGUF calls it
 const Architecture kGlm4 = {"glm4", describe_glm4, glm4_names};
 
 }  // namespace pagoda

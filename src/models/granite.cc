@@ -5,14 +5,6 @@
 namespace pagoda {
 namespace {
 
-WeightNames minicpm_names(ModelFormat format) {
-  WeightNames names = llama_names(format);
-  if (format != ModelFormat::gguf) return names;
-  names.rope_factors_short = "rope_factors_short.weight";
-  names.rope_factors_long = "rope_factors_long.weight";
-  return names;
-}
-
 // Windows in three of four layers, and a score without a value for each head.
 Result<DecoderConfig> describe_swa(const ModelConfig& config) {
   auto decoder = common_description(config);
@@ -31,6 +23,6 @@ WeightNames swa_names(ModelFormat format) {
 
 const Architecture kGraniteSwa = {"granite_swa", describe_swa, swa_names};
 const Architecture kGranite = {"granite", common_description, llama_names};
-const Architecture kMiniCpm = {"minicpm", common_description, minicpm_names};
+const Architecture kMiniCpm = {"minicpm", common_description, llama_names};
 
 }  // namespace pagoda

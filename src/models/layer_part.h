@@ -157,6 +157,9 @@ struct DenseNames {
   std::string gate, up, down;
   std::string gate_up;  // instead of gate and up
 };
+// Whether the file has no gate apart and its rows above those of `up`, as some converters write them.
+bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place,
+                   WeightLoader& loader);
 std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
                                         const FeatureShard& shard, const LayerPlace& place,
                                         WeightLoader& loader);

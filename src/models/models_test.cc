@@ -210,15 +210,41 @@ TEST(Load, TensorsWithoutMeaningAreListedAndBuffersAreNot) {
   EXPECT_EQ((*decoder)->weights().ignored_tensors, std::vector<std::string>{"model.vision_tower.weight"});
 }
 
-TEST(Load, ATiedHeadIsTheEmbeddingEvenIfOneIsStored) {
+// As transformers has it: config.json decides unless the file holds another head.
+TEST(Load, ATiedHeadIsTheEmbeddingUnlessAnotherIsStored) {
   FakeSource source = llama_source();
   const std::vector<float> untied = logits_of(source, {1, 2});
   source.config_.tie_embeddings = true;
-  const std::vector<float> tied = logits_of(source, {1, 2});
+  EXPECT_EQ(logits_of(source, {1, 2}), untied);
+  const auto decoder = DecoderModel::load(KernelContext{}, source, "float32", 16);
+  ASSERT_TRUE(decoder);
+  EXPECT_FALSE((*decoder)->config().tied_head);
+  FakeSource without = source;
+  without.remove("lm_head.weight");
+  const std::vector<float> tied = logits_of(without, {1, 2});
   EXPECT_NE(tied, untied);
-  FakeSource same = llama_source();
+  FakeSource same = source;
   same.add("lm_head.weight", {kVocab, kHidden}, 1);  // the embedding's seed
   EXPECT_EQ(logits_of(same, {1, 2}), tied);
+  const auto of_same = DecoderModel::load(KernelContext{}, same, "float32", 16);
+  ASSERT_TRUE(of_same);
+  EXPECT_TRUE((*of_same)->config().tied_head);
+  EXPECT_TRUE((*of_same)->weights().ignored_tensors.empty());
+}
+
+TEST(WeightReader, OuterDimensionsOfOneSayNothing) {
+  FakeSource source;
+  source.add("row", {5});
+  source.add("one", {1, 1, 5});
+  source.add("scalar", {});
+  source.add("column", {5, 1});
+  WeightReader reader(source, "", {});
+  EXPECT_EQ(reader.matrix("row", 1, 5).shape, (std::vector<std::int64_t>{1, 5}));
+  EXPECT_EQ(reader.vector("one", 5).size(), 5u);
+  EXPECT_EQ(reader.vector("scalar", 1).size(), 1u);
+  ASSERT_TRUE(reader.status().ok()) << reader.status().message();
+  reader.matrix("column", 1, 5);
+  EXPECT_NE(reader.status().message().find("[5, 1] where the model needs [1, 5]"), std::string::npos);
 }
 
 TEST(Load, AnOptionalPrefixMayBeMissing) {
@@ -487,9 +513,12 @@ TEST(Rope, FrequenciesFollowTheFormulas) {
   const double smooth = (turns - 1) / 3;
   EXPECT_NEAR(scaled[1], (1 - smooth) * 0.1 / 4 + smooth * 0.1, 1e-12);
   EXPECT_NEAR(scaled[3], 0.001 / 4, 1e-12);
-  // Factors from the file replace the formula.
+  // Factors from the file divide before a scaling does.
   const std::vector<float> factors = {1, 2, 4, 8};
+  config.scaling = RopeScaling::none;
   EXPECT_NEAR(rope_frequencies(config, factors)[3], 0.001 / 8, 1e-12);
+  config.scaling = RopeScaling::linear;
+  EXPECT_NEAR(rope_frequencies(config, factors)[3], 0.001 / 8 / 4, 1e-12);
 }
 
 TEST(Rope, RowsAppearAsPositionsAreReachedAndStay) {

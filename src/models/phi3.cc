@@ -7,11 +7,7 @@ namespace {
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
   const bool gguf = format == ModelFormat::gguf;
-  names.query = names.key = names.value = names.gate = names.up = names.rope_factors = "";
-  if (gguf) {
-    names.rope_factors_short = "rope_factors_short.weight";
-    names.rope_factors_long = "rope_factors_long.weight";
-  }
+  names.query = names.key = names.value = names.gate = names.up = "";
   names.fused_qkv = gguf ? "attn_qkv" : "self_attn.qkv_proj";
   names.fused_gate_up = gguf ? "ffn_up" : "mlp.gate_up_proj";
   return names;

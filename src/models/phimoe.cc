@@ -6,12 +6,7 @@ namespace {
 
 WeightNames names(ModelFormat format) {
   WeightNames names = llama_names(format);
-  if (format == ModelFormat::gguf) {
-    names.rope_factors = "";
-    names.rope_factors_short = "rope_factors_short.weight";
-    names.rope_factors_long = "rope_factors_long.weight";
-    return names;
-  }
+  if (format == ModelFormat::gguf) return names;
   names.experts = mixtral_experts();
   for (ExpertNames& form : names.experts)
     if (form.router == "mlp.gate") form.router = "mlp.router";

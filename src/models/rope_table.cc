@@ -41,9 +41,8 @@ std::vector<double> rope_frequencies(const RopeConfig& config, std::span<const f
   }
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / config.rotary_size);
-    if (!factors.empty()) {  // a file that brings factors has the scaling in them
-      frequency /= factors[i];
-    } else if (config.scaling == RopeScaling::linear) {
+    if (!factors.empty()) frequency /= factors[i];
+    if (config.scaling == RopeScaling::linear) {
       frequency /= config.factor;
     } else if (config.scaling == RopeScaling::llama3) {
       const double turns = config.original_positions * frequency / (2 * std::numbers::pi);

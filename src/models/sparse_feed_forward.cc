@@ -20,13 +20,15 @@ class SparseFeedForward final : public FeedForward {
         own_(place.shard->inner.own),
         columns_(place.shard->inner.ranks) {
     const WeightNames& names = loader.names();
-    const auto load = [&](const std::string& name) {
+    const bool joined = gate_is_in_up({names.gate, names.up, names.down, ""}, features_, place, loader);
+    const auto load = [&](const std::string& name, std::int64_t first) {
       Matrices rows;
-      loader.add(rows, place.prefix + name, features_, place.hidden_size, std::array{own_});
+      loader.add(rows, place.prefix + name, joined ? 2 * features_ : features_, place.hidden_size,
+                 std::array{Range{first + own_.first, own_.count}});
       return loader.pack(std::move(rows), place.prefix + name);
     };
-    gate_ = load(names.gate);
-    up_ = load(names.up);
+    gate_ = load(joined ? names.up : names.gate, 0);
+    up_ = load(names.up, joined ? features_ : 0);
     out_ =
         loader.last_linear(place.prefix + names.down, place.hidden_size, features_, own_, *place.shard);
   }

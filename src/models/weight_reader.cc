@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <span>
 
 #include "base/strings.h"
 #include "kernels/dequantize.h"
@@ -13,6 +15,15 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t extent : shape) text += concat(text.size() > 1 ? ", " : "", extent);
   return text + "]";
+}
+
+// The same without outer dimensions of 1, which say nothing.
+std::span<const std::int64_t> inner_shape(const std::vector<std::int64_t>& shape) {
+  return {std::ranges::find_if(shape, [](std::int64_t extent) { return extent != 1; }), shape.end()};
+}
+
+bool same_shape(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  return std::ranges::equal(inner_shape(a), inner_shape(b));
 }
 
 }  // namespace
@@ -33,42 +44,44 @@ const TensorView* WeightReader::find(const std::string& name) const {
   return nullptr;
 }
 
-const TensorView* WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape,
-                                     bool bytes) {
-  if (!status_.ok()) return nullptr;
+bool WeightReader::has_matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const {
+  const TensorView* const tensor = find(name);
+  return tensor != nullptr && same_shape(tensor->shape, {rows, columns});
+}
+
+TensorView WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes) {
+  if (!status_.ok()) return {};
   const TensorView* tensor = find(name);
   if (tensor == nullptr) {
     fail(corrupt_data(concat("tensor '", name, "' is missing")));
-    return nullptr;
+    return {};
   }
-  if (tensor->shape != shape) {
+  if (!same_shape(tensor->shape, shape)) {
     fail(corrupt_data(concat("tensor '", name, "' has shape ", shape_text(tensor->shape),
                              " where the model needs ", shape_text(shape))));
-    return nullptr;
+    return {};
   }
   const bool raw = tensor->dtype == DType::i32 || tensor->dtype == DType::i8 || tensor->dtype == DType::u8;
   if (bytes ? tensor->dtype != DType::u8 : raw) {
     fail(unimplemented(concat("tensor '", name, "' has type ", dtype_info(tensor->dtype).name,
                               ", which is not supported for ", bytes ? "blocks of weights" : "weights")));
-    return nullptr;
+    return {};
   }
   if (!shape.empty() && shape.back() % dtype_info(tensor->dtype).block_elements != 0) {
     fail(corrupt_data(concat("tensor '", name, "' has rows of ", shape.back(),
                              " elements, which are not whole blocks of ", dtype_info(tensor->dtype).name)));
-    return nullptr;
+    return {};
   }
   taken_.insert(name);
-  return tensor;
+  return {tensor->dtype, shape, tensor->data};
 }
 
 TensorView WeightReader::tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
-  const TensorView* tensor = take(name, shape);
-  return tensor != nullptr ? *tensor : TensorView{};
+  return take(name, shape);
 }
 
 TensorView WeightReader::bytes(const std::string& name, const std::vector<std::int64_t>& shape) {
-  const TensorView* tensor = take(name, shape, true);
-  return tensor != nullptr ? *tensor : TensorView{};
+  return take(name, shape, true);
 }
 
 TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
@@ -76,13 +89,10 @@ TensorView WeightReader::matrix(const std::string& name, std::int64_t rows, std:
 }
 
 std::vector<float> WeightReader::vector(const std::string& name, std::int64_t size) {
-  const TensorView* const found = find(name);
-  const bool as_row = found != nullptr && found->shape == std::vector<std::int64_t>{1, size};
-  const bool is_scalar = found != nullptr && size == 1 && found->shape.empty();
-  const TensorView* tensor = is_scalar ? take(name, {}) : as_row ? take(name, {1, size}) : take(name, {size});
-  if (tensor == nullptr) return {};
+  const TensorView tensor = take(name, {size});
+  if (!status_.ok()) return {};
   std::vector<float> values(static_cast<std::size_t>(size));
-  dequantize(tensor->dtype, tensor->data, size, values.data());
+  dequantize(tensor.dtype, tensor.data, size, values.data());
   return values;
 }
 
@@ -91,10 +101,10 @@ std::vector<float> WeightReader::values(const std::string& name, std::int64_t co
   std::int64_t all = found != nullptr ? 1 : 0;
   for (std::size_t axis = 0; found != nullptr && axis < found->shape.size(); ++axis)
     all *= found->shape[axis];
-  const TensorView* tensor = take(name, all == count ? found->shape : std::vector<std::int64_t>{count});
-  if (tensor == nullptr) return {};
+  const TensorView tensor = take(name, all == count ? found->shape : std::vector<std::int64_t>{count});
+  if (!status_.ok()) return {};
   std::vector<float> values(static_cast<std::size_t>(count));
-  dequantize(tensor->dtype, tensor->data, count, values.data());
+  dequantize(tensor.dtype, tensor.data, count, values.data());
   return values;
 }
 
@@ -103,10 +113,10 @@ std::vector<float> WeightReader::channel_taps(const std::string& name, std::int6
   const std::string weight = name + ".weight";
   const TensorView* const found = find(weight);
   const bool flat = found != nullptr && found->shape.size() == 2;
-  const TensorView* tensor = flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
-  if (tensor == nullptr) return {};
+  const TensorView tensor = flat ? take(weight, {channels, taps}) : take(weight, {channels, 1, taps});
+  if (!status_.ok()) return {};
   std::vector<float> stored(static_cast<std::size_t>(channels * taps)), values(stored.size());
-  dequantize(tensor->dtype, tensor->data, channels * taps, stored.data());
+  dequantize(tensor.dtype, tensor.data, channels * taps, stored.data());
   for (std::int64_t channel = 0; channel < channels; ++channel)
     for (std::int64_t tap = 0; tap < taps; ++tap)
       values[static_cast<std::size_t>(tap * channels + channel)] =

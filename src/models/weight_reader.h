@@ -21,10 +21,12 @@ class WeightReader {
   WeightReader(const ModelSource& source, std::string prefix, std::vector<std::string> other_prefixes);
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
+  bool has_matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+  // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand there.
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
   TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape);
   TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape);  // of U8
-  std::vector<float> vector(const std::string& name, std::int64_t size);   // or a matrix of one row
+  std::vector<float> vector(const std::string& name, std::int64_t size);
   std::vector<float> values(const std::string& name, std::int64_t count);  // in whatever shape
   // Of a convolution of each channel by itself: stored [channels, 1, taps], or without the one; as [taps,
   // channels].
@@ -40,7 +42,8 @@ class WeightReader {
 
  private:
   const TensorView* find(const std::string& name) const;
-  const TensorView* take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
+  // Without data on failure.
+  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes = false);
 
   const ModelSource& source_;
   std::string prefix_;

@@ -182,6 +182,10 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   if (const std::string unused = describe_unused(runner->ignored_tensors(), config.num_layers);
       !unused.empty())
     log_warning("start", concat(unused, "; architecture ", config.architecture, " does not use them"));
+  if (source->format() == ModelFormat::hugging_face && config.tie_embeddings && !runner->head_is_tied())
+    log_warning("start",
+                "config.json ties the head to the embedding, but the files hold two that differ; both are "
+                "used, as by transformers");
   if (const std::string unknown = describe_unknown_options(config); !unknown.empty())
     log_warning("start", unknown);
 

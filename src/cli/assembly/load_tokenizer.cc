@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "loader/gguf_turn_ends.h"
 #include "loader/mapped_file.h"
+#include "loader/model_files.h"
 
 namespace pagoda {
 namespace {
@@ -138,7 +139,8 @@ Made load_tokenizer(const std::string& path) {
     if (made || made.error().code() != StatusCode::not_found) return made;
     std::vector<std::string> files;
     for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
-      if (it->path().extension() == ".gguf") files.push_back(it->path().string());
+      if (it->path().extension() == ".gguf" && !is_projector_name(it->path().filename().string()))
+        files.push_back(it->path().string());
     return files.size() == 1 ? load_tokenizer(files[0]) : std::move(made);
   }
   Result<std::shared_ptr<MappedFile>> file = MappedFile::open(path);

@@ -56,6 +56,9 @@ std::int64_t LoadedRunner::embedding_bytes() const {
   return ask([](const auto& runner) { return runner.embedding_bytes(); });
 }
 
+bool LoadedRunner::head_is_tied() const {
+  return ask([](const auto& runner) { return runner.head_is_tied(); });
+}
 const std::vector<std::string>& LoadedRunner::ignored_tensors() const {
   return device_ ? device_->ignored_tensors() : local().ignored_tensors();
 }
